@@ -1,0 +1,379 @@
+"""Every private name of JAX and jaxlib that lazynb uses, and nothing else.
+
+A new JAX release is this file's work alone; ``tests/test_jax_compat.py`` has a test for each name. Written for
+JAX 0.10.2 and 0.12.0.1. Facts that differ between them stand beside the code that bridges them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import (
+    array as _array,
+    config as _config,
+    core as _core,
+    dtypes as _dtypes,
+    linear_util as _linear_util,
+    literals as _literals,
+    mesh as _mesh,
+    sharding_impls as _sharding_impls,
+    source_info_util as _source_info_util,
+    stages as _stages,
+    xla_bridge as _xla_bridge,
+)
+from jax._src import compilation_cache as _compilation_cache
+from jax._src.interpreters import partial_eval as _partial_eval
+
+Trace = _core.Trace
+Tracer = _core.Tracer
+ShapedArray = _core.ShapedArray
+Var = _core.Var
+Literal = _core.Literal
+Jaxpr = _core.Jaxpr
+ClosedJaxpr = getattr(_core, "ClosedJaxpr", _core.Jaxpr)  # 0.12 merged the two into Jaxpr
+ArrayImpl = _array.ArrayImpl
+TypedNdArray = _literals.TypedNdArray
+TYPED_SCALARS: tuple[type, ...] = (_literals.TypedInt, _literals.TypedFloat, _literals.TypedComplex)
+float0 = _dtypes.float0
+
+check_bool_conversion = _core.check_bool_conversion
+check_scalar_conversion = _core.check_scalar_conversion
+check_integer_conversion = _core.check_integer_conversion
+escaped_tracer_error = _core.escaped_tracer_error
+separate_consts = _partial_eval.separate_consts
+typeof = _core.typeof
+eval_trace = _core.eval_trace
+set_current_trace = _core.set_current_trace
+
+JIT_PRIMITIVES = ("jit", "pjit")
+"""Names of the primitive that a call of a jitted function binds."""
+
+# Parameters that serve differentiation only: what they hold is not part of the program that runs.
+DIFFERENTIATION_PARAMS = {
+    "custom_jvp_call": {"jvp_jaxpr_fun", "jvp_jaxpr_thunk"},
+    "custom_vjp_call": {"fwd_jaxpr_thunk", "bwd", "out_trees", "bwd_fun"},
+    "custom_vjp_call_jaxpr": {"fwd_jaxpr_thunk", "bwd", "out_trees"},
+}
+
+
+def current_trace() -> Trace | None:
+    """The trace on which JAX binds primitives in this thread; None while 0.12 processes one."""
+    return _core.trace_ctx.trace
+
+
+def set_trace(trace: Trace | None) -> None:
+    """Makes ``trace`` the current one of this thread."""
+    _core.trace_ctx.set_trace(trace)
+
+
+def is_eval(trace: Trace | None) -> bool:
+    """Whether primitives bound on ``trace`` run at once (0.12 has no trace at all between operations)."""
+    return trace is None or isinstance(trace, _core.EvalTrace)
+
+
+def abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Any]:
+    """Output avals and effects of ``primitive``; raises what tracing the operation raises."""
+    out, effects = primitive.abstract_eval(*avals, **params)
+    return (list(out) if primitive.multiple_results else [out]), effects
+
+
+def register_tracer_type(cls: type) -> None:
+    """Spares JAX the walk over the bases of ``cls`` each time it asks for an aval."""
+    _core.pytype_aval_mappings[cls] = lambda x: x.aval
+    _dtypes.register_canonicalize_value_handler(cls, None)
+
+
+# 0.12 moved the meshes in force from ``config`` to ``mesh``.
+_device_context = getattr(_config, "device_context", None) or _mesh.device_context
+_abstract_mesh = getattr(_config, "abstract_mesh_context_manager", None) or _mesh.abstract_mesh_context_manager
+
+# ---- context -----------------------------------------------------------------------------------------------
+
+# The axis environment says which vmap axes are in scope while an operation is bound. What reaches the lowest
+# trace no longer mentions them, hence it is no part of what identifies a recorded operation.
+_AXIS_ENV = type(_core.axis_env_state.value)
+
+
+def context() -> tuple[Any, ...]:
+    """What JAX's configuration contributes to a trace, without the vmap axes in scope."""
+    full = _config.trace_context()
+    return full[:-1] if type(full[-1]) is _AXIS_ENV else tuple(v for v in full if type(v) is not _AXIS_ENV)
+
+
+def placement_context() -> tuple[Any, ...]:
+    """The settings that decide where and how a whole program is compiled: a change starts a new graph."""
+    return (_config.enable_x64.value, _config.default_device.value, _device_context.value,
+            _abstract_mesh.value)
+
+
+def must_run_eagerly() -> bool:
+    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks)."""
+    return bool(_config.debug_nans.value or _config.debug_infs.value or _config.debug_key_reuse.value)
+
+
+def _states() -> list[Any]:
+    states = [state for state in vars(_config).values()
+              if isinstance(state, _config.State) and hasattr(state, "swap_local")]
+    return [*states, _device_context, _abstract_mesh]
+
+
+def snapshot_config() -> dict[Any, Any]:
+    """The value of each configuration state that JAX keeps by thread."""
+    return {state: state.value for state in _states()}
+
+
+@contextlib.contextmanager
+def restore_config(snapshot: dict[Any, Any]) -> Iterator[None]:
+    """Runs its body under the configuration of ``snapshot``."""
+    changed = [(state, value) for state, value in snapshot.items() if state.value is not value]
+    before = [(state, state.swap_local(value)) for state, value in changed]
+    try:
+        yield
+    finally:
+        for state, value in reversed(before):
+            state.set_local(value)
+
+
+def default_device() -> Any:
+    """The device on which operations on uncommitted values run."""
+    device = _config.default_device.value
+    if device is None:
+        return jax.local_devices()[0]
+    if isinstance(device, str):
+        return jax.local_devices(backend=device)[0]
+    return device
+
+
+def name_stack() -> str:
+    """JAX's current name stack, for example ``jvp(MLP)/Dense_0``."""
+    return str(_source_info_util.current_name_stack())
+
+
+# ---- building a program ------------------------------------------------------------------------------------
+
+
+def new_eqn(invars: Sequence[Any], outvars: Sequence[Any], primitive: Any, params: dict[str, Any],
+            effects: Any, context: Any, scope: str) -> Any:
+    """An equation whose only source information is ``scope`` (no user lines: they must not enter cache keys)."""
+    info = _source_info_util.new_source_info().replace(name_stack=_source_info_util.new_name_stack(scope))
+    return _core.new_jaxpr_eqn(list(invars), list(outvars), primitive, params, effects, info, context)
+
+
+def eqn_context() -> Any:
+    """The part of the configuration that JAX stores with each equation."""
+    return _core.current_jaxpr_eqn_context()
+
+
+def new_var(aval: Any) -> Any:
+    """A fresh variable."""
+    return Var(aval)
+
+
+def closed_jaxpr(invars: Sequence[Any], outvars: Sequence[Any], eqns: Sequence[Any]) -> Any:
+    """A closed jaxpr without constants."""
+    debug = _linear_util.DebugInfo("jit", "lazynb", tuple(f"x{i}" for i in range(len(invars))),
+                                   tuple(f"y{i}" for i in range(len(outvars))))
+    jaxpr = Jaxpr((), list(invars), list(outvars), list(eqns), _core.no_effects, debug)
+    return jaxpr if ClosedJaxpr is Jaxpr else ClosedJaxpr(jaxpr, ())
+
+
+def jaxpr_as_fun(jaxpr: Any) -> Callable[..., list[Any]]:
+    """A function that binds the equations of a closed jaxpr."""
+    return _core.jaxpr_as_fun(jaxpr)
+
+
+def jaxpr_inputs(jaxpr: Any) -> list[Any]:
+    """Variables of a closed jaxpr, those of its constants first."""
+    inner = jaxpr.jaxpr if hasattr(jaxpr, "jaxpr") else jaxpr
+    return [*inner.constvars, *inner.invars]
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether ``value`` is a jaxpr, closed or not."""
+    return isinstance(value, (Jaxpr, ClosedJaxpr))
+
+
+@contextlib.contextmanager
+def lowering_settings() -> Iterator[None]:
+    """Settings under which lazynb lowers: jit enabled, no source lines in locations."""
+    with (_config.traceback_in_locations_limit(0), _config.disable_jit(False), set_current_trace(eval_trace)):
+        yield
+
+
+@contextlib.contextmanager
+def compiling_settings(cache_dir: str | None) -> Iterator[None]:
+    """Settings under which lazynb compiles: its persistent cache, with scopes as part of the key.
+
+    JAX's key leaves debug information out, so that two programs which differ only in scopes would share an
+    entry and show each other's names; ``include_metadata_in_key`` cures it.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_config.compilation_cache_include_metadata_in_key(True))
+        stack.enter_context(_config.persistent_cache_min_compile_time_secs(0.0))
+        if cache_dir is None:
+            stack.enter_context(_config.enable_compilation_cache(False))
+        yield
+
+
+def user_cache_dir() -> str | None:
+    """The compilation cache directory that JAX was given, if any."""
+    return _config.compilation_cache_dir.value
+
+
+def open_compilation_cache(path: str) -> None:
+    """Makes JAX use the directory ``path``. JAX opens its cache once a process, hence the reset."""
+    jax.config.update("jax_compilation_cache_dir", path)
+    _compilation_cache.reset_cache()
+
+
+def close_compilation_cache() -> None:
+    """Undoes :func:`open_compilation_cache`."""
+    jax.config.update("jax_compilation_cache_dir", None)
+    _compilation_cache.reset_cache()
+
+
+# ---- values ------------------------------------------------------------------------------------------------
+
+
+def is_committed(value: Any) -> bool:
+    """Whether JAX may not move the array to another device."""
+    return bool(getattr(value, "committed", False))
+
+
+def device_assignment(sharding: Any) -> tuple[Any, ...]:
+    """The devices of ``sharding``, in its order."""
+    return tuple(sharding._device_assignment)
+
+
+def uncommitted(value: Any) -> Any:
+    """The same buffer as an array that JAX may move; a value that is no plain array is returned as it is.
+
+    An executable with one committed input returns committed outputs only, also those that eager JAX computes
+    from uncommitted values alone.
+    """
+    if type(value) is not ArrayImpl or not value._committed:
+        return value
+    return ArrayImpl(value.aval, value.sharding, value._arrays, committed=False, _skip_checks=True)
+
+
+def weak_scalar(value: Any) -> Any:
+    """The plain Python number in one of JAX's typed scalars."""
+    for python_type in (int, float, complex):
+        if isinstance(value, python_type):
+            return python_type(value)
+    raise TypeError(type(value))
+
+
+def stage(value: Any) -> Any:
+    """``value`` (NumPy array or scalar) as a concrete array, as eager JAX makes it."""
+    with set_current_trace(eval_trace):
+        return eval_trace.stage_value(value)
+
+
+def _is_key(aval: Any) -> bool:
+    return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)
+
+
+def concrete_array_has(aval: Any, name: str) -> bool:
+    """Whether a concrete array of type ``aval`` has an attribute ``name``."""
+    cls = _prng_key_array() if _is_key(aval) else ArrayImpl
+    return hasattr(cls, name) or name in getattr(cls, "__annotations__", ())
+
+
+@functools.cache
+def _prng_key_array() -> type:
+    return type(jax.random.key(0))
+
+
+def array_attribute_error(aval: Any, name: str) -> AttributeError:
+    """The error that eager JAX raises for an attribute that no array has."""
+    cls = _prng_key_array() if _is_key(aval) else ArrayImpl
+    return AttributeError(f"'{cls.__module__}.{cls.__qualname__}' object has no attribute '{name}'")
+
+
+@functools.cache
+def uncommitted_sharding(device: Any) -> Any:
+    """The sharding of an uncommitted array on ``device``."""
+    with set_current_trace(eval_trace), jax.default_device(device):
+        return eval_trace.stage_value(np.zeros((), np.int32)).sharding
+
+
+def platform_name() -> str:
+    """The backend's platform, for example ``cpu``."""
+    return _xla_bridge.get_backend().platform
+
+
+# ---- patches that hold while some thread is lazy -------------------------------------------------------------
+
+
+def _core_seen_as_clean(is_lazy: Callable[[Any], bool]) -> types.ModuleType:
+    """A view of ``jax._src.core`` in which the ambient lazy trace counts as no trace."""
+    view = types.ModuleType(_core.__name__)
+    view.__dict__.update(_core.__dict__)
+
+    def trace_state_clean() -> bool:
+        return _core.trace_state_clean() or is_lazy(_core.trace_ctx.trace)
+
+    view.trace_state_clean = trace_state_clean  # type: ignore[attr-defined]
+    return view
+
+
+class AmbientPatches:
+    """``jax.set_mesh`` and ``get_mesh`` insist on a clean trace state, and executables compiled ahead of time
+    refuse tracers. Both are right for a transformation and wrong for a lazy notebook."""
+
+    def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):
+        self._clean_core = _core_seen_as_clean(is_lazy)
+        self._concrete = concrete
+        self._depth = 0
+        self._call: Any = None
+
+    def enter(self) -> None:
+        """Puts the patches in place; calls nest."""
+        self._depth += 1
+        if self._depth > 1:
+            return
+        concrete, call = self._concrete, _stages.Compiled.__call__
+
+        def call_concrete(compiled: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if not is_eval(current_trace()):
+                args, kwargs = jax.tree.map(concrete, (args, kwargs))
+                if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((args, kwargs))):
+                    with set_current_trace(eval_trace):
+                        return call(compiled, *args, **kwargs)
+            return call(compiled, *args, **kwargs)
+
+        self._call = call
+        _stages.Compiled.__call__ = call_concrete  # type: ignore[method-assign]
+        _sharding_impls.core = self._clean_core  # type: ignore[attr-defined]
+
+    def leave(self) -> None:
+        """Takes the patches out again when the last user of them left."""
+        self._depth -= 1
+        if self._depth == 0:
+            _stages.Compiled.__call__ = self._call  # type: ignore[method-assign]
+            _sharding_impls.core = _core  # type: ignore[attr-defined]
+
+
+def is_host_array(value: Any) -> bool:
+    """Whether ``value`` is a NumPy array or scalar (JAX's typed arrays included)."""
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+
+
+UNSPECIFIED = _sharding_impls.UNSPECIFIED
+"""The sharding of an argument about which nothing was said."""
+
+no_effects = _core.no_effects
+
+
+def fast_call(compiled: Any) -> Callable[..., Any]:
+    """What calls an executable with the least Python in between: JAX's C++ dispatch, once it has run."""
+    return compiled._call or compiled

@@ -1,0 +1,47 @@
+"""Settings: one plain object, read where it is used, so that a change takes effect at once."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from pathlib import Path
+
+
+def _user_cache_dir() -> Path:
+    """The directory where this user's programs keep what can be made again."""
+    if explicit := os.environ.get("LAZYNB_CACHE_DIR"):
+        return Path(explicit)
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return base / "lazynb" / "executables"
+
+
+@dataclasses.dataclass(slots=True)
+class Config:
+    """Settings of this process; assign to the fields of ``lazynb.config``.
+
+    Attributes:
+      max_executables: compiled programs kept; the least recently used go first.
+      max_recorded: operations kept in the trie of recorded traces, all traces together.
+      max_pending: operations that may be pending before they are run unasked (a trace break of
+        kind ``limit``), so that a loop that never looks at its result cannot fill the memory.
+      max_events: entries kept in the event log.
+      persistent_cache: keep executables on disk, so that a restarted kernel need not compile again.
+        Set the environment variable ``LAZYNB_PERSISTENT_CACHE=0`` to start without.
+      persistent_cache_dir: where; a cache directory that JAX was given takes precedence.
+    """
+
+    max_executables: int = 1024
+    max_recorded: int = 1_000_000
+    max_pending: int = 50_000
+    max_events: int = 10_000
+    persistent_cache: bool = os.environ.get("LAZYNB_PERSISTENT_CACHE", "1") != "0"
+    persistent_cache_dir: Path = dataclasses.field(default_factory=_user_cache_dir)
+
+
+config = Config()

@@ -1,0 +1,1 @@
+"""Execution: programs, executables, the flush and the event log."""

@@ -1,0 +1,156 @@
+"""Executables: compiled programs of recorded traces, found by trace and wanted results, bounded, least recently used first out."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from lazynb import _jax_compat as jc
+from lazynb.config import config
+from lazynb.execute.persistent import persistent
+from lazynb.execute.program import Program, lower, needed_steps
+from lazynb.record.pending import Pending
+from lazynb.record.trie import State, Trie
+
+
+class Executable:
+    """A compiled program: some results of a recorded trace.
+
+    Attributes:
+      state: the end of the trace.
+      wanted: slots that it computes.
+      inputs: numbers of the trace's inputs that it takes, in order.
+      operations: operations in it; those that nothing wanted depends on are left out.
+      origin: ``compiled`` or ``disk``.
+      compile_seconds: lowering, compiling or loading.
+      hits: runs after the first.
+      compiled: JAX's compiled object: HLO, cost and memory analysis.
+    """
+
+    def __init__(self, state: State, wanted: tuple[int, ...], config_then: Any):
+        self.state = state
+        self.wanted = wanted
+        self._config = config_then
+        path = state.path()
+        steps = needed_steps(path, wanted)
+        program = Program()
+        variables = program.add(steps)
+        self._jaxpr: Any = program.jaxpr([variables[slot] for slot in wanted])
+        numbers = {step: number for number, step in enumerate(s for s in path if s.operation is None)}
+        taken = [step for step in steps if step.operation is None]
+        self.inputs = [numbers[step] for step in taken]
+        self.operations = len(program.eqns)
+        self.callbacks = any("callback" in step.operation.primitive.name for step in steps if step.operation)
+        self._uncommit = self._loose_results(steps, taken)
+        self.compiled: Any = None
+        self.call: Callable[..., Sequence[Any]] | None = None
+        self.origin = ""
+        self.compile_seconds = 0.0
+        self.hits = 0
+
+    def _loose_results(self, steps: Sequence[State], taken: Sequence[State]) -> list[int]:
+        """Results that eager JAX leaves uncommitted, though this program has a committed input."""
+        if all(step.devices is None for step in taken):
+            return []
+        owner = {slot: step for step in steps for slot in range(step.first, step.slots)}
+        return [number for number, slot in enumerate(self.wanted) if owner[slot].devices is None]
+
+    def compile(self, values: Sequence[Any]) -> None:
+        """Lowers for inputs like ``values`` here and compiles in another thread, so that an interrupt gets through.
+
+        Raises what JAX raises for a program that cannot be lowered or compiled.
+        """
+        start = time.perf_counter()
+        lowered = lower(self._jaxpr, [values[number] for number in self.inputs], self._config)
+        self.compiled, self.origin = wait(in_background(lambda: _compile(lowered, self._config)))
+        self.compile_seconds = time.perf_counter() - start
+        self._jaxpr = None
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """Runs the program on the trace's inputs ``values``; returns at once (asynchronous), as JAX does."""
+        arguments = [values[number] for number in self.inputs]
+        with jc.set_current_trace(jc.eval_trace):
+            if self.call is None:
+                results = list(self.compiled(*arguments))
+                self.call = jc.fast_call(self.compiled)
+            else:
+                results = list(self.call(*arguments))
+        for number in self._uncommit:
+            results[number] = jc.uncommitted(results[number])
+        if self.callbacks:
+            jax.block_until_ready(results)  # a callback may raise: then nothing was run yet
+        return results
+
+
+def _compile(lowered: jax.stages.Lowered, config_then: Any) -> tuple[Any, str]:
+    with jc.restore_config(config_then), persistent.settings() as origin:
+        compiled = lowered.compile()
+    return compiled, origin[0]
+
+
+def in_background(work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
+    """Runs ``work`` in a thread that does not keep the process alive."""
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="lazynb-compile", daemon=True).start()
+    return future
+
+
+def wait(future: concurrent.futures.Future[Any]) -> Any:
+    """The future's result. Waiting in Python lets an interrupt through at once; the work then goes on unobserved."""
+    return future.result()
+
+
+class ExecutableCache:
+    """All executables, in order of use."""
+
+    def __init__(self, trie: Trie):
+        self.trie = trie
+        self.order: collections.OrderedDict[Executable, None] = collections.OrderedDict()
+        self.hits = 0
+        self.misses = 0
+
+    def find(self, pending: Pending, wanted: tuple[int, ...]) -> Executable | None:
+        """The executable for ``wanted`` of ``pending``, if there is one."""
+        found = pending.state.executables.get(wanted)
+        if found is not None:
+            self.order.move_to_end(found)
+        return found
+
+    def make(self, pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> Executable:
+        """Compiles an executable for ``wanted`` of ``pending`` and keeps it."""
+        made = Executable(pending.state, wanted, pending.root.config)
+        made.compile(values)
+        pending.state.executables[wanted] = made
+        self.order[made] = None
+        self.bound()
+        return made
+
+    def bound(self) -> None:
+        """Forgets the least recently used executables until the limits are kept."""
+        while len(self.order) > max(1, config.max_executables) or (
+                self.trie.size > config.max_recorded and len(self.order) > 1):
+            oldest, _ = self.order.popitem(last=False)
+            if oldest.state.executables.get(oldest.wanted) is oldest:
+                del oldest.state.executables[oldest.wanted]
+            self.trie.prune(oldest.state)
+
+    def clear(self) -> None:
+        """Forgets all executables and recorded traces."""
+        for executable in self.order:
+            executable.state.executables.pop(executable.wanted, None)
+        self.order.clear()
+        self.trie.clear()
+        self.hits = self.misses = 0

@@ -1,0 +1,132 @@
+"""The flush: runs a pending trace and gives the waiting tensors their values.
+
+What is computed is what somebody can still reach. Nothing is changed before the run succeeded: after an error or an interrupt
+the trace is pending as before.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import Any
+
+from lazynb.execute.events import Event, log
+from lazynb.execute.executable import Executable, ExecutableCache, in_background, wait
+from lazynb.record.pending import Pending
+from lazynb.record.runtime import Hooks
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace, thread_trace, trie
+from lazynb.source import Place, here
+
+executables = ExecutableCache(trie)
+
+_NOT_A_BREAK = {"compile"}
+
+
+class Execution:
+    """Runs pending traces; the recorder's runtime."""
+
+    def __init__(self) -> None:
+        self.show: Any = None  # set by the view layer: a tensor's MIME bundle
+
+    def force(self, tensor: LazyTensor, kind: str) -> Any:
+        """The concrete value of ``tensor``, see :class:`lazynb.record.runtime.Runtime`."""
+        pending = tensor._pending
+        if pending is not None:
+            self.flush(pending, kind)
+            value = tensor._value
+            if value is not None and kind in _WAITING and not value.is_ready():
+                wait(in_background(value.block_until_ready))  # lets an interrupt through
+        return tensor._value
+
+    def flush(self, pending: Pending, kind: str) -> None:
+        """Runs ``pending`` and what it depends on; notes a trace break of ``kind``."""
+        operations, start = len(pending), time.perf_counter()
+        location = here(2)
+        compiled = self._run(pending, kind, location)
+        if compiled is not None and kind not in _NOT_A_BREAK:
+            log.add_break(kind, location, operations, compiled, time.perf_counter() - start)
+
+    def display(self, tensor: LazyTensor) -> dict[str, Any]:
+        """A pending tensor's MIME bundle. Runs nothing."""
+        if self.show is None:
+            return {"text/plain": repr(tensor)}
+        return self.show(tensor)
+
+    def _run(self, pending: Pending, kind: str, location: Place) -> bool | None:
+        """Runs ``pending``. Whether anything was compiled; None where nothing was pending."""
+        with pending.trace.lock:
+            tensors = pending.live()
+            if not tensors:
+                pending.close()
+                return None
+            earlier = self._run_inputs(pending, kind, location)
+            values = [value._value if isinstance(value, LazyTensor) else value for value in pending.inputs]
+            executable, cache = self._executable(pending, tensors, values)
+            tensors = [tensor for tensor in tensors if tensor._slot in executable.wanted]
+            start = time.perf_counter()
+            results = executable.run(values)
+            seconds = time.perf_counter() - start
+            log.add_event(Event(kind, location, len(pending), executable.operations, cache,
+                                executable.compile_seconds if cache != "hit" else 0.0, seconds))
+            self._settle(pending, tensors, results)
+            return earlier or cache != "hit"
+
+    def _run_inputs(self, pending: Pending, kind: str, location: Place) -> bool:
+        """Runs the earlier traces whose results ``pending`` takes as inputs."""
+        compiled = False
+        for value in pending.inputs:
+            if isinstance(value, LazyTensor) and value._pending is not None:
+                compiled = bool(self._run(value._pending, kind, location)) or compiled
+        return compiled
+
+    def _executable(self, pending: Pending, tensors: list[LazyTensor], values: list[Any]) -> tuple[Executable, str]:
+        wanted = tuple([tensor._slot for tensor in tensors])
+        found = executables.find(pending, wanted)
+        if found is None and pending.state.executables:
+            # Tensors in reference cycles live until the collector runs, at times that differ between equal steps: collecting
+            # costs less than compiling for a tensor that nobody can reach.
+            tensors.clear()
+            gc.collect()
+            tensors.extend(pending.live())
+            wanted = tuple([tensor._slot for tensor in tensors])
+            found = executables.find(pending, wanted)
+        if found is not None:
+            executables.hits += 1
+            found.hits += 1
+            return found, "hit"
+        made = executables.make(pending, wanted, values)
+        executables.misses += 1
+        return made, made.origin
+
+    @staticmethod
+    def _settle(pending: Pending, tensors: list[LazyTensor], results: list[Any]) -> None:
+        for tensor, value in zip(tensors, results, strict=True):
+            tensor._value = value
+            tensor._pending = None
+        doomed = pending.doomed
+        pending.close()
+        for array in doomed:
+            if not array.is_deleted():
+                array.delete()
+
+    def sync(self, *tensors: Any) -> None:
+        """Runs what is pending of this thread; see :func:`lazynb.sync`."""
+        if not tensors:
+            for pending in thread_trace().all_pending():
+                self.flush(pending, "sync")
+        for tensor in tensors:
+            if isinstance(tensor, LazyTensor) and tensor._pending is not None:
+                self.flush(tensor._pending, "sync")
+
+    def compile(self, kind: str = "compile", trace: LazyTrace | None = None) -> None:
+        """Runs all that is pending of a thread because the user asked for it."""
+        for pending in (trace or thread_trace()).all_pending():
+            self.flush(pending, kind)
+
+
+# Conversions that need the value in Python at once.
+_WAITING = {"bool", "int", "float", "complex", "index", "item", "tolist", "print", "repr", "asarray", "pickle", "bytes", "block"}
+
+execution = Execution()
+Hooks.runtime = execution

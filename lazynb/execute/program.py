@@ -1,0 +1,79 @@
+"""From a recorded path to a jaxpr: the part of a trace that somebody wants, each operation under its number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from lazynb import _jax_compat as jc
+from lazynb.record.trie import State
+
+SCOPE = "n{}"
+"""Name scope of step number k. It comes back in the ``op_name`` of each HLO instruction made from that step."""
+
+
+def needed_steps(path: Sequence[State], wanted: Sequence[int]) -> list[State]:
+    """The steps that the slots ``wanted`` depend on, in order; the rest is dead code."""
+    slots = set(wanted)
+    needed = []
+    for state in reversed(path):
+        if any(slot in slots for slot in range(state.first, state.slots)):
+            needed.append(state)
+            slots.update(state.operands)
+    needed.reverse()
+    return needed
+
+
+class Program:
+    """A closed jaxpr put together from recorded steps.
+
+    Attributes:
+      inputs: variables of the inputs.
+      eqns: equations, each under the scope of its step.
+    """
+
+    def __init__(self) -> None:
+        self.inputs: list[Any] = []
+        self.eqns: list[Any] = []
+        self._number = 0
+
+    def add(self, path: Sequence[State], given: dict[int, Any] | None = None) -> dict[int, Any]:
+        """Appends the steps of ``path``; ``given`` are variables for some input slots. Returns variables by slot."""
+        variables: dict[int, Any] = dict(given or {})
+        for state in path:
+            if state.operation is None:
+                if state.first not in variables:
+                    variables[state.first] = var = jc.new_var(state.avals[0])
+                    self.inputs.append(var)
+            else:
+                self._append(state, variables)
+        return variables
+
+    def _append(self, state: State, variables: dict[int, Any]) -> None:
+        operation = state.operation
+        assert operation is not None
+        results = [jc.new_var(aval) for aval in state.avals]
+        variables.update(enumerate(results, state.first))
+        self.eqns.append(jc.new_eqn([variables[slot] for slot in state.operands], results, operation.primitive,
+                                    operation.params, jc.no_effects, operation.context,
+                                    SCOPE.format(state.depth - 1)))
+
+    def jaxpr(self, outputs: Sequence[Any]) -> Any:
+        """The closed jaxpr that returns ``outputs``."""
+        return jc.closed_jaxpr(self.inputs, outputs, self.eqns)
+
+
+def lower(jaxpr: Any, inputs: Sequence[Any], config: Any) -> jax.stages.Lowered:
+    """Lowers ``jaxpr`` for arguments like ``inputs``, under the configuration it was recorded with.
+
+    Raises what JAX raises for an operation that cannot be lowered.
+    """
+    run = jc.jaxpr_as_fun(jaxpr)
+
+    def lazynb(*args: Any) -> list[Any]:
+        return run(*args)
+
+    with jc.restore_config(config), jc.lowering_settings():
+        return jax.jit(lazynb).lower(*inputs)

@@ -1,0 +1,1 @@
+"""Recording: LazyTrace, LazyTensor and the trie of recorded traces."""

@@ -1,0 +1,74 @@
+"""Lazy mode: which trace JAX binds primitives on, in this thread."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from lazynb import _jax_compat as jc
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace, thread_trace
+
+
+def _concrete(leaf: Any) -> Any:
+    return leaf._force("compiled") if isinstance(leaf, LazyTensor) else leaf
+
+
+patches = jc.AmbientPatches(lambda trace: isinstance(trace, LazyTrace), _concrete)
+
+
+class Mode(threading.local):
+    """Lazy mode switched on for a thread until it is switched off (what a notebook does between cells)."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] = []
+
+    def on(self) -> None:
+        """Records what this thread does from here on."""
+        patches.enter()
+        self._before.append(jc.current_trace())
+        jc.set_trace(thread_trace())
+
+    def off(self) -> None:
+        """Undoes the last :meth:`on`."""
+        if self._before:
+            jc.set_trace(self._before.pop())
+            patches.leave()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether this thread records."""
+        return isinstance(jc.current_trace(), LazyTrace)
+
+
+mode = Mode()
+
+
+@contextlib.contextmanager
+def lazy() -> Iterator[None]:
+    """Records the operations of its body instead of running them; also a decorator.
+
+    Inside a JAX transformation (``jit``, ``grad``, ``vmap``) it changes nothing: what is traced there is traced already.
+    """
+    trace = jc.current_trace()
+    if not jc.is_eval(trace):
+        yield
+        return
+    patches.enter()
+    try:
+        with jc.set_current_trace(thread_trace()):
+            yield
+    finally:
+        patches.leave()
+
+
+@contextlib.contextmanager
+def eager() -> Iterator[None]:
+    """Runs the operations of its body at once; also a decorator. Pending values used in it are computed."""
+    if not isinstance(jc.current_trace(), LazyTrace):
+        yield
+        return
+    with jc.set_current_trace(jc.eval_trace):
+        yield

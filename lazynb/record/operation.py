@@ -1,0 +1,69 @@
+"""Operations: a primitive with its parameters, interned, so that equal ones are one object."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from lazynb import _jax_compat as jc
+from lazynb.record.structure import params_structure
+
+
+class Operation:
+    """A JAX primitive with its parameters, under one context of JAX's configuration.
+
+    Attributes:
+      primitive: the JAX primitive.
+      params: its parameters (of the first of the equal operations).
+      context: what JAX stores with an equation (mesh, compute type, ...).
+      name: what the user would call it: ``softmax`` for a jitted function of that name.
+    """
+
+    __slots__ = ("__weakref__", "context", "name", "params", "primitive")
+
+    def __init__(self, primitive: Any, params: dict[str, Any]):
+        self.primitive = primitive
+        self.params = params
+        self.context = jc.eqn_context()
+        self.name = str(params.get("name") or primitive.name) if primitive.name in jc.JIT_PRIMITIVES else primitive.name
+
+    def __repr__(self) -> str:
+        return f"Operation({self.name})"
+
+
+class OperationTable:
+    """Finds the operation of a primitive and its parameters.
+
+    Two levels: by hash of the parameters as they are (a jaxpr hashes by identity: quick, and misses for a function
+    made anew), then by structure. The second holds weakly what the trie holds; the first is cleared when full.
+    """
+
+    def __init__(self, quick_limit: int = 8192):
+        self._quick: dict[Any, Operation] = {}
+        self._by_structure: weakref.WeakValueDictionary[Any, Operation] = weakref.WeakValueDictionary()
+        self._quick_limit = quick_limit
+
+    def find(self, primitive: Any, params: dict[str, Any], context: Any) -> Operation:
+        """The one operation for ``primitive`` and ``params``; ``context`` stands for JAX's configuration."""
+        values = tuple(params.values())
+        quick = (primitive, context, values, tuple(map(type, values)))
+        try:
+            return self._quick[quick]
+        except KeyError:
+            hashable = True
+        except TypeError:
+            hashable = False
+        key = (primitive, context, params_structure(primitive, params))
+        operation = self._by_structure.get(key)
+        if operation is None:
+            operation = self._by_structure[key] = Operation(primitive, params)
+        if hashable:
+            if len(self._quick) >= self._quick_limit:
+                self._quick.clear()
+            self._quick[quick] = operation
+        return operation
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._quick.clear()
+        self._by_structure.clear()

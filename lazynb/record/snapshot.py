@@ -1,0 +1,38 @@
+"""A recorded trace as plain data, for whoever draws or explains it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lazynb.source import Place as Place
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One input or operation. Operands always have smaller ids."""
+
+    id: int
+    kind: str
+    name: str
+    primitive: str
+    operands: tuple[tuple[int, int], ...]
+    avals: tuple[str, ...]
+    place: Place | None
+    call: str | None
+    call_id: int | None
+    scope: str
+    names: tuple[str, ...]
+    value: str | None
+    output: bool
+    dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The nodes of a trace, in the order in which they were recorded."""
+
+    nodes: tuple[Node, ...]
+
+    def operations(self) -> int:
+        """The number of operations (inputs not counted)."""
+        return sum(node.kind == "op" for node in self.nodes)

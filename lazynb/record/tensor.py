@@ -1,0 +1,255 @@
+"""LazyTensor: a jax.Array whose value may still be pending (LazyTensor, Suhan et al. 2021, section 3)."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import sys
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lazynb import _jax_compat as jc
+from lazynb.record.runtime import runtime
+
+if TYPE_CHECKING:
+    from lazynb.record.pending import Pending
+
+
+class _Deleted:
+    """Stands for the value of a tensor whose memory was given back."""
+
+
+DELETED = _Deleted()
+
+
+class LazyTensor(jc.Tracer):
+    """A tensor with the interface of ``jax.Array`` whose value is computed when Python needs it.
+
+    To ``isinstance`` and to JAX, Flax, Optax and Equinox it is a ``jax.Array``. Operations on it are recorded while lazy
+    mode is on. ``repr``, rich display, ``shape``, ``dtype``, ``dir`` and tab completion never run anything; ``float(x)``,
+    ``bool(x)``, ``print(x)``, ``np.asarray(x)`` and the like give what eager JAX gives and are trace breaks.
+    """
+
+    __slots__ = ("_pending", "_slot", "_value")
+
+    _pending: Pending | None
+    _slot: int
+    _value: Any
+
+    def __init__(self, trace: Any, aval: Any, pending: Pending | None, slot: int, value: Any = None):
+        self._trace = trace
+        self.aval = aval
+        self._pending = pending
+        self._slot = slot
+        self._value = value
+
+    # ---- the value -------------------------------------------------------------------------------------------
+
+    def _force(self, kind: str) -> Any:
+        """The concrete array; runs what it needs and notes a trace break of ``kind`` if anything was pending.
+
+        Raises:
+          RuntimeError: the array was deleted or donated, as eager JAX says it.
+        """
+        value = self._value
+        if value is None:
+            value = runtime().force(self, kind)
+        if value is DELETED:
+            raise RuntimeError(f"Array has been deleted with shape={self.aval.str_short()}.")
+        return value
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the value has still to be computed."""
+        return self._value is None
+
+    def to_concrete_value(self) -> LazyTensor:
+        # JAX asks ``is_concrete`` from astype, asarray, full, ...: giving the value here would force hidden flushes. What
+        # needs a number goes on to __bool__, __float__, __index__ or __array__, which force.
+        return self
+
+    def full_lower(self) -> Any:
+        # JAX lowers arguments of what it runs at once: there, and only there, the value is due. Tracers of grad and vmap
+        # also pass the call on to what they wrap while nothing runs.
+        caller = sys._getframe(1)
+        if caller.f_code.co_name == "full_lower" and caller.f_back is not None:
+            caller = caller.f_back
+        if caller.f_code.co_name != "full_lower" and jc.is_eval(jc.current_trace()):
+            return self._force("eager")
+        return self
+
+    # ---- conversions: the checks come first, so that what fails runs nothing ---------------------------------
+
+    def __bool__(self) -> bool:
+        jc.check_bool_conversion(self)
+        return bool(self._force("bool"))
+
+    def __int__(self) -> int:
+        jc.check_scalar_conversion(self)
+        return int(self._force("int"))
+
+    def __float__(self) -> float:
+        jc.check_scalar_conversion(self)
+        return float(self._force("float"))
+
+    def __complex__(self) -> complex:
+        jc.check_scalar_conversion(self)
+        return complex(self._force("complex"))
+
+    def __index__(self) -> int:
+        jc.check_integer_conversion(self)
+        return operator.index(self._force("index"))
+
+    def item(self, *args: int) -> Any:
+        return self._force("item").item(*args)
+
+    def tolist(self) -> Any:
+        return self._force("tolist").tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        return self._force("bytes").tobytes(order)
+
+    def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._force("asarray").__array__(dtype, context, copy)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._force("dlpack").__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._force("dlpack").__dlpack_device__()
+
+    def __reduce__(self) -> Any:
+        return self._force("pickle").__reduce__()
+
+    def __copy__(self) -> Any:
+        return self.copy() if self._value is None else copy.copy(self._force("pickle"))
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy() if self._value is None else copy.deepcopy(self._force("pickle"), memo)
+
+    # ---- text ------------------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return str(self._force("print"))
+
+    def __format__(self, spec: str) -> str:
+        return format(self._force("print"), spec)
+
+    def __repr__(self) -> str:
+        value = self._value
+        if value is DELETED:
+            return f"LazyTensor({self.aval.str_short()}, deleted)"
+        if value is not None:
+            return repr(value)
+        count = len(self._pending) if self._pending is not None else 0
+        return f"LazyTensor({self.aval.str_short()}, pending: {count} operation{'s' * (count != 1)})"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        if self._value is not None:
+            return {"text/plain": repr(self)}
+        return runtime().display(self)
+
+    # ---- what jax.Array has and a tracer has not -------------------------------------------------------------
+
+    @property
+    def sharding(self) -> Any:
+        known = self._known_sharding()
+        return known if known is not None else self._force("attribute").sharding
+
+    @property
+    def device(self) -> Any:
+        known = self._known_sharding()
+        return next(iter(known.device_set)) if known is not None else self._force("attribute").device
+
+    @property
+    def committed(self) -> bool:
+        return self._committed
+
+    @property
+    def _committed(self) -> bool:
+        if self._value is None and self._pending is not None:
+            return self._pending.steps[self._slot].devices is not None
+        return self._force("attribute").committed
+
+    def devices(self) -> Any:
+        known = self._known_sharding()
+        return known.device_set if known is not None else self._force("attribute").devices()
+
+    def _known_sharding(self) -> Any:
+        """The sharding of a pending value where it can be told without running: on a single device."""
+        if self._value is not None or self._pending is None:
+            return None
+        state = self._pending.steps[self._slot]
+        if state.devices is not None or state.program is None:
+            return None  # committed: its sharding is known when it has run
+        return jc.uncommitted_sharding(state.program[0])
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        known = self._known_sharding()
+        return known.is_fully_addressable if known is not None else self._force("attribute").is_fully_addressable
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        known = self._known_sharding()
+        return known.is_fully_replicated if known is not None else self._force("attribute").is_fully_replicated
+
+    @property
+    def addressable_shards(self) -> Any:
+        return self._force("attribute").addressable_shards
+
+    @property
+    def global_shards(self) -> Any:
+        return self._force("attribute").global_shards
+
+    def addressable_data(self, index: int) -> Any:
+        return self._force("attribute").addressable_data(index)
+
+    @property
+    def traceback(self) -> Any:
+        return self._force("attribute").traceback
+
+    def unsafe_buffer_pointer(self) -> int:
+        return self._force("buffer").unsafe_buffer_pointer()
+
+    def on_device_size_in_bytes(self) -> int:
+        return self._force("buffer").on_device_size_in_bytes()
+
+    def is_ready(self) -> bool:
+        return self._value is not None and self._force("attribute").is_ready()
+
+    def block_until_ready(self) -> LazyTensor:
+        self._force("block").block_until_ready()
+        return self
+
+    def copy_to_host_async(self) -> None:
+        self._force("block").copy_to_host_async()
+
+    def is_deleted(self) -> bool:
+        value = self._value
+        return value is DELETED or (value is not None and value.is_deleted())
+
+    def delete(self) -> None:
+        if self._value is None:
+            self._force("delete")  # other pending values may need it: they are computed with it
+        if self._value is not DELETED and not self._value.is_deleted():
+            self._trace.release(self._value)
+            self._value.delete()
+        self._value = DELETED
+
+    def __getattr__(self, name: str) -> Any:
+        # What only the concrete array has (``_arrays``, ``_npy_value``, ``__cuda_array_interface__``, ...). A name that no array
+        # has never runs anything.
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            if name.startswith("__array_") or not jc.concrete_array_has(self.aval, name):
+                raise jc.array_attribute_error(self.aval, name) from error
+        return getattr(self._force("buffer" if name == "__cuda_array_interface__" else "attribute"), name)
+
+
+jc.register_tracer_type(LazyTensor)

@@ -1,0 +1,308 @@
+"""LazyTrace: the recorder that JAX binds primitives on while a thread is lazy."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import _jax_compat as jc
+from lazynb.config import config
+from lazynb.record.operation import Operation, OperationTable
+from lazynb.record.pending import Pending, scalar_input
+from lazynb.record.runtime import runtime
+from lazynb.record.tensor import DELETED, LazyTensor
+from lazynb.record.trie import State, Trie
+from lazynb.source import CallCounter, Origin, user_frame
+
+trie = Trie()
+operations = OperationTable()
+
+
+class _Elsewhere(Exception):
+    """The operation runs on other devices than what is pending: it starts a trace of its own."""
+
+
+class _Unrecordable(Exception):
+    """The operation must run at once; the argument is the kind of trace break."""
+
+
+class _Context:
+    """Stands for JAX's configuration: two small objects in place of a tuple of fifty settings."""
+
+    __slots__ = ("full", "known", "token")
+
+    def __init__(self) -> None:
+        self.full: Any = None
+        self.token: Any = None
+        self.known: dict[Any, Any] = {}
+
+    def now(self) -> Any:
+        """The token of the configuration in force; equal configurations give the same one."""
+        full = jc.context()
+        if full != self.full:
+            self.full, self.token = full, self.known.setdefault(full, len(self.known))
+        return self.token
+
+
+class LazyTrace(jc.Trace):
+    """Records the operations of one thread instead of running them.
+
+    Attributes:
+      pending: the trace that operations are appended to.
+      sealed: earlier pending traces, kept until they have run or nobody waits for them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.RLock()
+        self.pending: Pending | None = None
+        self.sealed: list[Pending] = []
+        self._calls = CallCounter()
+        self._context = _Context()
+
+    # ---- JAX's side --------------------------------------------------------------------------------------------
+
+    def stage_value(self, val: Any) -> Any:
+        # ``jnp.array(...)`` and ``jax.random.key(seed)`` lift constants here.
+        if isinstance(val, jc.Tracer):
+            return val
+        value = val if isinstance(val, jax.Array) else jc.stage(val)
+        return LazyTensor(self, jc.typeof(value), None, 0, value)
+
+    def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any], /) -> Any:
+        if jc.must_run_eagerly():
+            return self._run_eagerly(primitive, tracers, params, "unrecordable")
+        if primitive.name == "device_put":
+            return self._device_put(primitive, tracers, params)
+        if primitive.name in jc.JIT_PRIMITIVES:
+            tracers, params = lift_constants(tracers, params)
+        try:
+            results = self._record(primitive, tracers, params)
+        except _Unrecordable as unrecordable:
+            return self._run_eagerly(primitive, tracers, params, unrecordable.args[0])
+        if any(params.get("donated_invars", ())):
+            self._donate(tracers, params["donated_invars"])
+        return results if primitive.multiple_results else results[0]
+
+    # JAX binds a primitive with the evaluating trace (0.10) or none (0.12) as the current one; the functions of custom
+    # derivatives and calls must be recorded again.
+    def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, **_: Any) -> Any:
+        with jc.set_current_trace(self):
+            return fun.call_wrapped(*tracers)
+
+    def process_custom_vjp_call(self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Any, /, **_: Any) -> Any:
+        with jc.set_current_trace(self):
+            return fun.call_wrapped(*tracers)
+
+    def process_call(self, primitive: Any, f: Any, tracers: Any, params: Any, /) -> Any:
+        with jc.set_current_trace(self):
+            return f.call_wrapped(*tracers)
+
+    def process_shard_map(self, primitive: Any, fun: Any, args: Any, **params: Any) -> Any:
+        values = [self._concrete(arg, "unrecordable") for arg in args]
+        with jc.set_current_trace(jc.eval_trace):
+            return jc.eval_trace.process_shard_map(primitive, fun, values, **params)
+
+    def cur_qdd(self, x: Any) -> Any:
+        return x.cur_qdd()
+
+    # ---- recording -----------------------------------------------------------------------------------------------
+
+    def _record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> list[LazyTensor]:
+        # Values of other threads are fetched before this thread's lock is taken: two locks are never held at once.
+        args = [self._concrete(arg, "thread") if self._is_foreign(arg) else arg for arg in args]
+        with self.lock:
+            operation = operations.find(primitive, params, self._context.now())
+            pending = self._open()
+            try:
+                state = self._step(pending, operation, args)
+            except _Elsewhere:
+                pending = self._seal()
+                state = self._step(pending, operation, args)
+            tensors = [LazyTensor(self, aval, pending, slot) for slot, aval in enumerate(state.avals, state.first)]
+            pending.commit(state, tensors, self._origin())
+        if state.operations >= config.max_pending:
+            runtime().flush(pending, "limit")
+        return tensors
+
+    def _step(self, pending: Pending, operation: Operation, args: Sequence[Any]) -> State:
+        """The state after ``operation``; on any error ``pending`` is as it was."""
+        mark = pending.mark()
+        try:
+            slots = tuple([self._slot(pending, arg) for arg in args])
+            key = (operation, slots)
+            state = pending.state.children.get(key)
+            return state if state is not None else self._extend(pending, key, operation, slots)
+        except BaseException:
+            pending.rollback(mark)
+            raise
+
+    def _extend(self, pending: Pending, key: Any, operation: Operation, slots: tuple[int, ...]) -> State:
+        steps = pending.steps
+        committed = {steps[slot].devices for slot in slots} - {None}
+        if len(committed) > 1:
+            raise _Unrecordable("devices")  # eager JAX then says what is wrong, in its own words
+        devices = next(iter(committed), None)
+        program = devices if devices is not None else (jc.default_device(),)
+        if pending.state.program not in (None, program):
+            raise _Elsewhere
+        avals = [steps[slot].avals[slot - steps[slot].first] for slot in slots]
+        results, effects = jc.abstract_eval(operation.primitive, avals, operation.params)
+        if effects:
+            raise _Unrecordable("effect")
+        state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
+        state.program = program
+        return state
+
+    def _slot(self, pending: Pending, arg: Any) -> int:
+        if isinstance(arg, LazyTensor):
+            if arg._pending is pending:
+                return arg._slot
+            value = arg._value
+            if value is None:  # still pending in an earlier trace of this thread
+                return pending.input(arg, arg.aval, arg)
+            arg = arg._force("eager") if value is DELETED else value
+        if isinstance(arg, jc.Tracer):
+            raise jc.escaped_tracer_error(arg)
+        if isinstance(arg, jax.Array):
+            if arg.is_deleted():
+                raise RuntimeError(f"Array has been deleted with shape={jc.typeof(arg).str_short()}.")
+            return pending.input(arg, jc.typeof(arg), arg)
+        if isinstance(arg, jc.TYPED_SCALARS) or (jc.is_host_array(arg) and np.ndim(arg) == 0 and arg.dtype != jc.float0):
+            return pending.input(scalar_input(arg), jc.typeof(arg))
+        if jc.is_host_array(arg) and arg.dtype != jc.float0:
+            # Copied now, as eager JAX does: the user may write to a NumPy array afterwards.
+            staged = jc.stage(arg)
+            return pending.input(staged, jc.typeof(arg), staged)
+        raise _Unrecordable("unrecordable")
+
+    def _open(self) -> Pending:
+        """The pending trace to append to, under the placement that is in force."""
+        placement = jc.placement_context()
+        pending = self.pending
+        if pending is None or pending.sealed or pending.root.placement != placement:
+            pending = self._seal()
+        return pending
+
+    def _seal(self) -> Pending:
+        """Starts a new trace; the present one stays pending. Later traces may depend on it, never the reverse."""
+        if self.pending is not None and not self.pending.sealed:
+            self.pending.sealed = True
+            self.sealed.append(self.pending)
+        waited_for = [earlier for earlier in self.sealed if earlier.live()]
+        for earlier in self.sealed:
+            if earlier not in waited_for:
+                earlier.close()
+        self.sealed = waited_for
+        root = trie.root(jc.placement_context(), jc.snapshot_config)
+        self.pending = Pending(self, trie, root)
+        return self.pending
+
+    def _origin(self) -> Origin:
+        frame, below = user_frame(3)
+        callee = below.f_code if below is not None else None
+        return Origin(frame.f_code, frame.f_lasti, callee, self._calls.of(frame, below), jc.name_stack())
+
+    def _is_foreign(self, arg: Any) -> bool:
+        return isinstance(arg, LazyTensor) and arg._value is None and arg._trace is not self
+
+    # ---- running at once -------------------------------------------------------------------------------------------
+
+    def _concrete(self, arg: Any, kind: str) -> Any:
+        return arg._force(kind) if isinstance(arg, LazyTensor) else arg
+
+    def _run_eagerly(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], kind: str) -> Any:
+        """Runs what is pending and needed, then the operation: effects keep their order."""
+        values = [self._concrete(arg, kind) for arg in args]
+        with jc.set_current_trace(jc.eval_trace):
+            return primitive.bind(*values, **params)
+
+    def _device_put(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Moving a value that exists is done at once (it is asynchronous anyway); a pending one has to run first."""
+        waits = any(isinstance(arg, LazyTensor) and arg._value is None for arg in args)
+        if waits and all(device is None for device in params["devices"]):
+            return [self._on_default(arg) for arg in args]
+        results = self._run_eagerly(primitive, args, params, "device_put")
+        return [LazyTensor(self, jc.typeof(result), None, 0, result) for result in results]
+
+    def _on_default(self, arg: Any) -> Any:
+        return arg if isinstance(arg, LazyTensor) else self.stage_value(arg)
+
+    def _donate(self, args: Sequence[Any], donated: Sequence[bool]) -> None:
+        """A donated argument may not be used again; its memory goes when the trace has run."""
+        for arg, gone in zip(args, donated, strict=True):
+            if gone and isinstance(arg, LazyTensor):
+                if isinstance(arg._value, jax.Array) and self.pending is not None:
+                    self.pending.doomed.append(arg._value)
+                arg._value, arg._pending = DELETED, None
+            elif gone and isinstance(arg, jax.Array) and self.pending is not None:
+                self.pending.doomed.append(arg)
+
+    def release(self, value: Any) -> None:
+        """Runs the pending traces that need ``value``, whose memory is about to be given back."""
+        for pending in (*self.sealed, self.pending):
+            if pending is not None and any(value is used for used in pending.inputs):
+                runtime().flush(pending, "delete")
+
+    def cut(self) -> None:
+        """Lets the next operation start a trace of its own; what is pending stays so.
+
+        Notebook cells are cut from each other: what a cell compiles then depends on its own text, not on which
+        cells ran before it, and re-running it is a cache hit.
+        """
+        with self.lock:
+            if self.pending is not None and len(self.pending):
+                self._seal()
+
+    # ---- looking -----------------------------------------------------------------------------------------------------
+
+    def all_pending(self) -> list[Pending]:
+        """Pending traces that somebody waits for, oldest first."""
+        found = [p for p in (*self.sealed, self.pending) if p is not None]
+        return [p for p in found if len(p) and p.live()]
+
+
+def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
+    """Turns the arrays that a jitted function closes over into arguments of its call.
+
+    So the key of the call does not depend on their values, and a re-run cell that closes over a new array is a hit.
+    """
+    jaxpr = params["jaxpr"]
+    if not jaxpr.consts:
+        return args, params
+    lifted, consts = jc.separate_consts(jaxpr)
+    front = len(consts)
+    unspecified = jc.UNSPECIFIED
+    return [*consts, *args], dict(
+        params, jaxpr=lifted,
+        in_shardings=(unspecified,) * front + tuple(params["in_shardings"]),
+        in_layouts=(None,) * front + tuple(params["in_layouts"]),
+        donated_invars=(False,) * front + tuple(params["donated_invars"]))
+
+
+class _ThreadTraces(threading.local):
+    def __init__(self) -> None:
+        self.trace = LazyTrace()
+        _all_traces.add(self.trace)
+
+
+_all_traces: weakref.WeakSet[LazyTrace] = weakref.WeakSet()
+_threads = _ThreadTraces()
+
+
+def thread_trace() -> LazyTrace:
+    """The recorder of this thread."""
+    return _threads.trace
+
+
+def every_trace() -> list[LazyTrace]:
+    """The recorders of all threads."""
+    return list(_all_traces)
+
+
+__all__ = ["LazyTrace", "every_trace", "lift_constants", "operations", "thread_trace", "trie"]

@@ -1,0 +1,121 @@
+"""The trie of recorded traces.
+
+A pending trace is a path from a root. Each state stands for what was recorded to reach it and remembers the output
+avals, so that a trace seen before costs one dictionary look-up an operation: no graph is hashed, none is walked.
+Values are numbered in the order in which they appear (*slots*: inputs and results alike) and operands are slots, so that
+the key of a step is canonical. Avals need not enter the key of an operation: the path determines them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from lazynb.record.operation import Operation
+
+
+class State:
+    """One step of a recorded trace: an input or an operation.
+
+    Attributes:
+      parent: the state before; None at a root.
+      key: the step's key in ``parent.children``.
+      operation: what was recorded; None for an input.
+      operands: slots of its operands.
+      avals: types of its results.
+      first: slot of its first result.
+      slots: number of slots after this step.
+      depth: number of steps up to this one; the canonical number of the step is ``depth - 1``.
+      operations: number of operations (not inputs) up to this one.
+      devices: devices to which its results are committed; None when JAX may move them.
+      program: devices on which the operations so far run; None before the first. One program runs on one set.
+      children: steps recorded after this one.
+      executables: compiled programs of the trace that ends here, by the slots that are wanted.
+      uses: pending traces that end here now.
+    """
+
+    __slots__ = ("avals", "children", "depth", "devices", "executables", "first", "key", "operands", "operation",
+                 "operations", "parent", "program", "slots", "uses")
+
+    def __init__(self, parent: State | None, key: Hashable, operation: Operation | None, operands: tuple[int, ...],
+                 avals: tuple[Any, ...], devices: tuple[Any, ...] | None):
+        self.parent = parent
+        self.key = key
+        self.operation = operation
+        self.operands = operands
+        self.avals = avals
+        self.devices = devices
+        self.program = parent.program if parent is not None else None
+        self.children: dict[Hashable, State] = {}
+        self.executables: dict[tuple[int, ...], Any] = {}
+        self.uses = 0
+        self.first = parent.slots if parent is not None else 0
+        self.slots = self.first + len(avals)
+        self.depth = parent.depth + 1 if parent is not None else 0
+        self.operations = (parent.operations if parent is not None else 0) + (operation is not None)
+
+    def path(self) -> list[State]:
+        """The steps from the root (left out) to this state."""
+        steps: list[State] = []
+        state = self
+        while state.parent is not None:
+            steps.append(state)
+            state = state.parent
+        steps.reverse()
+        return steps
+
+    def __repr__(self) -> str:
+        return f"State(depth={self.depth}, {self.operation or 'input'})"
+
+
+class Root(State):
+    """Start of the traces recorded under one placement (64-bit mode, default device, mesh).
+
+    Attributes:
+      placement: :func:`_jax_compat.placement_context` under which the traces are recorded.
+      config: JAX's configuration then, restored when a trace is compiled under another.
+    """
+
+    __slots__ = ("config", "placement")
+
+    def __init__(self, placement: Hashable, config: Any):
+        super().__init__(None, None, None, (), (), None)
+        self.placement = placement
+        self.config = config
+
+
+class Trie:
+    """All recorded traces, by root."""
+
+    def __init__(self) -> None:
+        self.roots: dict[Hashable, Root] = {}
+        self.size = 0
+
+    def root(self, placement: Hashable, config: Any) -> Root:
+        """The root for ``placement``; ``config`` is a thunk, called when the root is new."""
+        root = self.roots.get(placement)
+        if root is None:
+            root = self.roots[placement] = Root(placement, config())
+        return root
+
+    def extend(self, parent: State, key: Hashable, operation: Operation | None, operands: tuple[int, ...],
+               avals: tuple[Any, ...], devices: tuple[Any, ...] | None) -> State:
+        """Adds a step after ``parent``."""
+        state = State(parent, key, operation, operands, avals, devices)
+        parent.children[key] = state
+        self.size += 1
+        return state
+
+    def prune(self, state: State) -> None:
+        """Removes ``state`` and what leads to it alone, unless it is in use, leads on or holds an executable."""
+        while state.parent is not None and not (state.children or state.executables or state.uses):
+            parent = state.parent
+            if parent.children.get(state.key) is state:
+                del parent.children[state.key]
+                self.size = max(0, self.size - 1)
+            state = parent
+
+    def clear(self) -> None:
+        """Forgets all traces; pending ones keep the path on which they are."""
+        self.roots.clear()
+        self.size = 0

@@ -1,0 +1,173 @@
+"""Where in the user's code an operation was asked for.
+
+Recording keeps only a code object and an instruction offset (two pointers); line and text are looked up when
+somebody wants to see them. Source never enters a key: moving a line compiles nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import linecache
+import os
+import site
+import sys
+import sysconfig
+from types import CodeType, FrameType
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Place:
+    """A line of the user's code.
+
+    Attributes:
+      file: path of the file, or the name under which the cell was compiled.
+      line: line number, from 1.
+      text: source text of the line, stripped; empty where it cannot be had.
+      cell: execution count of the notebook cell, else None.
+    """
+
+    file: str
+    line: int
+    text: str
+    cell: int | None = None
+
+    @property
+    def label(self) -> str:
+        """Short form: ``cell 4, line 2`` or ``train.py:17``."""
+        if self.cell is not None:
+            return f"cell {self.cell}, line {self.line}"
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Origin:
+    """What recording keeps of the stack: the user's instruction and the function called from it.
+
+    Attributes:
+      code: code object of the user's frame.
+      lasti: offset of the instruction in it.
+      callee: code object of the function that the user called there; None when lazynb was reached at once.
+      call_id: the same number for operations of one invocation of ``callee``.
+      scope: JAX's name stack (Flax writes module names there), for example ``MLP/Dense_0``.
+    """
+
+    code: CodeType
+    lasti: int
+    callee: CodeType | None
+    call_id: int
+    scope: str
+
+    @property
+    def line(self) -> int:
+        """Line number, from 1."""
+        for start, end, line in self.code.co_lines():
+            if start <= self.lasti < end and line is not None:
+                return line
+        return self.code.co_firstlineno
+
+    @property
+    def place(self) -> Place:
+        """The line with its source text."""
+        return place(self.code.co_filename, self.line)
+
+
+_cells: dict[str, tuple[int, str]] = {}
+
+
+def register_cell(file: str, number: int, source: str) -> None:
+    """Remembers that code compiled as ``file`` is notebook cell ``number``; the newest run wins."""
+    _cells[file] = (number, source)
+
+
+def cell_count() -> int:
+    """Number of cells known."""
+    return len(_cells)
+
+
+def place(file: str, line: int) -> Place:
+    """The user's line ``line`` of ``file``, with its text."""
+    cell = _cells.get(file)
+    text = linecache.getline(file, line).strip()
+    if not text and cell is not None:
+        lines = cell[1].splitlines()
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+    return Place(file, line, text, cell[0] if cell is not None else None)
+
+
+def _library_roots() -> tuple[str, ...]:
+    paths = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    paths.update(site.getsitepackages() if hasattr(site, "getsitepackages") else ())
+    paths.add(os.path.dirname(os.path.abspath(__file__)))
+    paths.add(os.path.dirname(os.__file__))
+    return tuple(sorted(os.path.join(path, "") for path in paths))
+
+
+_LIBRARY_ROOTS = _library_roots()
+_LIBRARY_MARKS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_is_user: dict[CodeType, bool] = {}
+
+
+def is_user_file(file: str) -> bool:
+    """Whether ``file`` is the user's own: not in the standard library, an installed package or lazynb."""
+    if file.startswith("<frozen"):
+        return False
+    return not file.startswith(_LIBRARY_ROOTS) and not any(mark in file for mark in _LIBRARY_MARKS)
+
+
+def _user_code(code: CodeType) -> bool:
+    known = _is_user.get(code)
+    if known is None:
+        known = _is_user[code] = is_user_file(code.co_filename)
+        if len(_is_user) > 100_000:  # code objects of re-run cells; a plain bound is enough
+            _is_user.clear()
+    return known
+
+
+
+
+def user_frame(depth: int = 1) -> tuple[FrameType, FrameType | None]:
+    """The nearest frame of the user's code above the caller and the frame called from it.
+
+    Where no frame is the user's (a script inside an installed package), the outermost one stands in.
+    """
+    below, frame = None, sys._getframe(depth)
+    while not _user_code(frame.f_code):
+        above = frame.f_back
+        if above is None:
+            return frame, below
+        below, frame = frame, above
+    return frame, below
+
+
+def here(depth: int = 1) -> Place:
+    """The user's line that is running now."""
+    frame, _ = user_frame(depth + 1)
+    return place(frame.f_code.co_filename, frame.f_lineno)
+
+
+class CallCounter:
+    """Numbers the invocations of functions that the user calls, so that their operations can be drawn as one.
+
+    Two operations belong to one invocation when they come, one after the other, from the same instruction of
+    the user and the same callee frame, and the callee did not start anew. A frame's address may be used again by
+    the next call, hence the last condition. The number serves drawing only: no key depends on it.
+    """
+
+    __slots__ = ("_last", "number")
+
+    def __init__(self) -> None:
+        self._last: tuple[int, int, int, int] = (0, 0, 0, 0)
+        self.number = 0
+
+    def of(self, frame: FrameType, below: FrameType | None) -> int:
+        """The number of the invocation that runs in ``below``, called from ``frame``."""
+        lasti = below.f_lasti if below is not None else -1
+        now = (id(frame), frame.f_lasti, id(below), lasti)
+        last = self._last
+        if below is None or now[:3] != last[:3] or lasti < last[3]:
+            self.number += 1
+        self._last = now
+        return self.number
+
+
+__all__ = ["CallCounter", "Origin", "Place", "cell_count", "here", "is_user_file", "place", "register_cell", "user_frame"]

@@ -1,0 +1,1 @@
+"""What XLA made of a trace. Knows nothing of notebooks."""
