@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -207,8 +208,8 @@ def lowering_settings() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def compiling_settings(cache_dir: str | None) -> Iterator[None]:
-    """Settings under which lazynb compiles: its persistent cache, with scopes as part of the key.
+def compiling_settings(cache: Any | None) -> Iterator[None]:
+    """Settings under which lazynb compiles: a persistent cache (or none), with scopes as part of the key.
 
     JAX's key leaves debug information out, so that two programs which differ only in scopes would share an
     entry and show each other's names; ``include_metadata_in_key`` cures it.
@@ -216,9 +217,33 @@ def compiling_settings(cache_dir: str | None) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(_config.compilation_cache_include_metadata_in_key(True))
         stack.enter_context(_config.persistent_cache_min_compile_time_secs(0.0))
-        if cache_dir is None:
-            stack.enter_context(_config.enable_compilation_cache(False))
+        stack.enter_context(_config.enable_compilation_cache(cache is not None))
+        if cache is not None:
+            stack.enter_context(_borrowed_cache(cache))
         yield
+
+
+_CACHE_STATE = ("_cache", "_cache_initialized", "_cache_checked", "_cache_used")
+_cache_lock = threading.Lock()
+
+
+@contextlib.contextmanager
+def _borrowed_cache(cache: Any) -> Iterator[None]:
+    """Lets JAX use ``cache`` for the compilations in its body. JAX opens one cache a process, and the user's own
+    setting must stay what it is, hence the exchange."""
+    with _cache_lock:
+        before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
+        vars(_compilation_cache).update(_cache=cache, _cache_initialized=True, _cache_checked=True, _cache_used=True)
+        try:
+            yield
+        finally:
+            vars(_compilation_cache).update(before)
+
+
+def file_cache(path: str) -> Any:
+    """JAX's persistent cache in the directory ``path``."""
+    found = _compilation_cache.get_file_cache(path)
+    return found[0] if found is not None else None
 
 
 def user_cache_dir() -> str | None:
@@ -226,19 +251,16 @@ def user_cache_dir() -> str | None:
     return _config.compilation_cache_dir.value
 
 
-def open_compilation_cache(path: str) -> None:
-    """Makes JAX use the directory ``path``. JAX opens its cache once a process, hence the reset."""
-    jax.config.update("jax_compilation_cache_dir", path)
-    _compilation_cache.reset_cache()
-
-
-def close_compilation_cache() -> None:
-    """Undoes :func:`open_compilation_cache`."""
-    jax.config.update("jax_compilation_cache_dir", None)
-    _compilation_cache.reset_cache()
-
-
 # ---- values ------------------------------------------------------------------------------------------------
+
+
+def abstract(value: Any) -> Any:
+    """Shape, dtype and (where committed) sharding of an argument; a scalar is returned as it is."""
+    if is_host_array(value) or isinstance(value, jax.ShapeDtypeStruct):
+        return value
+    aval = typeof(value)
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type,
+                                sharding=value.sharding if is_committed(value) else None)
 
 
 def is_committed(value: Any) -> bool:

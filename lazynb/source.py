@@ -79,9 +79,13 @@ def register_cell(file: str, number: int, source: str) -> None:
     _cells[file] = (number, source)
 
 
-def cell_count() -> int:
-    """Number of cells known."""
-    return len(_cells)
+_current_cell: int | None = None
+
+
+def set_current_cell(number: int | None) -> None:
+    """Says which notebook cell is running, for what is asked for by a magic rather than a line of code."""
+    global _current_cell
+    _current_cell = number
 
 
 def place(file: str, line: int) -> Place:
@@ -102,6 +106,7 @@ def _library_roots() -> tuple[str, ...]:
     return tuple(sorted(os.path.join(path, "") for path in paths))
 
 
+_OWN_ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _LIBRARY_ROOTS = _library_roots()
 _LIBRARY_MARKS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _is_user: dict[CodeType, bool] = {}
@@ -126,22 +131,49 @@ def _user_code(code: CodeType) -> bool:
 
 
 def user_frame(depth: int = 1) -> tuple[FrameType, FrameType | None]:
-    """The nearest frame of the user's code above the caller and the frame called from it.
+    """The nearest frame of the user's code above the caller and the frame of the function called from it.
 
-    Where no frame is the user's (a script inside an installed package), the outermost one stands in.
+    Between the two, JAX puts frames of its own machinery (``api_boundary``, ``cache_miss``, operator forwarding), which
+    nobody wrote: they are passed over. Where no frame is the user's (a script inside an installed package), the
+    outermost one stands in.
     """
-    below, frame = None, sys._getframe(depth)
+    frame = sys._getframe(depth)
+    below: list[FrameType] = []
     while not _user_code(frame.f_code):
         above = frame.f_back
         if above is None:
-            return frame, below
-        below, frame = frame, above
-    return frame, below
+            break
+        below.append(frame)
+        frame = above
+    for callee in reversed(below):
+        if not _is_machinery(callee.f_code):
+            return frame, callee
+    return frame, None
+
+
+_MACHINERY_FILES = tuple(os.path.join("jax", "_src", name) for name in
+                         ("traceback_util.py", "pjit.py", "core.py", "custom_derivatives.py", "linear_util.py",
+                          "api_util.py", "profiler.py"))
+_MACHINERY_NAMES = {"op", "meth", "deferring_binary_op", "wrapper", "wrapped", "inner", "_run_python_pjit", "prop",
+                    "method", "__call__", "wrapped_fun", "<lambda>"}
+_machinery: dict[CodeType, bool] = {}
+
+
+def _is_machinery(code: CodeType) -> bool:
+    known = _machinery.get(code)
+    if known is None:
+        jax_own = f"{os.sep}jax{os.sep}_src{os.sep}" in code.co_filename
+        forwards = code.co_name in _MACHINERY_NAMES or code.co_name.startswith("_operator_")
+        known = _machinery[code] = (code.co_filename.endswith(_MACHINERY_FILES) or (jax_own and forwards)
+                                    or code.co_filename.startswith(_OWN_ROOT))
+    return known
 
 
 def here(depth: int = 1) -> Place:
     """The user's line that is running now."""
     frame, _ = user_frame(depth + 1)
+    if _current_cell is not None and not _user_code(frame.f_code):
+        return Place("", 1, "", _current_cell)
     return place(frame.f_code.co_filename, frame.f_lineno)
 
 
@@ -170,4 +202,4 @@ class CallCounter:
         return self.number
 
 
-__all__ = ["CallCounter", "Origin", "Place", "cell_count", "here", "is_user_file", "place", "register_cell", "user_frame"]
+__all__ = ["CallCounter", "Origin", "Place", "here", "is_user_file", "place", "register_cell", "set_current_cell", "user_frame"]

@@ -145,3 +145,13 @@ class EventLog:
 
 
 log = EventLog()
+
+
+def events() -> Records[Event]:
+    """What was run so far, the oldest first."""
+    return Records(log.events, "nothing has run yet")
+
+
+def breaks() -> Records[TraceBreak]:
+    """The trace breaks so far, the oldest first."""
+    return Records(log.breaks, "no trace breaks")

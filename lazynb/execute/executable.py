@@ -29,6 +29,7 @@ class Executable:
       operations: operations in it; those that nothing wanted depends on are left out.
       origin: ``compiled`` or ``disk``.
       compile_seconds: lowering, compiling or loading.
+      runs: how often it was run.
       hits: runs after the first.
       compiled: JAX's compiled object: HLO, cost and memory analysis.
     """
@@ -48,10 +49,12 @@ class Executable:
         self.operations = len(program.eqns)
         self.callbacks = any("callback" in step.operation.primitive.name for step in steps if step.operation)
         self._uncommit = self._loose_results(steps, taken)
+        self._arguments: list[Any] = []  # what they look like, to lower again when the text is asked for
         self.compiled: Any = None
         self.call: Callable[..., Sequence[Any]] | None = None
         self.origin = ""
         self.compile_seconds = 0.0
+        self.runs = 0
         self.hits = 0
 
     def _loose_results(self, steps: Sequence[State], taken: Sequence[State]) -> list[int]:
@@ -67,10 +70,23 @@ class Executable:
         Raises what JAX raises for a program that cannot be lowered or compiled.
         """
         start = time.perf_counter()
-        lowered = lower(self._jaxpr, [values[number] for number in self.inputs], self._config)
+        arguments = [values[number] for number in self.inputs]
+        lowered = lower(self._jaxpr, arguments, self._config)
+        self._arguments = [jc.abstract(argument) for argument in arguments]
         self.compiled, self.origin = wait(in_background(lambda: _compile(lowered, self._config)))
         self.compile_seconds = time.perf_counter() - start
-        self._jaxpr = None
+
+    def stablehlo(self) -> str:
+        """The program as JAX lowers it, with the scopes of its operations."""
+        return lower(self._jaxpr, self._arguments, self._config).as_text(debug_info=True)
+
+    def abstract_result(self, slot: int) -> jax.ShapeDtypeStruct:
+        """What the result at ``slot`` will look like, sharding included where it is committed."""
+        number = self.wanted.index(slot)
+        aval = self._jaxpr.out_avals[number]
+        loose = number in self._uncommit or not any(getattr(a, "sharding", None) for a in self._arguments)
+        sharding = None if loose else self.compiled.output_shardings[number]
+        return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """Runs the program on the trace's inputs ``values``; returns at once (asynchronous), as JAX does."""

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Sequence
 from typing import Any
+
+import jax
 
 from lazynb.execute.events import Event, log
 from lazynb.execute.executable import Executable, ExecutableCache, in_background, wait
+from lazynb.record.describe import closure
 from lazynb.record.pending import Pending
 from lazynb.record.runtime import Hooks
 from lazynb.record.tensor import LazyTensor
-from lazynb.record.trace import LazyTrace, thread_trace, trie
+from lazynb.record.trace import thread_trace, trie
 from lazynb.source import Place, here
 
 executables = ExecutableCache(trie)
@@ -62,15 +66,37 @@ class Execution:
                 return None
             earlier = self._run_inputs(pending, kind, location)
             values = [value._value if isinstance(value, LazyTensor) else value for value in pending.inputs]
-            executable, cache = self._executable(pending, tensors, values)
+            executable, made = self._executable(pending, tensors, values)
             tensors = [tensor for tensor in tensors if tensor._slot in executable.wanted]
             start = time.perf_counter()
             results = executable.run(values)
             seconds = time.perf_counter() - start
-            log.add_event(Event(kind, location, len(pending), executable.operations, cache,
-                                executable.compile_seconds if cache != "hit" else 0.0, seconds))
+            self._count(executable)
+            log.add_event(Event(kind, location, len(pending), executable.operations,
+                                "hit" if executable.hits else executable.origin,
+                                executable.compile_seconds if made else 0.0, seconds))
             self._settle(pending, tensors, results)
-            return earlier or cache != "hit"
+            return earlier or made
+
+    @staticmethod
+    def _count(executable: Executable) -> None:
+        """The first run of an executable is the miss that made it, every later one a hit."""
+        if executable.runs:
+            executable.hits += 1
+            executables.hits += 1
+        executable.runs += 1
+
+    def prepare(self, pending: Pending) -> tuple[Executable, bool]:
+        """The executable for ``pending`` and whether it was made now. Runs nothing; keeps it for the run."""
+        with pending.trace.lock:
+            return self._executable(pending, pending.live(), [self._preview(value) for value in pending.inputs])
+
+    def _preview(self, value: Any) -> Any:
+        """An input, or what it will look like when the earlier trace that computes it has run."""
+        if isinstance(value, LazyTensor) and value._pending is not None:
+            executable, _ = self.prepare(value._pending)
+            return executable.abstract_result(value._slot)
+        return value._value if isinstance(value, LazyTensor) else value
 
     def _run_inputs(self, pending: Pending, kind: str, location: Place) -> bool:
         """Runs the earlier traces whose results ``pending`` takes as inputs."""
@@ -80,7 +106,7 @@ class Execution:
                 compiled = bool(self._run(value._pending, kind, location)) or compiled
         return compiled
 
-    def _executable(self, pending: Pending, tensors: list[LazyTensor], values: list[Any]) -> tuple[Executable, str]:
+    def _executable(self, pending: Pending, tensors: list[LazyTensor], values: list[Any]) -> tuple[Executable, bool]:
         wanted = tuple([tensor._slot for tensor in tensors])
         found = executables.find(pending, wanted)
         if found is None and pending.state.executables:
@@ -92,12 +118,9 @@ class Execution:
             wanted = tuple([tensor._slot for tensor in tensors])
             found = executables.find(pending, wanted)
         if found is not None:
-            executables.hits += 1
-            found.hits += 1
-            return found, "hit"
-        made = executables.make(pending, wanted, values)
+            return found, False
         executables.misses += 1
-        return made, made.origin
+        return executables.make(pending, wanted, values), True
 
     @staticmethod
     def _settle(pending: Pending, tensors: list[LazyTensor], results: list[Any]) -> None:
@@ -115,13 +138,19 @@ class Execution:
         if not tensors:
             for pending in thread_trace().all_pending():
                 self.flush(pending, "sync")
-        for tensor in tensors:
+        for tensor in jax.tree.leaves(tensors):
             if isinstance(tensor, LazyTensor) and tensor._pending is not None:
                 self.flush(tensor._pending, "sync")
 
-    def compile(self, kind: str = "compile", trace: LazyTrace | None = None) -> None:
-        """Runs all that is pending of a thread because the user asked for it."""
-        for pending in (trace or thread_trace()).all_pending():
+    def waiting(self, tensors: Sequence[LazyTensor]) -> list[Pending]:
+        """The pending traces that ``tensors`` need, in the order they would run; all of this thread's without any."""
+        if not tensors:
+            return thread_trace().all_pending()
+        return closure(tensors)
+
+    def run_all(self, kind: str) -> None:
+        """Runs all that is pending of this thread."""
+        for pending in thread_trace().all_pending():
             self.flush(pending, kind)
 
 

@@ -1,7 +1,8 @@
 """The persistent compilation cache: a restarted kernel does not compile again.
 
-JAX's own cache does the work. lazynb points it at the user's cache directory unless JAX was given one, makes the scopes
-of recorded operations part of the key (see ``_jax_compat.compiling_settings``), and keeps short compilations too.
+JAX's own cache does the work, in the user's cache directory unless JAX was given one. lazynb makes the scopes of recorded
+operations part of the key (see ``_jax_compat.compiling_settings``) and keeps short compilations too. JAX's own settings stay
+as they are: what the user compiles outside lazynb is not affected.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import jax
 
@@ -24,51 +27,39 @@ class _Hits(threading.local):
 
 
 class PersistentCache:
-    """Opens JAX's compilation cache when the first program is compiled, and tells hits."""
+    """Opens the cache when the first program is compiled, and tells hits."""
 
     def __init__(self) -> None:
-        self.directory: str | None = None
-        self._opened: str | None = None
-        self._failed = False
+        self._caches: dict[str, Any] = {}
         self._hits = _Hits()
         self._lock = threading.Lock()
         self._listening = False
 
-    def _open(self) -> str | None:
-        """The directory in use, or None where there is none."""
+    def _open(self) -> Any | None:
+        """JAX's cache object for the directory in use; None where there is none."""
         with self._lock:
             if not self._listening:
                 jax.monitoring.register_event_listener(self._on_event)
                 self._listening = True
-            if not config.persistent_cache or self._failed:
+            if not config.persistent_cache:
                 return None
-            given = jc.user_cache_dir()
-            if given is None:
-                given = self._create()
-            self.directory = given
-            return given
+            path = jc.user_cache_dir() or str(config.persistent_cache_dir)
+            if path not in self._caches:
+                self._caches[path] = self._create(path)
+            return self._caches[path]
 
-    def _create(self) -> str | None:
+    @staticmethod
+    def _create(path: str) -> Any | None:
         try:
-            config.persistent_cache_dir.mkdir(parents=True, exist_ok=True)
-            probe = config.persistent_cache_dir / ".writable"
+            Path(path).mkdir(parents=True, exist_ok=True)
+            probe = Path(path, ".writable")
             probe.touch()
             probe.unlink()
+            return jc.file_cache(path)
         except OSError as error:
-            self._failed = True
             warnings.warn(f"lazynb keeps no executables on disk: {error}. Set lazynb.config.persistent_cache_dir to a "
                           "directory that can be written, or lazynb.config.persistent_cache = False.", stacklevel=2)
             return None
-        self._opened = str(config.persistent_cache_dir)
-        jc.open_compilation_cache(self._opened)
-        return self._opened
-
-    def close(self) -> None:
-        """Gives JAX its own setting back."""
-        with self._lock:
-            if self._opened is not None and jc.user_cache_dir() == self._opened:
-                jc.close_compilation_cache()
-            self._opened = None
 
     def _on_event(self, event: str, **_: object) -> None:
         if event == _HIT_EVENT:

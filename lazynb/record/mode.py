@@ -27,12 +27,19 @@ class Mode(threading.local):
 
     def on(self) -> None:
         """Records what this thread does from here on."""
+        self._enter(thread_trace())
+
+    def pause(self) -> None:
+        """Runs what this thread does at once from here on."""
+        self._enter(jc.eval_trace)
+
+    def _enter(self, trace: Any) -> None:
         patches.enter()
         self._before.append(jc.current_trace())
-        jc.set_trace(thread_trace())
+        jc.set_trace(trace)
 
     def off(self) -> None:
-        """Undoes the last :meth:`on`."""
+        """Undoes the last :meth:`on` or :meth:`pause`."""
         if self._before:
             jc.set_trace(self._before.pop())
             patches.leave()

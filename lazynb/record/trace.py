@@ -79,6 +79,8 @@ class LazyTrace(jc.Trace):
             return self._run_eagerly(primitive, tracers, params, "unrecordable")
         if primitive.name == "device_put":
             return self._device_put(primitive, tracers, params)
+        if primitive.name == "convert_element_type" and _changes_nothing(tracers[0], params):
+            return tracers[0]
         if primitive.name in jc.JIT_PRIMITIVES:
             tracers, params = lift_constants(tracers, params)
         try:
@@ -265,6 +267,12 @@ class LazyTrace(jc.Trace):
         """Pending traces that somebody waits for, oldest first."""
         found = [p for p in (*self.sealed, self.pending) if p is not None]
         return [p for p in found if len(p) and p.live()]
+
+
+def _changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
+    """Whether a conversion is to the type that ``arg`` has: eager JAX returns ``arg`` itself then."""
+    return (isinstance(arg, LazyTensor) and params["sharding"] is None and arg.aval.dtype == params["new_dtype"]
+            and arg.aval.weak_type == params["weak_type"])
 
 
 def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:

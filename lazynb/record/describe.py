@@ -1,0 +1,133 @@
+"""From pending traces to a Snapshot: plain data that says what is pending. Runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from lazynb import _jax_compat as jc
+from lazynb.record.pending import Pending
+from lazynb.record.snapshot import Node, Snapshot
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trie import State
+from lazynb.source import Origin
+
+Names = Mapping[int, tuple[str, ...]]
+
+
+def closure(tensors: Iterable[LazyTensor]) -> list[Pending]:
+    """The pending traces that ``tensors`` depend on, each after those it takes inputs from."""
+    order: dict[int, Pending] = {}
+    stack: list[tuple[Pending, bool]] = [(t._pending, False) for t in tensors if t._pending is not None]
+    while stack:
+        pending, ready = stack.pop()
+        if ready:
+            order.setdefault(id(pending), pending)
+        elif id(pending) not in order:
+            stack.append((pending, True))
+            stack.extend((value._pending, False) for value in pending.inputs
+                         if isinstance(value, LazyTensor) and value._pending is not None)
+    return list(order.values())
+
+
+class Description:
+    """Builds the nodes of several pending traces as one graph.
+
+    Arguments:
+      traces: in order of dependence, see :func:`closure`.
+      names: names of the user's variables, see :func:`lazynb.record.names.names_of`.
+    """
+
+    def __init__(self, traces: Sequence[Pending], names: Names):
+        self._names = names
+        self._nodes: list[Node] = []
+        self._where: dict[tuple[int, int], tuple[int, int]] = {}  # (trace, slot) -> (node, result)
+        for pending in traces:
+            self._add(pending)
+
+    def snapshot(self, tensors: Sequence[LazyTensor] | None = None) -> Snapshot:
+        """All nodes, or those that ``tensors`` need, numbered anew; what nothing live needs is marked dead."""
+        live = {node.id for node in self._nodes if node.output}
+        wanted = live if tensors is None else {
+            self._where[id(t._pending), t._slot][0] for t in tensors if t._pending is not None}
+        needed = _reached(self._nodes, wanted)
+        if tensors is None:
+            return Snapshot(tuple(_replace(node, dead=node.id not in needed) for node in self._nodes))
+        kept = [node for node in self._nodes if node.id in needed]
+        number = {node.id: index for index, node in enumerate(kept)}
+        return Snapshot(tuple(
+            _replace(node, id=number[node.id], output=node.id in wanted or node.output,
+                     operands=tuple((number[source], result) for source, result in node.operands))
+            for node in kept))
+
+    def _add(self, pending: Pending) -> None:
+        live = {tensor._slot: tensor for tensor in pending.live()}
+        values = iter(pending.inputs)
+        for state, origin in zip(pending.state.path(), pending.origins, strict=True):
+            if state.operation is None:
+                self._add_input(pending, state, next(values))
+            else:
+                assert origin is not None
+                self._add_operation(pending, state, origin, live)
+
+    def _add_input(self, pending: Pending, state: State, value: Any) -> None:
+        earlier = self._where.get((id(value._pending), value._slot)) if isinstance(value, LazyTensor) else None
+        if earlier is not None:
+            self._where[id(pending), state.first] = earlier
+            return
+        scalar = jc.is_host_array(value)
+        names = () if scalar else self._names.get(id(value), ())
+        self._append(pending, state, Node(
+            len(self._nodes), "input", names[0] if names else ("scalar" if scalar else "input"), "", (),
+            tuple(aval.str_short() for aval in state.avals), None, None, None, "", names,
+            _scalar_text(value) if scalar else None, False))
+
+    def _add_operation(self, pending: Pending, state: State, origin: Origin, live: dict[int, LazyTensor]) -> None:
+        operation = state.operation
+        assert operation is not None
+        results = [live[slot] for slot in range(state.first, state.slots) if slot in live]
+        names = tuple(name for tensor in results for name in self._names.get(id(tensor), ()))
+        self._append(pending, state, Node(
+            len(self._nodes), "op", plain_name(operation.name), operation.primitive.name,
+            tuple(self._where[id(pending), slot] for slot in state.operands),
+            tuple(aval.str_short() for aval in state.avals), origin.place,
+            call_name(origin), origin.call_id if origin.callee is not None else None, origin.scope, names, None,
+            bool(results)))
+
+    def _append(self, pending: Pending, state: State, node: Node) -> None:
+        for result in range(len(state.avals)):
+            self._where[id(pending), state.first + result] = (node.id, result)
+        self._nodes.append(node)
+
+
+def _reached(nodes: Sequence[Node], wanted: set[int]) -> set[int]:
+    needed = set(wanted)
+    for node in reversed(nodes):
+        if node.id in needed:
+            needed.update(source for source, _ in node.operands)
+    return needed
+
+
+def _replace(node: Node, **changes: Any) -> Node:
+    fields = {name: getattr(node, name) for name in node.__slots__}
+    return Node(**{**fields, **changes})
+
+
+def _scalar_text(value: Any) -> str:
+    return f"{value:.6g}" if getattr(value, "dtype", None) is not None and value.dtype.kind == "f" else str(value)
+
+
+_JAX_FUNCTIONS = {"grad_f": "grad", "value_and_grad_f": "value_and_grad", "value_and_grad_f_aux": "value_and_grad",
+                  "vmap_f": "vmap", "jacfun": "jacobian", "vjp_fun": "vjp", "_jit": "jit", "apply_fn": "apply"}
+
+
+def plain_name(name: str) -> str:
+    """An operation's name as users know it: ``_where`` is ``where``."""
+    return name.strip("_").replace("<lambda>", "lambda") or name
+
+
+def call_name(origin: Origin) -> str | None:
+    """Name of the function that the user called; None for an operator or a jitted function, which has its own."""
+    if origin.callee is None:
+        return None
+    return plain_name(_JAX_FUNCTIONS.get(origin.callee.co_name, origin.callee.co_name))

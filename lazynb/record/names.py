@@ -1,0 +1,78 @@
+"""Names of the user's variables for values, found when somebody looks; recording never searches for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import jax
+
+from lazynb.record.tensor import LazyTensor
+from lazynb.source import is_user_file, user_frame
+
+_MAX_LEAVES = 20_000
+_HIDDEN_IN_NOTEBOOKS = {"In", "Out", "exit", "quit", "get_ipython", "open"}
+
+
+namespaces: list[Callable[[], Mapping[str, Any]]] = []
+"""Further places to look for variables: a notebook's namespace, which no frame shows while IPython displays a result."""
+
+
+def user_namespace() -> dict[str, Any]:
+    """The variables that the user's running line can see: a notebook's, globals, then locals."""
+    frame, _ = user_frame(2)
+    seen: dict[str, Any] = {}
+    for namespace in namespaces:
+        seen.update(namespace())
+    if is_user_file(frame.f_code.co_filename):
+        seen.update(frame.f_globals)
+        seen.update(frame.f_locals)
+    return seen
+
+
+def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
+    """By ``id`` of an array or tensor, the names under which ``namespace`` reaches it, the simplest first.
+
+    Containers are looked into: ``params['Dense_0']['kernel']``.
+    """
+    found: dict[int, list[str]] = {}
+    leaves = 0
+    for name, value in namespace.items():
+        if name.startswith("_") or name in _HIDDEN_IN_NOTEBOOKS or isinstance(value, (ModuleType, type)):
+            continue
+        for path, leaf in _leaves(value):
+            leaves += 1
+            if leaves > _MAX_LEAVES:
+                break
+            for identity in _identities(leaf):
+                found.setdefault(identity, []).append(name + path)
+    return {identity: tuple(sorted(names, key=lambda n: (n.count("["), len(n)))) for identity, names in found.items()}
+
+
+def _identities(leaf: Any) -> Iterator[int]:
+    yield id(leaf)
+    if isinstance(leaf, LazyTensor) and leaf._value is not None:
+        yield id(leaf._value)
+
+
+def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, jax.Array):
+        yield "", value
+    elif isinstance(value, (dict, list, tuple)) or hasattr(type(value), "tree_flatten") or _is_registered(value):
+        try:
+            leaves = jax.tree_util.tree_leaves_with_path(value, is_leaf=lambda leaf: isinstance(leaf, jax.Array))
+        except Exception:  # a container whose flattening fails has no names to give
+            return
+        for path, leaf in leaves:
+            if isinstance(leaf, jax.Array):
+                yield jax.tree_util.keystr(path), leaf
+
+
+def _is_registered(value: Any) -> bool:
+    """Whether ``value`` is a pytree node of a user's class (a Flax state, an Equinox module)."""
+    kind = type(value)
+    if kind.__module__ in ("builtins", "types") or callable(value) and not hasattr(value, "__dataclass_fields__"):
+        return False
+    return not jax.tree_util.all_leaves([value])
+

@@ -1,0 +1,88 @@
+"""Short forms of what a graph says: types, places, scopes, counts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from lazynb.record.snapshot import Place
+
+_DTYPES = (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i"))
+_TRANSFORMS = re.compile(r"\b(?:transpose|jvp|vmap|jit|remat|checkpoint)\(")
+
+
+def short_aval(aval: str) -> str:
+    """``'float32[128,64]'`` → ``'f32[128,64]'``; a scalar's empty brackets are left out."""
+    for long, brief in _DTYPES:
+        if aval.startswith(long):
+            aval = brief + aval[len(long) :]
+            break
+    return aval.replace("[]", "", 1)
+
+
+def short_avals(avals: Iterable[str], most: int = 2) -> str:
+    """Several types in one phrase, at most ``most`` of them spelled out."""
+    shorts = [short_aval(aval) for aval in avals]
+    if len(shorts) > 1 and len(set(shorts)) == 1:
+        return f"{len(shorts)} × {shorts[0]}"
+    rest = len(shorts) - most
+    return ", ".join(shorts[:most]) + (f" +{rest} more" if rest > 0 else "")
+
+
+def clip(text: str, width: int) -> str:
+    """``text`` on one line, in at most ``width`` characters."""
+    text = " ".join(text[: 4 * width].split())
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def plain(text: str) -> str:
+    """``text`` without what XML 1.0 or a terminal cannot carry: control characters and lone surrogates."""
+    return "".join(_visible(char) for char in text)
+
+
+def _visible(char: str) -> str:
+    if char in "\t\n":
+        return char
+    code = ord(char)
+    bad = code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF)
+    return "\ufffd" if bad else char
+
+
+def module(scope: str) -> str:
+    """A name stack as the user's module path: ``'transpose(jvp(MLP))/Dense_0'`` → ``'MLP/Dense_0 (backward)'``."""
+    path = _TRANSFORMS.sub("", scope)
+    if path != scope:
+        path = path.replace(")", "")
+    return f"{path} (backward)" if "transpose(" in scope else path
+
+
+def tally(names: Iterable[str], most: int = 3) -> str:
+    """What a group holds, most frequent first: ``'add ×3, exp, +2 kinds'``."""
+    counts = Counter(names)
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    parts = [name if count == 1 else f"{name} ×{count:,}" for name, count in ranked[:most]]
+    rest = len(ranked) - most
+    return ", ".join(parts) + (f", +{plural(rest, 'kind')}" if rest > 0 else "")
+
+
+def plural(count: int, noun: str) -> str:
+    """``'1 input'``, ``'12 inputs'``."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def where(places: Iterable[Place | None]) -> str:
+    """The places of a group in one phrase, such as ``'cell 4, lines 2–5'``."""
+    known = [place for place in places if place is not None]
+    if not known:
+        return ""
+    first = known[0]
+    if any((place.file, place.cell) != (first.file, first.cell) for place in known):
+        last = known[-1].label
+        return first.label if last == first.label else f"{first.label} … {last}"
+    low, high = min(p.line for p in known), max(p.line for p in known)
+    if low == high:
+        return first.label
+    if first.cell is not None:
+        return f"cell {first.cell}, lines {low}–{high}"
+    return f"{first.label.rpartition(':')[0]}:{low}–{high}"
