@@ -30,6 +30,7 @@ from jax._src import (
 )
 from jax._src import compilation_cache as _compilation_cache
 from jax._src.interpreters import partial_eval as _partial_eval
+from jax._src.lax import lax as _lax_internal
 
 Trace = _core.Trace
 Tracer = _core.Tracer
@@ -110,7 +111,7 @@ def context() -> tuple[Any, ...]:
 def placement_context() -> tuple[Any, ...]:
     """The settings that decide where and how a whole program is compiled: a change starts a new graph."""
     return (_config.enable_x64.value, _config.default_device.value, _device_context.value,
-            _abstract_mesh.value)
+            _mesh.get_abstract_mesh())  # no mesh and the empty one, which JAX sets now and then, are the same
 
 
 def must_run_eagerly() -> bool:
@@ -392,6 +393,12 @@ def is_host_array(value: Any) -> bool:
 
 UNSPECIFIED = _sharding_impls.UNSPECIFIED
 """The sharding of an argument about which nothing was said."""
+
+def element(array: Any, position: int, weak: bool) -> Any:
+    """Element ``position`` of a vector, weakly typed on demand."""
+    scalar = jax.lax.squeeze(jax.lax.slice(array, (position,), (position + 1,)), (0,))
+    return _lax_internal._convert_element_type(scalar, array.dtype, weak_type=True) if weak else scalar
+
 
 no_effects = _core.no_effects
 

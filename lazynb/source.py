@@ -88,6 +88,11 @@ def set_current_cell(number: int | None) -> None:
     _current_cell = number
 
 
+def current_cell() -> int | None:
+    """The notebook cell that is running, if any."""
+    return _current_cell
+
+
 def place(file: str, line: int) -> Place:
     """The user's line ``line`` of ``file``, with its text."""
     cell = _cells.get(file)
@@ -202,4 +207,4 @@ class CallCounter:
         return self.number
 
 
-__all__ = ["CallCounter", "Origin", "Place", "here", "is_user_file", "place", "register_cell", "set_current_cell", "user_frame"]
+__all__ = ["CallCounter", "Origin", "Place", "current_cell", "here", "is_user_file", "place", "register_cell", "set_current_cell", "user_frame"]

@@ -102,4 +102,5 @@ def compile_pending(*tensors: Any) -> Compilation:
     """
     lazy = [tensor for tensor in tensors if isinstance(tensor, LazyTensor)]
     waiting = execution.waiting(lazy) if lazy or not tensors else []
-    return Compilation([CompiledTrace(*execution.prepare(pending)) for pending in waiting])
+    made = [execution.prepare(pending) for pending in waiting]
+    return Compilation([CompiledTrace(binding.executable, new) for binding, new in made])

@@ -7,12 +7,13 @@ import concurrent.futures
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
 from lazynb import _jax_compat as jc
 from lazynb.config import config
+from lazynb.execute.packing import Packing
 from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower, needed_steps
 from lazynb.record.pending import Pending
@@ -20,18 +21,18 @@ from lazynb.record.trie import State, Trie
 
 
 class Executable:
-    """A compiled program: some results of a recorded trace.
+    """A compiled program: some results of a recorded trace in which nothing is dead.
 
     Attributes:
       state: the end of the trace.
       wanted: slots that it computes.
-      inputs: numbers of the trace's inputs that it takes, in order.
-      operations: operations in it; those that nothing wanted depends on are left out.
+      operations: operations in it.
       origin: ``compiled`` or ``disk``.
       compile_seconds: lowering, compiling or loading.
       runs: how often it was run.
       hits: runs after the first.
       compiled: JAX's compiled object: HLO, cost and memory analysis.
+      bindings: the recorded traces that it runs, as (end of the trace, wanted slots).
     """
 
     def __init__(self, state: State, wanted: tuple[int, ...], config_then: Any):
@@ -39,16 +40,14 @@ class Executable:
         self.wanted = wanted
         self._config = config_then
         path = state.path()
-        steps = needed_steps(path, wanted)
         program = Program()
-        variables = program.add(steps)
+        variables = program.add(path)
+        taken = [step for step in path if step.operation is None]
         self._jaxpr: Any = program.jaxpr([variables[slot] for slot in wanted])
-        numbers = {step: number for number, step in enumerate(s for s in path if s.operation is None)}
-        taken = [step for step in steps if step.operation is None]
-        self.inputs = [numbers[step] for step in taken]
+        self._packing = Packing(taken)
         self.operations = len(program.eqns)
-        self.callbacks = any("callback" in step.operation.primitive.name for step in steps if step.operation)
-        self._uncommit = self._loose_results(steps, taken)
+        self.callbacks = any("callback" in step.operation.primitive.name for step in path if step.operation)
+        self._uncommit = self._loose_results(path, taken)
         self._arguments: list[Any] = []  # what they look like, to lower again when the text is asked for
         self.compiled: Any = None
         self.call: Callable[..., Sequence[Any]] | None = None
@@ -56,6 +55,7 @@ class Executable:
         self.compile_seconds = 0.0
         self.runs = 0
         self.hits = 0
+        self.bindings: list[tuple[State, tuple[int, ...]]] = []
 
     def _loose_results(self, steps: Sequence[State], taken: Sequence[State]) -> list[int]:
         """Results that eager JAX leaves uncommitted, though this program has a committed input."""
@@ -64,33 +64,32 @@ class Executable:
         owner = {slot: step for step in steps for slot in range(step.first, step.slots)}
         return [number for number, slot in enumerate(self.wanted) if owner[slot].devices is None]
 
-    def compile(self, values: Sequence[Any]) -> None:
-        """Lowers for inputs like ``values`` here and compiles in another thread, so that an interrupt gets through.
+    def compile(self, inputs: Sequence[Any]) -> None:
+        """Lowers for ``inputs`` (or what they will look like) here and compiles in another thread, so that an interrupt gets through.
 
         Raises what JAX raises for a program that cannot be lowered or compiled.
         """
         start = time.perf_counter()
-        arguments = [values[number] for number in self.inputs]
-        lowered = lower(self._jaxpr, arguments, self._config)
+        arguments = self._packing.arguments(inputs)
+        lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs)
         self._arguments = [jc.abstract(argument) for argument in arguments]
         self.compiled, self.origin = wait(in_background(lambda: _compile(lowered, self._config)))
         self.compile_seconds = time.perf_counter() - start
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
-        return lower(self._jaxpr, self._arguments, self._config).as_text(debug_info=True)
+        return lower(self._jaxpr, self._arguments, self._config, self._packing.inputs).as_text(debug_info=True)
 
-    def abstract_result(self, slot: int) -> jax.ShapeDtypeStruct:
-        """What the result at ``slot`` will look like, sharding included where it is committed."""
-        number = self.wanted.index(slot)
+    def abstract_result(self, number: int) -> jax.ShapeDtypeStruct:
+        """What result ``number`` will look like, sharding included where it is committed."""
         aval = self._jaxpr.out_avals[number]
         loose = number in self._uncommit or not any(getattr(a, "sharding", None) for a in self._arguments)
         sharding = None if loose else self.compiled.output_shardings[number]
         return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
-        """Runs the program on the trace's inputs ``values``; returns at once (asynchronous), as JAX does."""
-        arguments = [values[number] for number in self.inputs]
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does."""
+        arguments = self._packing.arguments(inputs)
         with jc.set_current_trace(jc.eval_trace):
             if self.call is None:
                 results = list(self.compiled(*arguments))
@@ -129,8 +128,29 @@ def wait(future: concurrent.futures.Future[Any]) -> Any:
     return future.result()
 
 
+class Binding(NamedTuple):
+    """How a recorded trace runs.
+
+    Attributes:
+      executable: the program, which knows nothing of dead operations.
+      inputs: numbers of the trace's inputs that it takes, in its order.
+    """
+
+    executable: Executable
+    inputs: list[int]
+
+    def run(self, values: Sequence[Any]) -> list[Any]:
+        """Runs the trace whose inputs are ``values``."""
+        return self.executable.run([values[number] for number in self.inputs])
+
+
 class ExecutableCache:
-    """All executables, in order of use."""
+    """All executables, in order of use.
+
+    Two levels. A trace that ended in the same state with the same wanted slots finds its executable at once. Otherwise the
+    part of it that is wanted is looked up as a trace of its own, so that dead operations (a result that nobody kept, the rest
+    of a cell that failed) make no difference to what is compiled.
+    """
 
     def __init__(self, trie: Trie):
         self.trie = trie
@@ -138,35 +158,63 @@ class ExecutableCache:
         self.hits = 0
         self.misses = 0
 
-    def find(self, pending: Pending, wanted: tuple[int, ...]) -> Executable | None:
-        """The executable for ``wanted`` of ``pending``, if there is one."""
+    def find(self, pending: Pending, wanted: tuple[int, ...]) -> Binding | None:
+        """What runs ``wanted`` of ``pending``, if that was run before."""
         found = pending.state.executables.get(wanted)
         if found is not None:
-            self.order.move_to_end(found)
+            self.order.move_to_end(found.executable)
         return found
 
-    def make(self, pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> Executable:
-        """Compiles an executable for ``wanted`` of ``pending`` and keeps it."""
-        made = Executable(pending.state, wanted, pending.root.config)
-        made.compile(values)
-        pending.state.executables[wanted] = made
-        self.order[made] = None
+    def make(self, pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> tuple[Binding, bool]:
+        """What runs ``wanted`` of ``pending``, compiled unless the same program is there. Whether it was compiled."""
+        path = pending.state.path()
+        steps = needed_steps(path, wanted)
+        state, moved = self.trie.copy(pending.root, steps)
+        numbers = {step.first: number for number, step in enumerate(s for s in path if s.operation is None)}
+        taken = sorted((step.first for step in steps if step.operation is None), key=moved.__getitem__)
+        inputs = [numbers[slot] for slot in taken]
+        there = tuple([moved[slot] for slot in wanted])
+        known = state.executables.get(there)
+        if known is None:
+            executable = Executable(state, there, pending.root.config)
+            try:
+                executable.compile([values[number] for number in inputs])
+            except BaseException:
+                self.trie.prune(state)
+                raise
+            self._bind(Binding(executable, list(range(len(inputs)))), state, there)
+        else:
+            executable = known.executable
+        binding = Binding(executable, inputs)
+        if pending.state is not state:
+            self._bind(binding, pending.state, wanted)
+        self.order[executable] = None
+        self.order.move_to_end(executable)
+        self.misses += known is None
         self.bound()
-        return made
+        return binding, known is None
+
+    @staticmethod
+    def _bind(binding: Binding, state: State, wanted: tuple[int, ...]) -> None:
+        state.executables[wanted] = binding
+        binding.executable.bindings.append((state, wanted))
 
     def bound(self) -> None:
         """Forgets the least recently used executables until the limits are kept."""
         while len(self.order) > max(1, config.max_executables) or (
                 self.trie.size > config.max_recorded and len(self.order) > 1):
             oldest, _ = self.order.popitem(last=False)
-            if oldest.state.executables.get(oldest.wanted) is oldest:
-                del oldest.state.executables[oldest.wanted]
-            self.trie.prune(oldest.state)
+            self._forget(oldest)
+
+    def _forget(self, executable: Executable) -> None:
+        for state, wanted in executable.bindings:
+            state.executables.pop(wanted, None)
+            self.trie.prune(state)
 
     def clear(self) -> None:
         """Forgets all executables and recorded traces."""
         for executable in self.order:
-            executable.state.executables.pop(executable.wanted, None)
+            self._forget(executable)
         self.order.clear()
         self.trie.clear()
         self.hits = self.misses = 0

@@ -14,9 +14,8 @@ from typing import Any
 import jax
 
 from lazynb.execute.events import Event, log
-from lazynb.execute.executable import Executable, ExecutableCache, in_background, wait
-from lazynb.record.describe import closure
-from lazynb.record.pending import Pending
+from lazynb.execute.executable import Binding, Executable, ExecutableCache, in_background, wait
+from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import Hooks
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import thread_trace, trie
@@ -45,7 +44,7 @@ class Execution:
 
     def flush(self, pending: Pending, kind: str) -> None:
         """Runs ``pending`` and what it depends on; notes a trace break of ``kind``."""
-        operations, start = len(pending), time.perf_counter()
+        operations, start = sum(map(len, closure(pending.live()))), time.perf_counter()
         location = here(2)
         compiled = self._run(pending, kind, location)
         if compiled is not None and kind not in _NOT_A_BREAK:
@@ -58,25 +57,28 @@ class Execution:
         return self.show(tensor)
 
     def _run(self, pending: Pending, kind: str, location: Place) -> bool | None:
-        """Runs ``pending``. Whether anything was compiled; None where nothing was pending."""
+        """Runs ``pending`` after what it takes inputs from. Whether anything was compiled; None if nothing was pending."""
         with pending.trace.lock:
             tensors = pending.live()
             if not tensors:
                 pending.close()
                 return None
-            earlier = self._run_inputs(pending, kind, location)
-            values = [value._value if isinstance(value, LazyTensor) else value for value in pending.inputs]
-            executable, made = self._executable(pending, tensors, values)
-            tensors = [tensor for tensor in tensors if tensor._slot in executable.wanted]
-            start = time.perf_counter()
-            results = executable.run(values)
-            seconds = time.perf_counter() - start
-            self._count(executable)
-            log.add_event(Event(kind, location, len(pending), executable.operations,
-                                "hit" if executable.hits else executable.origin,
-                                executable.compile_seconds if made else 0.0, seconds))
-            self._settle(pending, tensors, results)
-            return earlier or made
+            return any([self._run_one(trace, kind, location) for trace in closure(tensors)])
+
+    def _run_one(self, pending: Pending, kind: str, location: Place) -> bool:
+        """Runs ``pending``, whose inputs have values. Whether it had to be compiled."""
+        tensors = pending.live()
+        values = [value._value if isinstance(value, LazyTensor) else value for value in pending.inputs]
+        binding, made = self._binding(pending, tensors, values)
+        executable, start = binding.executable, time.perf_counter()
+        results = binding.run(values)
+        seconds = time.perf_counter() - start
+        self._count(executable)
+        log.add_event(Event(kind, location, len(pending), executable.operations,
+                            "hit" if executable.hits else executable.origin,
+                            executable.compile_seconds if made else 0.0, seconds))
+        self._settle(pending, tensors, results)
+        return made
 
     @staticmethod
     def _count(executable: Executable) -> None:
@@ -86,27 +88,26 @@ class Execution:
             executables.hits += 1
         executable.runs += 1
 
-    def prepare(self, pending: Pending) -> tuple[Executable, bool]:
-        """The executable for ``pending`` and whether it was made now. Runs nothing; keeps it for the run."""
+    def prepare(self, pending: Pending) -> tuple[Binding, bool]:
+        """The executable for ``pending`` and whether it was made now. Runs nothing; keeps it for the run.
+
+        What ``pending`` takes inputs from must have been prepared before it.
+        """
         with pending.trace.lock:
-            return self._executable(pending, pending.live(), [self._preview(value) for value in pending.inputs])
+            return self._binding(pending, pending.live(), [self._preview(value) for value in pending.inputs])
 
-    def _preview(self, value: Any) -> Any:
+    @staticmethod
+    def _preview(value: Any) -> Any:
         """An input, or what it will look like when the earlier trace that computes it has run."""
-        if isinstance(value, LazyTensor) and value._pending is not None:
-            executable, _ = self.prepare(value._pending)
-            return executable.abstract_result(value._slot)
-        return value._value if isinstance(value, LazyTensor) else value
+        if not isinstance(value, LazyTensor):
+            return value
+        if value._pending is None:
+            return value._value
+        wanted = tuple([tensor._slot for tensor in value._pending.live()])
+        return value._pending.state.executables[wanted].executable.abstract_result(wanted.index(value._slot))
 
-    def _run_inputs(self, pending: Pending, kind: str, location: Place) -> bool:
-        """Runs the earlier traces whose results ``pending`` takes as inputs."""
-        compiled = False
-        for value in pending.inputs:
-            if isinstance(value, LazyTensor) and value._pending is not None:
-                compiled = bool(self._run(value._pending, kind, location)) or compiled
-        return compiled
-
-    def _executable(self, pending: Pending, tensors: list[LazyTensor], values: list[Any]) -> tuple[Executable, bool]:
+    def _binding(self, pending: Pending, tensors: list[LazyTensor], values: list[Any]) -> tuple[Binding, bool]:
+        """What runs ``pending`` for ``tensors`` (brought up to date), and whether it was compiled now."""
         wanted = tuple([tensor._slot for tensor in tensors])
         found = executables.find(pending, wanted)
         if found is None and pending.state.executables:
@@ -117,10 +118,7 @@ class Execution:
             tensors.extend(pending.live())
             wanted = tuple([tensor._slot for tensor in tensors])
             found = executables.find(pending, wanted)
-        if found is not None:
-            return found, False
-        executables.misses += 1
-        return executables.make(pending, wanted, values), True
+        return (found, False) if found is not None else executables.make(pending, wanted, values)
 
     @staticmethod
     def _settle(pending: Pending, tensors: list[LazyTensor], results: list[Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -65,15 +65,19 @@ class Program:
         return jc.closed_jaxpr(self.inputs, outputs, self.eqns)
 
 
-def lower(jaxpr: Any, inputs: Sequence[Any], config: Any) -> jax.stages.Lowered:
-    """Lowers ``jaxpr`` for arguments like ``inputs``, under the configuration it was recorded with.
+def lower(jaxpr: Any, arguments: Sequence[Any], config: Any, unpack: Callable[[Sequence[Any]], Sequence[Any]] = list,
+          ) -> jax.stages.Lowered:
+    """Lowers ``jaxpr`` for arguments like ``arguments``, under the configuration it was recorded with.
+
+    Arguments:
+      unpack: makes the jaxpr's inputs from the arguments, as part of the program.
 
     Raises what JAX raises for an operation that cannot be lowered.
     """
     run = jc.jaxpr_as_fun(jaxpr)
 
     def lazynb(*args: Any) -> list[Any]:
-        return run(*args)
+        return run(*unpack(args))
 
     with jc.restore_config(config), jc.lowering_settings():
-        return jax.jit(lazynb).lower(*inputs)
+        return jax.jit(lazynb).lower(*arguments)

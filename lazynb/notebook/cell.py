@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from lazynb import source
+
 NOTHING = object()
 """The value of a cell that does not end in an expression."""
 
@@ -17,7 +19,8 @@ def run_body(shell: Any, body: str) -> Any:
     __tracebackhide__ = True
     raw = "\n" + body  # the magic's own line
     code = "\n" + shell.transform_cell(body)
-    name = shell.compile.cache(code, shell.execution_count, raw_code=raw)
+    number = source.current_cell() or shell.execution_count  # IPython counts on before the cell runs
+    name = shell.compile.cache(code, number, raw_code=raw)
     tree = shell.transform_ast(ast.parse(code, filename=name))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     if tree.body:

@@ -58,7 +58,7 @@ class Extension:
     def _cache(self, transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
         """IPython's own function, which names the code of a cell; the name is remembered as that cell's."""
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
-        source.register_cell(name, self.shell.execution_count, raw_code or transformed_code)
+        source.register_cell(name, number, raw_code or transformed_code)
         return name
 
     def _before(self, _info: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lazynb import _jax_compat as jc
@@ -15,26 +15,11 @@ from lazynb.source import Origin
 Names = Mapping[int, tuple[str, ...]]
 
 
-def closure(tensors: Iterable[LazyTensor]) -> list[Pending]:
-    """The pending traces that ``tensors`` depend on, each after those it takes inputs from."""
-    order: dict[int, Pending] = {}
-    stack: list[tuple[Pending, bool]] = [(t._pending, False) for t in tensors if t._pending is not None]
-    while stack:
-        pending, ready = stack.pop()
-        if ready:
-            order.setdefault(id(pending), pending)
-        elif id(pending) not in order:
-            stack.append((pending, True))
-            stack.extend((value._pending, False) for value in pending.inputs
-                         if isinstance(value, LazyTensor) and value._pending is not None)
-    return list(order.values())
-
-
 class Description:
     """Builds the nodes of several pending traces as one graph.
 
     Arguments:
-      traces: in order of dependence, see :func:`closure`.
+      traces: in order of dependence, see :func:`lazynb.record.pending.closure`.
       names: names of the user's variables, see :func:`lazynb.record.names.names_of`.
     """
 

@@ -57,12 +57,15 @@ mode = Mode()
 def lazy() -> Iterator[None]:
     """Records the operations of its body instead of running them; also a decorator.
 
+    Each body is a trace of its own: what it compiles does not depend on what was pending before it.
+
     Inside a JAX transformation (``jit``, ``grad``, ``vmap``) it changes nothing: what is traced there is traced already.
     """
     trace = jc.current_trace()
     if not jc.is_eval(trace):
         yield
         return
+    thread_trace().cut()
     patches.enter()
     try:
         with jc.set_current_trace(thread_trace()):

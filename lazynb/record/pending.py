@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from lazynb import _jax_compat as jc
-from lazynb.record.trie import Root, State, Trie
+from lazynb.record.trie import HOST, Root, State, Trie
 from lazynb.source import Origin
 
 if TYPE_CHECKING:
@@ -69,12 +69,13 @@ class Pending:
             slot = self._slots_of.get(id(identity))
             if slot is not None:
                 return slot
-        committed = not jc.is_host_array(value) and jc.is_committed(value)
-        sharding = value.sharding if committed else None
-        key: Hashable = (aval, sharding)
+        if jc.is_host_array(value):
+            key: tuple[Any, Any] = (aval, HOST)
+        else:
+            key = (aval, value.sharding if jc.is_committed(value) else None)
         state = self.state.children.get(key)
         if state is None:
-            devices = jc.device_assignment(sharding) if sharding is not None else None
+            devices = jc.device_assignment(value.sharding) if key[1] not in (None, HOST) else None
             state = self.trie.extend(self.state, key, None, (), (aval,), devices)
         slot = self.state.slots
         self._advance(state)
@@ -135,3 +136,20 @@ def scalar_input(value: Any) -> Any:
     if isinstance(value, jc.TYPED_SCALARS):
         return np.asarray(jc.weak_scalar(value), dtype=value.dtype)[()]
     return np.asarray(value)[()]
+
+
+def closure(tensors: Iterable[LazyTensor]) -> list[Pending]:
+    """The pending traces that ``tensors`` depend on, each after those it takes inputs from."""
+    tensors = list(tensors)
+    tensor_type = type(tensors[0]) if tensors else None
+    order: dict[int, Pending] = {}
+    stack: list[tuple[Pending, bool]] = [(t._pending, False) for t in tensors if t._pending is not None]
+    while stack:
+        pending, ready = stack.pop()
+        if ready:
+            order.setdefault(id(pending), pending)
+        elif id(pending) not in order:
+            stack.append((pending, True))
+            stack.extend((value._pending, False) for value in pending.inputs
+                         if getattr(value, "_pending", None) is not None)
+    return list(order.values())

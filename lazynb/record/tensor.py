@@ -5,15 +5,13 @@ from __future__ import annotations
 import copy
 import operator
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from lazynb import _jax_compat as jc
+from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import runtime
-
-if TYPE_CHECKING:
-    from lazynb.record.pending import Pending
 
 
 class _Deleted:
@@ -142,7 +140,7 @@ class LazyTensor(jc.Tracer):
             return f"LazyTensor({self.aval.str_short()}, deleted)"
         if value is not None:
             return repr(value)
-        count = len(self._pending) if self._pending is not None else 0
+        count = sum(map(len, closure([self])))
         return f"LazyTensor({self.aval.str_short()}, pending: {count} operation{'s' * (count != 1)})"
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

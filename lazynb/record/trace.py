@@ -128,8 +128,11 @@ class LazyTrace(jc.Trace):
                 state = self._step(pending, operation, args)
             tensors = [LazyTensor(self, aval, pending, slot) for slot, aval in enumerate(state.avals, state.first)]
             pending.commit(state, tensors, self._origin())
-        if state.operations >= config.max_pending:
-            runtime().flush(pending, "limit")
+            if state.operations >= config.max_program:
+                self._seal()
+        if sum(map(len, self.sealed)) >= config.max_pending:
+            for earlier in self.all_pending():
+                runtime().flush(earlier, "limit")
         return tensors
 
     def _step(self, pending: Pending, operation: Operation, args: Sequence[Any]) -> State:

@@ -8,10 +8,14 @@ the key of a step is canonical. Avals need not enter the key of an operation: th
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from lazynb.record.operation import Operation
+
+
+HOST = "host"
+"""Stands in an input's key, in a sharding's place, for a number that comes from Python."""
 
 
 class State:
@@ -30,7 +34,7 @@ class State:
       devices: devices to which its results are committed; None when JAX may move them.
       program: devices on which the operations so far run; None before the first. One program runs on one set.
       children: steps recorded after this one.
-      executables: compiled programs of the trace that ends here, by the slots that are wanted.
+      executables: what runs the trace that ends here, by the slots that are wanted.
       uses: pending traces that end here now.
     """
 
@@ -53,6 +57,11 @@ class State:
         self.slots = self.first + len(avals)
         self.depth = parent.depth + 1 if parent is not None else 0
         self.operations = (parent.operations if parent is not None else 0) + (operation is not None)
+
+    @property
+    def is_host_scalar(self) -> bool:
+        """Whether the step is an input that comes as a number from Python or NumPy."""
+        return self.operation is None and isinstance(self.key, tuple) and self.key[1] is HOST
 
     def path(self) -> list[State]:
         """The steps from the root (left out) to this state."""
@@ -104,6 +113,34 @@ class Trie:
         state = State(parent, key, operation, operands, avals, devices)
         parent.children[key] = state
         self.size += 1
+        return state
+
+    def copy(self, root: Root, steps: Sequence[State]) -> tuple[State, dict[int, int]]:
+        """The path of ``steps`` alone, as if nothing else had been recorded: inputs stand where they are first used.
+
+        Returns the end of the path and where each slot went.
+        """
+        state: State = root
+        moved: dict[int, int] = {}
+        inputs = {step.first: step for step in steps if step.operation is None}
+        for step in steps:
+            if step.operation is None:
+                continue
+            for slot in step.operands:
+                if slot not in moved:
+                    moved[slot] = state.slots
+                    state = self._same(state, inputs[slot], inputs[slot].key, ())
+            operands = tuple([moved[slot] for slot in step.operands])
+            moved.update((slot, state.slots + result) for result, slot in enumerate(range(step.first, step.slots)))
+            state = self._same(state, step, (step.operation, operands), operands)
+        return state, moved
+
+    def _same(self, parent: State, step: State, key: Hashable, operands: tuple[int, ...]) -> State:
+        """The state after ``parent`` for the same step as ``step``."""
+        state = parent.children.get(key)
+        if state is None:
+            state = self.extend(parent, key, step.operation, operands, step.avals, step.devices)
+            state.program = step.program
         return state
 
     def prune(self, state: State) -> None:
