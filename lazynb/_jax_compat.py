@@ -119,6 +119,16 @@ def must_run_eagerly() -> bool:
     return bool(_config.debug_nans.value or _config.debug_infs.value or _config.debug_key_reuse.value)
 
 
+def x64_enabled() -> bool:
+    """Whether 64-bit mode is on."""
+    return _config.enable_x64.value
+
+
+def x64_in(snapshot: dict[Any, Any]) -> bool:
+    """Whether 64-bit mode was on when :func:`snapshot_config` was called."""
+    return snapshot[_config.enable_x64]
+
+
 def _states() -> list[Any]:
     states = [state for state in vars(_config).values()
               if isinstance(state, _config.State) and hasattr(state, "swap_local")]

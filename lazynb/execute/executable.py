@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import jax
@@ -39,6 +41,7 @@ class Executable:
         self.state = state
         self.wanted = wanted
         self._config = config_then
+        self._x64 = jc.x64_in(config_then)
         path = state.path()
         program = Program()
         variables = program.add(path)
@@ -76,6 +79,10 @@ class Executable:
         self.compiled, self.origin = wait(in_background(lambda: _compile(lowered, self._config)))
         self.compile_seconds = time.perf_counter() - start
 
+    def _numbers_as_compiled(self) -> AbstractContextManager[Any]:
+        """64-bit mode as it was when the trace was recorded: it decides what a scalar argument is."""
+        return contextlib.nullcontext() if jc.x64_enabled() is self._x64 else jax.enable_x64(self._x64)
+
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
         return lower(self._jaxpr, self._arguments, self._config, self._packing.inputs).as_text(debug_info=True)
@@ -90,7 +97,7 @@ class Executable:
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does."""
         arguments = self._packing.arguments(inputs)
-        with jc.set_current_trace(jc.eval_trace):
+        with self._numbers_as_compiled(), jc.set_current_trace(jc.eval_trace):
             if self.call is None:
                 results = list(self.compiled(*arguments))
                 self.call = jc.fast_call(self.compiled)

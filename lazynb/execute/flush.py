@@ -110,11 +110,12 @@ class Execution:
         """What runs ``pending`` for ``tensors`` (brought up to date), and whether it was compiled now."""
         wanted = tuple([tensor._slot for tensor in tensors])
         found = executables.find(pending, wanted)
-        if found is None and pending.state.executables:
+        if found is None:
             # Tensors in reference cycles live until the collector runs, at times that differ between equal steps: collecting
-            # costs less than compiling for a tensor that nobody can reach.
+            # costs less than compiling for a tensor that nobody can reach. The young generations take about a millisecond;
+            # the whole heap is worth it when this trace was compiled before, for other tensors.
             tensors.clear()
-            gc.collect()
+            gc.collect(2 if pending.state.executables else 1)
             tensors.extend(pending.live())
             wanted = tuple([tensor._slot for tensor in tensors])
             found = executables.find(pending, wanted)

@@ -9,6 +9,7 @@ from lazynb import source
 from lazynb.notebook.magics import MAGICS, LazyMagics
 from lazynb.record import names
 from lazynb.record.mode import mode
+from lazynb.record.tensor import looking
 from lazynb.record.trace import thread_trace
 
 
@@ -24,26 +25,57 @@ class Extension:
         self.enabled = True
         self._nested = 0
         self._name_cell = shell.compile.cache
+        self._inspect = shell.inspector.info
+        self._whos = shell.find_line_magic("whos")
 
     def start(self) -> None:
         """Registers hooks and magics."""
-        self.shell.events.register("pre_run_cell", self._before)
-        self.shell.events.register("post_run_cell", self._after)
+        for event, hook in self._hooks():
+            self.shell.events.register(event, hook)
         self.shell.register_magics(LazyMagics(self.shell, self))
         names.namespaces.append(self._namespace)
         self.shell.compile.cache = self._cache
+        self.shell.inspector.info = self._info
+        self._line_magics()["whos"] = self._list_variables
 
     def stop(self) -> None:
         """Takes them out again. Pending values stay pending: they are computed when they are needed."""
         while self._nested:
             self._after(None)
-        self.shell.events.unregister("pre_run_cell", self._before)
-        self.shell.events.unregister("post_run_cell", self._after)
+        for event, hook in self._hooks():
+            self.shell.events.unregister(event, hook)
         for kind, name in MAGICS:
             self.shell.magics_manager.magics[kind].pop(name, None)
         names.namespaces.remove(self._namespace)
         self.shell.compile.cache = self._name_cell
+        self.shell.inspector.info = self._inspect
+        self._line_magics()["whos"] = self._whos
         source.set_current_cell(None)
+
+    def _hooks(self) -> list[tuple[str, Any]]:
+        return [("pre_execute", self._begin), ("pre_run_cell", self._before), ("post_run_cell", self._after),
+                ("post_execute", self._end)]
+
+    # What a frontend runs silently (a variable inspector does) is a look. IPython announces every execution with
+    # ``pre_execute`` and only those that are not silent with ``pre_run_cell``; inspectors also run cells without history.
+    def _begin(self) -> None:
+        looking.active = True
+
+    def _end(self) -> None:
+        looking.active = False
+
+    def _info(self, *args: Any, **kwargs: Any) -> Any:
+        """IPython's own function behind ``x?`` and tooltips, which takes ``str(x)``."""
+        with looking.now():
+            return self._inspect(*args, **kwargs)
+
+    def _line_magics(self) -> dict[str, Any]:
+        return self.shell.magics_manager.magics["line"]
+
+    def _list_variables(self, line: str = "") -> Any:
+        """Print all interactive variables, like IPython's own %whos; pending values show that they are pending."""
+        with looking.now():
+            return self._whos(line)
 
     def switch(self, on: bool) -> None:
         """Turns lazy mode on or off, from the next line on."""
@@ -61,7 +93,8 @@ class Extension:
         source.register_cell(name, number, raw_code or transformed_code)
         return name
 
-    def _before(self, _info: Any) -> None:
+    def _before(self, info: Any) -> None:
+        looking.active = not info.store_history
         source.set_current_cell(self.shell.execution_count)
         thread_trace().cut()
         mode.on() if self.enabled else mode.pause()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import operator
 import sys
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,6 +15,28 @@ import numpy as np
 from lazynb import _jax_compat as jc
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import runtime
+
+
+class Looking(threading.local):
+    """Whether what this thread does is a look by a tool (an inspector, a tooltip) and not the user's own code.
+
+    Attributes:
+      active: ``str()`` then gives what ``repr()`` gives, which runs nothing.
+    """
+
+    active = False
+
+    @contextlib.contextmanager
+    def now(self) -> Iterator[None]:
+        """Takes what its body does for a look."""
+        before, self.active = self.active, True
+        try:
+            yield
+        finally:
+            self.active = before
+
+
+looking = Looking()
 
 
 class _Deleted:
@@ -129,10 +154,10 @@ class LazyTensor(jc.Tracer):
     # ---- text ------------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
-        return str(self._force("print"))
+        return repr(self) if looking.active else str(self._force("print"))
 
     def __format__(self, spec: str) -> str:
-        return format(self._force("print"), spec)
+        return repr(self) if looking.active else format(self._force("print"), spec)
 
     def __repr__(self) -> str:
         value = self._value
@@ -245,7 +270,8 @@ class LazyTensor(jc.Tracer):
         try:
             return super().__getattr__(name)
         except AttributeError as error:
-            if name.startswith("__array_") or not jc.concrete_array_has(self.aval, name):
+            special = name.startswith("__") and name != "__cuda_array_interface__"  # dir() asks for __dict__, copy for others
+            if special or not jc.concrete_array_has(self.aval, name):
                 raise jc.array_attribute_error(self.aval, name) from error
         return getattr(self._force("buffer" if name == "__cuda_array_interface__" else "attribute"), name)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from lazynb import _jax_compat as jc
 from lazynb.execute.flush import execution
 from lazynb.execute.program import Program, lower
 from lazynb.record.describe import Description
@@ -28,8 +29,8 @@ def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
     wanted = [leaf for leaf in leaves if leaf._pending is not None] if tensors else None
     snapshot = Description(traces, names).snapshot(wanted)
     outputs = wanted if wanted is not None else [tensor for trace in traces for tensor in trace.live()]
-    return Graph(snapshot, _title(tensors, leaves, names),
-                 jaxpr=lambda: _jaxpr(traces, outputs)[0], stablehlo=lambda: _stablehlo(traces, outputs))
+    recorded = _Recorded(traces, outputs)
+    return Graph(snapshot, _title(tensors, leaves, names), jaxpr=recorded.jaxpr, stablehlo=recorded.stablehlo)
 
 
 def _title(tensors: Sequence[Any], leaves: Sequence[LazyTensor], names: Mapping[int, tuple[str, ...]]) -> str:
@@ -40,27 +41,45 @@ def _title(tensors: Sequence[Any], leaves: Sequence[LazyTensor], names: Mapping[
     return f"{name}: {leaves[0].aval.str_short()}{state}" if name else leaves[0].aval.str_short() + state
 
 
-def _jaxpr(traces: Sequence[Pending], outputs: Sequence[LazyTensor]) -> tuple[Any, list[Any]]:
-    """All traces as one closed jaxpr, with the arguments it takes."""
-    program, arguments = Program(), []
-    variables: dict[int, dict[int, Any]] = {}
-    for pending in traces:
-        path = pending.state.path()
-        slots = [state.first for state in path if state.operation is None]
-        given = {slot: variables[id(value._pending)][value._slot] for slot, value in zip(slots, pending.inputs, strict=True)
-                 if isinstance(value, LazyTensor) and value._pending is not None}
-        arguments += [value._value if isinstance(value, LazyTensor) else value
-                      for slot, value in zip(slots, pending.inputs, strict=True) if slot not in given]
-        variables[id(pending)] = program.add(path, given)
-    results = [variables[id(tensor._pending)][tensor._slot] for tensor in outputs]
-    return program.jaxpr(results), arguments
+class _Recorded:
+    """The traces behind a graph, without their tensors: a graph that somebody keeps keeps no value alive."""
 
+    def __init__(self, traces: Sequence[Pending], outputs: Sequence[LazyTensor]):
+        number = {id(pending): index for index, pending in enumerate(traces)}
+        self._ends = [pending.state for pending in traces]
+        self._inputs = [[self._input(value, number) for value in pending.inputs] for pending in traces]
+        self._outputs = [(number[id(tensor._pending)], tensor._slot) for tensor in outputs]
+        self._config = traces[-1].root.config if traces else None
 
-def _stablehlo(traces: Sequence[Pending], outputs: Sequence[LazyTensor]) -> str:
-    if not traces:
-        return ""
-    jaxpr, arguments = _jaxpr(traces, outputs)
-    return lower(jaxpr, arguments, traces[-1].root.config).as_text(debug_info=True)
+    @staticmethod
+    def _input(value: Any, number: Mapping[int, int]) -> Any:
+        """Where an input comes from, as (trace, slot), or what it looks like."""
+        if isinstance(value, LazyTensor) and value._pending is not None:
+            return number[id(value._pending)], value._slot
+        return jc.abstract(value._value if isinstance(value, LazyTensor) else value)
+
+    def _assemble(self) -> tuple[Any, list[Any]]:
+        program, arguments = Program(), []
+        variables: list[dict[int, Any]] = []
+        for end, inputs in zip(self._ends, self._inputs, strict=True):
+            path = end.path()
+            slots = [state.first for state in path if state.operation is None]
+            given = {slot: variables[source[0]][source[1]] for slot, source in zip(slots, inputs, strict=True)
+                     if isinstance(source, tuple)}
+            arguments += [source for source in inputs if not isinstance(source, tuple)]
+            variables.append(program.add(path, given))
+        return program.jaxpr([variables[trace][slot] for trace, slot in self._outputs]), arguments
+
+    def jaxpr(self) -> Any:
+        """All traces as one closed jaxpr."""
+        return self._assemble()[0]
+
+    def stablehlo(self) -> str:
+        """All traces as one StableHLO module, with the scopes of the operations."""
+        if not self._ends:
+            return ""
+        jaxpr, arguments = self._assemble()
+        return lower(jaxpr, arguments, self._config).as_text(debug_info=True)
 
 
 def show(tensor: LazyTensor) -> dict[str, Any]:

@@ -1,0 +1,214 @@
+"""Where a value lives and for how long: donation, deletion, devices, shardings, types."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import NamedSharding, PartitionSpec
+
+import lazynb
+
+
+def test_isinstance_and_types(clean):
+    def facts(y):
+        return y.shape, y.dtype, y.ndim, y.size, y.weak_type, y.nbytes, y.itemsize, len(y), y.T.shape, y.sharding, y.device
+
+    expected = facts(jnp.arange(3) * 2.0)
+    with lazynb.lazy():
+        y = jnp.arange(3) * 2.0
+        assert isinstance(y, jax.Array) and isinstance(y, lazynb.LazyTensor)
+        assert facts(y) == expected
+        assert y.is_pending
+
+
+def test_numpy_arrays_are_copied_when_recorded(clean):
+    a = np.ones(1000, np.float32)
+    with lazynb.lazy():
+        y, z = jnp.asarray(a) + 1, jnp.sin(jnp.zeros(1000)) + a
+        a[:] = 100
+        assert float(y[0]) == 2.0 and float(z[0]) == 1.0
+
+
+def test_deleting_an_input_runs_what_needs_it(clean):
+    with lazynb.lazy():
+        x = jnp.arange(3) + 1
+        lazynb.sync(x)
+        y = x * 10
+        x.delete()
+        assert x.is_deleted()
+        np.testing.assert_array_equal(y, [10, 20, 30])
+        with pytest.raises(RuntimeError, match="Array has been deleted"):
+            x + 1
+        with pytest.raises(RuntimeError, match="Array has been deleted"):
+            np.asarray(x)
+
+
+def test_deleting_a_pending_value_keeps_the_others(clean):
+    with lazynb.lazy():
+        x = jnp.arange(3) + 1
+        y = x * 10
+        x.delete()
+        np.testing.assert_array_equal(y, [10, 20, 30])
+
+
+@pytest.mark.filterwarnings("ignore:Some donated buffers")
+def test_donated_arguments_are_gone(clean):
+    step = jax.jit(lambda x: x * 2, donate_argnums=0)
+    with lazynb.lazy():
+        x = jnp.arange(4.0) + 1
+        y = step(x)
+        assert x.is_deleted()
+        with pytest.raises(RuntimeError, match="Array has been deleted"):
+            x + 1
+        np.testing.assert_array_equal(y, [2, 4, 6, 8])
+    given = jnp.arange(4.0)
+    with lazynb.lazy():
+        z = step(given)
+        np.testing.assert_array_equal(z, [0, 2, 4, 6])
+    assert given.is_deleted()
+
+
+def test_donation_in_a_loop(clean):
+    step = jax.jit(lambda x: x + 1, donate_argnums=0)
+    with lazynb.lazy():
+        x = jnp.zeros(4)
+        for _ in range(10):
+            x = step(x)
+        assert float(x[0]) == 10.0
+
+
+def test_uncommitted_results_stay_uncommitted(clean):
+    other = jax.devices()[1]
+    with lazynb.lazy():
+        a = jnp.arange(3) + 1
+        b = jax.device_put(np.arange(3), other) + 1
+        c = a + b
+        assert not a.committed and b.committed and c.committed
+        assert a.devices() == {jax.devices()[0]}
+        lazynb.sync()
+        assert b.devices() == c.devices() == {other}
+        assert a.devices() == {jax.devices()[0]} and not a.committed
+        np.testing.assert_array_equal(c, [2, 4, 6])
+
+
+def test_values_of_two_devices_do_not_mix(clean):
+    first, second = jax.devices()[:2]
+    x, y = jax.device_put(1.0, first), jax.device_put(2.0, second)
+    with pytest.raises(ValueError, match="incompatible devices") as eager:
+        x + y
+    with lazynb.lazy(), pytest.raises(ValueError, match="incompatible devices") as lazy:
+        (x * 1) + (y * 1)
+    assert type(eager.value) is type(lazy.value)
+
+
+def test_device_put_of_a_pending_value(clean):
+    other = jax.devices()[1]
+    with lazynb.lazy():
+        y = jax.device_put(jnp.arange(3) * 2, other)
+        assert y.devices() == {other}
+        np.testing.assert_array_equal(y + 1, [1, 3, 5])
+    assert "device_put" in {b.kind for b in lazynb.breaks()}
+
+
+def test_sharded_inputs_give_sharded_results(clean):
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    sharding = NamedSharding(mesh, PartitionSpec("d"))
+    x = jax.device_put(np.arange(8.0, dtype=np.float32), sharding)
+    expected = jnp.sin(x) * 2
+    with lazynb.lazy():
+        y = jnp.sin(x) * 2
+        z = jnp.ones(3) + 1  # lives on one device: another trace
+        lazynb.sync()
+        assert y.sharding == expected.sharding
+        np.testing.assert_allclose(y, expected, rtol=1e-6)
+        assert z.sharding == (jnp.ones(3)).sharding
+
+
+def test_x64_mode_switched_in_the_middle(clean):
+    with lazynb.lazy():
+        a = jnp.ones(3) / 3
+        with jax.enable_x64(True):
+            b = jnp.ones(3, dtype="float64") / 3
+        c = a + 1
+        assert (a.dtype, b.dtype, c.dtype) == (np.float32, np.float64, np.float32)
+        assert np.asarray(b)[0] == 1 / 3
+        np.testing.assert_allclose(c, [4 / 3] * 3, rtol=1e-6)
+
+
+def test_mesh_context(clean):
+    mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+    with lazynb.lazy():
+        with jax.set_mesh(mesh):
+            assert jax.sharding.get_mesh() == mesh
+            y = jnp.arange(4) + 1
+        np.testing.assert_array_equal(y, [1, 2, 3, 4])
+
+
+def test_ahead_of_time_executables_take_pending_values(clean):
+    compiled = jax.jit(lambda x: x + 1).lower(jnp.ones(3)).compile()
+    with lazynb.lazy():
+        np.testing.assert_array_equal(compiled(jnp.ones(3) * 2), [3, 3, 3])
+
+
+def test_debug_nans_points_at_the_operation(clean):
+    with lazynb.lazy(), jax.debug_nans(True), pytest.raises(FloatingPointError):
+        jnp.log(jnp.zeros(3) - 1)
+
+
+def test_pickle_copy_and_dlpack(clean):
+    with lazynb.lazy():
+        y = jnp.arange(3) * 2
+        np.testing.assert_array_equal(pickle.loads(pickle.dumps(y)), [0, 2, 4])
+        z = jnp.arange(3) * 3
+        np.testing.assert_array_equal(copy.deepcopy(z), [0, 3, 6])
+        np.testing.assert_array_equal(copy.copy(z), [0, 3, 6])
+        np.testing.assert_array_equal(np.from_dlpack(jnp.arange(3) * 4), [0, 4, 8])
+
+
+def test_text_is_what_eager_jax_writes(clean):
+    eager = jnp.arange(3) * 1.5
+    with lazynb.lazy():
+        assert str(jnp.arange(3) * 1.5) == str(eager)
+        assert f"{jnp.float32(2) * 2:.3f}" == "4.000"
+        y = jnp.arange(3) * 1.5
+        lazynb.sync(y)
+        assert repr(y) == repr(eager)
+
+
+def test_debugging_leaves_eager_block(clean):
+    with lazynb.lazy():
+        a = jnp.ones(3) * 2
+        with lazynb.eager():
+            b = a + 1
+            assert not isinstance(b, lazynb.LazyTensor)
+        c = b + a
+        assert isinstance(c, lazynb.LazyTensor)
+        np.testing.assert_array_equal(c, [5, 5, 5])
+
+
+def test_decorators(clean):
+    @lazynb.lazy()
+    def f(x):
+        return jnp.sin(x) + 1
+
+    @lazynb.eager()
+    def g(x):
+        return x * 2
+
+    y = f(jnp.ones(3))
+    assert isinstance(y, lazynb.LazyTensor) and y.is_pending
+    assert not isinstance(g(y), lazynb.LazyTensor)
+
+
+def test_lazy_inside_a_transformation_changes_nothing(clean):
+    @jax.jit
+    def f(x):
+        with lazynb.lazy():
+            return x * 2
+
+    np.testing.assert_array_equal(f(jnp.ones(3)), [2, 2, 2])

@@ -1,0 +1,75 @@
+"""Re-running a cell compiles nothing, though it makes new functions; nor does another learning rate."""
+
+from __future__ import annotations
+
+import lazynb
+
+DATA = """
+    rng = np.random.default_rng(0)
+    x, t = rng.normal(size=(32, 4)).astype('float32'), rng.normal(size=(32, 1)).astype('float32')
+    w = jnp.zeros((4, 1))
+"""
+TRAIN = """
+    def loss_of(w):
+        @jax.jit
+        def predict(w):
+            return jnp.tanh(x @ w)
+        return jnp.mean((predict(w) - t) ** 2)
+
+    rate = {rate}
+    for step in range(3):
+        loss, grad = jax.value_and_grad(loss_of)(w)
+        w = w - rate * grad
+        if loss < 0:
+            break
+    print(float(loss))
+"""
+
+
+def misses():
+    return lazynb.cache_info().misses
+
+
+def test_a_rerun_cell_is_a_hit(notebook):
+    notebook.run(DATA)
+    notebook.run(TRAIN.format(rate=0.1))
+    first = misses()
+    notebook.run(TRAIN.format(rate=0.1))
+    assert misses() == first
+
+
+def test_a_changed_learning_rate_is_a_hit(notebook):
+    notebook.run(DATA)
+    notebook.run(TRAIN.format(rate=0.1))
+    first = misses()
+    notebook.run(TRAIN.format(rate=0.01))
+    notebook.run(TRAIN.format(rate=1))  # an integer is another type of input
+    assert misses() - first <= 1 + 1
+
+
+def test_rerunning_after_cells_in_between(notebook):
+    notebook.run(DATA)
+    notebook.run(TRAIN.format(rate=0.1))
+    notebook.run("pending = jnp.ones(3) * 7\npending")
+    first = misses()
+    notebook.run(TRAIN.format(rate=0.1))
+    assert misses() == first
+
+
+def test_rerunning_a_cell_that_shows_its_value(notebook):
+    cell = "y = jnp.sin(jnp.arange(3.0))\ny.sum()"
+    notebook.run("%%compile\n" + cell)
+    first = misses()
+    for _ in range(3):
+        notebook.run("%%compile\n" + cell)
+    assert misses() == first
+
+
+def test_rerunning_after_an_error(notebook):
+    notebook.run(DATA)
+    notebook.run(TRAIN.format(rate=0.1))
+    first = misses()
+    notebook.run("a = jnp.ones(3) + 1\nb = a + jnp.ones(4)", error=TypeError)
+    notebook.run(TRAIN.format(rate=0.1))
+    assert misses() == first
+    assert notebook.run("float(a[0])").result == 2.0
