@@ -11,7 +11,7 @@ from typing import Any as _Any
 from lazynb.config import config as config
 from lazynb.errors import LazynbError as LazynbError
 from lazynb.execute.cache_info import CacheInfo as CacheInfo, cache_info as cache_info, clear_cache as clear_cache
-from lazynb.execute.compilation import Compilation as Compilation, compile_pending as compile
+from lazynb.execute.compilation import Compilation as Compilation, compile as compile
 from lazynb.execute.events import Event as Event, TraceBreak as TraceBreak, breaks as breaks, events as events
 from lazynb.execute.flush import execution as _execution
 from lazynb.record.mode import eager as eager, lazy as lazy

@@ -16,7 +16,9 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import (
+    api as _api,
     array as _array,
+    compilation_cache as _compilation_cache,
     config as _config,
     core as _core,
     dtypes as _dtypes,
@@ -28,8 +30,7 @@ from jax._src import (
     stages as _stages,
     xla_bridge as _xla_bridge,
 )
-from jax._src import compilation_cache as _compilation_cache
-from jax._src.interpreters import partial_eval as _partial_eval
+from jax._src.interpreters import partial_eval as _partial_eval, pxla as _pxla
 from jax._src.lax import lax as _lax_internal
 
 Trace = _core.Trace
@@ -85,6 +86,12 @@ def abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) 
     return (list(out) if primitive.multiple_results else [out]), effects
 
 
+def eval_shard_map(primitive: Any, fun: Any, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Runs a shard_map at once."""
+    trace: Any = eval_trace
+    return trace.process_shard_map(primitive, fun, values, **params)
+
+
 def register_tracer_type(cls: type) -> None:
     """Spares JAX the walk over the bases of ``cls`` each time it asks for an aval."""
     _core.pytype_aval_mappings[cls] = lambda x: x.aval
@@ -119,9 +126,16 @@ def must_run_eagerly() -> bool:
     return bool(_config.debug_nans.value or _config.debug_infs.value or _config.debug_key_reuse.value)
 
 
-def x64_enabled() -> bool:
-    """Whether 64-bit mode is on."""
-    return _config.enable_x64.value
+def runs_as_compiled(x64: bool) -> bool:
+    """Whether an executable made in 64-bit mode ``x64`` can be called under the configuration in force."""
+    return _config.enable_x64.value is x64 and not _config.disable_jit.value
+
+
+@contextlib.contextmanager
+def running_settings(x64: bool) -> Iterator[None]:
+    """Settings under which an executable made in 64-bit mode ``x64`` can be called."""
+    with _config.enable_x64(x64), _config.disable_jit(False):
+        yield
 
 
 def x64_in(snapshot: dict[Any, Any]) -> bool:
@@ -342,6 +356,29 @@ def platform_name() -> str:
     return _xla_bridge.get_backend().platform
 
 
+# ---- values that outlive lazy mode ------------------------------------------------------------------------------------------
+
+_device_get = _api._device_get
+
+
+def register_device_get(is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]) -> None:
+    """``jax.device_get`` returns tracers as they are; a lazy tensor, which outlives lazy mode, has to give its value."""
+
+    def device_get(leaf: Any) -> Any:
+        return _device_get(concrete(leaf) if is_lazy(leaf) else leaf)
+
+    _api._device_get = device_get
+
+
+def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
+    """Lets executables take arguments of type ``cls``, whose value is ``concrete(argument)``."""
+
+    def shard(args: Sequence[Any], shardings: Any, layouts: Any, copy_semantics: Any) -> Any:
+        return _pxla.shard_args(shardings, layouts, copy_semantics, [concrete(arg) for arg in args])
+
+    _pxla.shard_arg_handlers[cls] = shard
+
+
 # ---- patches that hold while some thread is lazy -------------------------------------------------------------
 
 
@@ -392,6 +429,12 @@ class AmbientPatches:
         if self._depth == 0:
             _stages.Compiled.__call__ = self._call  # type: ignore[method-assign]
             _sharding_impls.core = _core  # type: ignore[attr-defined]
+
+
+def is_ready(value: Any) -> bool:
+    """Whether the value of a concrete array is there."""
+    buffer: Any = value if type(value) is ArrayImpl else value._base_array
+    return buffer.is_ready()
 
 
 def is_host_array(value: Any) -> bool:

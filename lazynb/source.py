@@ -205,6 +205,3 @@ class CallCounter:
             self.number += 1
         self._last = now
         return self.number
-
-
-__all__ = ["CallCounter", "Origin", "Place", "current_cell", "here", "is_user_file", "place", "register_cell", "set_current_cell", "user_frame"]

@@ -6,7 +6,7 @@ import dataclasses
 
 from lazynb.execute.events import Records, log
 from lazynb.execute.flush import executables
-from lazynb.record.trace import operations
+from lazynb.record.trace import every_trace, operations
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,4 +63,6 @@ def clear_cache() -> None:
     """
     executables.clear()
     operations.clear()
+    for trace in every_trace():
+        trace.cut()  # what is recorded from here on starts at a new root
     log.clear()

@@ -95,7 +95,7 @@ class Compilation:
         return f"Compilation({self.operations} operations, {self.cache_event}, {self.compile_seconds * 1000:.0f} ms)"
 
 
-def compile_pending(*tensors: Any) -> Compilation:
+def compile(*tensors: Any) -> Compilation:
     """Compiles what ``tensors`` need, or all that is pending of this thread, and runs nothing.
 
     Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it was.

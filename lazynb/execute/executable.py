@@ -1,4 +1,4 @@
-"""Executables: compiled programs of recorded traces, found by trace and wanted results, bounded, least recently used first out."""
+"""Executables: compiled programs of recorded traces, found by trace and wanted results, and bounded in number."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import jax
 
 from lazynb import _jax_compat as jc
 from lazynb.config import config
+from lazynb.execute.blame import add_note
 from lazynb.execute.packing import Packing
 from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower, needed_steps
@@ -68,7 +69,8 @@ class Executable:
         return [number for number, slot in enumerate(self.wanted) if owner[slot].devices is None]
 
     def compile(self, inputs: Sequence[Any]) -> None:
-        """Lowers for ``inputs`` (or what they will look like) here and compiles in another thread, so that an interrupt gets through.
+        """Lowers for ``inputs`` (or what they will look like) here; compiles in another thread, so that an interrupt
+        gets through.
 
         Raises what JAX raises for a program that cannot be lowered or compiled.
         """
@@ -79,9 +81,9 @@ class Executable:
         self.compiled, self.origin = wait(in_background(lambda: _compile(lowered, self._config)))
         self.compile_seconds = time.perf_counter() - start
 
-    def _numbers_as_compiled(self) -> AbstractContextManager[Any]:
-        """64-bit mode as it was when the trace was recorded: it decides what a scalar argument is."""
-        return contextlib.nullcontext() if jc.x64_enabled() is self._x64 else jax.enable_x64(self._x64)
+    def _mode(self) -> AbstractContextManager[Any]:
+        """64-bit mode as it was when the trace was recorded (it decides what a scalar argument is), and jit enabled."""
+        return contextlib.nullcontext() if jc.runs_as_compiled(self._x64) else jc.running_settings(self._x64)
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
@@ -97,7 +99,7 @@ class Executable:
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does."""
         arguments = self._packing.arguments(inputs)
-        with self._numbers_as_compiled(), jc.set_current_trace(jc.eval_trace):
+        with self._mode(), jc.set_current_trace(jc.eval_trace):
             if self.call is None:
                 results = list(self.compiled(*arguments))
                 self.call = jc.fast_call(self.compiled)
@@ -186,8 +188,9 @@ class ExecutableCache:
             executable = Executable(state, there, pending.root.config)
             try:
                 executable.compile([values[number] for number in inputs])
-            except BaseException:
+            except BaseException as error:
                 self.trie.prune(state)
+                add_note(error, pending, steps)
                 raise
             self._bind(Binding(executable, list(range(len(inputs)))), state, there)
         else:

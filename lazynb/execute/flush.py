@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 
+from lazynb import _jax_compat as jc
+from lazynb.execute.blame import add_note
 from lazynb.execute.events import Event, log
 from lazynb.execute.executable import Binding, Executable, ExecutableCache, in_background, wait
 from lazynb.record.pending import Pending, closure
@@ -38,7 +40,7 @@ class Execution:
         if pending is not None:
             self.flush(pending, kind)
             value = tensor._value
-            if value is not None and kind in _WAITING and not value.is_ready():
+            if value is not None and kind in _WAITING and not jc.is_ready(value):
                 wait(in_background(value.block_until_ready))  # lets an interrupt through
         return tensor._value
 
@@ -71,7 +73,11 @@ class Execution:
         values = [value._value if isinstance(value, LazyTensor) else value for value in pending.inputs]
         binding, made = self._binding(pending, tensors, values)
         executable, start = binding.executable, time.perf_counter()
-        results = binding.run(values)
+        try:
+            results = binding.run(values)
+        except BaseException as error:
+            add_note(error, pending, pending.state.path(), running=True)
+            raise
         seconds = time.perf_counter() - start
         self._count(executable)
         log.add_event(Event(kind, location, len(pending), executable.operations,

@@ -37,7 +37,6 @@ class Program:
     def __init__(self) -> None:
         self.inputs: list[Any] = []
         self.eqns: list[Any] = []
-        self._number = 0
 
     def add(self, path: Sequence[State], given: dict[int, Any] | None = None) -> dict[int, Any]:
         """Appends the steps of ``path``; ``given`` are variables for some input slots. Returns variables by slot."""
@@ -49,6 +48,13 @@ class Program:
                     self.inputs.append(var)
             else:
                 self._append(state, variables)
+        return variables
+
+    def add_with_inputs(self, step: State, avals: dict[int, Any]) -> dict[int, Any]:
+        """Appends one step with its operands as inputs; ``avals`` are theirs, by slot. Returns variables by slot."""
+        variables = {slot: jc.new_var(aval) for slot, aval in avals.items()}
+        self.inputs.extend(variables.values())
+        self._append(step, variables)
         return variables
 
     def _append(self, state: State, variables: dict[int, Any]) -> None:

@@ -10,7 +10,6 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 import lazynb
-from lazynb.execute.compilation import compile_pending
 from lazynb.execute.events import log
 from lazynb.execute.flush import execution
 from lazynb.notebook.cell import NOTHING, run_body
@@ -26,6 +25,8 @@ MAGICS = [("line", "lazy"), ("line", "graph"), ("line", "breaks"), ("line", "cac
 @magics_class
 class LazyMagics(Magics):
     """``%lazy``, ``%graph``, ``%breaks``, ``%cache``, ``%%compile`` and ``%%eager``."""
+
+    shell: Any
 
     def __init__(self, shell: Any, extension: Any):
         super().__init__(shell)
@@ -82,7 +83,7 @@ class LazyMagics(Magics):
             raise UsageError(f"%%compile: {options.name!r} is no variable name")
         value = self._run_lazily(cell)
         graph = graph_of([], self.shell.user_ns)
-        compilation = compile_pending()
+        compilation = lazynb.compile()
         if options.name is not None:
             self.shell.user_ns[options.name] = compilation
         if not options.no_run:

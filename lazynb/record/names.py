@@ -72,7 +72,7 @@ def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
 def _is_registered(value: Any) -> bool:
     """Whether ``value`` is a pytree node of a user's class (a Flax state, an Equinox module)."""
     kind = type(value)
-    if kind.__module__ in ("builtins", "types") or callable(value) and not hasattr(value, "__dataclass_fields__"):
+    if kind.__module__ in ("builtins", "types") or (callable(value) and not hasattr(value, "__dataclass_fields__")):
         return False
     return not jax.tree_util.all_leaves([value])
 

@@ -134,14 +134,12 @@ class Pending:
 def scalar_input(value: Any) -> Any:
     """The host form in which a scalar is handed to an executable: a Python number where the type is weak."""
     if isinstance(value, jc.TYPED_SCALARS):
-        return np.asarray(jc.weak_scalar(value), dtype=value.dtype)[()]
+        return np.asarray(jc.weak_scalar(value), dtype=jc.typeof(value).dtype)[()]
     return np.asarray(value)[()]
 
 
 def closure(tensors: Iterable[LazyTensor]) -> list[Pending]:
     """The pending traces that ``tensors`` depend on, each after those it takes inputs from."""
-    tensors = list(tensors)
-    tensor_type = type(tensors[0]) if tensors else None
     order: dict[int, Pending] = {}
     stack: list[tuple[Pending, bool]] = [(t._pending, False) for t in tensors if t._pending is not None]
     while stack:

@@ -250,7 +250,8 @@ class LazyTensor(jc.Tracer):
         return self
 
     def copy_to_host_async(self) -> None:
-        self._force("block").copy_to_host_async()
+        if self._value is not None:  # a hint: what is pending has nothing to copy yet
+            self._force("block").copy_to_host_async()
 
     def is_deleted(self) -> bool:
         value = self._value
@@ -277,3 +278,5 @@ class LazyTensor(jc.Tracer):
 
 
 jc.register_tracer_type(LazyTensor)
+jc.register_device_get(lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray"))
+jc.register_argument_type(LazyTensor, lambda argument: argument._force("compiled"))

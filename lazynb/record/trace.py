@@ -79,6 +79,9 @@ class LazyTrace(jc.Trace):
             return self._run_eagerly(primitive, tracers, params, "unrecordable")
         if primitive.name == "device_put":
             return self._device_put(primitive, tracers, params)
+        if primitive.name == "sharding_constraint":
+            # Outside a jitted function it moves the value, as device_put does; inside a program XLA may simplify it away.
+            return self._run_eagerly(primitive, tracers, params, "device_put")
         if primitive.name == "convert_element_type" and _changes_nothing(tracers[0], params):
             return tracers[0]
         if primitive.name in jc.JIT_PRIMITIVES:
@@ -108,7 +111,7 @@ class LazyTrace(jc.Trace):
     def process_shard_map(self, primitive: Any, fun: Any, args: Any, **params: Any) -> Any:
         values = [self._concrete(arg, "unrecordable") for arg in args]
         with jc.set_current_trace(jc.eval_trace):
-            return jc.eval_trace.process_shard_map(primitive, fun, values, **params)
+            return jc.eval_shard_map(primitive, fun, values, params)
 
     def cur_qdd(self, x: Any) -> Any:
         return x.cur_qdd()
@@ -261,7 +264,8 @@ class LazyTrace(jc.Trace):
         cells ran before it, and re-running it is a cache hit.
         """
         with self.lock:
-            if self.pending is not None and len(self.pending):
+            if self.pending is not None and (len(self.pending) or trie.roots.get(self.pending.root.placement)
+                                             is not self.pending.root):
                 self._seal()
 
     # ---- looking -----------------------------------------------------------------------------------------------------
@@ -274,8 +278,8 @@ class LazyTrace(jc.Trace):
 
 def _changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
     """Whether a conversion is to the type that ``arg`` has: eager JAX returns ``arg`` itself then."""
-    return (isinstance(arg, LazyTensor) and params["sharding"] is None and arg.aval.dtype == params["new_dtype"]
-            and arg.aval.weak_type == params["weak_type"])
+    return (isinstance(arg, LazyTensor) and params["sharding"] is None and arg.dtype == params["new_dtype"]
+            and arg.weak_type == params["weak_type"])
 
 
 def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:

@@ -13,7 +13,6 @@ from typing import Any
 
 from lazynb.record.operation import Operation
 
-
 HOST = "host"
 """Stands in an input's key, in a sharding's place, for a number that comes from Python."""
 
@@ -40,6 +39,12 @@ class State:
 
     __slots__ = ("avals", "children", "depth", "devices", "executables", "first", "key", "operands", "operation",
                  "operations", "parent", "program", "slots", "uses")
+
+    first: int
+    slots: int
+    depth: int
+    operations: int
+    program: tuple[Any, ...] | None
 
     def __init__(self, parent: State | None, key: Hashable, operation: Operation | None, operands: tuple[int, ...],
                  avals: tuple[Any, ...], devices: tuple[Any, ...] | None):

@@ -8,7 +8,4 @@ from __future__ import annotations
 from lazynb.view.boxes import build as build
 from lazynb.view.graph import Graph as Graph
 from lazynb.view.layout import LayoutUnavailable as LayoutUnavailable
-from lazynb.view.model import Box as Box
-from lazynb.view.model import Edge as Edge
-from lazynb.view.model import GraphView as GraphView
-from lazynb.view.model import Region as Region
+from lazynb.view.model import Box as Box, Edge as Edge, GraphView as GraphView, Region as Region

@@ -19,7 +19,7 @@ def y(notebook):
 
 
 def test_text(y):
-    for text in (repr(y), repr([y]), repr({"y": y}), pprint.pformat([y]), "%r" % (y,), f"{y!r}"):
+    for text in (repr(y), repr([y]), repr({"y": y}), pprint.pformat([y]), f"{y!r}"):
         assert "pending" in text
 
 

@@ -1,0 +1,38 @@
+# A fresh clone needs Python 3.11 or newer, make, and for `make lab` a browser. Each target makes the environment it needs.
+PYTHON ?= python3
+ARGS ?=
+
+ENV := .venv/bin/python
+
+.PHONY: help lab demo notebooks test lint clean env
+
+help:
+	@echo 'make lab        JupyterLab on the tour (ARGS= is passed on to it)'
+	@echo 'make demo       runs the tour without a browser: HTML and a summary'
+	@echo 'make test       all tests, on each of Python 3.11, 3.12 and 3.13 found (LAZYNB_PYTHONS="3.11 3.12", ARGS= for pytest)'
+	@echo 'make lint       ruff and mypy'
+	@echo 'make notebooks  runs the notebooks and stores them with what they show'
+	@echo 'make clean      removes what these made'
+
+env:
+	@$(PYTHON) scripts/environment.py .venv lab
+
+lab: env
+	$(ENV) scripts/lab.py notebooks/01-tour.ipynb $(ARGS)
+
+demo: env
+	@$(ENV) scripts/demo.py notebooks/01-tour.ipynb build/01-tour.html
+
+notebooks: env
+	@$(ENV) scripts/demo.py --store notebooks/01-tour.ipynb build/01-tour.html
+
+test:
+	@$(PYTHON) scripts/test_matrix.py $(ARGS)
+
+lint:
+	@dev=`$(PYTHON) scripts/test_matrix.py --environment` || exit 1; status=0; \
+	set -x; $$dev -m ruff check . || status=1; $$dev -m mypy || status=1; exit $$status
+
+clean:
+	rm -rf .venv .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find lazynb tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,52 @@
+"""Says on which of the user's lines an operation was recorded that cannot be lowered, compiled or run.
+
+Eager JAX raises such an error at the operation; a lazy one when the trace runs, so the error gets a note with the line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+
+from lazynb.execute.program import Program, lower
+from lazynb.record.pending import Pending
+from lazynb.record.trie import State
+
+
+def add_note(error: BaseException, pending: Pending, steps: Sequence[State], *, running: bool = False) -> None:
+    """Adds to ``error`` the user's lines of the steps that explain it: those that fail alone, else all of them."""
+    if isinstance(error, KeyboardInterrupt):
+        return
+    operations = [step for step in steps if step.operation is not None]
+    guilty = [step for step in operations if "callback" in _name(step)] if running else []
+    if not guilty and not running:
+        guilty = [step for step in operations if _fails_alone(step, pending)]
+    places = [origin.place for step in guilty or operations if (origin := pending.origins[step.depth - 1]) is not None]
+    lines = list(dict.fromkeys(f"{place.label}: {place.text}" if place.text else place.label for place in places))
+    if not lines:
+        return
+    shown = lines if len(lines) <= 4 else [*lines[:2], f"... {len(lines) - 3} lines more", lines[-1]]
+    what = "This operation was" if len(guilty) == 1 else f"These {len(guilty or operations)} operations were"
+    error.add_note(f"lazynb: {what} recorded at\n  " + "\n  ".join(shown)
+                   + "\nWhat was pending still is; delete what depends on it to go on without.")
+
+
+def _name(step: State) -> str:
+    return step.operation.primitive.name if step.operation is not None else ""
+
+
+def _fails_alone(step: State, pending: Pending) -> bool:
+    """Whether JAX cannot lower the operation of ``step`` by itself."""
+    program = Program()
+    inputs = dict.fromkeys(step.operands)
+    owners = {slot: pending.steps[slot] for slot in inputs}
+    avals = {slot: owner.avals[slot - owner.first] for slot, owner in owners.items()}
+    variables = program.add_with_inputs(step, avals)
+    arguments = [jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals.values()]
+    jaxpr = program.jaxpr([variables[slot] for slot in range(step.first, step.slots)])
+    try:
+        lower(jaxpr, arguments, pending.root.config)
+    except Exception:
+        return True
+    return False

@@ -1,0 +1,62 @@
+"""Short forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from lazynb.record.snapshot import Place
+from lazynb.view import words
+
+
+@pytest.mark.parametrize(
+    ("aval", "short"),
+    [
+        ("float32[128,64]", "f32[128,64]"),
+        ("bfloat16[2]", "bf16[2]"),
+        ("uint8[3]", "u8[3]"),
+        ("int32[]", "i32"),
+        ("complex64[1]", "c64[1]"),
+        ("bool[2]", "bool[2]"),
+        ("key<fry>[]", "key<fry>"),
+    ],
+)
+def test_short_aval(aval: str, short: str) -> None:
+    assert words.short_aval(aval) == short
+
+
+def test_several_types() -> None:
+    assert words.short_avals(["int32[]"] * 3) == "3 × i32"
+    assert words.short_avals(["int32[]", "bool[]", "bool[2]"]) == "i32, bool +1 more"
+    assert words.short_avals([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("scope", "path"),
+    [
+        ("MLP/Dense_0", "MLP/Dense_0"),
+        ("jvp(MLP)/Dense_0", "MLP/Dense_0"),
+        ("transpose(jvp(MLP))/Dense_0", "MLP/Dense_0 (backward)"),
+        ("block(3)", "block(3)"),
+    ],
+)
+def test_module(scope: str, path: str) -> None:
+    assert words.module(scope) == path
+
+
+def test_where() -> None:
+    cell = [Place("c", line, "", 4) for line in (5, 2, 3)]
+    assert words.where(cell) == "cell 4, lines 2–5"
+    assert words.where([None, *cell[:1]]) == "cell 4, line 5"
+    assert words.where([Place("/a/b.py", 1, ""), Place("/a/b.py", 9, "")]) == "b.py:1–9"
+    assert words.where([cell[0], Place("/a/b.py", 9, "")]) == "cell 4, line 5 … b.py:9"
+    assert words.where([None]) == ""
+
+
+def test_plain_leaves_text_and_takes_control_characters() -> None:
+    assert words.plain("naïve 変数 🎉\n") == "naïve 変数 🎉\n"
+    assert words.plain("\x1b[31m\x00\ud800") == "\ufffd[31m\ufffd\ufffd"
+
+
+def test_clip() -> None:
+    assert words.clip("a\n  b", 10) == "a b"
+    assert words.clip("abcdef", 4) == "abc…"
