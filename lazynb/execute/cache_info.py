@@ -7,6 +7,7 @@ import dataclasses
 from lazynb.execute.events import Records, log
 from lazynb.execute.flush import executables
 from lazynb.record.trace import every_trace, operations
+from lazynb.source import Place
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -14,6 +15,7 @@ class CachedExecutable:
     """One compiled program.
 
     Attributes:
+      location: the user's line of its last operation, when it was made.
       operations: recorded operations in it.
       results: values that it computes.
       origin: ``compiled`` in this process, or ``disk``: found in the persistent cache.
@@ -21,6 +23,7 @@ class CachedExecutable:
       seconds: lowering and compiling, or loading.
     """
 
+    location: Place
     operations: int
     results: int
     origin: str
@@ -38,7 +41,7 @@ class CacheInfo(Records[CachedExecutable]):
     """
 
     def __init__(self) -> None:
-        super().__init__([CachedExecutable(e.operations, len(e.wanted), e.origin, e.hits, e.compile_seconds)
+        super().__init__([CachedExecutable(e.place, e.operations, len(e.wanted), e.origin, e.hits, e.compile_seconds)
                           for e in executables.order], "no executables yet")
         self.hits = executables.hits
         self.misses = executables.misses

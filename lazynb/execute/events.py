@@ -60,6 +60,7 @@ class TraceBreak:
 
 
 T = TypeVar("T")
+_SHOWN = 40  # records in a display: a training loop makes thousands of them
 
 
 class Records(Sequence[T], Generic[T]):
@@ -87,8 +88,14 @@ class Records(Sequence[T], Generic[T]):
         return [dataclasses.asdict(record) for record in self._records]  # type: ignore[call-overload]
 
     def _rows(self) -> list[dict[str, str]]:
-        return [{field.name: _cell(getattr(record, field.name)) for field in dataclasses.fields(record)}  # type: ignore[arg-type]
-                for record in self._records]
+        return [{field.name.replace("_seconds", "").replace("seconds", "time"): _cell(getattr(record, field.name))
+                 for field in dataclasses.fields(record)}  # type: ignore[arg-type]
+                for record in self._records[-_SHOWN:]]
+
+    def _left_out(self) -> str:
+        """Says how many records a display leaves out."""
+        earlier = len(self._records) - _SHOWN
+        return f"... {earlier:,} earlier ones" if earlier > 0 else ""
 
     def __repr__(self) -> str:
         rows = self._rows()
@@ -96,8 +103,8 @@ class Records(Sequence[T], Generic[T]):
             return self._empty
         table = [list(rows[0]), *(list(row.values()) for row in rows)]
         widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-        return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-                         for row in table)
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+        return "\n".join([lines[0], *filter(None, [self._left_out()]), *lines[1:]])
 
     def _repr_html_(self) -> str:
         rows = self._rows()
@@ -106,7 +113,7 @@ class Records(Sequence[T], Generic[T]):
         head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in rows[0])
         body = "".join("<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row.values())
                        + "</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return f"<p>{self._left_out()}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _cell(value: Any) -> str:

@@ -21,6 +21,7 @@ from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower, needed_steps
 from lazynb.record.pending import Pending
 from lazynb.record.trie import State, Trie
+from lazynb.source import Place
 
 
 class Executable:
@@ -30,6 +31,7 @@ class Executable:
       state: the end of the trace.
       wanted: slots that it computes.
       operations: operations in it.
+      place: the user's line of the last one.
       origin: ``compiled`` or ``disk``.
       compile_seconds: lowering, compiling or loading.
       runs: how often it was run.
@@ -38,8 +40,9 @@ class Executable:
       bindings: the recorded traces that it runs, as (end of the trace, wanted slots).
     """
 
-    def __init__(self, state: State, wanted: tuple[int, ...], config_then: Any):
+    def __init__(self, state: State, wanted: tuple[int, ...], config_then: Any, place: Place):
         self.state = state
+        self.place = place
         self.wanted = wanted
         self._config = config_then
         self._x64 = jc.x64_in(config_then)
@@ -153,6 +156,11 @@ class Binding(NamedTuple):
         return self.executable.run([values[number] for number in self.inputs])
 
 
+def _last_place(pending: Pending, steps: Sequence[State]) -> Place:
+    origin = pending.origins[steps[-1].depth - 1]
+    return origin.place if origin is not None else Place("", 0, "")
+
+
 class ExecutableCache:
     """All executables, in order of use.
 
@@ -185,7 +193,7 @@ class ExecutableCache:
         there = tuple([moved[slot] for slot in wanted])
         known = state.executables.get(there)
         if known is None:
-            executable = Executable(state, there, pending.root.config)
+            executable = Executable(state, there, pending.root.config, _last_place(pending, steps))
             try:
                 executable.compile([values[number] for number in inputs])
             except BaseException as error:

@@ -84,7 +84,7 @@ class Execution:
                             "hit" if executable.hits else executable.origin,
                             executable.compile_seconds if made else 0.0, seconds))
         self._settle(pending, tensors, results)
-        return made
+        return made and executable.origin == "compiled"
 
     @staticmethod
     def _count(executable: Executable) -> None:

@@ -111,8 +111,14 @@ def plain_name(name: str) -> str:
     return name.strip("_").replace("<lambda>", "lambda") or name
 
 
+# What a library calls instead of the user's function. The name stack then says which module it was (Flax writes it there).
+_WRAPPERS = {"wrapped_module_method", "_call_wrapped_method", "__call__", "wrapper", "wrapped", "inner", "fn", "new_fn"}
+
+
 def call_name(origin: Origin) -> str | None:
     """Name of the function that the user called; None for an operator or a jitted function, which has its own."""
     if origin.callee is None:
         return None
+    if origin.callee.co_name in _WRAPPERS:
+        return origin.scope.rsplit("/", 1)[-1].strip("()") or None
     return plain_name(_JAX_FUNCTIONS.get(origin.callee.co_name, origin.callee.co_name))

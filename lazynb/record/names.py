@@ -12,7 +12,7 @@ from lazynb.record.tensor import LazyTensor
 from lazynb.source import is_user_file, user_frame
 
 _MAX_LEAVES = 20_000
-_HIDDEN_IN_NOTEBOOKS = {"In", "Out", "exit", "quit", "get_ipython", "open"}
+_HIDDEN_IN_NOTEBOOKS = {"In", "exit", "quit", "get_ipython", "open"}
 
 
 namespaces: list[Callable[[], Mapping[str, Any]]] = []
@@ -47,7 +47,12 @@ def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
                 break
             for identity in _identities(leaf):
                 found.setdefault(identity, []).append(name + path)
-    return {identity: tuple(sorted(names, key=lambda n: (n.count("["), len(n)))) for identity, names in found.items()}
+    return {identity: _best(names) for identity, names in found.items()}
+
+
+def _best(names: list[str]) -> tuple[str, ...]:
+    own = [name for name in names if not name.startswith("Out[")]  # a notebook's Out[3] is better than no name
+    return tuple(sorted(own or names, key=lambda name: (name.count("["), len(name))))
 
 
 def _identities(leaf: Any) -> Iterator[int]:

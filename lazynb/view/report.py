@@ -14,6 +14,7 @@ from lazynb.xla.kernels import Kernel, kernels
 
 SECTIONS = ("graph", "kernels", "hlo")
 _EVENTS = {"hit": "cache hit, nothing compiled", "compiled": "compiled", "disk": "loaded from the persistent cache"}
+_MAX_KERNELS = 100
 _MAX_HLO = 200_000  # characters kept in a saved notebook
 
 
@@ -54,7 +55,7 @@ class Report:
         if compilation.compile_seconds:
             said[0] += f" in {_duration(compilation.compile_seconds)}"
         if len(compilation.traces) > 1:
-            said.append(f"{len(compilation.traces)} programs (one a cell)")
+            said.append(f"{len(compilation.traces)} programs, one after the other")
         dead = len(self.graph) - compilation.operations
         if dead > 0:
             said.append(f"{plural(dead, 'dead operation')} never computed")
@@ -85,15 +86,25 @@ class Report:
     def _kernels_html(self) -> str:
         if self.kernels is None:
             return "<p>The backend tells no HLO.</p>"
-        rows = "".join(f'<tr><td style="text-align:left">{escape(kernel.name)}</td>'
-                       f'<td style="text-align:left">{escape(kernel.opcode)}</td></tr>' for kernel in self.kernels)
-        return ('<table><thead><tr><th style="text-align:left">instruction</th><th style="text-align:left">opcode</th>'
-                f"</tr></thead><tbody>{rows}</tbody></table>")
+        head = "".join(map(_th, ("instruction", "opcode", "op_name in its metadata")))
+        rows = "".join(f"<tr>{_td(k.name)}{_td(k.opcode + (f' ({k.kind.lower()})' if k.kind else ''))}{_td(k.scope)}</tr>"
+                       for k in self.kernels[:_MAX_KERNELS])
+        rest = len(self.kernels) - _MAX_KERNELS
+        more = f"<p>{plural(rest, 'kernel')} more not listed</p>" if rest > 0 else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
     def _hlo_html(self) -> str:
         text = "\n\n".join(trace.hlo.after for trace in self.compilation.traces)
         cut = f"\n... {len(text) - _MAX_HLO:,} characters more" if len(text) > _MAX_HLO else ""
         return f'<pre style="max-height:480px;overflow:auto">{escape(text[:_MAX_HLO] + cut)}</pre>'
+
+
+def _th(text: str) -> str:
+    return f'<th style="text-align:left">{escape(text)}</th>'
+
+
+def _td(text: str) -> str:
+    return f'<td style="text-align:left">{escape(text)}</td>'
 
 
 def _duration(seconds: float) -> str:
