@@ -341,7 +341,8 @@ def _prng_key_array() -> type:
 def array_attribute_error(aval: Any, name: str) -> AttributeError:
     """The error that eager JAX raises for an attribute that no array has."""
     cls = _prng_key_array() if _is_key(aval) else ArrayImpl
-    return AttributeError(f"'{cls.__module__}.{cls.__qualname__}' object has no attribute '{name}'")
+    full = f"{cls.__module__}.{cls.__qualname__}" if cls is ArrayImpl else cls.__name__  # a C++ type writes its module
+    return AttributeError(f"'{full}' object has no attribute '{name}'")
 
 
 @functools.cache

@@ -41,7 +41,6 @@ _TABLE = (
     Reason("LNB107", "tolist", ".tolist() needed the values", _STAY),
     Reason("LNB108", "print", "print, str() or a format string needed the values",
            "print after the loop, or use jax.debug.print inside jax.jit"),
-    Reason("LNB109", "repr", "the text of a value was asked for", "display the tensor: its graph needs no run"),
     Reason("LNB110", "asarray", "NumPy needed the values", "use jax.numpy, or convert once at the end"),
     Reason("LNB111", "dlpack", "another library took the memory of the value (DLPack, CUDA array interface, buffer)",
            "hand values over once at the end"),

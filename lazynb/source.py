@@ -12,6 +12,7 @@ import os
 import site
 import sys
 import sysconfig
+from collections.abc import Sequence
 from types import CodeType, FrameType
 
 
@@ -135,8 +136,8 @@ def _user_code(code: CodeType) -> bool:
 
 
 
-def user_frame(depth: int = 1) -> tuple[FrameType, FrameType | None]:
-    """The nearest frame of the user's code above the caller and the frame of the function called from it.
+def user_frame(depth: int = 1) -> tuple[FrameType, Sequence[FrameType]]:
+    """The nearest frame of the user's code above the caller, and the frames from the function called there downwards.
 
     Between the two, JAX puts frames of its own machinery (``api_boundary``, ``cache_miss``, operator forwarding), which
     nobody wrote: they are passed over. Where no frame is the user's (a script inside an installed package), the
@@ -150,10 +151,11 @@ def user_frame(depth: int = 1) -> tuple[FrameType, FrameType | None]:
             break
         below.append(frame)
         frame = above
-    for callee in reversed(below):
+    below.reverse()
+    for index, callee in enumerate(below):
         if not _is_machinery(callee.f_code):
-            return frame, callee
-    return frame, None
+            return frame, below[index:]
+    return frame, ()
 
 
 _MACHINERY_FILES = tuple(os.path.join("jax", "_src", name) for name in
@@ -186,22 +188,23 @@ class CallCounter:
     """Numbers the invocations of functions that the user calls, so that their operations can be drawn as one.
 
     Two operations belong to one invocation when they come, one after the other, from the same instruction of
-    the user and the same callee frame, and the callee did not start anew. A frame's address may be used again by
-    the next call, hence the last condition. The number serves drawing only: no key depends on it.
+    the user and the same callee frame, and the second from further on in the callee (a frame's address may be used
+    again by the next call, which starts from the top). A loop inside the callee counts as several invocations. The number
+    serves drawing only: no key depends on it.
     """
 
-    __slots__ = ("_last", "number")
+    __slots__ = ("_call", "_position", "number")
 
     def __init__(self) -> None:
-        self._last: tuple[int, int, int, int] = (0, 0, 0, 0)
+        self._call: tuple[int, int, int] = (0, 0, 0)
+        self._position: list[int] = []
         self.number = 0
 
-    def of(self, frame: FrameType, below: FrameType | None) -> int:
-        """The number of the invocation that runs in ``below``, called from ``frame``."""
-        lasti = below.f_lasti if below is not None else -1
-        now = (id(frame), frame.f_lasti, id(below), lasti)
-        last = self._last
-        if below is None or now[:3] != last[:3] or lasti < last[3]:
+    def of(self, frame: FrameType, below: Sequence[FrameType]) -> int:
+        """The number of the invocation whose frames are ``below``, called from ``frame``."""
+        call = (id(frame), frame.f_lasti, id(below[0]) if below else 0)
+        position = [callee.f_lasti for callee in below]
+        if not below or call != self._call or position <= self._position:
             self.number += 1
-        self._last = now
+        self._call, self._position = call, position
         return self.number

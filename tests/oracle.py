@@ -126,9 +126,11 @@ def assert_all_same(calls: Sequence[Call]) -> None:
 
 def _compare_together(calls: Sequence[Call], eager: Sequence[Outcome]) -> list[str]:
     """What differs when all calls, in both variants, are one program; each call alone if that cannot be run."""
-    given = list(zip(calls, eager)) if len(calls) == 1 else list(zip(calls, eager))[1:4:2]
-    variants = [(c, e, False) for c, e in given] + [(c, e, True) for c, e in zip(calls, eager)]
-    runs = [(c, e, pending, _run_lazily(c, pending)) for c, e, pending in variants]
+    some = range(len(calls))[1:4:2] if len(calls) > 1 else range(1)
+    variants = [(calls[n], eager[n], False) for n in some] + [(c, e, True) for c, e in zip(calls, eager)]
+    outcomes = _run_lazily([calls[n] for n in some], pending=False) + _run_lazily(calls, pending=True)
+    runs = [(*variant, outcome) for variant, outcome in zip(variants, outcomes)]
+    outcomes.clear()
     try:
         _read([lazy.result for *_, lazy in runs])
     except Exception as error:
@@ -141,7 +143,7 @@ def _compare_together(calls: Sequence[Call], eager: Sequence[Outcome]) -> list[s
 
 
 def _compare_alone(call: Call, eager: Outcome, pending: bool) -> list[str]:
-    lazy = _run_lazily(call, pending)
+    [lazy] = _run_lazily([call], pending)
     try:
         problem = _difference(call, eager, lazy)
     except Exception as error:
@@ -149,10 +151,25 @@ def _compare_alone(call: Call, eager: Outcome, pending: bool) -> list[str]:
     return [f"{call} ({_variant(pending)}): {problem}"] if problem else []
 
 
-def _run_lazily(call: Call, pending: bool) -> Outcome:
-    arguments = _arguments(call)
+def _run_lazily(calls: Sequence[Call], pending: bool) -> list[Outcome]:
+    arguments = [_arguments(call) for call in calls]
     with lazynb.lazy():
-        return _run(call, jax.tree.map(_make_pending, arguments) if pending else arguments)
+        if pending:
+            arguments = _make_pending(arguments)
+        return [_run(call, a) for call, a in zip(calls, arguments)]
+
+
+def _make_pending(tree: Any) -> Any:
+    """The same tree, its arrays results of one pending operation.
+
+    A barrier is the operation that changes nothing of any array (weak type and keys included) and that JAX never leaves
+    out. That it is one for all of them makes what is computed from them one program.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+    arrays = [n for n, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+    for n, leaf in zip(arrays, jax.lax.optimization_barrier([leaves[n] for n in arrays])):
+        leaves[n] = leaf
+    return jax.tree.unflatten(structure, leaves)
 
 
 def _arguments(call: Call) -> tuple[tuple, dict[str, Any]]:
@@ -164,11 +181,6 @@ def _make(leaf: Any) -> Any:
     if isinstance(leaf, Make):
         return leaf.make()
     return jnp.array(leaf) if isinstance(leaf, np.ndarray) else leaf
-
-
-def _make_pending(leaf: Any) -> Any:
-    # The one operation that changes nothing of any array (weak type and keys included) and that JAX never leaves out.
-    return jax.lax.optimization_barrier(leaf) if isinstance(leaf, jax.Array) else leaf
 
 
 def _run(call: Call, arguments: tuple[tuple, dict[str, Any]]) -> Outcome:
@@ -189,6 +201,7 @@ def _without_frames(error: BaseException) -> Any:
 
 
 def _read(tree: Any) -> None:
+    lazynb.sync()  # one program for all that is pending; a tensor read on its own would be one of its own
     for leaf in jax.tree.leaves(tree):
         if isinstance(leaf, jax.Array):
             _values(leaf)

@@ -160,7 +160,7 @@ class Execution:
 
 
 # Conversions that need the value in Python at once.
-_WAITING = {"bool", "int", "float", "complex", "index", "item", "tolist", "print", "repr", "asarray", "pickle", "bytes", "block"}
+_WAITING = {"bool", "int", "float", "complex", "index", "item", "tolist", "print", "asarray", "pickle", "bytes", "block"}
 
 execution = Execution()
 Hooks.runtime = execution

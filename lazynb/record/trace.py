@@ -213,7 +213,7 @@ class LazyTrace(jc.Trace):
 
     def _origin(self) -> Origin:
         frame, below = user_frame(3)
-        callee = below.f_code if below is not None else None
+        callee = below[0].f_code if below else None
         return Origin(frame.f_code, frame.f_lasti, callee, self._calls.of(frame, below), jc.name_stack())
 
     def _is_foreign(self, arg: Any) -> bool:

@@ -20,10 +20,7 @@ EXCEPTIONS: tuple[Difference, ...] = (
     ),
     Difference(
         "jnp.array_repr is NumPy's, which writes the name of the array's class",
-        tuple(
-            f"jax.numpy.array_repr({x})"
-            for x in ("float32[3]", "int32[2, 3]", "bool[]", "Make(make=<function <lambda>>)")
-        ),
+        tuple(f"jax.numpy.array_repr({x})" for x in ("float32[3]", "int32[2, 3]", "bool[]", "Make(make=<function <lambda>>)")),
     ),
 )
 

@@ -46,9 +46,7 @@ BINARY: dict[str, Callable] = {
     "less": lambda x, y: x < y,
     "where": lambda x, y: jnp.where(x > y, x, y),
     "dot": lambda x, y: jnp.clip(jnp.sum(x * y), -9, 9),
-    "matmul": lambda x, y: (
-        jnp.clip(x.reshape(-1)[:2] @ y.reshape(-1)[:2], -9, 9) if min(np.size(x), np.size(y)) > 1 else x
-    ),
+    "matmul": lambda x, y: jnp.clip(x.reshape(-1)[:2] @ y.reshape(-1)[:2], -9, 9) if min(np.size(x), np.size(y)) > 1 else x,
 }
 
 step = st.one_of(

@@ -181,9 +181,7 @@ PROGRAMS = {
     "key chain": (lambda: _key_chain(jax.random.key(1)),),
     "raw key chain": (lambda: _key_chain(jax.random.PRNGKey(1)),),
     "keys move": (
-        lambda k: (lambda s: [s.reshape(2, 2), s[1:], jnp.stack([s[0], k]), jnp.where(True, s[0], s[1])])(
-            jax.random.split(k, 4)
-        ),
+        lambda k: (lambda s: [s.reshape(2, 2), s[1:], jnp.stack([s[0], k]), jnp.where(True, s[0], s[1])])(jax.random.split(k, 4)),
         KEY,
     ),
     "scan over keys": (

@@ -1,0 +1,75 @@
+"""The user's line of each operation, and the function called there."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import optax
+
+import lazynb
+from lazynb.source import is_user_file
+
+HERE = __name__.rsplit(".", 1)[-1] + ".py"
+
+
+def places(tensor):
+    return [(node.name, node.call, node.place.text) for node in lazynb.graph(tensor).nodes if node.kind == "op"]
+
+
+def test_operators_and_functions(clean):
+    with lazynb.lazy():
+        x = jnp.ones((3, 3))
+        y = x @ x
+        z = jax.nn.softmax(y)
+        found = places(z)
+    assert {text for _, _, text in found} == {"x = jnp.ones((3, 3))", "y = x @ x", "z = jax.nn.softmax(y)"}
+    assert {call for _, call, text in found if "softmax" in text} == {"softmax"}
+    assert all(node.place.label.startswith(HERE) for node in lazynb.graph(z).outputs)
+
+
+def test_a_library_shows_the_users_line(clean):
+    with lazynb.lazy():
+        loss = optax.l2_loss(jnp.ones(3)).mean()
+        assert {text for *_, text in places(loss)} == {"loss = optax.l2_loss(jnp.ones(3)).mean()"}
+
+
+def test_multi_line_statements_and_helpers(clean):
+    def helper(x):
+        return jnp.sin(x)
+
+    with lazynb.lazy():
+        y = (
+            helper(jnp.ones(3))
+            + 1
+        )
+        lines = [text for *_, text in places(y)]
+    assert "return jnp.sin(x)" in lines
+
+
+def test_a_gradient_points_to_the_line_that_asked_for_it(clean):
+    with lazynb.lazy():
+        g = jax.grad(lambda x: jnp.sum(x**2))(jnp.ones(3))
+        assert {text for *_, text in places(g)} <= {"g = jax.grad(lambda x: jnp.sum(x**2))(jnp.ones(3))"}
+
+
+def test_breaks_in_comprehensions_and_calls(clean):
+    with lazynb.lazy():
+        xs = [jnp.float32(i) * 2 for i in range(3)]
+        total = sum(float(x) for x in xs)
+    assert total == 6.0
+    (only,) = lazynb.breaks()
+    assert only.location.text == "total = sum(float(x) for x in xs)"
+
+
+def test_two_invocations_are_told_apart(clean):
+    with lazynb.lazy():
+        x = jnp.ones(3)
+        for _ in range(3):
+            x = jax.nn.softmax(x)
+        ids = {node.call_id for node in lazynb.graph(x).nodes if node.call == "softmax"}
+    assert len(ids) == 3
+
+
+def test_user_files():
+    assert is_user_file(__file__) and is_user_file("<ipython-input-1-abc>") and is_user_file("<stdin>")
+    assert not is_user_file(jax.__file__) and not is_user_file(lazynb.__file__) and not is_user_file("<frozen runpy>")

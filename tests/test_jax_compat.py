@@ -1,0 +1,187 @@
+"""One test for each thing that lazynb takes from JAX's private modules: what a new release has to keep."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import SingleDeviceSharding
+
+from lazynb import _jax_compat as jc
+
+
+def test_traces():
+    assert jc.is_eval(jc.current_trace()) and jc.is_eval(jc.eval_trace) and jc.is_eval(None)
+    with jc.set_current_trace(jc.eval_trace):
+        assert jc.current_trace() is jc.eval_trace
+    before = jc.current_trace()
+    jc.set_trace(jc.eval_trace)
+    assert jc.current_trace() is jc.eval_trace
+    jc.set_trace(before)
+
+    def inside(x):
+        assert not jc.is_eval(jc.current_trace())
+        return x
+
+    jax.jit(inside)(1.0)
+
+
+def test_abstract_eval():
+    aval = jc.ShapedArray((2, 3), np.dtype("float32"))
+    out, effects = jc.abstract_eval(jax.lax.sin_p, [aval], {"accuracy": None})
+    assert [o.shape for o in out] == [(2, 3)] and not effects
+    _, effects = jc.abstract_eval(*_bound(lambda: jax.debug.print("x")))
+    assert effects
+
+
+def _bound(fn):
+    eqn = jax.make_jaxpr(fn)().eqns[0]
+    return eqn.primitive, [v.aval for v in eqn.invars], eqn.params
+
+
+def test_checks_raise_what_arrays_raise():
+    for check, use in ((jc.check_bool_conversion, bool), (jc.check_scalar_conversion, float),
+                       (jc.check_integer_conversion, lambda x: [][x])):
+        x = jnp.ones(3)
+        with pytest.raises(Exception) as expected:
+            use(x)
+        with pytest.raises(type(expected.value)) as raised:
+            check(x)
+        assert str(raised.value) == str(expected.value)
+
+
+def test_context_is_the_same_in_vmap_and_differs_by_configuration():
+    outside, inside = jc.context(), []
+    jax.vmap(lambda x: inside.append(jc.context()) or x, axis_name="i")(jnp.ones(2))
+    assert inside == [outside]
+    with jax.default_matmul_precision("highest"):
+        assert jc.context() != outside
+    assert jc.context() == outside
+
+
+def test_placement_context():
+    outside = jc.placement_context()
+    with jax.enable_x64(True):
+        assert jc.placement_context() != outside
+    with jax.default_device(jax.devices()[1]):
+        assert jc.placement_context() != outside and jc.default_device() == jax.devices()[1]
+    assert jc.placement_context() == outside and jc.default_device() == jax.devices()[0]
+
+
+def test_snapshot_and_restore_of_the_configuration():
+    with jax.enable_x64(True):
+        snapshot = jc.snapshot_config()
+    assert jc.x64_in(snapshot) and not jc.x64_in(jc.snapshot_config())
+    with jc.restore_config(snapshot):
+        assert jnp.ones(2, "float64").dtype == np.float64
+        assert jc.runs_as_compiled(True)
+    assert jc.runs_as_compiled(False)
+    with jax.disable_jit():
+        assert not jc.runs_as_compiled(False)
+        with jc.running_settings(False):
+            assert jc.runs_as_compiled(False)
+
+
+@pytest.mark.parametrize("flag", ["jax_debug_nans", "jax_debug_infs", "jax_debug_key_reuse"])
+def test_debugging_modes(flag):
+    assert not jc.must_run_eagerly()
+    with getattr(jax._src.config, flag.removeprefix("jax_"))(True):
+        assert jc.must_run_eagerly()
+
+
+def test_name_stack():
+    with jax.named_scope("outer"), jax.named_scope("inner"):
+        assert jc.name_stack() == "outer/inner"
+    assert jc.name_stack() == ""
+
+
+def test_a_program_can_be_built_and_keeps_its_scopes():
+    aval = jc.typeof(jnp.ones(3))
+    x, y = jc.new_var(aval), jc.new_var(aval)
+    eqn = jc.new_eqn([x], [y], jax.lax.sin_p, {"accuracy": None}, jc.no_effects, jc.eqn_context(), "n7")
+    jaxpr = jc.closed_jaxpr([x], [y], [eqn])
+    assert jc.is_jaxpr(jaxpr) and jc.jaxpr_inputs(jaxpr) == [x]
+    run = jc.jaxpr_as_fun(jaxpr)
+    with jc.lowering_settings():
+        lowered = jax.jit(lambda a: run(a)).lower(jnp.ones(3))
+    text = lowered.as_text(debug_info=True)
+    assert "/n7/" in text and __file__ not in text and "jax_compat" not in text
+    np.testing.assert_allclose(lowered.compile()(jnp.ones(3))[0], np.sin(np.ones(3)), rtol=1e-6)
+
+
+def test_constants_of_a_jitted_function_can_be_separated():
+    constant = jnp.arange(3.0)
+    eqn = jax.make_jaxpr(jax.jit(lambda x: x + constant))(1.0).eqns[0]
+    assert eqn.primitive.name in jc.JIT_PRIMITIVES
+    with jc.set_current_trace(jc.eval_trace):
+        lifted, consts = jc.separate_consts(eqn.params["jaxpr"])
+    assert len(jc.jaxpr_inputs(lifted)) == len(consts) + len(eqn.params["in_shardings"]) or not consts
+    assert isinstance(jc.UNSPECIFIED, type(eqn.params["in_shardings"][0]))
+
+
+def test_values():
+    x = jnp.arange(3)
+    assert not jc.is_committed(x) and jc.is_committed(jax.device_put(x, jax.devices()[0]))
+    assert jc.device_assignment(x.sharding) == (jax.devices()[0],)
+    loose = jc.uncommitted(jax.device_put(x, jax.devices()[1]))
+    assert not loose.committed and loose.devices() == {jax.devices()[1]}
+    np.testing.assert_array_equal(loose, [0, 1, 2])
+    assert isinstance(jc.stage(np.ones(2, np.float32)), jc.ArrayImpl)
+    assert jc.is_host_array(np.ones(2)) and jc.is_host_array(np.float32(1)) and not jc.is_host_array(x)
+    assert isinstance(jc.uncommitted_sharding(jax.devices()[1]), SingleDeviceSharding)
+    jax.block_until_ready(x)
+    assert jc.is_ready(x) and jc.is_ready(jax.block_until_ready(jax.random.key(0)))
+    spec = jc.abstract(jax.device_put(x, jax.devices()[1]))
+    assert (spec.shape, spec.dtype, spec.sharding.device_set) == ((3,), np.int32, {jax.devices()[1]})
+
+
+def test_typed_scalars():
+    seen = []
+
+    class Spy(jc.Trace):
+        def process_primitive(self, primitive, args, params, /):
+            seen.extend(args)
+            raise StopIteration
+
+    for number in (1, 2.5, 3j):
+        with jc.set_current_trace(Spy()), pytest.raises(StopIteration):
+            jax.lax.add_p.bind(number, number)
+        assert isinstance(seen[-1], jc.TYPED_SCALARS) and jc.weak_scalar(seen[-1]) == number
+        assert type(jc.weak_scalar(seen[-1])) is type(number)
+
+
+def test_element_keeps_weak_types():
+    assert jc.element(jnp.arange(3.0), 1, True).weak_type is True
+    assert jc.element(jnp.arange(3.0), 1, False).weak_type is False
+    assert float(jc.element(jnp.arange(3.0), 2, True)) == 2.0
+
+
+def test_attributes_of_arrays():
+    aval, key = jc.typeof(jnp.ones(2)), jc.typeof(jax.random.key(0))
+    assert jc.concrete_array_has(aval, "is_ready") and not jc.concrete_array_has(aval, "nonsense")
+    assert jc.concrete_array_has(key, "_base_array")
+    for value, of in ((jnp.ones(2), aval), (jax.random.key(0), key)):
+        with pytest.raises(AttributeError) as expected:
+            value.nonsense  # noqa: B018
+        assert str(jc.array_attribute_error(of, "nonsense")) == str(expected.value)
+
+
+def test_persistent_cache_is_used_only_where_it_is_asked_for(tmp_path):
+    cache = jc.file_cache(str(tmp_path))
+    lowered = jax.jit(lambda x: x * 3 + 1).lower(jnp.ones(5))
+    with jc.compiling_settings(cache):
+        lowered.compile()
+    assert list(tmp_path.iterdir())
+    assert jc.user_cache_dir() is None
+    entries = len(list(tmp_path.iterdir()))
+    jax.jit(lambda x: x * 4 + 1).lower(jnp.ones(5)).compile()
+    with jc.compiling_settings(None):
+        jax.jit(lambda x: x * 5 + 1).lower(jnp.ones(5)).compile()
+    assert len(list(tmp_path.iterdir())) == entries
+
+
+def test_calling_an_executable():
+    compiled = jax.jit(lambda x: [x + 1]).lower(jnp.ones(2)).compile()
+    compiled(jnp.ones(2))
+    np.testing.assert_array_equal(jc.fast_call(compiled)(jnp.ones(2))[0], [2, 2])
