@@ -4,9 +4,8 @@
     assert_all_same([Call(...), ...])     many calls, recorded together: one compilation for all of them
 
 Each call runs eagerly, then lazily twice: *given* values (arrays made eagerly before) and *pending* ones (arrays that
-are themselves still pending when the call gets them). With many calls at once, only two of them are given values: what
-a function does with its arrays differs little between samples, and compiling takes the time. NumPy arrays among the
-arguments become JAX arrays first, and a `Make` becomes what it makes (a random key, a weakly typed scalar), eagerly.
+are themselves still pending when the call gets them). NumPy arrays among the arguments become JAX arrays first, and a
+`Make` becomes what it makes (a random key, a weakly typed scalar), eagerly.
 
 What must be the same:
 - a raising call: the exception's type and its message (without memory addresses and the name of the array's class),
@@ -112,21 +111,24 @@ def assert_same(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         raise Different("\n".join(problems))
 
 
-def assert_all_same(calls: Sequence[Call]) -> None:
-    """The same for many calls, recorded in one trace; and each call raises eagerly if and only if it is meant to."""
+def assert_all_same(calls: Sequence[Call], given: slice = slice(None)) -> None:
+    """The same for many calls, recorded together; and each call raises eagerly if and only if it is meant to.
+
+    All get pending values, and those of the slice `given` get given ones too.
+    """
     eager = [_run(call, _arguments(call)) for call in calls]
     for call, outcome in zip(calls, eager):
         if call.raises and outcome.error is None:
             raise AssertionError(f"{call}: meant to raise, but eager JAX gives {_show(outcome.result)}")
         if not call.raises and outcome.error is not None:
             raise AssertionError(f"{call}: broken sample, eager JAX raises\n{outcome.trace}")
-    if problems := _compare_together(calls, eager):
+    if problems := _compare_together(calls, eager, given):
         raise Different(f"{len(problems)} differences\n" + "\n".join(problems))
 
 
-def _compare_together(calls: Sequence[Call], eager: Sequence[Outcome]) -> list[str]:
+def _compare_together(calls: Sequence[Call], eager: Sequence[Outcome], given: slice) -> list[str]:
     """What differs when all calls, in both variants, are one program; each call alone if that cannot be run."""
-    some = range(len(calls))[1:4:2] if len(calls) > 1 else range(1)
+    some = range(len(calls))[given]
     variants = [(calls[n], eager[n], False) for n in some] + [(c, e, True) for c, e in zip(calls, eager)]
     outcomes = _run_lazily([calls[n] for n in some], pending=False) + _run_lazily(calls, pending=True)
     runs = [(*variant, outcome) for variant, outcome in zip(variants, outcomes)]

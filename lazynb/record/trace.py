@@ -91,7 +91,7 @@ class LazyTrace(jc.Trace):
         except _Unrecordable as unrecordable:
             return self._run_eagerly(primitive, tracers, params, unrecordable.args[0])
         if any(params.get("donated_invars", ())):
-            self._donate(tracers, params["donated_invars"])
+            self._donate(tracers, donated(tracers, params["donated_invars"], results))
         return results if primitive.multiple_results else results[0]
 
     # JAX binds a primitive with the evaluating trace (0.10) or none (0.12) as the current one; the functions of custom
@@ -163,6 +163,8 @@ class LazyTrace(jc.Trace):
         results, effects = jc.abstract_eval(operation.primitive, avals, operation.params)
         if effects:
             raise _Unrecordable("effect")
+        if not all(isinstance(aval, jc.ShapedArray) and aval.dtype != jc.float0 for aval in results):
+            raise _Unrecordable("unrecordable")  # tokens, references, float0: no program returns these as arrays
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
         state.program = program
         return state
@@ -236,20 +238,20 @@ class LazyTrace(jc.Trace):
         if waits and all(device is None for device in params["devices"]):
             return [self._on_default(arg) for arg in args]
         results = self._run_eagerly(primitive, args, params, "device_put")
-        return [LazyTensor(self, jc.typeof(result), None, 0, result) for result in results]
+        return [arg if isinstance(arg, LazyTensor) and arg._value is result  # it was there already
+                else LazyTensor(self, jc.typeof(result), None, 0, result) for arg, result in zip(args, results, strict=True)]
 
     def _on_default(self, arg: Any) -> Any:
         return arg if isinstance(arg, LazyTensor) else self.stage_value(arg)
 
-    def _donate(self, args: Sequence[Any], donated: Sequence[bool]) -> None:
-        """A donated argument may not be used again; its memory goes when the trace has run."""
-        for arg, gone in zip(args, donated, strict=True):
-            if gone and isinstance(arg, LazyTensor):
-                if isinstance(arg._value, jax.Array) and self.pending is not None:
-                    self.pending.doomed.append(arg._value)
+    def _donate(self, args: Sequence[Any], gone: Sequence[int]) -> None:
+        """The arguments ``gone`` may not be used again; their memory goes when the trace has run."""
+        for arg in (args[number] for number in gone):
+            value = arg._value if isinstance(arg, LazyTensor) else arg
+            if isinstance(value, jax.Array) and self.pending is not None:
+                self.pending.doomed.append(value)
+            if isinstance(arg, LazyTensor):
                 arg._value, arg._pending = DELETED, None
-            elif gone and isinstance(arg, jax.Array) and self.pending is not None:
-                self.pending.doomed.append(arg)
 
     def release(self, value: Any) -> None:
         """Runs the pending traces that need ``value``, whose memory is about to be given back."""
@@ -298,6 +300,24 @@ def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequenc
         in_shardings=(unspecified,) * front + tuple(params["in_shardings"]),
         in_layouts=(None,) * front + tuple(params["in_layouts"]),
         donated_invars=(False,) * front + tuple(params["donated_invars"]))
+
+
+def donated(args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]) -> list[int]:
+    """The arguments whose memory a donating call takes: those that match a result in type, then in size.
+
+    JAX takes no more than it can use (``mlir._set_up_aliases``), and the rest stay usable.
+    """
+    left = [jc.typeof(result) for result in results]
+    offers = [number for number, offer in enumerate(offered) if offer]
+    taken = []
+    for measure in (lambda aval: (aval.shape, aval.dtype), lambda aval: aval.size * aval.dtype.itemsize):
+        for number in offers:
+            size = measure(jc.typeof(args[number]))
+            match = next((aval for aval in left if measure(aval) == size), None)
+            if number not in taken and match is not None:
+                left.remove(match)
+                taken.append(number)
+    return taken
 
 
 class _ThreadTraces(threading.local):

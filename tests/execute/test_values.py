@@ -73,6 +73,29 @@ def test_donated_arguments_are_gone(clean):
     assert given.is_deleted()
 
 
+DONATIONS = {
+    "a result of another size": lambda x, y: (jax.jit(lambda x: x.sum(), donate_argnums=0)(x), x, y),
+    "the same type": lambda x, y: (jax.jit(lambda x: x + 1, donate_argnums=0)(x), x, y),
+    "another type of that size": lambda x, y: (jax.jit(lambda x: (x[:2], x.astype(int)), donate_argnums=0)(x), x, y),
+    "another shape of that size": lambda x, y: (jax.jit(lambda x: x.reshape(2, 2), donate_argnums=0)(x), x, y),
+    "two for one": lambda x, y: (jax.jit(lambda x, y: x + y, donate_argnums=(0, 1))(x, y), x, y),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Some donated buffers")
+@pytest.mark.parametrize("name", DONATIONS)
+def test_what_is_donated_is_what_jax_takes(name, clean):
+    def gone(result, x, y):
+        jax.block_until_ready(result)
+        return x.is_deleted(), y.is_deleted()
+
+    expected = gone(*DONATIONS[name](jnp.arange(4.0), jnp.arange(4.0)))
+    x, y = jnp.arange(4.0), jnp.arange(4.0)
+    with lazynb.lazy():
+        assert gone(*DONATIONS[name](jnp.arange(4.0), jnp.arange(4.0))) == expected
+        assert gone(*DONATIONS[name](x, y)) == expected
+
+
 def test_donation_in_a_loop(clean):
     step = jax.jit(lambda x: x + 1, donate_argnums=0)
     with lazynb.lazy():

@@ -22,6 +22,23 @@ EXCEPTIONS: tuple[Difference, ...] = (
         "jnp.array_repr is NumPy's, which writes the name of the array's class",
         tuple(f"jax.numpy.array_repr({x})" for x in ("float32[3]", "int32[2, 3]", "bool[]", "Make(make=<function <lambda>>)")),
     ),
+    Difference(
+        "an error that JAX finds only when it lowers an operation comes when the trace runs, with a note that names the line",
+        (
+            *(f"jax.numpy.{name}(complex64[3])" for name in ("argmax", "argmin", "nanargmax", "nanargmin")),
+            "jax.lax.cumlogsumexp(int32[3])",
+            "jax.random.key(float32[])",
+            "jax.random.PRNGKey(float32[])",
+        ),
+    ),
+    Difference(
+        "for concrete arrays JAX checks the bounds of a slice in a shortcut of its own, with other words",
+        ("jax.lax.slice(float32[3], tuple(1), tuple(5))",),
+    ),
+    Difference(
+        "outside shard_map JAX says of an unbound axis name to call the function there, when it is being recorded",
+        ("jax.lax.psum(float32[3], 'no')", "jax.lax.pmean(float32[3], 'no')"),
+    ),
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import jax
 import jax.numpy as jnp
 import pytest
@@ -21,6 +23,9 @@ TABLES = {
     "jax.lax.linalg": (jax.lax.linalg, cases_linalg.LAX_LINALG, cases_linalg.LAX_LINALG_NOT_ARRAY_FUNCTIONS),
     "jax.random": (jax.random, cases_random.RANDOM, cases_random.RANDOM_NOT_ARRAY_FUNCTIONS),
 }
+
+# What a function does with given arrays differs little from what it does with pending ones, and compiling takes the time.
+TWO_OF_THEM = slice(1, 4, 2)
 
 
 def _functions():
@@ -52,10 +57,18 @@ def test_array(title, samples):
     _check(title, [s.call(_attribute(title)) for s in samples])
 
 
+def _some(calls):
+    """At most three samples of each function, evenly spaced; all of them with LAZYNB_FULL=1, as CI runs it."""
+    if os.environ.get("LAZYNB_FULL") or len(calls) <= 3:
+        return calls
+    return [calls[0], calls[len(calls) // 2], calls[-1]]
+
+
 def _check(title, calls):
     """All the same, but for the honest differences; and those are still there, so that the list stays true."""
+    calls = _some(calls)
     expected = [call for call in calls if is_exception(f"{title}{_arguments(call)}")]
-    assert_all_same([call for call in calls if all(call is not e for e in expected)])
+    assert_all_same([call for call in calls if all(call is not e for e in expected)], given=TWO_OF_THEM)
     for call in expected:
         with pytest.raises(Different):
             assert_all_same([call])
