@@ -19,7 +19,7 @@ def run_body(shell: Any, body: str) -> Any:
     __tracebackhide__ = True
     raw = "\n" + body  # the magic's own line
     code = "\n" + shell.transform_cell(body)
-    number = source.current_cell() or shell.execution_count  # IPython counts on before the cell runs
+    number = source.current_cell() or shell.execution_count
     name = shell.compile.cache(code, number, raw_code=raw)
     tree = shell.transform_ast(ast.parse(code, filename=name))
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None

@@ -91,11 +91,11 @@ class Extension:
         """IPython's own function, which names the code of a cell; the name is remembered as that cell's."""
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
         source.register_cell(name, number, raw_code or transformed_code)
+        source.set_current_cell(number)  # the execution count itself may be one further already
         return name
 
     def _before(self, info: Any) -> None:
         looking.active = not info.store_history
-        source.set_current_cell(self.shell.execution_count)
         thread_trace().cut()
         mode.on() if self.enabled else mode.pause()
         self._nested += 1

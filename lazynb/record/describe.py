@@ -106,8 +106,12 @@ _JAX_FUNCTIONS = {"grad_f": "grad", "value_and_grad_f": "value_and_grad", "value
                   "vmap_f": "vmap", "jacfun": "jacobian", "vjp_fun": "vjp", "_jit": "jit", "apply_fn": "apply"}
 
 
+_PLAIN = {"true_divide": "divide"}
+
+
 def plain_name(name: str) -> str:
     """An operation's name as users know it: ``_where`` is ``where``."""
+    name = _PLAIN.get(name, name)
     return name.strip("_").replace("<lambda>", "lambda") or name
 
 

@@ -36,6 +36,7 @@ def _functions():
                 yield pytest.param(f"{title}.{name}", getattr(namespace, name), cases[name], id=f"{title}.{name}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("title, fn, samples", _functions())
 @pytest.mark.filterwarnings("ignore")
 def test_function(title, fn, samples):

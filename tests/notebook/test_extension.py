@@ -83,6 +83,16 @@ def test_compile_shows_the_value_and_a_report(notebook):
     assert "cache hit, nothing compiled" in again.outputs[0].data["text/plain"]
 
 
+@pytest.mark.parametrize("magic", ["", "%%compile", "%%compile --no-run"])
+def test_lines_carry_the_number_of_their_cell(magic, notebook):
+    lines = [magic, "a = jnp.ones(3)", "b = jnp.sin(a)"]
+    notebook.run("\n".join(filter(None, lines)))
+    number = notebook.shell.execution_count - 1
+    notebook.run("float(b.sum())")
+    row = next(row for row in lazynb.cache_info() if "jnp.sin" in row.location.text)
+    assert row.location.label == f"cell {number}, line {3 if magic else 2}"
+
+
 def test_compile_without_running(notebook):
     shown = notebook.run("%%compile --no-run\ny = jnp.ones(3) * 2\ny")
     assert "1 operation pending" in shown.stdout or "operations pending" in shown.stdout
