@@ -58,8 +58,9 @@ class Extension:
 
     # What a frontend runs silently (a variable inspector does) is a look. IPython announces every execution with
     # ``pre_execute`` and only those that are not silent with ``pre_run_cell``; inspectors also run cells without history.
+    # A script that a cell runs silently (``%run script.ipy``) is the user's own all the same.
     def _begin(self) -> None:
-        looking.active = True
+        looking.active = not self._nested
 
     def _end(self) -> None:
         looking.active = False
@@ -95,7 +96,7 @@ class Extension:
         return name
 
     def _before(self, info: Any) -> None:
-        looking.active = not info.store_history
+        looking.active = not info.store_history and not self._nested
         thread_trace().cut()
         mode.on() if self.enabled else mode.pause()
         self._nested += 1

@@ -6,6 +6,7 @@ import pprint
 import sys
 
 import pytest
+from IPython.utils.capture import capture_output
 
 import lazynb
 
@@ -54,6 +55,20 @@ def test_a_variable_inspector(y, notebook):
     for value in (y, notebook["keys"], notebook["x"]):
         sys.getsizeof(value), type(value).__name__, len(value), value.shape, value.dtype, str(type(value))
         hasattr(value, "__len__"), hasattr(value, "keys"), isinstance(value, dict), callable(value), id(value)
+
+
+def test_silent_and_unrecorded_executions(y, notebook):
+    """How frontends run an inspector's code; a script that a cell runs is the user's own."""
+    with capture_output() as captured:
+        notebook.shell.run_cell("print(y)", silent=True)
+        notebook.shell.run_cell("print(y)", store_history=False)
+    assert captured.stdout.count("pending") == 2
+
+
+def test_a_script_that_a_cell_runs_prints_values(notebook, tmp_path):
+    script = tmp_path / "script.ipy"
+    script.write_text("z = jnp.ones(2) * 3\nprint(z)\n")
+    assert notebook.run(f"%run -i {script}").stdout == "[3. 3.]\n"
 
 
 def test_inspect_magic(y, notebook):
