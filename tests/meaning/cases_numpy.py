@@ -106,6 +106,8 @@ _all("array asarray", [*E(*unary("fibch")), *E(S(2), S(2.5), S(True), S(1j), S([
 CASES["array"] = [*CASES["array"], *E(S(f(3), ndmin=3), S(range(3)), S(((1, 2), (3, 4))))]
 _all("zeros ones empty", E(S(3), S((2, 3)), S((0, 3), jnp.int32), S((), bool), S((2,), jnp.bfloat16), S((2,), jnp.complex64), R(S(-1)), R(S((2,), "no"))))
 _all("zeros_like ones_like empty_like", E(*unary("fibch"), S(f(2, 3), dtype=jnp.int32), S(f(2, 3), shape=(4,)), S(2.0), S(WEAK), R(S([1, 2]))))
+# JAX 0.12 notices a negative size of `empty` only when it lowers it; 0.10 at once. See exceptions.py for such errors.
+CASES["empty"] = [sample for sample in CASES["empty"] if sample.args != (-1,)]
 CASES["full"] = E(S(3, 1.5), S((2, 3), 2), S((2,), f()), S((2, 3), f(3)), S((2,), 1, jnp.bfloat16), S((), True), R(S((2,), f(3))))
 CASES["full_like"] = E(S(f(2, 3), 2), S(i(2, 3), 1.5), S(f(2, 3), f(3)), S(f(3), 1, dtype=bool, shape=(2,)), S(2, 3.5))
 CASES["arange"] = E(S(4), S(1, 5), S(0, 1, 0.25), S(5, 0, -2), S(3.0), S(4, dtype=jnp.float32), S(0), S(2, 8, dtype=jnp.bfloat16), R(S("a")))
