@@ -5,7 +5,7 @@
 
 Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each has its own environment in .venvs/.
 The first Python with a given JAX runs the whole suite; another with that same JAX leaves out what is marked slow.
-LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else two of each).
+LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else one of each).
 """
 
 from __future__ import annotations

@@ -61,11 +61,11 @@ class Execution:
     def _run(self, pending: Pending, kind: str, location: Place) -> bool | None:
         """Runs ``pending`` after what it takes inputs from. Whether anything was compiled; None if nothing was pending."""
         with pending.trace.lock:
-            tensors = pending.live()
-            if not tensors:
+            traces = closure(pending.live())  # no tensor is held here: what nobody else can reach may go
+            if not traces:
                 pending.close()
                 return None
-            return any([self._run_one(trace, kind, location) for trace in closure(tensors)])
+            return any([self._run_one(trace, kind, location) for trace in traces])
 
     def _run_one(self, pending: Pending, kind: str, location: Place) -> bool:
         """Runs ``pending``, whose inputs have values. Whether it had to be compiled."""

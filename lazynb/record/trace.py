@@ -250,12 +250,17 @@ class LazyTrace(jc.Trace):
             value = arg._value if isinstance(arg, LazyTensor) else arg
             if isinstance(value, jax.Array) and self.pending is not None:
                 self.pending.doomed.append(value)
+                self._run_users(value, self.sealed)
             if isinstance(arg, LazyTensor):
                 arg._value, arg._pending = DELETED, None
 
     def release(self, value: Any) -> None:
         """Runs the pending traces that need ``value``, whose memory is about to be given back."""
-        for pending in (*self.sealed, self.pending):
+        self._run_users(value, [*self.sealed, self.pending])
+
+    @staticmethod
+    def _run_users(value: Any, traces: Sequence[Pending | None]) -> None:
+        for pending in list(traces):
             if pending is not None and any(value is used for used in pending.inputs):
                 runtime().flush(pending, "delete")
 

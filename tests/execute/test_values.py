@@ -96,6 +96,16 @@ def test_what_is_donated_is_what_jax_takes(name, clean):
         assert gone(*DONATIONS[name](x, y)) == expected
 
 
+def test_donating_what_an_earlier_trace_needs(clean):
+    given = jnp.arange(4.0)
+    with lazynb.lazy():
+        earlier = given * 10
+    with lazynb.lazy():
+        later = jax.jit(lambda x: x + 1, donate_argnums=0)(given)
+        np.testing.assert_array_equal(later, [1, 2, 3, 4])
+    np.testing.assert_array_equal(earlier, [0, 10, 20, 30])
+
+
 def test_donation_in_a_loop(clean):
     step = jax.jit(lambda x: x + 1, donate_argnums=0)
     with lazynb.lazy():
