@@ -100,7 +100,7 @@ def test_interrupt_while_compiling(clean, monkeypatch):
     compile_really = executable_module._compile
 
     def slowly(*args):
-        time.sleep(1.5)
+        time.sleep(6)
         return compile_really(*args)
 
     with lazynb.lazy():
@@ -111,23 +111,21 @@ def test_interrupt_while_compiling(clean, monkeypatch):
             start = time.perf_counter()
             with pytest.raises(KeyboardInterrupt):
                 float(y.sum())
-            assert time.perf_counter() - start < 1.2  # did not wait for the compiler
+            assert time.perf_counter() - start < 5  # did not wait for the compiler
         assert y.is_pending
         assert float(y.sum()) == 6.0
 
 
 def test_interrupt_while_running(clean):
     with lazynb.lazy():
-        y = jax.lax.fori_loop(0, 60_000_000, lambda i, c: jnp.sin(c) + i, jnp.float32(1.0))
-        interrupt_after(0.6)
-        start = time.perf_counter()
+        y = jax.lax.fori_loop(0, 100_000_000, lambda i, c: jnp.sin(c) + i, jnp.float32(1.0))
+        lazynb.compile(y)
         with pytest.raises(KeyboardInterrupt):
+            interrupt_after(0.3)
             float(y)
-        waited = time.perf_counter() - start
         z = jnp.arange(3) + 1
         np.testing.assert_array_equal(z, [1, 2, 3])  # the next operation works
         assert np.isfinite(float(y))  # and so does the value, when it is there
-        assert waited < time.perf_counter() - start
 
 
 def test_unreachable_results_of_a_failed_statement_do_not_matter(clean):
