@@ -335,7 +335,8 @@ def concrete_array_has(aval: Any, name: str) -> bool:
 
 @functools.cache
 def _prng_key_array() -> type:
-    return type(jax.random.key(0))
+    with set_current_trace(eval_trace):  # asked for while a thread is lazy, a key would be a lazy tensor
+        return type(jax.random.key(0))
 
 
 def array_attribute_error(aval: Any, name: str) -> AttributeError:

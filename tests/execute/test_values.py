@@ -12,6 +12,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 import lazynb
+from lazynb import _jax_compat as jc
 
 
 def test_isinstance_and_types(clean):
@@ -245,3 +246,12 @@ def test_lazy_inside_a_transformation_changes_nothing(clean):
             return x * 2
 
     np.testing.assert_array_equal(f(jnp.ones(3)), [2, 2, 2])
+
+
+def test_keys_have_the_attributes_of_concrete_keys(clean):
+    jc._prng_key_array.cache_clear()
+    with lazynb.lazy():
+        key = jax.random.key(0)
+        with pytest.raises(AttributeError, match="'PRNGKeyArray' object has no attribute 'nonsense'"):
+            key.nonsense  # noqa: B018
+        assert key._base_array.shape == (2,)
