@@ -28,7 +28,6 @@ from jax._src import (
     sharding_impls as _sharding_impls,
     source_info_util as _source_info_util,
     stages as _stages,
-    xla_bridge as _xla_bridge,
 )
 from jax._src.interpreters import partial_eval as _partial_eval, pxla as _pxla
 from jax._src.lax import lax as _lax_internal
@@ -351,11 +350,6 @@ def uncommitted_sharding(device: Any) -> Any:
     """The sharding of an uncommitted array on ``device``."""
     with set_current_trace(eval_trace), jax.default_device(device):
         return eval_trace.stage_value(np.zeros((), np.int32)).sharding
-
-
-def platform_name() -> str:
-    """The backend's platform, for example ``cpu``."""
-    return _xla_bridge.get_backend().platform
 
 
 # ---- values that outlive lazy mode ------------------------------------------------------------------------------------------

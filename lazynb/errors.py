@@ -5,7 +5,3 @@ from __future__ import annotations
 
 class LazynbError(Exception):
     """Base class of lazynb's own errors."""
-
-
-class UnsupportedJaxError(LazynbError):
-    """The installed JAX lacks a private name that lazynb relies on."""
