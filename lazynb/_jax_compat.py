@@ -19,18 +19,22 @@ from jax._src import (
     api as _api,
     array as _array,
     compilation_cache as _compilation_cache,
+    compute_on as _compute_on,
     config as _config,
     core as _core,
     dtypes as _dtypes,
+    layout as _layout,
     linear_util as _linear_util,
     literals as _literals,
     mesh as _mesh,
     sharding_impls as _sharding_impls,
     source_info_util as _source_info_util,
     stages as _stages,
+    xla_metadata as _xla_metadata,
 )
 from jax._src.interpreters import partial_eval as _partial_eval, pxla as _pxla
 from jax._src.lax import lax as _lax_internal
+from jax._src.numpy import array_methods as _array_methods
 
 Trace = _core.Trace
 Tracer = _core.Tracer
@@ -67,6 +71,10 @@ DIFFERENTIATION_PARAMS = {
 def current_trace() -> Trace | None:
     """The trace on which JAX binds primitives in this thread; None while 0.12 processes one."""
     return _core.trace_ctx.trace
+
+
+ambient: Any = _core.trace_state_strong_ref
+"""Its ``value`` is the current trace: what :func:`current_trace` reads, without two calls of Python."""
 
 
 def set_trace(trace: Trace | None) -> None:
@@ -108,10 +116,80 @@ _abstract_mesh = getattr(_config, "abstract_mesh_context_manager", None) or _mes
 _AXIS_ENV = type(_core.axis_env_state.value)
 
 
+raw_context = _config.trace_context
+"""What JAX's configuration contributes to a trace: a new tuple at each call."""
+
+
 def context() -> tuple[Any, ...]:
-    """What JAX's configuration contributes to a trace, without the vmap axes in scope."""
-    full = _config.trace_context()
+    """:func:`raw_context` without the vmap axes in scope."""
+    full = raw_context()
     return full[:-1] if type(full[-1]) is _AXIS_ENV else tuple(v for v in full if type(v) is not _AXIS_ENV)
+
+
+def at_top_level() -> bool:
+    """Whether no vmap axis is in scope."""
+    return _core.trace_ctx.axis_env is _core.top_axis_env
+
+
+class Changes:
+    """Counts changes of JAX's configuration while some thread is lazy: comparing :func:`raw_context` at each operation would
+    take a quarter of the time that recording takes.
+
+    Attributes:
+      count: grows with each change, by any thread.
+    """
+
+    count = 0
+
+
+changes = Changes()
+
+# What changes a configuration that :func:`raw_context` tells of, or that :func:`must_run_eagerly` asks for: methods of
+# classes, and functions that are context managers. ``tests/test_jax_compat.py`` finds in JAX's source who else might.
+_CHANGING_METHODS: list[tuple[Any, tuple[str, ...]]] = [
+    (_config.StateContextManager, ("__enter__", "__exit__")), (_config.State, ("_set",)),
+    (_config.UserContext, ("__enter__", "__exit__")), (_sharding_impls.set_mesh, ("__init__", "__exit__")),
+    (_mesh.Mesh, ("__enter__", "__exit__")), (_mesh.use_abstract_mesh, ("__enter__", "__exit__")),
+    (_xla_metadata.XlaMetadataContextManager, ("__enter__", "__exit__")),
+]
+_CHANGING_CONTEXTS: list[tuple[Any, tuple[str, ...]]] = [
+    (_compute_on, ("extend_compute_type",)), (_sharding_impls, ("_internal_use_concrete_mesh",)),
+    (_xla_metadata, ("clear_xla_metadata",)), (_layout, ("use_layout_mode",))]
+
+
+def counted_changes() -> list[tuple[Any, dict[str, Any]]]:
+    """For each class or module, what stands in for its functions so that changes are counted."""
+    methods: list[tuple[Any, dict[str, Any]]] = [
+        (owner, {name: _counted(getattr(owner, name)) for name in names}) for owner, names in _CHANGING_METHODS]
+    contexts: list[tuple[Any, dict[str, Any]]] = [
+        (owner, {name: _counted_context(getattr(owner, name)) for name in names if hasattr(owner, name)})
+                for owner, names in _CHANGING_CONTEXTS]
+    return methods + contexts
+
+
+def _counted(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        finally:
+            changes.count += 1
+
+    return call
+
+
+def _counted_context(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    @contextlib.contextmanager
+    def call(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        try:
+            with function(*args, **kwargs) as value:
+                changes.count += 1
+                yield value
+        finally:
+            changes.count += 1
+
+    return call
 
 
 def placement_context() -> tuple[Any, ...]:
@@ -175,9 +253,11 @@ def default_device() -> Any:
     return device
 
 
-def name_stack() -> str:
-    """JAX's current name stack, for example ``jvp(MLP)/Dense_0``."""
-    return str(_source_info_util.current_name_stack())
+scopes: Any = _source_info_util._source_info_context
+"""Its ``context.name_stack`` is the current name stack."""
+
+name_stack = _source_info_util.current_name_stack
+"""JAX's current name stack; as text for example ``jvp(MLP)/Dense_0``."""
 
 
 # ---- building a program ------------------------------------------------------------------------------------
@@ -399,10 +479,16 @@ class AmbientPatches:
         self._concrete = concrete
         self._depth = 0
         self._call: Any = None
+        self._replaced: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
+
+    def substitute(self, owner: Any, names: dict[str, Any]) -> None:
+        """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is lazy."""
+        self._replaced.append((owner, names, {name: vars(owner)[name] for name in names}))
 
     def enter(self) -> None:
         """Puts the patches in place; calls nest."""
         self._depth += 1
+        changes.count += 1  # nobody counted while no thread was lazy
         if self._depth > 1:
             return
         concrete, call = self._concrete, _stages.Compiled.__call__
@@ -418,6 +504,8 @@ class AmbientPatches:
         self._call = call
         _stages.Compiled.__call__ = call_concrete  # type: ignore[method-assign]
         _sharding_impls.core = self._clean_core  # type: ignore[attr-defined]
+        for owner, names, _ in self._replaced:
+            _assign(owner, names)
 
     def leave(self) -> None:
         """Takes the patches out again when the last user of them left."""
@@ -425,6 +513,17 @@ class AmbientPatches:
         if self._depth == 0:
             _stages.Compiled.__call__ = self._call  # type: ignore[method-assign]
             _sharding_impls.core = _core  # type: ignore[attr-defined]
+            for owner, names, plain in self._replaced:
+                now = vars(owner)  # what somebody else has changed meanwhile is theirs
+                _assign(owner, {name: plain[name] for name, ours in names.items() if now[name] is ours})
+
+
+def _assign(owner: Any, names: dict[str, Any]) -> None:
+    if isinstance(owner, types.ModuleType):
+        vars(owner).update(names)
+    else:
+        for name, value in names.items():
+            setattr(owner, name, value)
 
 
 def is_ready(value: Any) -> bool:
@@ -455,3 +554,12 @@ no_effects = _core.no_effects
 def fast_call(compiled: Any) -> Callable[..., Any]:
     """What calls an executable with the least Python in between: JAX's C++ dispatch, once it has run."""
     return compiled._call or compiled
+
+
+array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)
+"""What ``+`` and the like do with an array, by name without underscores (``add``, ``radd``)."""
+
+array_methods: dict[str, Callable[..., Any]] = {
+    name: method for name, method in _array_methods._array_methods.items()
+    if name not in _array_methods._impl_only_array_methods}
+"""The methods of an array that a tracer has too, by name."""

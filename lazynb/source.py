@@ -14,6 +14,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from types import CodeType, FrameType
+from typing import NamedTuple
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,22 +50,24 @@ class Origin:
       lasti: offset of the instruction in it.
       callee: code object of the function that the user called there; None when lazynb was reached at once.
       call_id: the same number for operations of one invocation of ``callee``.
-      scope: JAX's name stack (Flax writes module names there), for example ``MLP/Dense_0``.
+      stack: JAX's name stack (Flax writes module names there).
     """
 
     code: CodeType
     lasti: int
     callee: CodeType | None
     call_id: int
-    scope: str
+    stack: object
+
+    @property
+    def scope(self) -> str:
+        """The name stack as text, for example ``MLP/Dense_0``."""
+        return str(self.stack)
 
     @property
     def line(self) -> int:
         """Line number, from 1."""
-        for start, end, line in self.code.co_lines():
-            if start <= self.lasti < end and line is not None:
-                return line
-        return self.code.co_firstlineno
+        return line_of(self.code, self.lasti)
 
     @property
     def place(self) -> Place:
@@ -94,9 +97,17 @@ def current_cell() -> int | None:
     return _current_cell
 
 
-def place(file: str, line: int) -> Place:
-    """The user's line ``line`` of ``file``, with its text."""
-    cell = _cells.get(file)
+def line_of(code: CodeType, lasti: int) -> int:
+    """The line, from 1, of the instruction at ``lasti``."""
+    for start, end, line in code.co_lines():
+        if start <= lasti < end and line is not None:
+            return line
+    return code.co_firstlineno
+
+
+def place(file: str, line: int, cell: tuple[int, str] | None = None) -> Place:
+    """The user's line ``line`` of ``file``, with its text; ``cell`` is number and source of its cell then."""
+    cell = cell or _cells.get(file)
     text = linecache.getline(file, line).strip()
     if not text and cell is not None:
         lines = cell[1].splitlines()
@@ -115,7 +126,7 @@ def _library_roots() -> tuple[str, ...]:
 _OWN_ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _LIBRARY_ROOTS = _library_roots()
 _LIBRARY_MARKS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-_is_user: dict[CodeType, bool] = {}
+_is_user: dict[int, tuple[bool, CodeType]] = {}  # by id, as hashing a code object walks through it; it is kept alive here
 
 
 def is_user_file(file: str) -> bool:
@@ -125,15 +136,14 @@ def is_user_file(file: str) -> bool:
     return not file.startswith(_LIBRARY_ROOTS) and not any(mark in file for mark in _LIBRARY_MARKS)
 
 
-def _user_code(code: CodeType) -> bool:
-    known = _is_user.get(code)
+def is_user_code(code: CodeType) -> bool:
+    """Whether ``code`` is the user's own, see :func:`is_user_file`."""
+    known = _is_user.get(id(code))
     if known is None:
-        known = _is_user[code] = is_user_file(code.co_filename)
         if len(_is_user) > 100_000:  # code objects of re-run cells; a plain bound is enough
             _is_user.clear()
-    return known
-
-
+        known = _is_user[id(code)] = is_user_file(code.co_filename), code
+    return known[0]
 
 
 def user_frame(depth: int = 1) -> tuple[FrameType, Sequence[FrameType]]:
@@ -145,7 +155,7 @@ def user_frame(depth: int = 1) -> tuple[FrameType, Sequence[FrameType]]:
     """
     frame = sys._getframe(depth)
     below: list[FrameType] = []
-    while not _user_code(frame.f_code):
+    while not is_user_code(frame.f_code):
         above = frame.f_back
         if above is None:
             break
@@ -163,25 +173,51 @@ _MACHINERY_FILES = tuple(os.path.join("jax", "_src", name) for name in
                           "api_util.py", "profiler.py"))
 _MACHINERY_NAMES = {"op", "meth", "deferring_binary_op", "wrapper", "wrapped", "inner", "_run_python_pjit", "prop",
                     "method", "__call__", "wrapped_fun", "<lambda>"}
-_machinery: dict[CodeType, bool] = {}
+_machinery: dict[int, tuple[bool, CodeType]] = {}
 
 
 def _is_machinery(code: CodeType) -> bool:
-    known = _machinery.get(code)
+    known = _machinery.get(id(code))
     if known is None:
+        if len(_machinery) > 100_000:
+            _machinery.clear()
         jax_own = f"{os.sep}jax{os.sep}_src{os.sep}" in code.co_filename
         forwards = code.co_name in _MACHINERY_NAMES or code.co_name.startswith("_operator_")
-        known = _machinery[code] = (code.co_filename.endswith(_MACHINERY_FILES) or (jax_own and forwards)
-                                    or code.co_filename.startswith(_OWN_ROOT))
-    return known
+        known = _machinery[id(code)] = (code.co_filename.endswith(_MACHINERY_FILES) or (jax_own and forwards)
+                                        or code.co_filename.startswith(_OWN_ROOT)), code
+    return known[0]
 
 
-def here(depth: int = 1) -> Place:
+class Spot(NamedTuple):
+    """The user's line that was running, in the cheapest form: resolved to a :class:`Place` when somebody looks.
+
+    Attributes:
+      code, lasti: code object of the user's frame and the offset of the instruction in it.
+      cell: number and source of the cell it belonged to then.
+      running: the cell that was running, where no line of the user's was.
+    """
+
+    code: CodeType
+    lasti: int
+    cell: tuple[int, str] | None
+    running: int | None
+
+    @property
+    def place(self) -> Place:
+        """The line with its text."""
+        if self.running is not None:
+            return Place("", 1, "", self.running)
+        return place(self.code.co_filename, line_of(self.code, self.lasti), self.cell)
+
+
+def here(depth: int = 1) -> Spot:
     """The user's line that is running now."""
-    frame, _ = user_frame(depth + 1)
-    if _current_cell is not None and not _user_code(frame.f_code):
-        return Place("", 1, "", _current_cell)
-    return place(frame.f_code.co_filename, frame.f_lineno)
+    frame = sys._getframe(depth)
+    while not is_user_code(frame.f_code) and frame.f_back is not None:
+        frame = frame.f_back
+    code = frame.f_code
+    running = _current_cell if _current_cell is not None and not is_user_code(code) else None
+    return Spot(code, frame.f_lasti, _cells.get(code.co_filename), running)
 
 
 class CallCounter:

@@ -92,8 +92,9 @@ def test_debugging_modes(flag):
 
 def test_name_stack():
     with jax.named_scope("outer"), jax.named_scope("inner"):
-        assert jc.name_stack() == "outer/inner"
-    assert jc.name_stack() == ""
+        assert str(jc.name_stack()) == "outer/inner"
+        assert jc.scopes.context.name_stack is jc.name_stack()
+    assert str(jc.name_stack()) == ""
 
 
 def test_a_program_can_be_built_and_keeps_its_scopes():

@@ -22,7 +22,8 @@ def add_note(error: BaseException, pending: Pending, steps: Sequence[State], *, 
     guilty = [step for step in operations if "callback" in _name(step)] if running else []
     if not guilty and not running:
         guilty = [step for step in operations if _fails_alone(step, pending)]
-    places = [origin.place for step in guilty or operations if (origin := pending.origins[step.depth - 1]) is not None]
+    origins = pending.origins()
+    places = [origin.place for step in guilty or operations if (origin := origins[step.depth - 1]) is not None]
     lines = list(dict.fromkeys(f"{place.label}: {place.text}" if place.text else place.label for place in places))
     if not lines:
         return
@@ -40,7 +41,7 @@ def _fails_alone(step: State, pending: Pending) -> bool:
     """Whether JAX cannot lower the operation of ``step`` by itself."""
     program = Program()
     inputs = dict.fromkeys(step.operands)
-    owners = {slot: pending.steps[slot] for slot in inputs}
+    owners = {slot: pending.owner(slot) for slot in inputs}
     avals = {slot: owner.avals[slot - owner.first] for slot, owner in owners.items()}
     variables = program.add_with_inputs(step, avals)
     arguments = [jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals.values()]

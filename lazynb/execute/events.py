@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from lazynb.config import config
 from lazynb.reasons import REASONS
-from lazynb.source import Place
+from lazynb.source import Place, Spot
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -127,22 +127,24 @@ def _cell(value: Any) -> str:
 
 
 class EventLog:
-    """Events and trace breaks of this process, the newest ``config.max_events`` of each."""
+    """Events and trace breaks of this process, the newest ``config.max_events`` of each.
+
+    A flush may take ten microseconds, so what it appends is a plain tuple; the record is made when somebody reads it.
+
+    Attributes:
+      events, breaks: fields of the records in order, with a :class:`lazynb.source.Spot` for the place.
+      break_count: all breaks so far.
+    """
 
     def __init__(self) -> None:
-        self.events: collections.deque[Event] = collections.deque(maxlen=config.max_events)
-        self.breaks: collections.deque[TraceBreak] = collections.deque(maxlen=config.max_events)
+        self.events: collections.deque[tuple[Any, ...]] = collections.deque(maxlen=config.max_events)
+        self.breaks: collections.deque[tuple[Any, ...]] = collections.deque(maxlen=config.max_events)
         self.break_count = 0
 
-    def add_event(self, event: Event) -> None:
-        """Appends ``event``."""
-        self.events.append(event)
-
-    def add_break(self, kind: str, location: Place, ops: int, compiled: bool, seconds: float) -> None:
+    def add_break(self, kind: str, spot: Spot, ops: int, compiled: bool, seconds: float) -> None:
         """Appends a trace break of ``kind``."""
-        reason = REASONS[kind]
         self.break_count += 1
-        self.breaks.append(TraceBreak(reason.code, kind, location, ops, compiled, seconds, reason.hint))
+        self.breaks.append((kind, spot, ops, compiled, seconds))
 
     def clear(self) -> None:
         """Forgets all."""
@@ -156,9 +158,10 @@ log = EventLog()
 
 def events() -> Records[Event]:
     """What was run so far, the oldest first."""
-    return Records(log.events, "nothing has run yet")
+    return Records([Event(fields[0], fields[1].place, *fields[2:]) for fields in log.events], "nothing has run yet")
 
 
 def breaks() -> Records[TraceBreak]:
     """The trace breaks so far, the oldest first."""
-    return Records(log.breaks, "no trace breaks")
+    return Records([TraceBreak(REASONS[kind].code, kind, spot.place, ops, compiled, seconds, REASONS[kind].hint)
+                    for kind, spot, ops, compiled, seconds in log.breaks], "no trace breaks")

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
-import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import jax
@@ -36,6 +34,7 @@ class Executable:
       compile_seconds: lowering, compiling or loading.
       runs: how often it was run.
       hits: runs after the first.
+      wait_seconds: how long Python last waited for its results, where that was measured.
       compiled: JAX's compiled object: HLO, cost and memory analysis.
       bindings: the recorded traces that it runs, as (end of the trace, wanted slots).
     """
@@ -62,6 +61,7 @@ class Executable:
         self.compile_seconds = 0.0
         self.runs = 0
         self.hits = 0
+        self.wait_seconds = float("inf")
         self.bindings: list[tuple[State, tuple[int, ...]]] = []
 
     def _loose_results(self, steps: Sequence[State], taken: Sequence[State]) -> list[int]:
@@ -84,9 +84,16 @@ class Executable:
         self.compiled, self.origin = wait(in_background(lambda: _compile(lowered, self._config)))
         self.compile_seconds = time.perf_counter() - start
 
-    def _mode(self) -> AbstractContextManager[Any]:
-        """64-bit mode as it was when the trace was recorded (it decides what a scalar argument is), and jit enabled."""
-        return contextlib.nullcontext() if jc.runs_as_compiled(self._x64) else jc.running_settings(self._x64)
+    def _call(self, arguments: Sequence[Any]) -> list[Any]:
+        """Calls the program in 64-bit mode as it was when the trace was recorded (it decides what a scalar argument is)."""
+        if not jc.runs_as_compiled(self._x64):
+            with jc.running_settings(self._x64):
+                return list(self.compiled(*arguments))
+        if self.call is not None:
+            return list(self.call(*arguments))
+        results = list(self.compiled(*arguments))
+        self.call = jc.fast_call(self.compiled)
+        return results
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
@@ -102,12 +109,12 @@ class Executable:
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does."""
         arguments = self._packing.arguments(inputs)
-        with self._mode(), jc.set_current_trace(jc.eval_trace):
-            if self.call is None:
-                results = list(self.compiled(*arguments))
-                self.call = jc.fast_call(self.compiled)
-            else:
-                results = list(self.call(*arguments))
+        before = jc.current_trace()
+        jc.set_trace(jc.eval_trace)
+        try:
+            results = self._call(arguments)
+        finally:
+            jc.set_trace(before)
         for number in self._uncommit:
             results[number] = jc.uncommitted(results[number])
         if self.callbacks:
@@ -157,7 +164,7 @@ class Binding(NamedTuple):
 
 
 def _last_place(pending: Pending, steps: Sequence[State]) -> Place:
-    origin = pending.origins[steps[-1].depth - 1]
+    origin = pending.origins()[steps[-1].depth - 1]
     return origin.place if origin is not None else Place("", 0, "")
 
 

@@ -15,13 +15,13 @@ import jax
 
 from lazynb import _jax_compat as jc
 from lazynb.execute.blame import add_note
-from lazynb.execute.events import Event, log
+from lazynb.execute.events import log
 from lazynb.execute.executable import Binding, Executable, ExecutableCache, in_background, wait
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import Hooks
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import thread_trace, trie
-from lazynb.source import Place, here
+from lazynb.source import Spot, here
 
 executables = ExecutableCache(trie)
 
@@ -38,19 +38,28 @@ class Execution:
         """The concrete value of ``tensor``, see :class:`lazynb.record.runtime.Runtime`."""
         pending = tensor._pending
         if pending is not None:
-            self.flush(pending, kind)
-            value = tensor._value
-            if value is not None and kind in _WAITING and not jc.is_ready(value):
-                wait(in_background(value.block_until_ready))  # lets an interrupt through
+            executable = self._flush(pending, kind, here(2))
+            if kind in _WAITING and executable is not None and tensor._value is not None:
+                _wait_for(tensor._value, executable)
         return tensor._value
 
     def flush(self, pending: Pending, kind: str) -> None:
         """Runs ``pending`` and what it depends on; notes a trace break of ``kind``."""
-        operations, start = sum(map(len, closure(pending.live()))), time.perf_counter()
-        location = here(2)
-        compiled = self._run(pending, kind, location)
-        if compiled is not None and kind not in _NOT_A_BREAK:
-            log.add_break(kind, location, operations, compiled, time.perf_counter() - start)
+        self._flush(pending, kind, here(2))
+
+    def _flush(self, pending: Pending, kind: str, spot: Spot) -> Executable | None:
+        """Runs ``pending`` after what it takes inputs from; its executable, None if nothing was pending."""
+        start = time.perf_counter()
+        with pending.trace.lock:
+            traces = closure(pending.live()) if pending.depends else [pending]  # what nobody can reach may go
+            operations = sum(map(len, traces))
+            runs = [self._run_one(trace, kind, spot) for trace in traces]
+        ran = [run for run in runs if run is not None]
+        if not ran:
+            return None
+        if kind not in _NOT_A_BREAK:
+            log.add_break(kind, spot, operations, any(compiled for _, compiled in ran), time.perf_counter() - start)
+        return ran[-1][0]
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
         """A pending tensor's MIME bundle. Runs nothing."""
@@ -58,33 +67,35 @@ class Execution:
             return {"text/plain": repr(tensor)}
         return self.show(tensor)
 
-    def _run(self, pending: Pending, kind: str, location: Place) -> bool | None:
-        """Runs ``pending`` after what it takes inputs from. Whether anything was compiled; None if nothing was pending."""
-        with pending.trace.lock:
-            traces = closure(pending.live())  # no tensor is held here: what nobody else can reach may go
-            if not traces:
-                pending.close()
-                return None
-            return any([self._run_one(trace, kind, location) for trace in traces])
-
-    def _run_one(self, pending: Pending, kind: str, location: Place) -> bool:
-        """Runs ``pending``, whose inputs have values. Whether it had to be compiled."""
+    def _run_one(self, pending: Pending, kind: str, spot: Spot) -> tuple[Executable, bool] | None:
+        """Runs ``pending``, whose inputs have values. Its executable and whether that was compiled now; None if nobody waits."""
         tensors = pending.live()
-        values = [value._value if isinstance(value, LazyTensor) else value for value in pending.inputs]
-        binding, made = self._binding(pending, tensors, values)
-        executable, start = binding.executable, time.perf_counter()
+        if not tensors:
+            pending.close()
+            return None
+        pending.seal()
         try:
-            results = binding.run(values)
+            values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
+            binding, made = self._binding(pending, tensors, values)
+            start = time.perf_counter()
+            results = self._results(pending, binding, values)
+        except BaseException:
+            pending.trace.resume(pending)
+            raise
+        executable, seconds = binding.executable, time.perf_counter() - start
+        self._count(executable)
+        log.events.append((kind, spot, len(pending), executable.operations, "hit" if executable.hits else executable.origin,
+                           executable.compile_seconds if made else 0.0, seconds))
+        self._settle(pending, tensors, results)
+        return executable, made and executable.origin == "compiled"
+
+    @staticmethod
+    def _results(pending: Pending, binding: Binding, values: list[Any]) -> list[Any]:
+        try:
+            return binding.run(values)
         except BaseException as error:
             add_note(error, pending, pending.state.path(), running=True)
             raise
-        seconds = time.perf_counter() - start
-        self._count(executable)
-        log.add_event(Event(kind, location, len(pending), executable.operations,
-                            "hit" if executable.hits else executable.origin,
-                            executable.compile_seconds if made else 0.0, seconds))
-        self._settle(pending, tensors, results)
-        return made and executable.origin == "compiled"
 
     @staticmethod
     def _count(executable: Executable) -> None:
@@ -130,8 +141,7 @@ class Execution:
     @staticmethod
     def _settle(pending: Pending, tensors: list[LazyTensor], results: list[Any]) -> None:
         for tensor, value in zip(tensors, results, strict=True):
-            tensor._value = value
-            tensor._pending = None
+            tensor._settle(value)
         doomed = pending.doomed
         pending.close()
         for array in doomed:
@@ -158,6 +168,20 @@ class Execution:
         for pending in thread_trace().all_pending():
             self.flush(pending, kind)
 
+
+def _wait_for(value: Any, executable: Executable) -> None:
+    """Waits until ``value`` is there. In another thread, so that an interrupt gets through, unless the wait is known to be
+    short: handing it over takes longer than most programs."""
+    if executable.wait_seconds < _SHORT:
+        value.block_until_ready()
+        return
+    start = time.perf_counter()
+    if not jc.is_ready(value):
+        wait(in_background(value.block_until_ready))
+    executable.wait_seconds = time.perf_counter() - start
+
+
+_SHORT = 0.02  # seconds
 
 # Conversions that need the value in Python at once.
 _WAITING = {"bool", "int", "float", "complex", "index", "item", "tolist", "print", "asarray", "pickle", "bytes", "block"}

@@ -34,6 +34,8 @@ class Packing:
 
     def arguments(self, values: Sequence[Any]) -> list[Any]:
         """The arguments for input ``values``."""
+        if not self._groups:
+            return list(values)
         arguments = [values[number] for number in self._single]
         for dtype, numbers in self._groups:
             arguments.append(np.array([values[number] for number in numbers], dtype))

@@ -48,7 +48,7 @@ class Description:
     def _add(self, pending: Pending) -> None:
         live = {tensor._slot: tensor for tensor in pending.live()}
         values = iter(pending.inputs)
-        for state, origin in zip(pending.state.path(), pending.origins, strict=True):
+        for state, origin in zip(pending.state.path(), pending.origins(), strict=True):
             if state.operation is None:
                 self._add_input(pending, state, next(values))
             else:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -21,41 +21,59 @@ class Mark(NamedTuple):
     """A point to which a pending trace can be taken back."""
 
     state: State
-    inputs: int
+    records: int
 
 
 class Pending:
     """A path in the trie with the values that flow into it and the tensors that wait for it.
 
+    What is recorded without JAX (:mod:`lazynb.record.recall`) appends without a lock, in a few instructions between which
+    CPython neither switches threads nor handles a signal: it stores ``tip`` and then calls ``records.append``. Hence ``tip``
+    alone says how far the trace goes, and only sealing, which sets it to None, takes it away from the thread that records.
+
     Attributes:
       trace: the recorder; one a thread.
       trie: where the path runs.
       root: the start of the path.
-      state: the end of the path.
-      steps: by slot, the state that gives it.
+      context: JAX's configuration when the trace was opened; None when calls must not be recalled.
+      epoch: ``changes.count`` when the configuration was last seen to be ``context``.
+      tip: the end of the path while more may be recorded; None once the trace is sealed (a later one may depend on it).
       inputs: values of the inputs in order: an array, a scalar, or a tensor still pending elsewhere.
-      refs: by slot, weak reference to the tensor that waits for it; None for inputs.
-      origins: by step, where the user asked for it; None for inputs.
+      slots_of: slots of the inputs by the id of the object that stands for the value.
+      records: the tensor of each result, in order. It is this list that keeps those nobody else can reach (``live``); a tensor
+        refers to nothing of the user's, so it is never part of a cycle that the collector would have to find.
+      depends: whether an input was still pending elsewhere when it was recorded.
       doomed: concrete arrays that the user donated: they are deleted when the trace has run.
-      sealed: nothing more may be recorded (a later trace may depend on this one).
     """
 
-    __slots__ = ("__weakref__", "_slots_of", "doomed", "inputs", "origins", "refs", "root", "sealed", "state", "steps",
-                 "trace", "trie")
+    __slots__ = ("__weakref__", "_end", "_owners", "context", "depends", "doomed", "epoch", "inputs", "records", "root",
+                 "slots_of", "tip", "trace", "trie")
 
-    def __init__(self, trace: LazyTrace, trie: Trie, root: Root):
+    def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any):
         self.trace = trace
         self.trie = trie
         self.root = root
-        self.state: State = root
-        root.uses += 1
-        self.steps: list[State] = []
+        self.context = context
+        self.epoch = -1
+        self.tip: State | None = root
+        self._end: State = root
         self.inputs: list[Any] = []
-        self.refs: list[weakref.ref[LazyTensor] | None] = []
-        self.origins: list[Origin | None] = []
-        self._slots_of: dict[int, int] = {}
+        self.records: list[LazyTensor] = []
+        self.slots_of: dict[int, int] = {}
+        self._owners: list[State] = []  # by slot, the step that gives it; brought up to date when asked for
         self.doomed: list[Any] = []
-        self.sealed = False
+        self.depends = False
+
+    @property
+    def state(self) -> State:
+        """The end of the path."""
+        tip = self.tip
+        return self._end if tip is None else tip
+
+    @property
+    def sealed(self) -> bool:
+        """Whether nothing more may be recorded."""
+        return self.tip is None
 
     def __len__(self) -> int:
         """Number of pending operations."""
@@ -66,69 +84,121 @@ class Pending:
     def input(self, value: Any, aval: Any, identity: Any = None) -> int:
         """The slot of an input. ``identity``: an object that stands for the value; the same one gets the same slot."""
         if identity is not None:
-            slot = self._slots_of.get(id(identity))
+            slot = self.slots_of.get(id(identity))
             if slot is not None:
                 return slot
         if jc.is_host_array(value):
             key: tuple[Any, Any] = (aval, HOST)
         else:
             key = (aval, value.sharding if jc.is_committed(value) else None)
-        state = self.state.children.get(key)
+        before = self.state
+        state = before.children.get(key)
         if state is None:
             devices = jc.device_assignment(value.sharding) if key[1] not in (None, HOST) else None
-            state = self.trie.extend(self.state, key, None, (), (aval,), devices)
-        slot = self.state.slots
-        self._advance(state)
-        self.inputs.append(value if identity is None else identity)
-        self.refs.append(None)
-        self.origins.append(None)
+            state = self.trie.extend(before, key, None, (), (aval,), devices)
+        entry = (value if identity is None else identity,)
         if identity is not None:
-            self._slots_of[id(identity)] = slot  # ``inputs`` keeps the object alive, so the id stays its own
-        return slot
+            self.depends |= identity is value and hasattr(value, "_pending")
+            self.slots_of[id(identity)] = before.slots  # ``inputs`` keeps the object alive, so the id stays its own
+        self.inputs[before.inputs:] = entry
+        self.tip = state
+        return before.slots
 
     def commit(self, state: State, tensors: list[LazyTensor], origin: Origin) -> None:
         """Appends the operation of ``state``, whose results are ``tensors``."""
-        self.refs.extend(map(weakref.ref, tensors))
-        self.origins.append(origin)
-        self._advance(state)
-
-    def _advance(self, state: State) -> None:
-        self.steps.extend([state] * len(state.avals))
-        state.uses += 1
-        self.state.uses -= 1
-        self.state = state
+        if tensors:
+            tensors[0]._edge, tensors[0]._code = state, origin
+        self.tip = state
+        self.records.extend(tensors)
 
     def mark(self) -> Mark:
         """The present end, for :meth:`rollback`."""
-        return Mark(self.state, len(self.inputs))
+        return Mark(self.state, len(self.records))
 
     def rollback(self, mark: Mark) -> None:
         """Takes back what was recorded after ``mark`` (a failed operation leaves no trace)."""
-        for value in self.inputs[mark.inputs:]:
-            self._slots_of.pop(id(value), None)
-        del self.inputs[mark.inputs:]
-        del self.steps[mark.state.slots:], self.refs[mark.state.slots:], self.origins[mark.state.depth:]
-        abandoned, self.state = self.state, mark.state
+        for value in self.inputs[mark.state.inputs:]:
+            self.slots_of.pop(id(value), None)
+        abandoned, self.tip = self.state, mark.state
+        self._owners.clear()
+        del self.inputs[mark.state.inputs:], self.records[mark.records:]
         if abandoned is not mark.state:
-            abandoned.uses -= 1
-            mark.state.uses += 1
             self.trie.prune(abandoned)
+
+    def same_context(self) -> bool:
+        """Whether JAX's configuration is what it was when the trace was opened, so that calls may be recalled."""
+        count = jc.changes.count
+        if self.context is None or jc.must_run_eagerly() or jc.raw_context() != self.context:
+            return False
+        self.epoch = count
+        return True
+
+    def seal(self) -> None:
+        """Lets nothing more be recorded here."""
+        if self.tip is not None:
+            self._end, self.tip = self.tip, None
+
+    def unseal(self) -> None:
+        """Takes :meth:`seal` back."""
+        self.tip = self._end
 
     # ---- running ---------------------------------------------------------------------------------------------
 
     def live(self) -> list[LazyTensor]:
-        """The tensors that somebody can still reach, in order."""
-        found = (ref() for ref in self.refs if ref is not None)
-        return [tensor for tensor in found if tensor is not None and tensor._pending is self]
+        """The tensors that somebody else can reach, in order."""
+        return [tensor for tensor in self.records if getrefcount(tensor) > _UNREACHED and tensor._pending is self]
+
+    def has_live(self) -> bool:
+        """Whether somebody waits for a result."""
+        return bool(self.live())
 
     def close(self) -> None:
         """Lets go of the path, when the trace has run or nobody waits for it."""
-        self.sealed = True
-        state, self.state = self.state, self.root
-        state.uses -= 1
-        self.state.uses += 1
-        self.trie.prune(state)
-        self.steps, self.inputs, self.refs, self.origins, self.doomed, self._slots_of = [], [], [], [], [], {}
+        self.seal()
+        state, self._end = self._end, self.root
+        if not state.executables:
+            self.trie.prune(state)
+        self.inputs, self.records, self.doomed, self.slots_of, self._owners = [], [], [], {}, []
+
+    # ---- looking ---------------------------------------------------------------------------------------------
+
+    def owner(self, slot: int) -> State:
+        """The step that gives ``slot``."""
+        owners = self._owners
+        if slot >= len(owners):
+            new, state = [], self.state
+            while state.slots > len(owners):
+                new.append(state)
+                state = state.parent  # type: ignore[assignment]
+            for step in reversed(new):
+                owners.extend([step] * len(step.avals))
+        return owners[slot]
+
+    def origins(self) -> list[Origin | None]:
+        """By step, where the user asked for it; None for inputs."""
+        found: list[Origin | None] = [None] * self.state.depth
+        path = self.state.path()
+        before = 0
+        for number, tensor in enumerate(self.records):
+            edge, origin = tensor._edge, tensor._code
+            if edge is None:  # a further result
+                continue
+            state = edge if isinstance(edge, State) else edge.end
+            if not isinstance(origin, Origin):
+                origin = Origin(origin, tensor._lasti, edge.callee, -1 - number, tensor._scope.name_stack)
+            for step in path[before:state.depth]:
+                if step.operation is not None:
+                    found[step.depth - 1] = origin
+            before = state.depth
+        return found
+
+
+def _unreached() -> int:
+    """What ``getrefcount`` says in ``live`` of a tensor that only ``records`` holds: it depends on the interpreter."""
+    return [getrefcount(item) for item in [object()]][0]  # noqa: RUF015: the same bytecode as there
+
+
+_UNREACHED = _unreached()
 
 
 def scalar_input(value: Any) -> Any:
@@ -141,7 +211,8 @@ def scalar_input(value: Any) -> Any:
 def closure(tensors: Iterable[LazyTensor]) -> list[Pending]:
     """The pending traces that ``tensors`` depend on, each after those it takes inputs from."""
     order: dict[int, Pending] = {}
-    stack: list[tuple[Pending, bool]] = [(t._pending, False) for t in tensors if t._pending is not None]
+    ends = {id(tensor._pending): tensor._pending for tensor in tensors}
+    stack: list[tuple[Pending, bool]] = [(pending, False) for pending in ends.values() if pending is not None]
     while stack:
         pending, ready = stack.pop()
         if ready:

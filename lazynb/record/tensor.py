@@ -54,10 +54,17 @@ class LazyTensor(jc.Tracer):
     ``bool(x)``, ``print(x)``, ``np.asarray(x)`` and the like give what eager JAX gives and are trace breaks.
     """
 
-    __slots__ = ("_pending", "_slot", "_value")
+    __slots__ = ("_code", "_edge", "_lasti", "_pending", "_scope", "_slot", "_value")
 
+    # While pending: the trace, the slot in it, and for the first result of a call where that led (a State or an Edge) and where
+    # the user made it (an Origin, or what it takes to make one).
     _pending: Pending | None
     _slot: int
+    _edge: Any
+    _code: Any
+    _lasti: int
+    _scope: Any
+
     _value: Any
 
     def __init__(self, trace: Any, aval: Any, pending: Pending | None, slot: int, value: Any = None):
@@ -66,6 +73,12 @@ class LazyTensor(jc.Tracer):
         self._pending = pending
         self._slot = slot
         self._value = value
+        self._edge = self._code = None
+
+    def _settle(self, value: Any) -> None:
+        """The value is there: what was kept for the pending trace goes."""
+        self._value = value
+        self._pending = self._edge = self._code = None
 
     # ---- the value -------------------------------------------------------------------------------------------
 
@@ -195,7 +208,7 @@ class LazyTensor(jc.Tracer):
     @property
     def _committed(self) -> bool:
         if self._value is None and self._pending is not None:
-            return self._pending.steps[self._slot].devices is not None
+            return self._pending.owner(self._slot).devices is not None
         return self._force("attribute").committed
 
     def devices(self) -> Any:
@@ -206,7 +219,7 @@ class LazyTensor(jc.Tracer):
         """The sharding of a pending value where it can be told without running: on a single device."""
         if self._value is not None or self._pending is None:
             return None
-        state = self._pending.steps[self._slot]
+        state = self._pending.owner(self._slot)
         if state.devices is not None or state.program is None:
             return None  # committed: its sharding is known when it has run
         return jc.uncommitted_sharding(state.program[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from lazynb.record.operation import Operation, OperationTable
 from lazynb.record.pending import Pending, scalar_input
 from lazynb.record.runtime import runtime
 from lazynb.record.tensor import DELETED, LazyTensor
-from lazynb.record.trie import State, Trie
+from lazynb.record.trie import Root, State, Trie
 from lazynb.source import CallCounter, Origin, user_frame
 
 trie = Trie()
@@ -34,18 +35,20 @@ class _Unrecordable(Exception):
 class _Context:
     """Stands for JAX's configuration: two small objects in place of a tuple of fifty settings."""
 
-    __slots__ = ("full", "known", "token")
+    __slots__ = ("full", "token")
+
+    _known: dict[Any, int] = {}  # of all threads: operations are shared by them
+    _tokens = itertools.count()
 
     def __init__(self) -> None:
         self.full: Any = None
         self.token: Any = None
-        self.known: dict[Any, Any] = {}
 
     def now(self) -> Any:
         """The token of the configuration in force; equal configurations give the same one."""
         full = jc.context()
         if full != self.full:
-            self.full, self.token = full, self.known.setdefault(full, len(self.known))
+            self.full, self.token = full, self._known.setdefault(full, next(self._tokens))
         return self.token
 
 
@@ -55,6 +58,7 @@ class LazyTrace(jc.Trace):
     Attributes:
       pending: the trace that operations are appended to.
       sealed: earlier pending traces, kept until they have run or nobody waits for them.
+      user_code: the code from which the last call was recalled, known to be the user's.
     """
 
     def __init__(self) -> None:
@@ -62,8 +66,12 @@ class LazyTrace(jc.Trace):
         self.lock = threading.RLock()
         self.pending: Pending | None = None
         self.sealed: list[Pending] = []
+        self.user_code: Any = None
         self._calls = CallCounter()
         self._context = _Context()
+        self._raw: Any = None
+        self._root_key: Any = None
+        self._last_root: Any = None
 
     # ---- JAX's side --------------------------------------------------------------------------------------------
 
@@ -123,14 +131,18 @@ class LazyTrace(jc.Trace):
         args = [self._concrete(arg, "thread") if self._is_foreign(arg) else arg for arg in args]
         with self.lock:
             operation = operations.find(primitive, params, self._context.now())
-            pending = self._open()
-            try:
-                state = self._step(pending, operation, args)
-            except _Elsewhere:
-                pending = self._seal()
-                state = self._step(pending, operation, args)
-            tensors = [LazyTensor(self, aval, pending, slot) for slot, aval in enumerate(state.avals, state.first)]
-            pending.commit(state, tensors, self._origin())
+            pending = self.open()
+            origin = self.origin(3)
+            while True:
+                try:
+                    state = self._step(pending, operation, args)
+                except _Elsewhere:
+                    pending = self._seal()
+                    state = self._step(pending, operation, args)
+                tensors = [LazyTensor(self, aval, pending, slot) for slot, aval in enumerate(state.avals, state.first)]
+                if pending.tip is state.parent:  # else a finalizer recorded something in between
+                    break
+            pending.commit(state, tensors, origin)
             if state.operations >= config.max_program:
                 self._seal()
         if sum(map(len, self.sealed)) >= config.max_pending:
@@ -151,15 +163,15 @@ class LazyTrace(jc.Trace):
             raise
 
     def _extend(self, pending: Pending, key: Any, operation: Operation, slots: tuple[int, ...]) -> State:
-        steps = pending.steps
-        committed = {steps[slot].devices for slot in slots} - {None}
+        owners = [pending.owner(slot) for slot in slots]
+        committed = {owner.devices for owner in owners} - {None}
         if len(committed) > 1:
             raise _Unrecordable("devices")  # eager JAX then says what is wrong, in its own words
         devices = next(iter(committed), None)
         program = devices if devices is not None else (jc.default_device(),)
         if pending.state.program not in (None, program):
             raise _Elsewhere
-        avals = [steps[slot].avals[slot - steps[slot].first] for slot in slots]
+        avals = [owner.avals[slot - owner.first] for slot, owner in zip(slots, owners, strict=True)]
         results, effects = jc.abstract_eval(operation.primitive, avals, operation.params)
         if effects:
             raise _Unrecordable("effect")
@@ -191,30 +203,46 @@ class LazyTrace(jc.Trace):
             return pending.input(staged, jc.typeof(arg), staged)
         raise _Unrecordable("unrecordable")
 
-    def _open(self) -> Pending:
+    def open(self) -> Pending:
         """The pending trace to append to, under the placement that is in force."""
-        placement = jc.placement_context()
         pending = self.pending
-        if pending is None or pending.sealed or pending.root.placement != placement:
+        if pending is None or pending.tip is None or pending.root.placement != jc.placement_context():
             pending = self._seal()
         return pending
 
     def _seal(self) -> Pending:
         """Starts a new trace; the present one stays pending. Later traces may depend on it, never the reverse."""
-        if self.pending is not None and not self.pending.sealed:
-            self.pending.sealed = True
+        if self.pending is not None:
+            self.pending.seal()
             self.sealed.append(self.pending)
-        waited_for = [earlier for earlier in self.sealed if earlier.live()]
+        waited_for = [earlier for earlier in self.sealed if earlier.has_live()]
         for earlier in self.sealed:
             if earlier not in waited_for:
                 earlier.close()
         self.sealed = waited_for
-        root = trie.root(jc.placement_context(), jc.snapshot_config)
-        self.pending = Pending(self, trie, root)
+        root = self._root()
+        self.pending = Pending(self, trie, root, self._raw)
         return self.pending
 
-    def _origin(self) -> Origin:
-        frame, below = user_frame(3)
+    def _root(self) -> Root:
+        """The root for JAX's configuration, and in ``_raw`` that configuration if calls may be recalled under it."""
+        raw = jc.raw_context()
+        if self._raw != raw or trie.roots.get(self._root_key) is not self._last_root:
+            placement = jc.placement_context()
+            self._root_key = (placement, self._context.now())
+            self._last_root = trie.root(self._root_key, placement, jc.snapshot_config)
+            self._raw = raw if jc.at_top_level() else None
+        root: Root = self._last_root
+        return root
+
+    def resume(self, pending: Pending) -> None:
+        """Lets recording go on in ``pending``, which failed to run, unless a newer trace was begun."""
+        if pending is self.pending:
+            pending.unseal()
+
+    def origin(self, depth: int) -> Origin:
+        """The user's instruction above the caller's ``depth``-th caller."""
+        frame, below = user_frame(depth + 1)
         callee = below[0].f_code if below else None
         return Origin(frame.f_code, frame.f_lasti, callee, self._calls.of(frame, below), jc.name_stack())
 
@@ -271,8 +299,7 @@ class LazyTrace(jc.Trace):
         cells ran before it, and re-running it is a cache hit.
         """
         with self.lock:
-            if self.pending is not None and (len(self.pending) or trie.roots.get(self.pending.root.placement)
-                                             is not self.pending.root):
+            if self.pending is not None and (len(self.pending) or self.pending.root not in trie.roots.values()):
                 self._seal()
 
     # ---- looking -----------------------------------------------------------------------------------------------------
@@ -333,6 +360,13 @@ class _ThreadTraces(threading.local):
 
 _all_traces: weakref.WeakSet[LazyTrace] = weakref.WeakSet()
 _threads = _ThreadTraces()
+
+
+def _ends() -> list[State]:
+    return [pending.state for trace in every_trace() for pending in (*trace.sealed, trace.pending) if pending is not None]
+
+
+trie.ends = _ends
 
 
 def thread_trace() -> LazyTrace:

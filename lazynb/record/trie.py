@@ -8,7 +8,7 @@ the key of a step is canonical. Avals need not enter the key of an operation: th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 from lazynb.record.operation import Operation
@@ -30,15 +30,17 @@ class State:
       slots: number of slots after this step.
       depth: number of steps up to this one; the canonical number of the step is ``depth - 1``.
       operations: number of operations (not inputs) up to this one.
+      inputs: number of inputs up to this one.
       devices: devices to which its results are committed; None when JAX may move them.
       program: devices on which the operations so far run; None before the first. One program runs on one set.
       children: steps recorded after this one.
       executables: what runs the trace that ends here, by the slots that are wanted.
-      uses: pending traces that end here now.
+      edges: calls of the user's that were recorded from here before, see :mod:`lazynb.record.recall`.
+      arrivals: the edges that end here, as (start, key).
     """
 
-    __slots__ = ("avals", "children", "depth", "devices", "executables", "first", "key", "operands", "operation",
-                 "operations", "parent", "program", "slots", "uses")
+    __slots__ = ("arrivals", "avals", "children", "depth", "devices", "edges", "executables", "first", "inputs", "key",
+                 "operands", "operation", "operations", "parent", "program", "slots")
 
     first: int
     slots: int
@@ -57,11 +59,13 @@ class State:
         self.program = parent.program if parent is not None else None
         self.children: dict[Hashable, State] = {}
         self.executables: dict[tuple[int, ...], Any] = {}
-        self.uses = 0
+        self.edges: dict[Hashable, Any] = {}
+        self.arrivals: list[tuple[State, Hashable]] = []
         self.first = parent.slots if parent is not None else 0
         self.slots = self.first + len(avals)
         self.depth = parent.depth + 1 if parent is not None else 0
         self.operations = (parent.operations if parent is not None else 0) + (operation is not None)
+        self.inputs = self.depth - self.operations
 
     @property
     def is_host_scalar(self) -> bool:
@@ -83,10 +87,10 @@ class State:
 
 
 class Root(State):
-    """Start of the traces recorded under one placement (64-bit mode, default device, mesh).
+    """Start of the traces that are opened under one configuration of JAX.
 
     Attributes:
-      placement: :func:`_jax_compat.placement_context` under which the traces are recorded.
+      placement: :func:`_jax_compat.placement_context` under which the traces are recorded (64-bit mode, default device, mesh).
       config: JAX's configuration then, restored when a trace is compiled under another.
     """
 
@@ -99,17 +103,24 @@ class Root(State):
 
 
 class Trie:
-    """All recorded traces, by root."""
+    """All recorded traces, by root.
+
+    Attributes:
+      roots: by what identifies the configuration under which the traces were opened.
+      size: number of states, roots left out.
+      ends: gives the states at which pending traces end now; they are kept.
+    """
 
     def __init__(self) -> None:
         self.roots: dict[Hashable, Root] = {}
         self.size = 0
+        self.ends: Callable[[], Iterable[State]] = tuple
 
-    def root(self, placement: Hashable, config: Any) -> Root:
-        """The root for ``placement``; ``config`` is a thunk, called when the root is new."""
-        root = self.roots.get(placement)
+    def root(self, identity: Hashable, placement: Hashable, config: Any) -> Root:
+        """The root of the configuration that ``identity`` stands for; ``config`` is a thunk, called when the root is new."""
+        root = self.roots.get(identity)
         if root is None:
-            root = self.roots[placement] = Root(placement, config())
+            root = self.roots[identity] = Root(placement, config())
         return root
 
     def extend(self, parent: State, key: Hashable, operation: Operation | None, operands: tuple[int, ...],
@@ -150,8 +161,10 @@ class Trie:
 
     def prune(self, state: State) -> None:
         """Removes ``state`` and what leads to it alone, unless it is in use, leads on or holds an executable."""
-        while state.parent is not None and not (state.children or state.executables or state.uses):
+        while state.parent is not None and not (state.children or state.executables) and state not in self.ends():
             parent = state.parent
+            for start, key in state.arrivals:
+                start.edges.pop(key, None)
             if parent.children.get(state.key) is state:
                 del parent.children[state.key]
                 self.size = max(0, self.size - 1)

@@ -1,0 +1,73 @@
+"""The functions of ``jax.numpy`` and its like, each remembering what recording gave (see :mod:`lazynb.record.recall`)."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from lazynb.record.operators import remembered
+
+MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
+"""Where users call from. JAX's own code calls the functions behind these names, which stay as they are."""
+
+# What is left as it is. They return no arrays, take functions, read files or print, or refuse to work in place.
+_LEFT = frozenset("""apply_along_axis apply_over_axes array_repr array_str broadcast_shapes can_cast einsum_path fill_diagonal
+    from_dlpack frombuffer fromfile fromfunction fromiter frompyfunc fromstring get_printoptions iscomplexobj isdtype isrealobj
+    isscalar issubdtype iterable load mask_indices ndim piecewise place printoptions promote_types put result_type save savez
+    set_printoptions shape size vectorize
+    cond switch while_loop fori_loop scan map associative_scan reduce custom_root custom_linear_solve
+    key PRNGKey key_data wrap_key_data clone""".split())
+
+# These record every number of one type alike: their arguments are arguments of a jitted function or an elementwise primitive.
+_ALIKE = frozenset("""add subtract multiply divide true_divide floor_divide remainder mod fmod maximum minimum fmax fmin where
+    equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
+    arctan2 atan2 hypot copysign logaddexp logaddexp2 nextafter heaviside clip""".split())
+
+_PJIT = type(jax.numpy.sin)
+
+
+class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
+    """A ``jax.numpy`` ufunc whose calls are remembered; its methods (``reduce``, ``at``, ...) are JAX's."""
+
+    def __init__(self, plain: Any, name: str):
+        self.__dict__.update(plain.__dict__)
+        self.__dict__["_lazynb_call"] = remembered(name, plain, name in _ALIKE)
+
+    @functools.wraps(jax.numpy.ufunc.__call__)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        return self.__dict__["_lazynb_call"](*args, **kwargs)
+
+
+def substitute(name: str, plain: Any) -> Any:
+    """What stands in for the public function ``plain``; None where it is left as it is."""
+    if name in _LEFT or name.startswith("_"):
+        return None
+    if type(plain) is jax.numpy.ufunc:
+        return _Ufunc(plain, name)
+    if not isinstance(plain, types.FunctionType | _PJIT):
+        return None
+    call: Callable[..., Any] = remembered(f"{plain.__module__}.{name}", plain, name in _ALIKE)
+    functools.update_wrapper(call, plain)
+    if isinstance(plain, _PJIT):
+        for attribute in ("lower", "trace", "eval_shape", "clear_cache"):
+            setattr(call, attribute, getattr(plain, attribute))
+    return call
+
+
+def substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """For each of :data:`MODULES`, and for the class of concrete arrays, the names that change while a thread is lazy."""
+    found: list[tuple[Any, dict[str, Any]]] = []
+    known: dict[int, Any] = {}  # one function under two names stays one function
+    for module in MODULES:
+        names = {}
+        for name, plain in vars(module).items():
+            if id(plain) not in known:
+                known[id(plain)] = substitute(name, plain)
+            if known[id(plain)] is not None:
+                names[name] = known[id(plain)]
+        found.append((module, names))
+    return found

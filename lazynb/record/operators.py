@@ -1,0 +1,130 @@
+"""Operators and methods of LazyTensor, each remembering what recording gave (see :mod:`lazynb.record.recall`)."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from lazynb import _jax_compat as jc
+from lazynb.record.recall import KINDS, recall
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace
+from lazynb.source import is_user_code
+
+# JAX records these alike for every number of one type. Of the others (powers, indices), the value may shape the program.
+_ALIKE = frozenset("""add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod and rand or ror xor rxor
+                      lshift rlshift rshift rrshift eq ne lt le gt ge""".split())
+_UNARY = frozenset("neg pos abs invert".split())
+_OTHER = frozenset("matmul rmatmul pow rpow divmod rdivmod round getitem".split())
+
+_METHODS = frozenset("""all any argmax argmin argpartition argsort astype clip conj conjugate cumprod cumsum diagonal dot max
+    mean min nonzero prod ptp ravel repeat reshape round sort squeeze std sum swapaxes take trace transpose var""".split())
+
+
+def _binary(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    # Written flat: this is what a loop of small operations spends its time in. The order of the last three statements is
+    # explained in ``Pending``.
+    ambient, changes, scopes, unknown = jc.ambient, jc.changes, jc.scopes, object()
+    new, getframe, kinds, array = LazyTensor.__new__, sys._getframe, KINDS, jc.ArrayImpl
+
+    def operator(self: LazyTensor, other: Any) -> Any:
+        pending = self._pending
+        if pending is not None and (tip := pending.tip) is not None:
+            cls = other.__class__
+            if cls is LazyTensor:
+                part = other._slot if other._pending is pending else pending.slots_of.get(id(other._value), unknown)
+            elif cls is array:
+                part = pending.slots_of.get(id(other), unknown)
+            else:
+                part = kinds.get(cls, unknown)
+            edge = tip.edges.get((name, self._slot, part))
+            if edge is not None and edge.plain and ambient.value is pending.trace and (
+                    pending.epoch == changes.count or pending.same_context()):
+                inputs = None
+                if edge.convert is not None:
+                    try:
+                        inputs = (edge.convert(other),)
+                    except OverflowError:
+                        return plain(self, other)
+                tensor = new(LazyTensor)
+                tensor._trace = trace = pending.trace
+                tensor.aval = edge.aval
+                tensor._pending = pending
+                tensor._slot = edge.slot
+                tensor._value = None
+                frame = getframe(1)
+                tensor._code = code = frame.f_code
+                if code is trace.user_code or is_user_code(code):
+                    trace.user_code = code
+                    tensor._edge = edge
+                    tensor._lasti = frame.f_lasti
+                    tensor._scope = scopes.context
+                else:
+                    tensor._edge = edge.end
+                    tensor._code = trace.origin(1)
+                append = pending.records.append
+                if pending.tip is tip:
+                    if inputs is not None:
+                        pending.inputs[tip.inputs:] = inputs
+                    pending.tip = edge.end
+                    append(tensor)
+                    return tensor
+        trace = ambient.value
+        if trace.__class__ is LazyTrace:
+            return recall(trace, name, plain, (self, other), {}, True)
+        return plain(self, other)
+
+    return operator
+
+
+def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool) -> Callable[..., Any]:
+    """``plain`` with a memory, for use while a thread is lazy; otherwise it is ``plain`` itself that runs."""
+    ambient = jc.ambient
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        trace = ambient.value
+        if trace.__class__ is LazyTrace:
+            return recall(trace, name, plain, args, kwargs, scalars_alike)
+        return plain(*args, **kwargs)
+
+    return call
+
+
+def _named(function: Callable[..., Any], name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    functools.update_wrapper(function, plain)
+    function.__name__ = name
+    function.__qualname__ = f"Array.{name}"
+    return function
+
+
+def install() -> None:
+    """Gives LazyTensor its operators and methods."""
+    for name, function in _remembered().items():
+        setattr(LazyTensor, name, function)
+
+
+def of_arrays() -> dict[str, Callable[..., Any]]:
+    """The operators and methods that concrete arrays have while a thread is lazy.
+
+    A concrete array on the left of an operator has to be recorded too. Only lazy threads take notice.
+    """
+    methods = vars(jc.ArrayImpl)
+    return {name: _named(remembered(f"array.{name}", methods[name], name.strip("_") in _ALIKE), name, methods[name])
+            for name in _remembered() if name in methods}
+
+
+def _remembered() -> dict[str, Callable[..., Any]]:
+    """By name, the operators and methods with a memory."""
+    found = {}
+    for name, plain in jc.array_operators.items():
+        full = f"__{name}__"
+        if name in _ALIKE:
+            found[full] = _named(_binary(full, plain), full, plain)
+        elif name in _UNARY or name in _OTHER:
+            found[full] = _named(remembered(full, plain, False), full, plain)
+    for name, plain in jc.array_methods.items():
+        if name in _METHODS:
+            found[name] = _named(remembered(name, plain, False), name, plain)
+    return found
