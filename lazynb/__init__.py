@@ -16,6 +16,7 @@ from lazynb.execute.compilation import Compilation as Compilation, compile as co
 from lazynb.execute.events import Event as Event, TraceBreak as TraceBreak, breaks as breaks, events as events
 from lazynb.execute.flush import execution as _execution
 from lazynb.record.functions import substitutes as _substitutes
+from lazynb.record.linearize import substitutes as _linearisation
 from lazynb.record.mode import eager as eager, lazy as lazy, patches as _patches
 from lazynb.record.names import user_namespace as _user_namespace
 from lazynb.record.operators import install as _install, of_arrays as _of_arrays
@@ -27,7 +28,7 @@ __version__ = "0.1.0"
 
 _execution.show = _show
 _install()
-for _owner, _names in [*_substitutes(), (_ArrayImpl, _of_arrays()), *_counted_changes()]:
+for _owner, _names in [*_substitutes(), (_ArrayImpl, _of_arrays()), *_linearisation(), *_counted_changes()]:
     _patches.substitute(_owner, _names)
 
 

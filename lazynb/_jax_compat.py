@@ -32,7 +32,7 @@ from jax._src import (
     stages as _stages,
     xla_metadata as _xla_metadata,
 )
-from jax._src.interpreters import partial_eval as _partial_eval, pxla as _pxla
+from jax._src.interpreters import ad as _ad, partial_eval as _partial_eval, pxla as _pxla
 from jax._src.lax import lax as _lax_internal
 from jax._src.numpy import array_methods as _array_methods
 
@@ -554,6 +554,19 @@ no_effects = _core.no_effects
 def fast_call(compiled: Any) -> Callable[..., Any]:
     """What calls an executable with the least Python in between: JAX's C++ dispatch, once it has run."""
     return compiled._call or compiled
+
+
+linearisation: tuple[Any, str] = (_ad, "fallback_linearize_rule")
+"""Module and name of what linearises a primitive that has no rule of its own:
+``(primitive, is_vjp, nonzeros, *primals, **params)`` to results, nonzero tangents, residuals, ..., linear function."""
+
+
+def traced(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Callable[..., list[Any]]:
+    """``function`` as a program of primitives, for arguments of types ``avals``."""
+    with set_current_trace(eval_trace):
+        jaxpr = jax.make_jaxpr(function)(*[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+                                           for aval in avals])
+    return _core.jaxpr_as_fun(jaxpr)
 
 
 array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)

@@ -9,7 +9,9 @@ from typing import Any
 
 import jax
 
+from lazynb import _jax_compat as jc
 from lazynb.record.operators import remembered
+from lazynb.record.tensor import LazyTensor
 
 MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
 """Where users call from. JAX's own code calls the functions behind these names, which stay as they are."""
@@ -42,6 +44,23 @@ class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
         return self.__dict__["_lazynb_call"](*args, **kwargs)
 
 
+def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Under ``grad`` and ``vmap``, an array that is what is asked for already stays itself: libraries convert each operand, and
+    JAX would differentiate each of these conversions."""
+
+    def asarray(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(a, jc.Tracer) and not args and not kwargs and not isinstance(a, LazyTensor):
+            aval = a.aval
+            if isinstance(aval, jc.ShapedArray) and (dtype is None or (dtype == aval.dtype and not aval.weak_type)):
+                return a
+        return call(a, dtype, *args, **kwargs)
+
+    return asarray
+
+
+_BY_HAND: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {"asarray": _asarray}
+
+
 def substitute(name: str, plain: Any) -> Any:
     """What stands in for the public function ``plain``; None where it is left as it is."""
     if name in _LEFT or name.startswith("_"):
@@ -51,6 +70,7 @@ def substitute(name: str, plain: Any) -> Any:
     if not isinstance(plain, types.FunctionType | _PJIT):
         return None
     call: Callable[..., Any] = remembered(f"{plain.__module__}.{name}", plain, name in _ALIKE)
+    call = _BY_HAND.get(name, lambda call: call)(call)
     functools.update_wrapper(call, plain)
     if isinstance(plain, _PJIT):
         for attribute in ("lower", "trace", "eval_shape", "clear_cache"):

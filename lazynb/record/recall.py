@@ -77,7 +77,7 @@ class Edge:
 NEVER = Edge(None)
 
 KINDS: dict[type, object] = {cls: object() for cls in (float, int, bool, complex)}
-"""What stands in a key for a number whose value makes no difference."""
+"""What stands in a key for a number of Python's whose value makes no difference."""
 
 
 def recall(trace: Any, name: Hashable, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
@@ -156,6 +156,9 @@ def _part(pending: Pending, arg: Any, scalars: list[Any] | None) -> Hashable:
         return (cls, arg) if cls is int or cls is bool else (cls, repr(arg))
     if arg is None or cls is str or arg is Ellipsis:
         return arg
+    if scalars is not None and (isinstance(arg, np.generic) or cls in jc.TYPED_SCALARS):
+        scalars.append(arg)
+        return (cls, arg.dtype)
     if cls is jc.ArrayImpl:
         return _input(pending, arg)
     if cls is tuple or cls is list:

@@ -240,6 +240,10 @@ class LazyTrace(jc.Trace):
         if pending is self.pending:
             pending.unseal()
 
+    def context_token(self) -> Any:
+        """What stands for JAX's configuration in the key of an operation."""
+        return self._context.now()
+
     def origin(self, depth: int) -> Origin:
         """The user's instruction above the caller's ``depth``-th caller."""
         frame, below = user_frame(depth + 1)
