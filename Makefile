@@ -4,13 +4,14 @@ ARGS ?=
 
 ENV := .venv/bin/python
 
-.PHONY: help lab demo notebooks test lint clean env
+.PHONY: help lab demo notebooks test lint bench clean env
 
 help:
 	@echo 'make lab        JupyterLab on the tour (ARGS= is passed on to it)'
 	@echo 'make demo       runs the tour without a browser: HTML and a summary'
 	@echo 'make test       all tests, on each of Python 3.11, 3.12 and 3.13 found (LAZYNB_PYTHONS="3.11 3.12", ARGS= for pytest)'
 	@echo 'make lint       ruff and mypy'
+	@echo 'make bench      times lazynb against its peers, writes benchmarks/RESULTS.md (ARGS=--quick, --check, --help)'
 	@echo 'make notebooks  runs the notebooks and stores them with what they show'
 	@echo 'make clean      removes what these made'
 
@@ -32,6 +33,9 @@ test:
 lint:
 	@dev=`$(PYTHON) scripts/test_matrix.py --environment` || exit 1; status=0; \
 	set -x; $$dev -m ruff check . || status=1; $$dev -m mypy || status=1; exit $$status
+
+bench:
+	@dev=`$(PYTHON) scripts/test_matrix.py --environment` || exit 1; $$dev -m benchmarks $(ARGS)
 
 clean:
 	rm -rf .venv .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,7 +14,7 @@ import sys
 import sysconfig
 from collections.abc import Sequence
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -50,19 +50,19 @@ class Origin:
       lasti: offset of the instruction in it.
       callee: code object of the function that the user called there; None when lazynb was reached at once.
       call_id: the same number for operations of one invocation of ``callee``.
-      stack: JAX's name stack (Flax writes module names there).
+      context: JAX's source context, whose name stack Flax writes module names to.
     """
 
     code: CodeType
     lasti: int
     callee: CodeType | None
     call_id: int
-    stack: object
+    context: Any
 
     @property
     def scope(self) -> str:
         """The name stack as text, for example ``MLP/Dense_0``."""
-        return str(self.stack)
+        return str(self.context.name_stack)
 
     @property
     def line(self) -> int:
@@ -146,14 +146,13 @@ def is_user_code(code: CodeType) -> bool:
     return known[0]
 
 
-def user_frame(depth: int = 1) -> tuple[FrameType, Sequence[FrameType]]:
-    """The nearest frame of the user's code above the caller, and the frames from the function called there downwards.
+def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
+    """The nearest frame of the user's code in or above ``frame``, and the frames from the function called there downwards.
 
     Between the two, JAX puts frames of its own machinery (``api_boundary``, ``cache_miss``, operator forwarding), which
     nobody wrote: they are passed over. Where no frame is the user's (a script inside an installed package), the
     outermost one stands in.
     """
-    frame = sys._getframe(depth)
     below: list[FrameType] = []
     while not is_user_code(frame.f_code):
         above = frame.f_back

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not part of the package that is installed
 
-from benchmarks import __main__ as command, environments, report, verdicts  # noqa: E402
+from benchmarks import __main__ as command, driver, environments, report, verdicts  # noqa: E402
 from benchmarks.driver import Driver  # noqa: E402
 from benchmarks.environments import RECIPES, NoEnvironment  # noqa: E402
 from benchmarks.peers import PEERS  # noqa: E402
@@ -154,9 +154,9 @@ def test_tables_are_aligned():
 
 def test_check_fails_where_a_ratio_is_over_its_limit(capsys, nothing_stored):
     slow = made_up("transformer", lazynb=[1.5] * 5, eager=[2.0] * 5, jit=[1.0] * 5)
-    driver = Told(slow)
-    assert command.check(driver, [slow], 5) == 1
-    assert driver.rounds == [10], "a suspect is measured again, longer"
+    told = Told(slow)
+    assert command.check(told, [slow], 5) == 1
+    assert told.rounds == [10], "a suspect is measured again, longer"
     said = capsys.readouterr().out
     assert "REGRESSION transformer, jax.jit" in said and "1.50" in said and "limit 1.38" in said
     assert "0 of 1 rows within limits" in said
@@ -219,9 +219,18 @@ def test_a_peer_that_cannot_be_installed_is_skipped_with_one_line(monkeypatch):
         raise NoEnvironment("No matching distribution found for torch")
 
     monkeypatch.setattr("benchmarks.driver.python_of", fails)
-    with Driver(["torch"], 1, 0.01) as driver:
-        assert driver.skipped == {"torch": "No matching distribution found for torch"}
-        assert driver.measure(ROWS["adds"]).figures == {}
+    with Driver(["torch"], 1, 0.01) as asked:
+        assert asked.skipped == {"torch": "No matching distribution found for torch"}
+        assert asked.measure(ROWS["adds"]).figures == {}
+
+
+def test_rounds_on_a_busy_machine_are_counted(monkeypatch):
+    monkeypatch.setattr(driver.machine, "busy", iter([0.1, 1.9, 0.0]).__next__)
+    monkeypatch.setattr(driver, "PATIENCE", 0.0)
+    result = made_up("adds", lazynb=[1.0] * 3, jit=[1.0] * 3)
+    assert list(driver._rounds(result, 3)) == [0, 1, 2]
+    assert result.disturbed == 1
+    assert "kept the machine busy: adds (1)." in report.report([result], {}, {}, {})
 
 
 def test_a_failed_command_gives_its_reason():
@@ -237,11 +246,11 @@ def test_a_process_that_does_not_start_says_why():
 
 
 def test_a_row_for_real():
-    with Driver(["lazynb", "jit"], 1, 0.01) as driver:
-        result = driver.measure(ROWS["adds"])
-        assert driver.skipped == {} and result.errors == {}
-        assert driver.versions["jit"]["jax"] and driver.versions["lazynb"]["lazynb"]
+    with Driver(["lazynb", "jit"], 1, 0.01) as asked:
+        result = asked.measure(ROWS["adds"])
+        assert asked.skipped == {} and result.errors == {}
+        assert asked.versions["jit"]["jax"] and asked.versions["lazynb"]["lazynb"]
         assert result.values["lazynb"] == result.values["jit"] == [50.0, 50.0]
         assert result.ratio("jit").median > 0
-        failed = driver.measure(replace(ROWS["adds"], name="no-such-row"))
+        failed = asked.measure(replace(ROWS["adds"], name="no-such-row"))
         assert set(failed.errors) == {"lazynb", "jit"} and "KeyError" in failed.errors["jit"]

@@ -36,12 +36,11 @@ class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
     """A ``jax.numpy`` ufunc whose calls are remembered; its methods (``reduce``, ``at``, ...) are JAX's."""
 
     def __init__(self, plain: Any, name: str):
-        self.__dict__.update(plain.__dict__)
-        self.__dict__["_lazynb_call"] = remembered(name, plain, name in _ALIKE)
+        self.__dict__.update(plain.__dict__, _lazynb_call=remembered(f"ufunc.{name}", plain, name in _ALIKE, 1))
 
     @functools.wraps(jax.numpy.ufunc.__call__)
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        return self.__dict__["_lazynb_call"](*args, **kwargs)
+        return self._lazynb_call(*args, **kwargs)  # type: ignore[attr-defined]
 
 
 def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -21,7 +23,7 @@ namespaces: list[Callable[[], Mapping[str, Any]]] = []
 
 def user_namespace() -> dict[str, Any]:
     """The variables that the user's running line can see: a notebook's, globals, then locals."""
-    frame, _ = user_frame(2)
+    frame, _ = user_frame(sys._getframe(1))
     seen: dict[str, Any] = {}
     for namespace in namespaces:
         seen.update(namespace())

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lazynb import _jax_compat as jc
-from lazynb.record.recall import KINDS, recall
+from lazynb.record.recall import KINDS, recall, take
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 from lazynb.source import is_user_code
@@ -23,7 +23,8 @@ _METHODS = frozenset("""all any argmax argmin argpartition argsort astype clip c
     mean min nonzero prod ptp ravel repeat reshape round sort squeeze std sum swapaxes take trace transpose var""".split())
 
 
-def _binary(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
+    """``plain`` for a tensor and another operand, with a memory; the user's frame is ``depth`` above."""
     # Written flat: this is what a loop of small operations spends its time in. The order of the last three statements is
     # explained in ``Pending``.
     ambient, changes, scopes, unknown = jc.ambient, jc.changes, jc.scopes, object()
@@ -54,7 +55,7 @@ def _binary(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
                 tensor._pending = pending
                 tensor._slot = edge.slot
                 tensor._value = None
-                frame = getframe(1)
+                frame = getframe(depth)
                 tensor._code = code = frame.f_code
                 if code is trace.user_code or is_user_code(code):
                     trace.user_code = code
@@ -63,7 +64,7 @@ def _binary(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
                     tensor._scope = scopes.context
                 else:
                     tensor._edge = edge.end
-                    tensor._code = trace.origin(1)
+                    tensor._code = trace.origin_of(frame)
                 append = pending.records.append
                 if pending.tip is tip:
                     if inputs is not None:
@@ -73,21 +74,39 @@ def _binary(name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
                     return tensor
         trace = ambient.value
         if trace.__class__ is LazyTrace:
-            return recall(trace, name, plain, (self, other), {}, True)
+            return recall(trace, name, plain, (self, other), {}, True, depth + 1)
         return plain(self, other)
 
     return operator
 
 
-def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool) -> Callable[..., Any]:
-    """``plain`` with a memory, for use while a thread is lazy; otherwise it is ``plain`` itself that runs."""
-    ambient = jc.ambient
+def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, between: int = 0) -> Callable[..., Any]:
+    """``plain`` with a memory, for use while a thread is lazy; otherwise it is ``plain`` itself that runs.
+
+    Arguments:
+      scalars_alike: whether every number of one type is recorded alike.
+      between: frames between the user's and the call.
+    """
+    ambient, changes, getframe = jc.ambient, jc.changes, sys._getframe
+    pair = _binary(name, plain, 2 + between)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         trace = ambient.value
-        if trace.__class__ is LazyTrace:
-            return recall(trace, name, plain, args, kwargs, scalars_alike)
-        return plain(*args, **kwargs)
+        if trace.__class__ is not LazyTrace:
+            return plain(*args, **kwargs)
+        if len(args) == 1 and not kwargs:  # one tensor of this trace: without the detour
+            tensor = args[0]
+            pending = trace.pending
+            if tensor.__class__ is LazyTensor and tensor._pending is pending and pending is not None:
+                tip = pending.tip
+                edge = tip.edges.get((name, tensor._slot)) if tip is not None else None
+                if edge is not None and edge.end is not None and (pending.epoch == changes.count or pending.same_context()):
+                    result = take(pending, tip, edge, (), getframe(1 + between))
+                    if result is not None:
+                        return result
+        elif scalars_alike and len(args) == 2 and args[0].__class__ is LazyTensor and not kwargs:
+            return pair(*args)
+        return recall(trace, name, plain, args, kwargs, scalars_alike, 2 + between)
 
     return call
 

@@ -185,7 +185,7 @@ class Pending:
                 continue
             state = edge if isinstance(edge, State) else edge.end
             if not isinstance(origin, Origin):
-                origin = Origin(origin, tensor._lasti, edge.callee, -1 - number, tensor._scope.name_stack)
+                origin = Origin(origin, tensor._lasti, edge.callee, -1 - number, tensor._scope)
             for step in path[before:state.depth]:
                 if step.operation is not None:
                     found[step.depth - 1] = origin

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy as np
@@ -96,36 +96,50 @@ def recall(trace: Any, name: Hashable, call: Callable[..., Any], args: tuple[Any
             pending = trace.open()
     if pending.epoch != jc.changes.count and not pending.same_context():
         return call(*args, **kwargs)
-    scalars: list[Any] = []
+    scalars: list[Any] | None = [] if scalars_alike else None
     try:
-        key: tuple[Any, ...] = (name, *[_part(pending, arg, scalars if scalars_alike else None) for arg in args])
-        if kwargs:
-            key += tuple([(word, _part(pending, arg, None)) for word, arg in kwargs.items()])
+        parts: list[Hashable] = [name]
+        for arg in args:  # the commonest first, without a call
+            if arg.__class__ is LazyTensor and arg._pending is pending:
+                parts.append(arg._slot)
+            else:
+                parts.append(_part(pending, arg, scalars))
+        for word, arg in kwargs.items():
+            parts.append((word, _part(pending, arg, None)))
+        key = tuple(parts)
         tip = pending.tip
         edge = tip.edges.get(key) if tip is not None else NEVER
     except (NotRecalled, TypeError):
         return call(*args, **kwargs)
     if edge is None:
-        return _learn(pending, tip, key, call, args, kwargs, scalars)
+        return _learn(pending, tip, key, call, args, kwargs, scalars or ())
     if edge.argument is not None:
         return args[edge.argument]
     if edge.end is not None:
-        results = append(pending, tip, edge, scalars, depth + 1)
+        results = take(pending, tip, edge, scalars or (), sys._getframe(depth))
         if results is not None:
-            return results[0] if edge.container is None else edge.container(results)
+            return results
     return call(*args, **kwargs)
 
 
-def append(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], depth: int) -> list[LazyTensor] | None:
-    """Appends ``edge`` to ``pending``, which ends at ``tip``; the results, or None if it cannot be done."""
+def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame: FrameType) -> Any:
+    """Appends ``edge`` to ``pending``, which ends at ``tip``: its results as the call returns them, None if it cannot be done.
+
+    Arguments:
+      scalars: the call's numbers.
+      frame: the caller's.
+    """
     try:
         inputs = edge.inputs(scalars)
     except (OverflowError, ValueError, TypeError):
         return None  # JAX then says what is wrong with the number
     trace = pending.trace
-    tensors = [LazyTensor(trace, aval, pending, slot) for slot, aval in edge.results]
-    first = tensors[0]
-    frame = sys._getframe(depth)
+    if edge.container is None:
+        first = LazyTensor(trace, edge.aval, pending, edge.slot)
+        tensors = [first]
+    else:
+        tensors = [LazyTensor(trace, aval, pending, slot) for slot, aval in edge.results]
+        first = tensors[0]
     code = frame.f_code
     if code is trace.user_code or is_user_code(code):
         trace.user_code = first._code = code
@@ -133,14 +147,15 @@ def append(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], dep
         first._scope = jc.scopes.context
         first._edge = edge
     else:
-        first._code = trace.origin(depth)
+        first._code = trace.origin_of(frame)
         first._edge = edge.end
     if pending.tip is not tip:
         return None  # a finalizer recorded something, or another thread sealed the trace
-    pending.inputs[tip.inputs:] = inputs
+    if inputs:
+        pending.inputs[tip.inputs:] = inputs
     pending.tip = edge.end
     pending.records.extend(tensors)
-    return tensors
+    return first if edge.container is None else edge.container(tensors)
 
 
 def _part(pending: Pending, arg: Any, scalars: list[Any] | None) -> Hashable:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 import jax
@@ -132,7 +134,7 @@ class LazyTrace(jc.Trace):
         with self.lock:
             operation = operations.find(primitive, params, self._context.now())
             pending = self.open()
-            origin = self.origin(3)
+            origin = self.origin_of(sys._getframe(2))
             while True:
                 try:
                     state = self._step(pending, operation, args)
@@ -244,11 +246,11 @@ class LazyTrace(jc.Trace):
         """What stands for JAX's configuration in the key of an operation."""
         return self._context.now()
 
-    def origin(self, depth: int) -> Origin:
-        """The user's instruction above the caller's ``depth``-th caller."""
-        frame, below = user_frame(depth + 1)
+    def origin_of(self, frame: FrameType) -> Origin:
+        """The user's instruction in or above ``frame``."""
+        user, below = user_frame(frame)
         callee = below[0].f_code if below else None
-        return Origin(frame.f_code, frame.f_lasti, callee, self._calls.of(frame, below), jc.name_stack())
+        return Origin(user.f_code, user.f_lasti, callee, self._calls.of(user, below), jc.scopes.context)
 
     def _is_foreign(self, arg: Any) -> bool:
         return isinstance(arg, LazyTensor) and arg._value is None and arg._trace is not self
