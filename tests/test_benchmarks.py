@@ -215,12 +215,16 @@ def test_options_choose_rows_and_peers():
 
 
 def test_a_peer_that_cannot_be_installed_is_skipped_with_one_line(monkeypatch):
+    tried = []
+
     def fails(environment):
+        tried.append(environment)
         raise NoEnvironment("No matching distribution found for torch")
 
     monkeypatch.setattr("benchmarks.driver.python_of", fails)
-    with Driver(["torch"], 1, 0.01) as asked:
-        assert asked.skipped == {"torch": "No matching distribution found for torch"}
+    with Driver(["torch", "torchscript"], 1, 0.01) as asked:
+        assert asked.skipped == dict.fromkeys(["torch", "torchscript"], "No matching distribution found for torch")
+        assert tried == ["torch"]
         assert asked.measure(ROWS["adds"]).figures == {}
 
 
@@ -245,7 +249,8 @@ def test_a_process_that_does_not_start_says_why():
         Process("no-such-peer", Path(sys.executable))
 
 
-def test_a_row_for_real():
+def test_a_row_for_real(monkeypatch):
+    monkeypatch.setattr(driver, "PATIENCE", 0.0)
     with Driver(["lazynb", "jit"], 1, 0.01) as asked:
         result = asked.measure(ROWS["adds"])
         assert asked.skipped == {} and result.errors == {}

@@ -87,15 +87,8 @@ class Pending:
             slot = self.slots_of.get(id(identity))
             if slot is not None:
                 return slot
-        if jc.is_host_array(value):
-            key: tuple[Any, Any] = (aval, HOST)
-        else:
-            key = (aval, value.sharding if jc.is_committed(value) else None)
         before = self.state
-        state = before.children.get(key)
-        if state is None:
-            devices = jc.device_assignment(value.sharding) if key[1] not in (None, HOST) else None
-            state = self.trie.extend(before, key, None, (), (aval,), devices)
+        state = self._after_input(before, value, aval)
         entry = (value if identity is None else identity,)
         if identity is not None:
             self.depends |= identity is value and hasattr(value, "_pending")
@@ -103,6 +96,25 @@ class Pending:
         self.inputs[before.inputs:] = entry
         self.tip = state
         return before.slots
+
+    def _after_input(self, before: State, value: Any, aval: Any) -> State:
+        """The state after ``before`` for an input like ``value``."""
+        plain = value.__class__ is jc.ArrayImpl and not value._committed
+        if plain:  # results of one program share their avals: looking one up by identity spares hashing it
+            known = before.edges.get((aval_key := (id(aval), None)))
+            if known is not None and known[0] is aval:
+                return known[1]
+        if jc.is_host_array(value):
+            key: tuple[Any, Any] = (aval, HOST)
+        else:
+            key = (aval, value.sharding if not plain and jc.is_committed(value) else None)
+        state = before.children.get(key)
+        if state is None:
+            devices = jc.device_assignment(value.sharding) if key[1] not in (None, HOST) else None
+            state = self.trie.extend(before, key, None, (), (aval,), devices)
+        if plain:
+            before.remember(aval_key, (aval, state), state)
+        return state
 
     def commit(self, state: State, tensors: list[LazyTensor], origin: Origin) -> None:
         """Appends the operation of ``state``, whose results are ``tensors``."""

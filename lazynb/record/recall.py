@@ -24,10 +24,6 @@ from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import State
 from lazynb.source import Origin, is_user_code
 
-MAX_EDGES = 256
-"""Edges kept at one state: a number that enters by value makes one each."""
-
-
 class NotRecalled(Exception):
     """The call has an argument that no edge can stand for."""
 
@@ -218,11 +214,7 @@ def _learn(pending: Pending, tip: State, key: Hashable, call: Callable[..., Any]
         return result
     edge = _edge(pending, tip, end, count, result, args, scalars)
     if edge is not None:
-        if len(tip.edges) >= MAX_EDGES:
-            tip.edges.clear()
-        tip.edges[key] = edge
-        if edge.end is not None:
-            edge.end.arrivals.append((tip, key))
+        tip.remember(key, edge, edge.end)
     return result
 
 

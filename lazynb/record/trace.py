@@ -184,19 +184,19 @@ class LazyTrace(jc.Trace):
         return state
 
     def _slot(self, pending: Pending, arg: Any) -> int:
-        if isinstance(arg, LazyTensor):
+        if arg.__class__ is LazyTensor:
             if arg._pending is pending:
                 return arg._slot
             value = arg._value
             if value is None:  # still pending in an earlier trace of this thread
                 return pending.input(arg, arg.aval, arg)
             arg = arg._force("eager") if value is DELETED else value
-        if isinstance(arg, jc.Tracer):
+        elif isinstance(arg, jc.Tracer):
             raise jc.escaped_tracer_error(arg)
-        if isinstance(arg, jax.Array):
+        if arg.__class__ is jc.ArrayImpl or isinstance(arg, jax.Array):
             if arg.is_deleted():
                 raise RuntimeError(f"Array has been deleted with shape={jc.typeof(arg).str_short()}.")
-            return pending.input(arg, jc.typeof(arg), arg)
+            return pending.input(arg, arg.aval, arg)
         if isinstance(arg, jc.TYPED_SCALARS) or (jc.is_host_array(arg) and np.ndim(arg) == 0 and arg.dtype != jc.float0):
             return pending.input(scalar_input(arg), jc.typeof(arg))
         if jc.is_host_array(arg) and arg.dtype != jc.float0:

@@ -16,6 +16,9 @@ from lazynb.record.operation import Operation
 HOST = "host"
 """Stands in an input's key, in a sharding's place, for a number that comes from Python."""
 
+MAX_EDGES = 256
+"""Edges kept at one state: a number that enters by value makes one each."""
+
 
 class State:
     """One step of a recorded trace: an input or an operation.
@@ -36,7 +39,7 @@ class State:
       children: steps recorded after this one.
       executables: what runs the trace that ends here, by the slots that are wanted.
       edges: calls of the user's that were recorded from here before, see :mod:`lazynb.record.recall`.
-      arrivals: the edges that end here, as (start, key).
+      arrivals: states from which an edge leads here.
     """
 
     __slots__ = ("arrivals", "avals", "children", "depth", "devices", "edges", "executables", "first", "inputs", "key",
@@ -60,7 +63,7 @@ class State:
         self.children: dict[Hashable, State] = {}
         self.executables: dict[tuple[int, ...], Any] = {}
         self.edges: dict[Hashable, Any] = {}
-        self.arrivals: list[tuple[State, Hashable]] = []
+        self.arrivals: set[State] = set()
         self.first = parent.slots if parent is not None else 0
         self.slots = self.first + len(avals)
         self.depth = parent.depth + 1 if parent is not None else 0
@@ -71,6 +74,19 @@ class State:
     def is_host_scalar(self) -> bool:
         """Whether the step is an input that comes as a number from Python or NumPy."""
         return self.operation is None and isinstance(self.key, tuple) and self.key[1] is HOST
+
+    def remember(self, key: Hashable, edge: Any, end: State | None) -> None:
+        """Keeps ``edge`` under ``key``; it goes when its ``end`` is pruned."""
+        if len(self.edges) >= MAX_EDGES:
+            self.edges.clear()
+        self.edges[key] = edge
+        if end is not None:
+            end.arrivals.add(self)
+
+    def forget(self, end: State) -> None:
+        """Removes the edges that lead to ``end``."""
+        for key in [key for key, edge in self.edges.items() if (edge[1] if type(edge) is tuple else edge.end) is end]:
+            del self.edges[key]
 
     def path(self) -> list[State]:
         """The steps from the root (left out) to this state."""
@@ -163,8 +179,8 @@ class Trie:
         """Removes ``state`` and what leads to it alone, unless it is in use, leads on or holds an executable."""
         while state.parent is not None and not (state.children or state.executables) and state not in self.ends():
             parent = state.parent
-            for start, key in state.arrivals:
-                start.edges.pop(key, None)
+            for start in state.arrivals:
+                start.forget(state)
             if parent.children.get(state.key) is state:
                 del parent.children[state.key]
                 self.size = max(0, self.size - 1)

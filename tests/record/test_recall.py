@@ -10,6 +10,7 @@ from oracle import assert_same
 
 import lazynb
 from lazynb.record import recall as recall_module
+from lazynb.record.trie import MAX_EDGES
 
 
 @pytest.fixture
@@ -283,8 +284,8 @@ def test_an_edge_table_stays_small():
     x = jnp.ones(3)
     with lazynb.lazy():
         y = x + x
-        for exponent in range(2, 2 + recall_module.MAX_EDGES * 2):
+        for exponent in range(2, 2 + MAX_EDGES * 2):
             x ** (exponent + 0.5)
         assert y._pending is not None
         tables = [len(state.edges) for state in y._pending.state.path()]
-    assert max(tables) <= recall_module.MAX_EDGES
+    assert max(tables) <= MAX_EDGES
