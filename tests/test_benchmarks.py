@@ -44,6 +44,12 @@ def made_up(row: str, **figures: list[float]) -> Result:
     return Result(ROWS[row], figures={peer.replace("_", "-"): found for peer, found in figures.items()})
 
 
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    """Other tests keep the machine busy."""
+    monkeypatch.setattr(driver, "PATIENCE", 0.0)
+
+
 @pytest.fixture
 def nothing_stored(monkeypatch, tmp_path):
     monkeypatch.setattr(verdicts, "STORED", tmp_path / "ratios.json")
@@ -230,7 +236,6 @@ def test_a_peer_that_cannot_be_installed_is_skipped_with_one_line(monkeypatch):
 
 def test_rounds_on_a_busy_machine_are_counted(monkeypatch):
     monkeypatch.setattr(driver.machine, "busy", iter([0.1, 1.9, 0.0]).__next__)
-    monkeypatch.setattr(driver, "PATIENCE", 0.0)
     result = made_up("adds", lazynb=[1.0] * 3, jit=[1.0] * 3)
     assert list(driver._rounds(result, 3)) == [0, 1, 2]
     assert result.disturbed == 1
@@ -249,8 +254,7 @@ def test_a_process_that_does_not_start_says_why():
         Process("no-such-peer", Path(sys.executable))
 
 
-def test_a_row_for_real(monkeypatch):
-    monkeypatch.setattr(driver, "PATIENCE", 0.0)
+def test_a_row_for_real():
     with Driver(["lazynb", "jit"], 1, 0.01) as asked:
         result = asked.measure(ROWS["adds"])
         assert asked.skipped == {} and result.errors == {}

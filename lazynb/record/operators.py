@@ -27,20 +27,21 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
     """``plain`` for a tensor and another operand, with a memory; the user's frame is ``depth`` above."""
     # Written flat: this is what a loop of small operations spends its time in. The order of the last three statements is
     # explained in ``Pending``.
-    ambient, changes, scopes, unknown = jc.ambient, jc.changes, jc.scopes, object()
+    ambient, changes, scopes = jc.ambient, jc.changes, jc.scopes
     new, getframe, kinds, array = LazyTensor.__new__, sys._getframe, KINDS, jc.ArrayImpl
 
     def operator(self: LazyTensor, other: Any) -> Any:
         pending = self._pending
         if pending is not None and (tip := pending.tip) is not None:
             cls = other.__class__
-            if cls is LazyTensor:
-                part = other._slot if other._pending is pending else pending.slots_of.get(id(other._value), unknown)
-            elif cls is array:
-                part = pending.slots_of.get(id(other), unknown)
+            if cls is LazyTensor and other._pending is pending:
+                part = other._slot
+            elif cls is LazyTensor or cls is array:
+                part = pending.array(other if cls is array else other._value)
+                tip = pending.tip or tip  # the array may have become an input just now
             else:
-                part = kinds.get(cls, unknown)
-            edge = tip.edges.get((name, self._slot, part))
+                part = kinds.get(cls)
+            edge = tip.edges.get((name, self._slot, part)) if part is not None else None
             if edge is not None and edge.plain and ambient.value is pending.trace and (
                     pending.epoch == changes.count or pending.same_context()):
                 inputs = None

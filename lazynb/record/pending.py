@@ -97,6 +97,24 @@ class Pending:
         self.tip = state
         return before.slots
 
+    def array(self, value: Any) -> int | None:
+        """The slot of an uncommitted concrete array whose type was an input at this state before; None for any other value."""
+        tip, key = self.tip, id(value)
+        slot = self.slots_of.get(key)
+        if slot is not None or tip is None or value.__class__ is not jc.ArrayImpl:
+            return slot
+        aval = value.aval
+        known = tip.edges.get((id(aval), None))
+        if known is None or known[0] is not aval or value._committed or value.is_deleted():
+            return None
+        slot, before, entry, state = tip.slots, tip.inputs, (value,), known[1]
+        if self.tip is not tip:
+            return None
+        self.inputs[before:] = entry  # as in ``recall.take``: nothing comes in between
+        self.slots_of[key] = slot
+        self.tip = state
+        return slot
+
     def _after_input(self, before: State, value: Any, aval: Any) -> State:
         """The state after ``before`` for an input like ``value``."""
         plain = value.__class__ is jc.ArrayImpl and not value._committed

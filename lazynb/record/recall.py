@@ -95,11 +95,12 @@ def recall(trace: Any, name: Hashable, call: Callable[..., Any], args: tuple[Any
     scalars: list[Any] | None = [] if scalars_alike else None
     try:
         parts: list[Hashable] = [name]
-        for arg in args:  # the commonest first, without a call
-            if arg.__class__ is LazyTensor and arg._pending is pending:
-                parts.append(arg._slot)
+        for arg in args:  # the commonest first
+            if arg.__class__ is LazyTensor:
+                part: Any = arg._slot if arg._pending is pending else pending.array(arg._value)
             else:
-                parts.append(_part(pending, arg, scalars))
+                part = pending.array(arg) if arg.__class__ is jc.ArrayImpl else None
+            parts.append(part if part is not None else _part(pending, arg, scalars))
         for word, arg in kwargs.items():
             parts.append((word, _part(pending, arg, None)))
         key = tuple(parts)
