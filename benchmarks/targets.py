@@ -1,0 +1,57 @@
+"""What ought to come out. Data only: every target is judged by the same few lines in :mod:`benchmarks.verdicts`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.rows import ALL, ROWS
+
+
+@dataclass(frozen=True)
+class Target:
+    """A limit for one figure of a row.
+
+    Attributes:
+      row: a name of :data:`benchmarks.rows.ROWS`.
+      peer: which lazynb is compared with; ``lazynb`` itself for a limit of its own.
+      limit: the most it may be: a ratio, or seconds.
+      figure: ``ratio`` (lazynb / peer), ``over`` (lazynb - peer) or ``own`` (lazynb's alone), the last two in seconds.
+    """
+
+    row: str
+    peer: str
+    limit: float
+    figure: str = "ratio"
+
+
+def _ahead(row: str, peers: tuple[str, ...]) -> tuple[Target, ...]:
+    return tuple(Target(row, peer, 1.0) for peer in peers)
+
+
+_OTHERS = tuple(peer for peer in ALL if peer not in ("lazynb", "jit"))
+_CHAINS = tuple(row for row in ROWS.values() if row.group in ("torchy", "control"))
+_LARGE = tuple(row.name for row in _CHAINS if row.size["side"] >= 1000)
+_SMALL = tuple(row.name for row in _CHAINS if row.size["side"] < 1000)
+_FIRST = tuple(row for row in ROWS.values() if row.group == "first")
+
+TARGETS = (
+    Target("adds", "torch", 1.0),
+    Target("adds", "mlx", 0.55),
+    Target("adds", "torch-xla", 0.2),
+    Target("adds", "eager", 0.18),
+    *(Target(row, "jit", 1.05) for row in _LARGE),
+    *(target for row in _LARGE for target in _ahead(row, _OTHERS)),
+    *(target for row in _SMALL for target in _ahead(row, ("eager", "torch-xla", "mlx"))),
+    Target("mlp", "eager", 1 / 1.5),
+    Target("mlp-jit", "jit", 0.1e-3, "over"),
+    Target("mlp-jit-large", "jit", 1.1),
+    Target("transformer", "jit", 1.1),
+    Target("cartpole", "jit", 1.1),
+    Target("graph10k", "lazynb", 20e-3, "own"),
+    Target("memory", "jit", 1.05),
+    *(Target(row.name, "jit", 1.2) for row in _FIRST),
+    *(Target(row.name, "eager", 1.0) for row in _FIRST if "eager" in row.peers),
+)
+
+# Torchy's own headline: so many times as fast, at best, in its microbenchmark.
+HEADLINE = {"torch": 12.0, "torchscript": 5.0}
