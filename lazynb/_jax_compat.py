@@ -402,13 +402,14 @@ def stage(value: Any) -> Any:
         return eval_trace.stage_value(value)
 
 
-def _is_key(aval: Any) -> bool:
+def is_key(aval: Any) -> bool:
+    """Whether an array like ``aval`` holds random keys."""
     return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)
 
 
 def concrete_array_has(aval: Any, name: str) -> bool:
     """Whether a concrete array of type ``aval`` has an attribute ``name``."""
-    cls = _prng_key_array() if _is_key(aval) else ArrayImpl
+    cls = _prng_key_array() if is_key(aval) else ArrayImpl
     return hasattr(cls, name) or name in getattr(cls, "__annotations__", ())
 
 
@@ -420,7 +421,7 @@ def _prng_key_array() -> type:
 
 def array_attribute_error(aval: Any, name: str) -> AttributeError:
     """The error that eager JAX raises for an attribute that no array has."""
-    cls = _prng_key_array() if _is_key(aval) else ArrayImpl
+    cls = _prng_key_array() if is_key(aval) else ArrayImpl
     full = f"{cls.__module__}.{cls.__qualname__}" if cls is ArrayImpl else cls.__name__  # a C++ type writes its module
     return AttributeError(f"'{full}' object has no attribute '{name}'")
 
@@ -572,7 +573,7 @@ def traced(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Call
 array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)
 """What ``+`` and the like do with an array, by name without underscores (``add``, ``radd``)."""
 
-array_methods: dict[str, Callable[..., Any]] = {
+array_methods: dict[str, Any] = {
     name: method for name, method in _array_methods._array_methods.items()
     if name not in _array_methods._impl_only_array_methods}
 """The methods of an array that a tracer has too, by name."""

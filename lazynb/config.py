@@ -33,6 +33,8 @@ class Config:
       max_program: operations compiled as one program. XLA's compile time grows faster than the length of what it can fuse
         (a chain of 1,000 sines compiles in 3 s, one of 10,000 in 170 s, on 2 cores), so a longer trace becomes several
         programs. They run one after the other; nothing is run sooner.
+      min_donated: bytes from which the memory of an input that nobody can reach any more is used for a result. Smaller arrays are
+        not worth an executable of their own.
       max_events: entries kept in the event log.
       persistent_cache: keep executables on disk, so that a restarted kernel need not compile again.
         Set the environment variable ``LAZYNB_PERSISTENT_CACHE=0`` to start without.
@@ -43,6 +45,7 @@ class Config:
     max_recorded: int = 1_000_000
     max_pending: int = 50_000
     max_program: int = 2_000
+    min_donated: int = 1 << 20
     max_events: int = 10_000
     persistent_cache: bool = os.environ.get("LAZYNB_PERSISTENT_CACHE", "1") != "0"
     persistent_cache_dir: Path = dataclasses.field(default_factory=_user_cache_dir)

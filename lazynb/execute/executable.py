@@ -14,9 +14,11 @@ import jax
 from lazynb import _jax_compat as jc
 from lazynb.config import config
 from lazynb.execute.blame import add_note
+from lazynb.execute.donation import is_large
 from lazynb.execute.packing import Packing
 from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower, needed_steps
+from lazynb.record.owned import owned
 from lazynb.record.pending import Pending
 from lazynb.record.trie import State, Trie
 from lazynb.source import Place
@@ -36,13 +38,15 @@ class Executable:
       hits: runs after the first.
       wait_seconds: how long Python last waited for its results, where that was measured.
       compiled: JAX's compiled object: HLO, cost and memory analysis.
-      bindings: the recorded traces that it runs, as (end of the trace, wanted slots).
+      donated: numbers of the inputs whose memory its results take; they are gone after the run.
+      bindings: the recorded traces that it runs, as (end of the trace, key in ``executables``).
     """
 
-    def __init__(self, state: State, wanted: tuple[int, ...], config_then: Any, place: Place):
+    def __init__(self, state: State, wanted: tuple[int, ...], donated: tuple[int, ...], config_then: Any, place: Place):
         self.state = state
         self.place = place
         self.wanted = wanted
+        self.donated = donated
         self._config = config_then
         self._x64 = jc.x64_in(config_then)
         path = state.path()
@@ -51,6 +55,8 @@ class Executable:
         taken = [step for step in path if step.operation is None]
         self._jaxpr: Any = program.jaxpr([variables[slot] for slot in wanted])
         self._packing = Packing(taken)
+        self._donated = self._packing.positions(donated)
+        self._large = [number for number, aval in enumerate(self._jaxpr.out_avals) if is_large(aval)]
         self.operations = len(program.eqns)
         self.callbacks = any("callback" in step.operation.primitive.name for step in path if step.operation)
         self._uncommit = self._loose_results(path, taken)
@@ -62,7 +68,7 @@ class Executable:
         self.runs = 0
         self.hits = 0
         self.wait_seconds = float("inf")
-        self.bindings: list[tuple[State, tuple[int, ...]]] = []
+        self.bindings: list[tuple[State, tuple[Any, ...]]] = []
 
     def _loose_results(self, steps: Sequence[State], taken: Sequence[State]) -> list[int]:
         """Results that eager JAX leaves uncommitted, though this program has a committed input."""
@@ -79,7 +85,7 @@ class Executable:
         """
         start = time.perf_counter()
         arguments = self._packing.arguments(inputs)
-        lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs)
+        lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs, self._donated)
         self._arguments = [jc.abstract(argument) for argument in arguments]
         self.compiled, self.origin = wait(in_background(lambda: _compile(lowered, self._config)))
         self.compile_seconds = time.perf_counter() - start
@@ -97,7 +103,7 @@ class Executable:
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
-        return lower(self._jaxpr, self._arguments, self._config, self._packing.inputs).as_text(debug_info=True)
+        return lower(self._jaxpr, self._arguments, self._config, self._packing.inputs, self._donated).as_text(debug_info=True)
 
     def abstract_result(self, number: int) -> jax.ShapeDtypeStruct:
         """What result ``number`` will look like, sharding included where it is committed."""
@@ -117,6 +123,8 @@ class Executable:
             jc.set_trace(before)
         for number in self._uncommit:
             results[number] = jc.uncommitted(results[number])
+        for number in self._large:
+            owned.add(results[number])
         if self.callbacks:
             jax.block_until_ready(results)  # a callback may raise: then nothing was run yet
         return results
@@ -168,6 +176,14 @@ def _last_place(pending: Pending, steps: Sequence[State]) -> Place:
     return origin.place if origin is not None else Place("", 0, "")
 
 
+MAX_VARIANTS = 4
+"""Executables of one trace that differ in the inputs they take the memory of."""
+
+
+def _key(wanted: tuple[int, ...], donated: tuple[int, ...]) -> tuple[Any, ...]:
+    return (wanted, donated) if donated else wanted
+
+
 class ExecutableCache:
     """All executables, in order of use.
 
@@ -182,14 +198,26 @@ class ExecutableCache:
         self.hits = 0
         self.misses = 0
 
-    def find(self, pending: Pending, wanted: tuple[int, ...]) -> Binding | None:
-        """What runs ``wanted`` of ``pending``, if that was run before."""
-        found = pending.state.executables.get(wanted)
+    def find(self, pending: Pending, wanted: tuple[int, ...], donated: tuple[int, ...]) -> Binding | None:
+        """What runs ``wanted`` of ``pending`` and takes the memory of the inputs ``donated``, if that was run before."""
+        found = pending.state.executables.get(_key(wanted, donated))
         if found is not None:
             self.order.move_to_end(found.executable)
         return found
 
-    def make(self, pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> tuple[Binding, bool]:
+    def any(self, state: State, wanted: tuple[int, ...]) -> Executable:
+        """One of those that run ``wanted`` of the trace that ends in ``state``."""
+        return next(binding.executable for key, binding in state.executables.items() if wanted in (key, *key[:1]))
+
+    def allowed(self, state: State, wanted: tuple[int, ...], donated: tuple[int, ...]) -> tuple[int, ...]:
+        """``donated``, or where that would be one executable too many for one trace, as many of them as one of those takes."""
+        known = [key[1] for key in state.executables if key[:1] == (wanted,)]
+        if donated in known or len(known) < MAX_VARIANTS:
+            return donated
+        return max((other for other in known if set(other) <= set(donated)), key=len, default=())
+
+    def make(self, pending: Pending, wanted: tuple[int, ...], donated: tuple[int, ...],
+             values: Sequence[Any]) -> tuple[Binding, bool]:
         """What runs ``wanted`` of ``pending``, compiled unless the same program is there. Whether it was compiled."""
         path = pending.state.path()
         steps = needed_steps(path, wanted)
@@ -198,21 +226,22 @@ class ExecutableCache:
         taken = sorted((step.first for step in steps if step.operation is None), key=moved.__getitem__)
         inputs = [numbers[slot] for slot in taken]
         there = tuple([moved[slot] for slot in wanted])
-        known = state.executables.get(there)
+        gone = tuple([inputs.index(number) for number in donated if number in inputs])
+        known = state.executables.get(_key(there, gone))
         if known is None:
-            executable = Executable(state, there, pending.root.config, _last_place(pending, steps))
+            executable = Executable(state, there, gone, pending.root.config, _last_place(pending, steps))
             try:
                 executable.compile([values[number] for number in inputs])
             except BaseException as error:
                 self.trie.prune(state)
                 add_note(error, pending, steps)
                 raise
-            self._bind(Binding(executable, list(range(len(inputs)))), state, there)
+            self._bind(Binding(executable, list(range(len(inputs)))), state, _key(there, gone))
         else:
             executable = known.executable
         binding = Binding(executable, inputs)
-        if pending.state is not state:
-            self._bind(binding, pending.state, wanted)
+        if pending.state is not state or gone != donated:
+            self._bind(binding, pending.state, _key(wanted, donated))
         self.order[executable] = None
         self.order.move_to_end(executable)
         self.misses += known is None
@@ -220,9 +249,9 @@ class ExecutableCache:
         return binding, known is None
 
     @staticmethod
-    def _bind(binding: Binding, state: State, wanted: tuple[int, ...]) -> None:
-        state.executables[wanted] = binding
-        binding.executable.bindings.append((state, wanted))
+    def _bind(binding: Binding, state: State, key: tuple[Any, ...]) -> None:
+        state.executables[key] = binding
+        binding.executable.bindings.append((state, key))
 
     def bound(self) -> None:
         """Forgets the least recently used executables until the limits are kept."""
@@ -232,8 +261,8 @@ class ExecutableCache:
             self._forget(oldest)
 
     def _forget(self, executable: Executable) -> None:
-        for state, wanted in executable.bindings:
-            state.executables.pop(wanted, None)
+        for state, key in executable.bindings:
+            state.executables.pop(key, None)
             self.trie.prune(state)
 
     def clear(self) -> None:

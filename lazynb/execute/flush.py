@@ -15,6 +15,7 @@ import jax
 
 from lazynb import _jax_compat as jc
 from lazynb.execute.blame import add_note
+from lazynb.execute.donation import offers
 from lazynb.execute.events import log
 from lazynb.execute.executable import Binding, Executable, ExecutableCache, in_background, wait
 from lazynb.record.pending import Pending, closure
@@ -121,12 +122,11 @@ class Execution:
         if value._pending is None:
             return value._value
         wanted = tuple([tensor._slot for tensor in value._pending.live()])
-        return value._pending.state.executables[wanted].executable.abstract_result(wanted.index(value._slot))
+        return executables.any(value._pending.state, wanted).abstract_result(wanted.index(value._slot))
 
     def _binding(self, pending: Pending, tensors: list[LazyTensor], values: list[Any]) -> tuple[Binding, bool]:
         """What runs ``pending`` for ``tensors`` (brought up to date), and whether it was compiled now."""
-        wanted = tuple([tensor._slot for tensor in tensors])
-        found = executables.find(pending, wanted)
+        wanted, donated, found = self._look_up(pending, tensors, values)
         if found is None:
             # Tensors in reference cycles live until the collector runs, at times that differ between equal steps: collecting
             # costs less than compiling for a tensor that nobody can reach. The young generations take about a millisecond;
@@ -134,9 +134,17 @@ class Execution:
             tensors.clear()
             gc.collect(2 if pending.state.executables else 1)
             tensors.extend(pending.live())
-            wanted = tuple([tensor._slot for tensor in tensors])
-            found = executables.find(pending, wanted)
-        return (found, False) if found is not None else executables.make(pending, wanted, values)
+            wanted, donated, found = self._look_up(pending, tensors, values)
+        return (found, False) if found is not None else executables.make(pending, wanted, donated, values)
+
+    @staticmethod
+    def _look_up(pending: Pending, tensors: list[LazyTensor], values: list[Any],
+                 ) -> tuple[tuple[int, ...], tuple[int, ...], Binding | None]:
+        wanted = tuple([tensor._slot for tensor in tensors])
+        donated = offers(pending, wanted, values)
+        if donated:
+            donated = executables.allowed(pending.state, wanted, donated)
+        return wanted, donated, executables.find(pending, wanted, donated)
 
     @staticmethod
     def _settle(pending: Pending, tensors: list[LazyTensor], results: list[Any]) -> None:

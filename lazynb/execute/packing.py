@@ -32,6 +32,10 @@ class Packing:
         self._single = [number for number in range(len(inputs)) if number not in packed]
         self._avals = [state.avals[0] for state in inputs]
 
+    def positions(self, numbers: Sequence[int]) -> tuple[int, ...]:
+        """Where the inputs ``numbers``, which are arrays, stand among the arguments."""
+        return tuple([self._single.index(number) for number in numbers])
+
     def arguments(self, values: Sequence[Any]) -> list[Any]:
         """The arguments for input ``values``."""
         if not self._groups:

@@ -72,11 +72,12 @@ class Program:
 
 
 def lower(jaxpr: Any, arguments: Sequence[Any], config: Any, unpack: Callable[[Sequence[Any]], Sequence[Any]] = list,
-          ) -> jax.stages.Lowered:
+          donated: tuple[int, ...] = ()) -> jax.stages.Lowered:
     """Lowers ``jaxpr`` for arguments like ``arguments``, under the configuration it was recorded with.
 
     Arguments:
       unpack: makes the jaxpr's inputs from the arguments, as part of the program.
+      donated: positions of the arguments whose memory the results may take.
 
     Raises what JAX raises for an operation that cannot be lowered.
     """
@@ -86,4 +87,4 @@ def lower(jaxpr: Any, arguments: Sequence[Any], config: Any, unpack: Callable[[S
         return run(*unpack(args))
 
     with jc.restore_config(config), jc.lowering_settings():
-        return jax.jit(lazynb).lower(*arguments)
+        return jax.jit(lazynb, donate_argnums=donated).lower(*arguments)

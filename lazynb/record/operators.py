@@ -101,7 +101,8 @@ def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, betwee
             if tensor.__class__ is LazyTensor and tensor._pending is pending and pending is not None:
                 tip = pending.tip
                 edge = tip.edges.get((name, tensor._slot)) if tip is not None else None
-                if edge is not None and edge.end is not None and (pending.epoch == changes.count or pending.same_context()):
+                if tip is not None and edge is not None and edge.end is not None and (
+                        pending.epoch == changes.count or pending.same_context()):
                     result = take(pending, tip, edge, (), getframe(1 + between))
                     if result is not None:
                         return result

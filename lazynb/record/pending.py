@@ -119,7 +119,7 @@ class Pending:
         """The state after ``before`` for an input like ``value``."""
         plain = value.__class__ is jc.ArrayImpl and not value._committed
         if plain:  # results of one program share their avals: looking one up by identity spares hashing it
-            known = before.edges.get((aval_key := (id(aval), None)))
+            known = before.edges.get(aval_key := (id(aval), None))
             if known is not None and known[0] is aval:
                 return known[1]
         if jc.is_host_array(value):
@@ -225,7 +225,7 @@ class Pending:
 
 def _unreached() -> int:
     """What ``getrefcount`` says in ``live`` of a tensor that only ``records`` holds: it depends on the interpreter."""
-    return [getrefcount(item) for item in [object()]][0]  # noqa: RUF015: the same bytecode as there
+    return [getrefcount(item) for item in [object()]][0]  # noqa: RUF015 (the same bytecode as there)
 
 
 _UNREACHED = _unreached()

@@ -24,6 +24,7 @@ from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import State
 from lazynb.source import Origin, is_user_code
 
+
 class NotRecalled(Exception):
     """The call has an argument that no edge can stand for."""
 

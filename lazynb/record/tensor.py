@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lazynb import _jax_compat as jc
+from lazynb.record.owned import owned
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import runtime
 
@@ -44,6 +45,9 @@ class _Deleted:
 
 
 DELETED = _Deleted()
+
+# What hands the concrete array itself to other code. A number or text is a copy, and of views of NumPy and DLPack XLA takes care.
+_SHARES = frozenset(("eager", "compiled", "attribute", "buffer", "device_put", "unrecordable", "effect", "devices", "thread"))
 
 
 class LazyTensor(jc.Tracer):
@@ -91,6 +95,8 @@ class LazyTensor(jc.Tracer):
         value = self._value
         if value is None:
             value = runtime().force(self, kind)
+        if kind in _SHARES:
+            owned.discard(value)
         if value is DELETED:
             raise RuntimeError(f"Array has been deleted with shape={self.aval.str_short()}.")
         return value

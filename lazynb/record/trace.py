@@ -73,7 +73,7 @@ class LazyTrace(jc.Trace):
         self._context = _Context()
         self._raw: Any = None
         self._root_key: Any = None
-        self._last_root: Any = None
+        self._last_root = Root((), None)  # of no trie
 
     # ---- JAX's side --------------------------------------------------------------------------------------------
 
@@ -234,8 +234,7 @@ class LazyTrace(jc.Trace):
             self._root_key = (placement, self._context.now())
             self._last_root = trie.root(self._root_key, placement, jc.snapshot_config)
             self._raw = raw if jc.at_top_level() else None
-        root: Root = self._last_root
-        return root
+        return self._last_root
 
     def resume(self, pending: Pending) -> None:
         """Lets recording go on in ``pending``, which failed to run, unless a newer trace was begun."""

@@ -37,13 +37,14 @@ class State:
       devices: devices to which its results are committed; None when JAX may move them.
       program: devices on which the operations so far run; None before the first. One program runs on one set.
       children: steps recorded after this one.
-      executables: what runs the trace that ends here, by the slots that are wanted.
+      executables: what runs the trace that ends here, by the slots that are wanted, or by those and the inputs that are donated.
+      large: by the slots that are wanted, the inputs that are worth donating.
       edges: calls of the user's that were recorded from here before, see :mod:`lazynb.record.recall`.
       arrivals: states from which an edge leads here.
     """
 
     __slots__ = ("arrivals", "avals", "children", "depth", "devices", "edges", "executables", "first", "inputs", "key",
-                 "operands", "operation", "operations", "parent", "program", "slots")
+                 "large", "operands", "operation", "operations", "parent", "program", "slots")
 
     first: int
     slots: int
@@ -61,7 +62,8 @@ class State:
         self.devices = devices
         self.program = parent.program if parent is not None else None
         self.children: dict[Hashable, State] = {}
-        self.executables: dict[tuple[int, ...], Any] = {}
+        self.executables: dict[tuple[Any, ...], Any] = {}
+        self.large: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.edges: dict[Hashable, Any] = {}
         self.arrivals: set[State] = set()
         self.first = parent.slots if parent is not None else 0
