@@ -46,10 +46,14 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
                     pending.epoch == changes.count or pending.same_context()):
                 inputs = None
                 if edge.convert is not None:
-                    try:
-                        inputs = (edge.convert(other),)
-                    except OverflowError:
-                        return plain(self, other)
+                    if edge.scalar is other:
+                        inputs = edge.converted
+                    else:
+                        try:
+                            inputs = (edge.convert(other),)
+                        except OverflowError:
+                            return plain(self, other)
+                        edge.converted, edge.scalar = inputs, other
                 tensor = new(LazyTensor)
                 tensor._trace = trace = pending.trace
                 tensor.aval = edge.aval
@@ -66,7 +70,7 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
                 else:
                     tensor._edge = edge.end
                     tensor._code = trace.origin_of(frame)
-                append = pending.records.append
+                append = pending.append
                 if pending.tip is tip:
                     if inputs is not None:
                         pending.inputs[tip.inputs:] = inputs

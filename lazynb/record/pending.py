@@ -42,12 +42,13 @@ class Pending:
       slots_of: slots of the inputs by the id of the object that stands for the value.
       records: the tensor of each result, in order. It is this list that keeps those nobody else can reach (``live``); a tensor
         refers to nothing of the user's, so it is never part of a cycle that the collector would have to find.
+      append: appends to ``records``.
       depends: whether an input was still pending elsewhere when it was recorded.
       doomed: concrete arrays that the user donated: they are deleted when the trace has run.
     """
 
-    __slots__ = ("__weakref__", "_end", "_owners", "context", "depends", "doomed", "epoch", "inputs", "records", "root",
-                 "slots_of", "tip", "trace", "trie")
+    __slots__ = ("__weakref__", "_end", "_owners", "append", "context", "depends", "doomed", "epoch", "inputs", "records",
+                 "root", "slots_of", "tip", "trace", "trie")
 
     def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any):
         self.trace = trace
@@ -59,6 +60,7 @@ class Pending:
         self._end: State = root
         self.inputs: list[Any] = []
         self.records: list[LazyTensor] = []
+        self.append = self.records.append
         self.slots_of: dict[int, int] = {}
         self._owners: list[State] = []  # by slot, the step that gives it; brought up to date when asked for
         self.doomed: list[Any] = []
@@ -189,6 +191,7 @@ class Pending:
         if not state.executables:
             self.trie.prune(state)
         self.inputs, self.records, self.doomed, self.slots_of, self._owners = [], [], [], {}, []
+        self.append = self.records.append
 
     # ---- looking ---------------------------------------------------------------------------------------------
 

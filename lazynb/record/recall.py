@@ -40,12 +40,14 @@ class Edge:
       values: host values of its inputs, where the call itself brings them.
       converters: types of its inputs that are the call's Python numbers, in order.
       convert: the only one of them; None otherwise.
+      scalar, converted: the number that it converted last, and the inputs that it made: most numbers stand in the code.
       callee: code of the function that the user called.
       argument: position of the argument that the call returns as it is, recording nothing.
       plain: whether it takes one result and at most one number: what the operators handle themselves.
     """
 
-    __slots__ = ("argument", "aval", "callee", "container", "convert", "converters", "end", "plain", "results", "slot", "values")
+    __slots__ = ("argument", "aval", "callee", "container", "convert", "converted", "converters", "end", "plain", "results",
+                 "scalar", "slot", "values")
 
     def __init__(self, end: State | None, results: Sequence[tuple[int, Any]] = (), container: type | None = None,
                  values: tuple[Any, ...] = (), converters: tuple[Callable[[Any], Any], ...] = (),
@@ -60,6 +62,8 @@ class Edge:
         self.values = values
         self.converters = converters
         self.convert = converters[0] if len(converters) == 1 else None
+        self.scalar: Any = None
+        self.converted: tuple[Any, ...] = ()
         self.callee = callee
         self.argument = argument
         self.plain = single and not values and len(converters) <= 1
