@@ -87,6 +87,7 @@ def _control(side: int) -> Row:
         size={"side": side},
         peers=ALL,
         static=True,
+        barrier=True,  # else the two ways would be one program
         quick=side == 1000,
         **(_LARGE if side >= 10_000 else {}),
     )

@@ -486,6 +486,10 @@ class AmbientPatches:
         """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is lazy."""
         self._replaced.append((owner, names, {name: vars(owner)[name] for name in names}))
 
+    def names_of(self, owner: Any) -> dict[str, Any]:
+        """What stands in for names of the module or class ``owner``."""
+        return {name: value for other, names, _ in self._replaced if other is owner for name, value in names.items()}
+
     def enter(self) -> None:
         """Puts the patches in place; calls nest."""
         self._depth += 1

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pathlib
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import SingleDeviceSharding
 
+import lazynb
 from lazynb import _jax_compat as jc
 
 
@@ -186,3 +191,56 @@ def test_calling_an_executable():
     compiled = jax.jit(lambda x: [x + 1]).lower(jnp.ones(2)).compile()
     compiled(jnp.ones(2))
     np.testing.assert_array_equal(jc.fast_call(compiled)(jnp.ones(2))[0], [2, 2])
+
+
+# Where JAX changes a configuration without a ``State`` doing it, and why each is counted or need not be.
+KNOWN_CHANGES = {
+    "config.py": "StateContextManager, State._set and UserContext are counted",
+    "sharding_impls.py": "set_mesh and _internal_use_concrete_mesh are counted",
+    "mesh.py": "Mesh and use_abstract_mesh are counted",
+    "xla_metadata.py": "counted",
+    "compute_on.py": "counted",
+    "layout.py": "counted",
+    "dispatch.py": "around one eager operation: nothing is recorded meanwhile",
+    "core.py": "which trace is ambient, vmap's axes, and an equation's context while it is evaluated",
+    "api.py": "the hook of the NaN checks, which follow a counted State",
+    "interpreters/mlir.py": "while lowering",
+    "pallas": "while a Pallas kernel is traced, and how one is interpreted: read when a kernel is recorded, through JAX",
+}
+
+
+def test_whatever_changes_jax_s_configuration_is_counted():
+    """Recording trusts ``jc.changes``: a place in JAX that it does not know would let a call be recalled that means another thing."""
+    root = pathlib.Path(jax.__file__).parent / "_src"
+    found = {}
+    for path in root.rglob("*.py"):
+        lines = [line for line in path.read_text().splitlines() if re.search(r"\.(swap_local|set_local|set_global)\(", line)]
+        if lines:
+            name = path.relative_to(root).as_posix()
+            found["pallas" if name.startswith("pallas/") else name] = lines
+    assert set(found) <= set(KNOWN_CHANGES), "look at these, and count them in _jax_compat._CHANGING_METHODS or say why not"
+    assert "config.py" in found and "sharding_impls.py" in found
+
+
+@pytest.mark.parametrize("change", [
+    lambda: jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(),
+    lambda: jax.default_matmul_precision("highest"), lambda: jax.numpy_rank_promotion("raise"), lambda: jax.debug_nans(True),
+    lambda: jax.default_device(jax.devices()[0]), lambda: jax.set_mesh(jax.make_mesh((1,), ("x",))),
+    lambda: jax.make_mesh((1,), ("x",)), lambda: jax.sharding.use_abstract_mesh(jax.make_mesh((1,), ("x",)).abstract_mesh),
+    lambda: set_xla_metadata(a="1"), lambda: jc._compute_on.extend_compute_type("device_host"), lambda: jax.disable_jit(),
+])
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_change_of_configuration_is_counted_when_it_begins_and_ends(change):
+    with lazynb.lazy():
+        before = jc.changes.count
+        with change():
+            inside = jc.changes.count
+        assert before < inside < jc.changes.count
+    assert jax.config.jax_enable_x64 is False
+
+
+def test_an_update_of_the_configuration_is_counted():
+    with lazynb.lazy():
+        before = jc.changes.count
+        jax.config.update("jax_numpy_rank_promotion", "allow")
+        assert jc.changes.count > before

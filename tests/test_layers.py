@@ -42,8 +42,8 @@ def violations(text: str, own: str) -> list[str]:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
 def test_imports_go_downwards(path):
-    if path == PACKAGE / "__init__.py":
-        pytest.skip("the façade imports all layers")
+    if path in (PACKAGE / "__init__.py", PACKAGE / "numpy.py"):
+        pytest.skip("a façade imports what it shows")
     assert violations(path.read_text(), layer(path)) == []
 
 

@@ -16,7 +16,7 @@ def start(side: int) -> np.ndarray:
 
 
 def each(side: int) -> list[tuple[Any, ...]]:
-    """Both ways, one after the other, each with the arrays ``b`` to ``i``."""
+    """Both ways, one after the other, with the same arrays ``b`` to ``i``."""
     others = letters(side, "bcdefghi")
     return [(0, *others), (1, *others)]
 

@@ -19,8 +19,17 @@ class Eager:
     library = "jax"
 
     def arrays(self, tree: Any) -> Any:
-        """The NumPy arrays in ``tree`` as JAX's own (copies, so that they can be donated)."""
-        return jax.tree.map(lambda leaf: jnp.array(leaf) if isinstance(leaf, np.ndarray) else leaf, tree)
+        """The NumPy arrays in ``tree`` as JAX's own (copies, so that they can be donated); one that comes twice stays one."""
+        made: dict[int, Any] = {}
+
+        def array(leaf: Any) -> Any:
+            if not isinstance(leaf, np.ndarray):
+                return leaf
+            if id(leaf) not in made:
+                made[id(leaf)] = jnp.array(leaf)
+            return made[id(leaf)]
+
+        return jax.tree.map(array, tree)
 
     def program(self, step: Callable[..., Any], row: Row, example: tuple[Any, ...]) -> Callable[..., Any]:
         """What a user makes of the step before calling it."""

@@ -17,11 +17,16 @@ class Lazy:
 
     library = "mlx"
 
-    def arrays(self, tree: Any) -> Any:
-        """The NumPy arrays in ``tree`` as MLX's own."""
+    def arrays(self, tree: Any, made: dict[int, Any] | None = None) -> Any:
+        """The NumPy arrays in ``tree`` as MLX's own; one that comes twice stays one."""
+        made = {} if made is None else made
         if isinstance(tree, (list, tuple)):
-            return type(tree)(self.arrays(value) for value in tree)
-        return mx.array(tree) if isinstance(tree, np.ndarray) else tree
+            return type(tree)(self.arrays(value, made) for value in tree)
+        if not isinstance(tree, np.ndarray):
+            return tree
+        if id(tree) not in made:
+            made[id(tree)] = mx.array(tree)
+        return made[id(tree)]
 
     def program(self, step: Callable[..., Any], row: Row, example: tuple[Any, ...]) -> Callable[..., Any]:
         """What a user makes of the step before calling it."""

@@ -93,25 +93,41 @@ def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, betwee
       between: frames between the user's and the call.
     """
     ambient, changes, getframe = jc.ambient, jc.changes, sys._getframe
+    array, kinds = jc.ArrayImpl, KINDS
     pair = _binary(name, plain, 2 + between)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         trace = ambient.value
         if trace.__class__ is not LazyTrace:
             return plain(*args, **kwargs)
-        if len(args) == 1 and not kwargs:  # one tensor of this trace: without the detour
-            tensor = args[0]
-            pending = trace.pending
-            if tensor.__class__ is LazyTensor and tensor._pending is pending and pending is not None:
+        if scalars_alike and len(args) == 2 and not kwargs and args[0].__class__ is LazyTensor:
+            return pair(*args)
+        pending = trace.pending
+        if not kwargs and pending is not None and pending.tip is not None and (
+                pending.epoch == changes.count or pending.same_context()):
+            # The commonest arguments, without the detour by ``recall``, which knows them all.
+            parts: list[Any] = [name]
+            scalars = []
+            for arg in args:
+                cls = arg.__class__
+                if cls is LazyTensor:
+                    part = arg._slot if arg._pending is pending else pending.array(arg._value)
+                elif cls is array:
+                    part = pending.array(arg)
+                elif scalars_alike:
+                    part = kinds.get(cls)
+                    scalars.append(arg)
+                else:
+                    part = (int, arg) if cls is int else None
+                if part is None:
+                    break
+                parts.append(part)
+            else:
                 tip = pending.tip
-                edge = tip.edges.get((name, tensor._slot)) if tip is not None else None
-                if tip is not None and edge is not None and edge.end is not None and (
-                        pending.epoch == changes.count or pending.same_context()):
-                    result = take(pending, tip, edge, (), getframe(1 + between))
+                if tip is not None and (edge := tip.edges.get(tuple(parts))) is not None and edge.end is not None:
+                    result = take(pending, tip, edge, scalars, getframe(1 + between))
                     if result is not None:
                         return result
-        elif scalars_alike and len(args) == 2 and args[0].__class__ is LazyTensor and not kwargs:
-            return pair(*args)
         return recall(trace, name, plain, args, kwargs, scalars_alike, 2 + between)
 
     return call

@@ -178,7 +178,9 @@ class Pending:
 
     def live(self) -> list[LazyTensor]:
         """The tensors that somebody else can reach, in order."""
-        return [tensor for tensor in self.records if getrefcount(tensor) > _UNREACHED and tensor._pending is self]
+        records = self.records
+        reached = [number for number, count in enumerate(list(map(getrefcount, records))) if count > _UNREACHED]
+        return [tensor for number in reached if (tensor := records[number])._pending is self]
 
     def has_live(self) -> bool:
         """Whether somebody waits for a result."""
@@ -226,12 +228,8 @@ class Pending:
         return found
 
 
-def _unreached() -> int:
-    """What ``getrefcount`` says in ``live`` of a tensor that only ``records`` holds: it depends on the interpreter."""
-    return [getrefcount(item) for item in [object()]][0]  # noqa: RUF015 (the same bytecode as there)
-
-
-_UNREACHED = _unreached()
+_UNREACHED = next(map(getrefcount, [object()]))
+"""What ``getrefcount`` says of a tensor that only ``records`` holds: it depends on the interpreter."""
 
 
 def scalar_input(value: Any) -> Any:

@@ -69,13 +69,12 @@ class Edge:
         self.plain = single and not values and len(converters) <= 1
 
     def inputs(self, scalars: Sequence[Any]) -> tuple[Any, ...]:
-        """Values of the inputs that the call adds."""
-        if not self.converters:
-            return self.values
+        """The call's numbers as inputs."""
         return tuple([convert(scalar) for convert, scalar in zip(self.converters, scalars, strict=True)])
 
 
 NEVER = Edge(None)
+_new = LazyTensor.__new__
 
 KINDS: dict[type, object] = {cls: object() for cls in (float, int, bool, complex)}
 """What stands in a key for a number of Python's whose value makes no difference."""
@@ -131,14 +130,20 @@ def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame
       scalars: the call's numbers.
       frame: the caller's.
     """
-    try:
-        inputs = edge.inputs(scalars)
-    except (OverflowError, ValueError, TypeError):
-        return None  # JAX then says what is wrong with the number
+    inputs = edge.values
+    if edge.converters:
+        try:
+            inputs = edge.inputs(scalars)
+        except (OverflowError, ValueError, TypeError):
+            return None  # JAX then says what is wrong with the number
     trace = pending.trace
     if edge.container is None:
-        first = LazyTensor(trace, edge.aval, pending, edge.slot)
-        tensors = [first]
+        first = _new(LazyTensor)
+        first._trace = trace
+        first.aval = edge.aval
+        first._pending = pending
+        first._slot = edge.slot
+        first._value = None
     else:
         tensors = [LazyTensor(trace, aval, pending, slot) for slot, aval in edge.results]
         first = tensors[0]
@@ -156,8 +161,11 @@ def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame
     if inputs:
         pending.inputs[tip.inputs:] = inputs
     pending.tip = edge.end
+    if edge.container is None:
+        pending.append(first)
+        return first
     pending.records.extend(tensors)
-    return first if edge.container is None else edge.container(tensors)
+    return edge.container(tensors)
 
 
 def _part(pending: Pending, arg: Any, scalars: list[Any] | None) -> Hashable:

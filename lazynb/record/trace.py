@@ -130,7 +130,8 @@ class LazyTrace(jc.Trace):
 
     def _record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> list[LazyTensor]:
         # Values of other threads are fetched before this thread's lock is taken: two locks are never held at once.
-        args = [self._concrete(arg, "thread") if self._is_foreign(arg) else arg for arg in args]
+        args = [arg._force("thread") if arg.__class__ is LazyTensor and arg._value is None and arg._trace is not self else arg
+                for arg in args]
         with self.lock:
             operation = operations.find(primitive, params, self._context.now())
             pending = self.open()
@@ -188,6 +189,9 @@ class LazyTrace(jc.Trace):
             if arg._pending is pending:
                 return arg._slot
             value = arg._value
+            slot = pending.array(value)
+            if slot is not None:
+                return slot
             if value is None:  # still pending in an earlier trace of this thread
                 return pending.input(arg, arg.aval, arg)
             arg = arg._force("eager") if value is DELETED else value
@@ -250,9 +254,6 @@ class LazyTrace(jc.Trace):
         user, below = user_frame(frame)
         callee = below[0].f_code if below else None
         return Origin(user.f_code, user.f_lasti, callee, self._calls.of(user, below), jc.scopes.context)
-
-    def _is_foreign(self, arg: Any) -> bool:
-        return isinstance(arg, LazyTensor) and arg._value is None and arg._trace is not self
 
     # ---- running at once -------------------------------------------------------------------------------------------
 

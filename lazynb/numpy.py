@@ -1,0 +1,29 @@
+"""``jax.numpy``, each function remembering what recording gave: ``import lazynb.numpy as jnp``.
+
+While a thread is lazy, ``jax.numpy`` itself is this, so unmodified code need not import it. The names are generated from the
+installed JAX; what is left as it is, and why, stands in :mod:`lazynb.record.functions`. Outside lazy mode each function is
+JAX's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as _plain
+
+from lazynb.record.mode import patches as _patches
+
+_substitutes = _patches.names_of(_plain)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _substitutes:
+        return _substitutes[name]
+    try:
+        return getattr(_plain, name)
+    except AttributeError:
+        raise AttributeError(f"module 'lazynb.numpy' has no attribute {name!r}, as jax.numpy has none") from None
+
+
+def __dir__() -> list[str]:
+    return dir(_plain)

@@ -1,0 +1,28 @@
+"""lazynb.numpy is all of jax.numpy."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lazynb
+import lazynb.numpy as lnp
+
+
+def test_every_name_is_there():
+    missing = [name for name in dir(jnp) if not name.startswith("_") and not hasattr(lnp, name)]
+    assert not missing and dir(lnp) == dir(jnp)
+    with pytest.raises(AttributeError, match="no attribute 'sine'"):
+        lnp.sine
+
+
+def test_it_is_jax_numpy_outside_lazy_mode():
+    assert type(lnp.sin(1.0)) is type(jnp.sin(1.0)) and lnp.float32 is jnp.float32 and lnp.linalg is jnp.linalg
+
+
+def test_while_lazy_the_two_are_one():
+    plain = jnp.sin
+    with lazynb.lazy():
+        assert lnp.sin is jnp.sin and lnp.sin is not plain
+        x = lnp.concatenate([lnp.ones(2), lnp.sin(lnp.zeros(2))])
+        assert isinstance(x, lazynb.LazyTensor) and x.is_pending
+        assert np.asarray(x).tolist() == [1.0, 1.0, 0.0, 0.0]
