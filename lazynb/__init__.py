@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from typing import Any as _Any
 
-from lazynb._jax_compat import ArrayImpl as _ArrayImpl, counted_changes as _counted_changes
 from lazynb.config import config as config
 from lazynb.errors import LazynbError as LazynbError
 from lazynb.execute.cache_info import CacheInfo as CacheInfo, cache_info as cache_info, clear_cache as clear_cache
 from lazynb.execute.compilation import Compilation as Compilation, compile as compile
 from lazynb.execute.events import Event as Event, TraceBreak as TraceBreak, breaks as breaks, events as events
 from lazynb.execute.flush import execution as _execution
-from lazynb.record.functions import substitutes as _substitutes
-from lazynb.record.linearize import substitutes as _linearisation
-from lazynb.record.mode import eager as eager, lazy as lazy, patches as _patches
+from lazynb.record import ambient as _ambient  # noqa: F401
+from lazynb.record.mode import eager as eager, lazy as lazy
 from lazynb.record.names import user_namespace as _user_namespace
-from lazynb.record.operators import install as _install, of_arrays as _of_arrays
 from lazynb.record.tensor import LazyTensor as LazyTensor
 from lazynb.view.graph import Graph as Graph
 from lazynb.view.pending import graph_of as _graph_of, show as _show
@@ -27,9 +24,6 @@ from lazynb.view.pending import graph_of as _graph_of, show as _show
 __version__ = "0.1.0"
 
 _execution.show = _show
-_install()
-for _owner, _names in [*_substitutes(), (_ArrayImpl, _of_arrays()), *_linearisation(), *_counted_changes()]:
-    _patches.substitute(_owner, _names)
 
 
 def sync(*tensors: _Any) -> None:

@@ -471,6 +471,10 @@ def _core_seen_as_clean(is_lazy: Callable[[Any], bool]) -> types.ModuleType:
     return view
 
 
+_INHERITED = object()
+"""Stands for the value of a name that a class itself has not."""
+
+
 class AmbientPatches:
     """``jax.set_mesh`` and ``get_mesh`` insist on a clean trace state, and executables compiled ahead of time
     refuse tracers. Both are right for a transformation and wrong for a lazy notebook."""
@@ -484,7 +488,7 @@ class AmbientPatches:
 
     def substitute(self, owner: Any, names: dict[str, Any]) -> None:
         """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is lazy."""
-        self._replaced.append((owner, names, {name: vars(owner)[name] for name in names}))
+        self._replaced.append((owner, names, {name: vars(owner).get(name, _INHERITED) for name in names}))
 
     def names_of(self, owner: Any) -> dict[str, Any]:
         """What stands in for names of the module or class ``owner``."""
@@ -528,7 +532,10 @@ def _assign(owner: Any, names: dict[str, Any]) -> None:
         vars(owner).update(names)
     else:
         for name, value in names.items():
-            setattr(owner, name, value)
+            if value is _INHERITED:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
 
 
 def is_ready(value: Any) -> bool:
@@ -566,12 +573,35 @@ linearisation: tuple[Any, str] = (_ad, "fallback_linearize_rule")
 ``(primitive, is_vjp, nonzeros, *primals, **params)`` to results, nonzero tangents, residuals, ..., linear function."""
 
 
-def traced(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Callable[..., list[Any]]:
-    """``function`` as a program of primitives, for arguments of types ``avals``."""
+LinearizeTrace = _ad.LinearizeTrace
+"""The trace of ``jax.grad``: ``parent_trace`` records operands, ``tangent_trace`` tangents."""
+LinearizeTracer = _ad.LinearizeTracer
+
+
+def traced(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Any:
+    """``function`` as a closed jaxpr, for arguments of types ``avals``."""
     with set_current_trace(eval_trace):
-        jaxpr = jax.make_jaxpr(function)(*[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-                                           for aval in avals])
-    return _core.jaxpr_as_fun(jaxpr)
+        return jax.make_jaxpr(function)(*[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+                                          for aval in avals])
+
+
+as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
+"""A function that binds the equations of a closed jaxpr."""
+
+
+def forwarded(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[Any]] | None]:
+    """For each output of a closed jaxpr, whether it is an input and the number of that, else the number of what the function
+    returns, which computes the other outputs; None if there are none.
+
+    Raises ValueError for a jaxpr with constants.
+    """
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    if inner.constvars or any(isinstance(var, Literal) for var in inner.outvars):
+        raise ValueError("constants")
+    inputs = {var: number for number, var in enumerate(inner.invars)}
+    fresh = list(dict.fromkeys(var for var in inner.outvars if var not in inputs))
+    sources = [(var in inputs, inputs[var] if var in inputs else fresh.index(var)) for var in inner.outvars]
+    return sources, as_function(closed_jaxpr(inner.invars, fresh, inner.eqns)) if fresh else None
 
 
 array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)

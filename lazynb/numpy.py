@@ -11,6 +11,7 @@ from typing import Any
 
 import jax.numpy as _plain
 
+from lazynb.record import ambient as _ambient  # noqa: F401
 from lazynb.record.mode import patches as _patches
 
 _substitutes = _patches.names_of(_plain)

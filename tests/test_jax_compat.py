@@ -210,7 +210,7 @@ KNOWN_CHANGES = {
 
 
 def test_whatever_changes_jax_s_configuration_is_counted():
-    """Recording trusts ``jc.changes``: a place in JAX that it does not know would let a call be recalled that means another thing."""
+    """Recording trusts ``jc.changes``: where it misses a change, a call is recalled that now means another thing."""
     root = pathlib.Path(jax.__file__).parent / "_src"
     found = {}
     for path in root.rglob("*.py"):

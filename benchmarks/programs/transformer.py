@@ -9,7 +9,7 @@ import numpy as np
 
 BATCH, LENGTH, WIDTH, HEADS, INNER = 8, 128, 256, 4, 1024
 RATE = 0.01
-STEPS = 4
+STEPS = 16
 
 
 def start() -> dict[str, np.ndarray]:

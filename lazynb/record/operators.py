@@ -8,10 +8,13 @@ from collections.abc import Callable
 from typing import Any
 
 from lazynb import _jax_compat as jc
+from lazynb.record.linearize import linearized_call
 from lazynb.record.recall import KINDS, recall, take
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 from lazynb.source import is_user_code
+
+LinearizeTrace = jc.LinearizeTrace
 
 # JAX records these alike for every number of one type. Of the others (powers, indices), the value may shape the program.
 _ALIKE = frozenset("""add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod and rand or ror xor rxor
@@ -80,6 +83,8 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
         trace = ambient.value
         if trace.__class__ is LazyTrace:
             return recall(trace, name, plain, (self, other), {}, True, depth + 1)
+        if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
+            return linearized_call(trace, name, plain, (self, other), {}, True)
         return plain(self, other)
 
     return operator
@@ -99,6 +104,8 @@ def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, betwee
     def call(*args: Any, **kwargs: Any) -> Any:
         trace = ambient.value
         if trace.__class__ is not LazyTrace:
+            if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
+                return linearized_call(trace, name, plain, args, kwargs, scalars_alike)
             return plain(*args, **kwargs)
         if scalars_alike and len(args) == 2 and not kwargs and args[0].__class__ is LazyTensor:
             return pair(*args)
@@ -144,6 +151,14 @@ def install() -> None:
     """Gives LazyTensor its operators and methods."""
     for name, function in _remembered().items():
         setattr(LazyTensor, name, function)
+
+
+def of_linearized() -> dict[str, Callable[..., Any]]:
+    """The operators and methods that values under ``jax.grad`` have while a thread is lazy."""
+    operators = {f"__{name}__": plain for name, plain in jc.array_operators.items() if name in _ALIKE | _UNARY | _OTHER}
+    methods = {name: plain for name, plain in jc.array_methods.items() if name in _METHODS}
+    return {name: _named(remembered(name, plain, name.strip("_") in _ALIKE), name, plain)
+            for name, plain in (operators | methods).items()}
 
 
 def of_arrays() -> dict[str, Callable[..., Any]]:
