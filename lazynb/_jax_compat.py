@@ -560,6 +560,11 @@ def element(array: Any, position: int, weak: bool) -> Any:
     return _lax_internal._convert_element_type(scalar, array.dtype, weak_type=True) if weak else scalar
 
 
+def strongly_typed(value: Any) -> Any:
+    """``value`` without weak type."""
+    return _lax_internal._convert_element_type(value, typeof(value).dtype, weak_type=False)
+
+
 no_effects = _core.no_effects
 
 
@@ -572,6 +577,14 @@ linearisation: tuple[Any, str] = (_ad, "fallback_linearize_rule")
 """Module and name of what linearises a primitive that has no rule of its own:
 ``(primitive, is_vjp, nonzeros, *primals, **params)`` to results, nonzero tangents, residuals, ..., linear function."""
 
+
+transposition: tuple[Any, str] = (_ad, "backward_pass3")
+"""Module and name of what transposes a linear jaxpr: ``(jaxpr, transform_stack, consts, primals, cotangents)``, where the primals
+that cotangents are wanted for are :class:`GradAccum`; a dictionary of logs on 0.12, None on 0.10."""
+GradAccum = _ad.GradAccum
+ValAccum = _ad.ValAccum
+NullAccum = _ad.NullAccum
+Zero = _ad.Zero
 
 LinearizeTrace = _ad.LinearizeTrace
 """The trace of ``jax.grad``: ``parent_trace`` records operands, ``tangent_trace`` tangents."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lazynb import _jax_compat as jc
-from lazynb.record import functions, linearize, operators
+from lazynb.record import functions, linearize, operators, transpose
 from lazynb.record.mode import patches
 
 operators.install()
 for _owner, _names in [*functions.substitutes(), (jc.ArrayImpl, operators.of_arrays()),
-                       (jc.LinearizeTracer, operators.of_linearized()), *linearize.substitutes(), *jc.counted_changes()]:
+                       (jc.LinearizeTracer, operators.of_linearized()), *linearize.substitutes(), *transpose.substitutes(),
+                       *jc.counted_changes()]:
     patches.substitute(_owner, _names)

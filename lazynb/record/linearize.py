@@ -21,11 +21,11 @@ from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, operations
 
 MAX_RULES = 4096
-MAX_STATICS = 32
+MAX_FAMILY = 32
 """Rules of one function for one set of types: a number that enters by value makes one each."""
 
 
-class _Known:
+class Known:
     """The known part: a program that is recorded. Values that it hands on unchanged are no results of it."""
 
     def __init__(self, function: Callable[..., Sequence[Any]], avals: Sequence[Any]):
@@ -59,7 +59,7 @@ class _Primitive:
             self.results = len(results)
             return [*results, *residuals]
 
-        self.known = _Known(known, avals)
+        self.known = Known(known, avals)
 
 
 class _Call:
@@ -88,7 +88,7 @@ class _Call:
             self._avals = [jc.typeof(residual) for residual in residuals]
             return [*results, *residuals]
 
-        self.known = _Known(known, avals)
+        self.known = Known(known, avals)
         tangents = [aval.to_tangent_aval() for aval, nonzero in zip(avals, nonzeros) if nonzero]
         count = len(self._avals)
 
@@ -99,15 +99,22 @@ class _Call:
 
 
 _rules: dict[Any, Any] = {}
-_statics: dict[Any, int] = {}
+_families: dict[Any, int] = {}
 
 
-def _rule(key: Any, make: Callable[[], Any]) -> Any:
-    """The rule for ``key``; None where JAX has to be asked each time."""
+def rule_for(key: Any, family: Any, make: Callable[[], Any]) -> Any:
+    """The rule for ``key``, made if need be; None where JAX has to be asked each time.
+
+    Arguments:
+      family: what stands for the keys that differ in no type: of those, only so many get a rule.
+    """
     if key not in _rules:
         if len(_rules) >= MAX_RULES:
             _rules.clear()
-            _statics.clear()
+            _families.clear()
+        _families[family] = _families.get(family, 0) + 1
+        if _families[family] > MAX_FAMILY:
+            return None
         try:
             _rules[key] = make()
         except Exception:  # JAX says it better, at the operation itself
@@ -115,7 +122,7 @@ def _rule(key: Any, make: Callable[[], Any]) -> Any:
     return _rules[key]
 
 
-def _avals(primals: Sequence[Any]) -> tuple[Any, ...] | None:
+def known_avals(primals: Sequence[Any]) -> tuple[Any, ...] | None:
     """Types of the operands; None where they are more than shape and dtype."""
     avals = tuple([jc.typeof(primal) for primal in primals])
     return avals if all(isinstance(aval, jc.ShapedArray) and aval.sharding.mesh.empty for aval in avals) else None
@@ -146,7 +153,7 @@ def linearized_call(trace: Any, name: Hashable, plain: Callable[..., Any], args:
                 parts.append((_static(arg),))
         for word, arg in kwargs.items():
             parts.append((word, _static(arg)))
-        avals = _avals(primals)
+        avals = known_avals(primals)
     except (NotRecalled, TypeError):
         return plain(*args, **kwargs)
     if not tangents or avals is None or jc.must_run_eagerly():
@@ -165,19 +172,13 @@ def linearized_call(trace: Any, name: Hashable, plain: Callable[..., Any], args:
 
 def _new_call(key: Any, plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], parts: Sequence[Any],
               nonzeros: Sequence[bool], avals: Sequence[Any]) -> _Call | None:
-    if key in _rules:
-        return None
-    family = parts[0], avals
-    _statics[family] = _statics.get(family, 0) + 1
-    if _statics[family] > MAX_STATICS:
-        return None
     varying = [isinstance(part, bool) for part in parts[1:1 + len(args)]]
 
     def call(*primals: Any) -> Any:
         given = iter(primals)
         return plain(*[next(given) if varies else arg for varies, arg in zip(varying, args)], **kwargs)
 
-    found: _Call | None = _rule(key, lambda: _Call(call, nonzeros, avals))
+    found: _Call | None = rule_for(key, (parts[0], avals), lambda: _Call(call, nonzeros, avals))
     return found
 
 
@@ -207,9 +208,9 @@ def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
 
     def rule(primitive: Any, is_vjp: bool, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
         trace = jc.ambient.value
-        if trace.__class__ is LazyTrace and not jc.must_run_eagerly() and (avals := _avals(primals)) is not None:
+        if trace.__class__ is LazyTrace and not jc.must_run_eagerly() and (avals := known_avals(primals)) is not None:
             key = (operations.find(primitive, params, trace.context_token()), is_vjp, tuple(nonzeros), avals)
-            found = _rule(key, lambda: _Primitive(plain, primitive, is_vjp, nonzeros, avals, params))
+            found = rule_for(key, (primitive, avals), lambda: _Primitive(plain, primitive, is_vjp, nonzeros, avals, params))
             if found is not None:
                 values = found.known.values(trace, primals)
                 results, residuals = values[:found.results], values[found.results:]

@@ -1,0 +1,145 @@
+"""Gradients whose rules are remembered are JAX's gradients, the first time and every other."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracle import assert_same
+
+import lazynb
+from lazynb.record import linearize
+
+X = np.linspace(-1.0, 2.0, 6, dtype=np.float32).reshape(2, 3)
+W = np.linspace(0.5, 1.5, 9, dtype=np.float32).reshape(3, 3)
+
+
+@jax.custom_vjp
+def clipped(x):
+    return jnp.tanh(x)
+
+
+clipped.defvjp(lambda x: (jnp.tanh(x), x), lambda x, g: (jnp.clip(g, -0.1, 0.1) * x,))
+
+
+@jax.custom_jvp
+def odd(x):
+    return jnp.sin(x)
+
+
+odd.defjvp(lambda primals, tangents: (jnp.sin(primals[0]), 2 * jnp.cos(primals[0]) * tangents[0]))
+
+LOSSES = {
+    "operators": lambda x, w: ((x @ w) * 2.0 - x / 3 + x ** 2 - (-x)).sum(),
+    "methods": lambda x, w: (x.mean(-1, keepdims=True) * x.T.reshape(2, 3)).sum() + x.max() + x.std(),
+    "functions": lambda x, w: jnp.sum(jnp.tanh(jnp.dot(x, w)) + jnp.exp(-jnp.abs(x))),
+    "softmax": lambda x, w: jax.nn.softmax(x @ w, axis=-1)[:, 0].sum(),
+    "where": lambda x, w: jnp.where(x > 0, jnp.log(jnp.where(x > 0, x, 1.0)), 0.0).sum(),
+    "indices": lambda x, w: x[0] @ w[:, 1] + x[1, 2] * w[0, 0] + x[:, ::-1].sum(),
+    "concatenate": lambda x, w: jnp.concatenate([x, x @ w]).std() + jnp.stack([x, x * x]).mean(),
+    "normalise": lambda x, w: ((x * x - x.mean(0)) / jnp.sqrt(x.var(0) + 0.5) * w[0]).sum(),
+    "integers": lambda x, w: (x * jnp.arange(3)).sum() + (x > 0).sum() + x[jnp.array([0, 1]), jnp.array([1, 2])].sum(),
+    "stop": lambda x, w: (jax.lax.stop_gradient(x) * x).sum(),
+    "custom_vjp": lambda x, w: clipped(x @ w).sum(),
+    "custom_jvp": lambda x, w: odd(x * w[0]).sum(),
+    "relu": lambda x, w: (jax.nn.relu(x @ w) + jax.nn.gelu(x) + jax.nn.silu(x)).sum(),
+    "jit": lambda x, w: jax.jit(lambda x: jnp.sin(x @ w).sum())(x),
+    "checkpoint": lambda x, w: jax.checkpoint(lambda x: jnp.sin(jnp.sin(x @ w)).sum())(x),
+    "scan": lambda x, w: jax.lax.scan(lambda c, _: (jnp.tanh(c @ w), None), x, None, length=3)[0].sum(),
+    "cond": lambda x, w: jax.lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x).sum(),
+    "vmap": lambda x, w: jax.vmap(lambda row: jnp.tanh(row @ w).sum())(x).sum(),
+    "branch": lambda x, w: (x * 2).sum() if float(x.sum()) > 0 else x.sum(),
+    "einsum": lambda x, w: jnp.einsum("ij,jk,ik->", x, w, x),
+    "constant": lambda x, w: jnp.ones(3).sum() * 2.0,
+    "same twice": lambda x, w: (x + x).sum() + (x * x).sum(),
+    "divmod": lambda x, w: (jnp.divmod(x, 0.7)[1] + jnp.modf(x)[0] + jnp.maximum(x, 0.2)).sum(),
+    "linalg": lambda x, w: jnp.linalg.norm(x @ w) + jnp.linalg.det(w + jnp.eye(3) * 3),
+    "half": lambda x, w: (x.astype(jnp.float16) * 2).astype(jnp.float32).sum() + x.astype(jnp.bfloat16).astype(jnp.float32).sum(),
+    "complex": lambda x, w: jnp.abs(jax.lax.complex(x, x * 2) ** 2).sum(),
+    "long": lambda x, w: sum(jnp.sin(x * k).sum() for k in range(1, 8)),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_gradients_are_jax_s(name):
+    loss = LOSSES[name]
+    for _ in range(2):
+        assert_same(lambda x, w: jax.value_and_grad(loss, argnums=(0, 1))(x, w), X, W)
+        assert_same(lambda x, w: jax.grad(loss)(x, w), X, W)
+
+
+@pytest.mark.parametrize("transform", [
+    lambda f: jax.vmap(jax.grad(f), in_axes=(0, None)), lambda f: jax.jacrev(jax.grad(f)), lambda f: jax.hessian(f),
+    lambda f: lambda x, w: jax.jvp(lambda x: jax.grad(f)(x, w), (x,), (x,)), lambda f: jax.jit(jax.grad(f)),
+    lambda f: lambda x, w: jax.grad(lambda x: (jax.grad(f)(x, w) ** 2).sum())(x),
+    lambda f: lambda x, w: jax.vjp(f, x, w)[1](1.0), lambda f: lambda x, w: jax.linearize(f, x, w)[1](x, w),
+])
+@pytest.mark.parametrize("name", ["operators", "functions", "normalise", "relu"])
+def test_transformations_compose(transform, name):
+    def loss(x, w):
+        return LOSSES[name](jnp.atleast_2d(x), w)
+
+    assert_same(lambda x, w: transform(loss)(x, w), X, W)
+
+
+def test_another_number_and_another_type():
+    def loss(x, scale, power):
+        return (x * scale).sum() + (x ** power).sum()
+
+    for scale, power in [(2.0, 2), (3.0, 2), (2, 3), (jnp.float16(2), 2), (True, 2)]:
+        for x in (X, X.astype(np.float16), X[:1]):
+            assert_same(lambda x: jax.grad(loss)(x, scale, power), x)
+
+
+def test_the_rules_stay_few():
+    x = jnp.asarray(X)
+    with lazynb.lazy():
+        for step in range(60):
+            np.asarray(jax.grad(lambda x: (x ** (step + 0.5)).sum())(x * 1))
+        before = len(linearize._rules)
+        for step in range(60, 120):
+            np.asarray(jax.grad(lambda x: (x ** (step + 0.5)).sum())(x * 1))
+    assert len(linearize._rules) - before <= linearize.MAX_FAMILY
+
+
+def test_a_step_asks_jax_once(monkeypatch):
+    made = []
+    monkeypatch.setattr(linearize, "rule_for", lambda key, family, make, plain=linearize.rule_for: (
+        made.append(family) if key not in linearize._rules else None, plain(key, family, make))[1])
+    x, w = jnp.asarray(X), jnp.asarray(W)
+    with lazynb.lazy():
+        for step in range(3):
+            if step == 2:
+                made.clear()
+            value, grads = jax.value_and_grad(LOSSES["normalise"], argnums=(0, 1))(x, w)
+            lazynb.sync()
+    assert not made and np.isfinite(float(value))
+
+
+def test_a_backward_function_made_anew_each_time():
+    def loss(x, limit):
+        @jax.custom_vjp
+        def limited(x):
+            return x * 2
+
+        limited.defvjp(lambda x: (x * 2, None), lambda _, g: (jnp.minimum(g, limit),))
+        y = limited(x)
+        for _ in range(10):
+            y = jnp.sin(y)
+        return y.sum()
+
+    for limit in (0.1, 0.2, 0.1):
+        assert_same(lambda x: jax.grad(loss)(x, limit), X)
+
+
+def test_errors_are_jax_s():
+    assert_same(lambda x: jax.grad(lambda x: x * 2)(x), X)
+    assert_same(lambda x: jax.grad(lambda x: (x @ x).sum())(x), X)
+    assert_same(lambda x: jax.grad(lambda x: x.reshape(7).sum())(x), X)
+    assert_same(lambda x: jax.grad(lambda x: jnp.sin(x, x).sum())(x), X)
+
+
+def test_nothing_of_it_is_left_afterwards():
+    grads = jax.grad(LOSSES["operators"])(X, W)
+    with lazynb.lazy():
+        pass
+    assert type(grads) is type(jax.grad(LOSSES["operators"])(X, W)) is type(jnp.ones(1))
