@@ -39,4 +39,4 @@ bench:
 
 clean:
 	rm -rf .venv .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
-	find lazynb tests scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find lazynb tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

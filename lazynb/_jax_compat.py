@@ -586,6 +586,13 @@ ValAccum = _ad.ValAccum
 NullAccum = _ad.NullAccum
 Zero = _ad.Zero
 
+
+
+def new_accumulator(like: Any) -> Any:
+    """An empty accumulator of the kind and type of ``like``."""
+    return type(like)(like.aval)
+
+
 LinearizeTrace = _ad.LinearizeTrace
 """The trace of ``jax.grad``: ``parent_trace`` records operands, ``tangent_trace`` tangents."""
 LinearizeTracer = _ad.LinearizeTracer

@@ -244,3 +244,85 @@ def test_an_update_of_the_configuration_is_counted():
         before = jc.changes.count
         jax.config.update("jax_numpy_rank_promotion", "allow")
         assert jc.changes.count > before
+
+
+def test_jax_linearises_and_transposes_where_it_is_looked_for():
+    called = []
+    for module, name in (jc.linearisation, jc.transposition):
+        assert callable(getattr(module, name))
+    plain = {}
+
+    def note(module, name):
+        plain[name] = getattr(module, name)
+
+        def noting(*args, **kwargs):
+            called.append(name)
+            return plain[name](*args, **kwargs)
+
+        return noting
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in (jc.linearisation, jc.transposition):
+            patch.setattr(module, name, note(module, name))
+        jax.grad(lambda x: jax.lax.rsqrt(jax.lax.expm1(x)))(2.0)
+    assert {name for _, name in (jc.linearisation, jc.transposition)} <= set(called)
+
+
+def test_the_trace_of_grad():
+    seen = []
+
+    def inside(x):
+        trace = jc.current_trace()
+        seen.append((type(x), type(trace), x._trace is trace, jc.is_eval(trace.parent_trace), x.primal, x.tangent.aval))
+        return x * 2
+
+    jax.grad(inside)(3.0)
+    [(tracer, trace, same, over_eval, primal, tangent)] = seen
+    assert tracer is jc.LinearizeTracer and trace is jc.LinearizeTrace and same and over_eval
+    assert primal == 3.0 and tangent.dtype == jnp.float32
+
+
+def test_accumulators():
+    aval = jc.typeof(jnp.ones(3))
+    accum = jc.ValAccum(aval)
+    assert type(accum.val) is jc.Zero and isinstance(accum, jc.GradAccum)
+    accum.accum(jnp.ones(3))
+    assert accum.freeze().shape == (3,)
+    assert type(jc.new_accumulator(accum).freeze()) is jc.Zero
+    assert type(jc.new_accumulator(jc.NullAccum(aval))) is jc.NullAccum
+
+
+def test_a_traced_function_and_what_it_hands_on():
+    aval = jc.typeof(jnp.ones(3))
+    jaxpr = jc.traced(lambda x, y: [y, x + y, x, x + y], [aval, aval])
+    sources, fresh = jc.forwarded(jaxpr)
+    assert [given for given, _ in sources] == [True, False, True, False] and sources[0] == (True, 1)
+    assert fresh(jnp.ones(3), jnp.ones(3))[0].tolist() == [2, 2, 2]
+    assert jc.as_function(jaxpr)(jnp.ones(3), jnp.zeros(3))[1].tolist() == [1, 1, 1]
+    assert jc.forwarded(jc.traced(lambda x: [x], [aval]))[1] is None
+    with pytest.raises(ValueError):
+        jc.forwarded(jc.traced(lambda x: [1.0], [aval]))
+
+
+def test_ambient_context_and_names():
+    assert jc.ambient.value is jc.current_trace()
+    assert jc.raw_context() == jc.raw_context() and jc.at_top_level()
+    assert {"add", "getitem", "matmul"} <= set(jc.array_operators) and {"sum", "astype"} <= set(jc.array_methods)
+    assert jc.strongly_typed(jnp.asarray(1.0)).weak_type is False
+    assert jc.is_key(jc.typeof(jax.random.key(0))) and not jc.is_key(jc.typeof(jnp.ones(1)))
+
+
+def test_substitutes_of_inherited_names_go_away_again():
+    class Base:
+        def name(self):
+            return "base"
+
+    class Derived(Base):
+        pass
+
+    patches = jc.AmbientPatches(lambda trace: False, lambda leaf: leaf)
+    patches.substitute(Derived, {"name": lambda self: "other"})
+    patches.enter()
+    assert Derived().name() == "other" and patches.names_of(Derived)
+    patches.leave()
+    assert Derived().name() == "base" and "name" not in vars(Derived)

@@ -80,7 +80,7 @@ def test_supported_pythons_agree():
     assert PROJECT["project"]["requires-python"] == f">={min(SUPPORTED)}"
 
 
-@pytest.mark.parametrize("target", ["lab", "demo", "test", "lint", "clean"])
+@pytest.mark.parametrize("target", ["lab", "demo", "test", "lint", "bench", "clean"])
 def test_make_offers(target):
     run = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

@@ -15,6 +15,7 @@ import numpy as np
 
 from lazynb import _jax_compat as jc
 from lazynb.config import config
+from lazynb.record.jitted import donated, lift_constants
 from lazynb.record.operation import Operation, OperationTable
 from lazynb.record.pending import Pending, scalar_input
 from lazynb.record.runtime import runtime
@@ -322,42 +323,6 @@ def _changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
             and arg.weak_type == params["weak_type"])
 
 
-def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
-    """Turns the arrays that a jitted function closes over into arguments of its call.
-
-    So the key of the call does not depend on their values, and a re-run cell that closes over a new array is a hit.
-    """
-    jaxpr = params["jaxpr"]
-    if not jaxpr.consts:
-        return args, params
-    lifted, consts = jc.separate_consts(jaxpr)
-    front = len(consts)
-    unspecified = jc.UNSPECIFIED
-    return [*consts, *args], dict(
-        params, jaxpr=lifted,
-        in_shardings=(unspecified,) * front + tuple(params["in_shardings"]),
-        in_layouts=(None,) * front + tuple(params["in_layouts"]),
-        donated_invars=(False,) * front + tuple(params["donated_invars"]))
-
-
-def donated(args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]) -> list[int]:
-    """The arguments whose memory a donating call takes: those that match a result in type, then in size.
-
-    JAX takes no more than it can use (``mlir._set_up_aliases``), and the rest stay usable.
-    """
-    left = [jc.typeof(result) for result in results]
-    offers = [number for number, offer in enumerate(offered) if offer]
-    taken = []
-    for measure in (lambda aval: (aval.shape, aval.dtype), lambda aval: aval.size * aval.dtype.itemsize):
-        for number in offers:
-            size = measure(jc.typeof(args[number]))
-            match = next((aval for aval in left if measure(aval) == size), None)
-            if number not in taken and match is not None:
-                left.remove(match)
-                taken.append(number)
-    return taken
-
-
 class _ThreadTraces(threading.local):
     def __init__(self) -> None:
         self.trace = LazyTrace()
@@ -383,6 +348,3 @@ def thread_trace() -> LazyTrace:
 def every_trace() -> list[LazyTrace]:
     """The recorders of all threads."""
     return list(_all_traces)
-
-
-__all__ = ["LazyTrace", "every_trace", "lift_constants", "operations", "thread_trace", "trie"]

@@ -29,13 +29,13 @@ class _Backward:
       returned: what JAX's function returns.
     """
 
-    def __init__(self, plain: Callable[..., Any], jaxpr: Any, transform_stack: bool, primals: Sequence[Any], counts: tuple[int, int],
-                 zeros: Sequence[Any], avals: Sequence[Any]):
+    def __init__(self, plain: Callable[..., Any], jaxpr: Any, transform_stack: bool, primals: Sequence[Any],
+                 counts: tuple[int, int], zeros: Sequence[Any], avals: Sequence[Any]):
         consts_end, primals_end = counts[0], counts[0] + counts[1]
 
         def known(*values: Any) -> list[Any]:
             arrays, cotangents = iter(values[consts_end:primals_end]), iter(values[primals_end:])
-            fresh = [type(p)(p.aval) if isinstance(p, jc.GradAccum) else next(arrays) for p in primals]
+            fresh: list[Any] = [jc.new_accumulator(p) if isinstance(p, jc.GradAccum) else next(arrays) for p in primals]
             self.returned = plain(jaxpr, transform_stack, values[:consts_end], fresh,
                                   [next(cotangents) if zero is None else zero for zero in zeros])
             if self.returned:
