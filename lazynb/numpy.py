@@ -1,6 +1,7 @@
 """``jax.numpy``, each function remembering what recording gave: ``import lazynb.numpy as jnp``.
 
-While a thread is lazy, ``jax.numpy`` itself is this, so unmodified code need not import it. The names are generated from the
+While a thread is lazy, ``jax.numpy`` itself is this but for a few reductions that libraries compare with ``is``, so unmodified
+code need not import it. The names are generated from the
 installed JAX; what is left as it is, and why, stands in :mod:`lazynb.record.functions`. Outside lazy mode each function is
 JAX's own.
 """
@@ -12,9 +13,9 @@ from typing import Any
 import jax.numpy as _plain
 
 from lazynb.record import ambient as _ambient  # noqa: F401
-from lazynb.record.mode import patches as _patches
+from lazynb.record.functions import remembered_names as _remembered_names
 
-_substitutes = _patches.names_of(_plain)
+_substitutes = _remembered_names()["jax.numpy"]
 
 
 def __getattr__(name: str) -> Any:

@@ -23,6 +23,7 @@ def test_while_lazy_the_two_are_one():
     plain = jnp.sin
     with lazynb.lazy():
         assert lnp.sin is jnp.sin and lnp.sin is not plain
+        assert jnp.mean is not lnp.mean and lnp.mean(jnp.ones(3)) == 1.0
         x = lnp.concatenate([lnp.ones(2), lnp.sin(lnp.zeros(2))])
         assert isinstance(x, lazynb.LazyTensor) and x.is_pending
         assert np.asarray(x).tolist() == [1.0, 1.0, 0.0, 0.0]

@@ -24,6 +24,11 @@ _LEFT = frozenset("""apply_along_axis apply_over_axes array_repr array_str broad
     cond switch while_loop fori_loop scan map associative_scan reduce custom_root custom_linear_solve
     key PRNGKey key_data wrap_key_data clone""".split())
 
+# What libraries compare with ``is``: JAX knows the reducer of ``reduce_window(x, -inf, lax.max, ...)`` by it, Optax a loss's
+# default ``reduce_fn=jnp.mean``. These keep their identity; ``lazynb.numpy`` and the methods of arrays have remembered forms.
+_COMPARED = frozenset("""mean sum max min prod all any std var amax amin""".split())
+_MONOIDS = frozenset("""add mul max min bitwise_and bitwise_or bitwise_xor""".split())
+
 # These record every number of one type alike: their arguments are arguments of a jitted function or an elementwise primitive.
 _ALIKE = frozenset("""add subtract multiply divide true_divide floor_divide remainder mod fmod maximum minimum fmax fmin where
     equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and bitwise_or bitwise_xor
@@ -77,16 +82,22 @@ def substitute(name: str, plain: Any) -> Any:
     return call
 
 
-def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """For each of :data:`MODULES`, and for the class of concrete arrays, the names that change while a thread is lazy."""
-    found: list[tuple[Any, dict[str, Any]]] = []
+@functools.cache
+def remembered_names() -> dict[str, dict[str, Any]]:
+    """By module and name, the functions with a memory."""
+    found: dict[str, dict[str, Any]] = {}
     known: dict[int, Any] = {}  # one function under two names stays one function
     for module in MODULES:
-        names = {}
+        names = found[module.__name__] = {}
         for name, plain in vars(module).items():
             if id(plain) not in known:
                 known[id(plain)] = substitute(name, plain)
             if known[id(plain)] is not None:
                 names[name] = known[id(plain)]
-        found.append((module, names))
     return found
+
+
+def substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """For each of :data:`MODULES`, the names that change while a thread is lazy."""
+    return [(module, {name: function for name, function in remembered_names()[module.__name__].items()
+                      if name not in (_MONOIDS if module is jax.lax else _COMPARED)}) for module in MODULES]

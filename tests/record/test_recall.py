@@ -289,3 +289,19 @@ def test_an_edge_table_stays_small():
         assert y._pending is not None
         tables = [len(state.edges) for state in y._pending.state.path()]
     assert max(tables) <= MAX_EDGES
+
+
+def test_functions_that_are_compared_keep_their_identity():
+    """As values they mean something to JAX and Optax: which reducer, which default."""
+    taken = {name: getattr(jnp, name) for name in ("mean", "sum", "max", "min")}
+    monoids = {name: getattr(jax.lax, name) for name in ("add", "mul", "max", "min")}
+    with lazynb.lazy():
+        assert all(getattr(jnp, name) is plain for name, plain in taken.items())
+        assert all(getattr(jax.lax, name) is plain for name, plain in monoids.items())
+
+    def pool(x):
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (2, 2), (2, 2), "VALID").sum()
+
+    assert_same(lambda x: jax.grad(pool)(x), np.arange(16, dtype=np.float32).reshape(4, 4))
+    product = lambda x: jax.lax.reduce(x, np.float32(1), jax.lax.mul, (0,)).sum()
+    assert_same(lambda x: jax.grad(product)(x), np.ones((2, 3), np.float32))
