@@ -104,8 +104,9 @@ def _first(row: Row) -> Row:
     return replace(row, name=f"first-{row.name}", group="first", measure="first", peers=peers, rounds=5, quick=quick)
 
 
-# Nine arrays of 400 MB, for a moment also as NumPy's, and what eager libraries make on the way.
-_LARGE: dict[str, Any] = {"needs": 10 * GIGA, "rounds": 3, "seconds": 1.0}
+# Nine arrays of 400 MB, for a moment also as NumPy's, and what eager libraries make on the way. One round: they take up to
+# half a minute a run.
+_LARGE: dict[str, Any] = {"needs": 10 * GIGA, "rounds": 1, "seconds": 1.0}
 
 _WARM = (
     Row("adds", "dispatch", "adds", peers=ALL, quick=True),

@@ -484,6 +484,7 @@ class AmbientPatches:
         self._concrete = concrete
         self._depth = 0
         self._call: Any = None
+        self._lock = threading.Lock()
         self._replaced: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
 
     def substitute(self, owner: Any, names: dict[str, Any]) -> None:
@@ -496,11 +497,33 @@ class AmbientPatches:
 
     def enter(self) -> None:
         """Puts the patches in place; calls nest."""
-        self._depth += 1
-        changes.count += 1  # nobody counted while no thread was lazy
-        if self._depth > 1:
-            return
-        concrete, call = self._concrete, _stages.Compiled.__call__
+        with self._lock:
+            self._depth += 1
+            changes.count += 1  # nobody counted while no thread was lazy
+            if self._depth > 1:
+                return
+            self._call = _stages.Compiled.__call__
+            _stages.Compiled.__call__ = self._calling_concretely(self._call)  # type: ignore[method-assign]
+            _sharding_impls.core = self._clean_core  # type: ignore[attr-defined]
+            for owner, names, plain in self._replaced:
+                now = vars(owner)  # what somebody else has changed is theirs
+                _assign(owner, {name: ours for name, ours in names.items() if now.get(name, _INHERITED) is plain[name]})
+
+    def leave(self) -> None:
+        """Takes the patches out again when the last user of them left."""
+        with self._lock:
+            self._depth -= 1
+            if self._depth:
+                return
+            _stages.Compiled.__call__ = self._call  # type: ignore[method-assign]
+            _sharding_impls.core = _core  # type: ignore[attr-defined]
+            for owner, names, plain in self._replaced:
+                now = vars(owner)
+                _assign(owner, {name: plain[name] for name, ours in names.items() if now.get(name) is ours})
+
+    def _calling_concretely(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """An executable's ``__call__`` for arguments that may be lazy."""
+        concrete = self._concrete
 
         def call_concrete(compiled: Any, /, *args: Any, **kwargs: Any) -> Any:
             if not is_eval(current_trace()):
@@ -510,21 +533,7 @@ class AmbientPatches:
                         return call(compiled, *args, **kwargs)
             return call(compiled, *args, **kwargs)
 
-        self._call = call
-        _stages.Compiled.__call__ = call_concrete  # type: ignore[method-assign]
-        _sharding_impls.core = self._clean_core  # type: ignore[attr-defined]
-        for owner, names, _ in self._replaced:
-            _assign(owner, names)
-
-    def leave(self) -> None:
-        """Takes the patches out again when the last user of them left."""
-        self._depth -= 1
-        if self._depth == 0:
-            _stages.Compiled.__call__ = self._call  # type: ignore[method-assign]
-            _sharding_impls.core = _core  # type: ignore[attr-defined]
-            for owner, names, plain in self._replaced:
-                now = vars(owner)  # what somebody else has changed meanwhile is theirs
-                _assign(owner, {name: plain[name] for name, ours in names.items() if now[name] is ours})
+        return call_concrete
 
 
 def _assign(owner: Any, names: dict[str, Any]) -> None:

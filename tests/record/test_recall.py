@@ -163,6 +163,30 @@ def test_a_name_that_the_user_changes_stays_changed(monkeypatch):
     assert jnp.sin is mine
 
 
+def test_a_name_that_the_user_changed_before_stays_changed(monkeypatch):
+    mine = lambda x: "mine"
+    monkeypatch.setattr(jnp, "cos", mine)
+    with lazynb.lazy():
+        assert jnp.cos is mine and jnp.cos(1.0) == "mine"
+    assert jnp.cos is mine
+
+
+def test_threads_come_and_go():
+    plain = jnp.sin
+
+    def work():
+        for _ in range(30):
+            with lazynb.lazy():
+                assert float(jnp.sin(jnp.zeros(()))) == 0.0
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert jnp.sin is plain
+
+
 def test_names_look_like_jax_s():
     with lazynb.lazy():
         assert jnp.sin.__name__ == "sin" and jnp.sin.__doc__ and isinstance(jnp.add, jnp.ufunc)
