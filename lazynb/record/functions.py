@@ -65,8 +65,8 @@ def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
 _BY_HAND: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {"asarray": _asarray}
 
 
-def substitute(name: str, plain: Any) -> Any:
-    """What stands in for the public function ``plain``; None where it is left as it is."""
+def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
+    """What stands in for ``plain``, the function ``name`` of ``module``; None where it is left as it is."""
     if name in _LEFT or name.startswith("_"):
         return None
     if type(plain) is jax.numpy.ufunc:
@@ -76,6 +76,7 @@ def substitute(name: str, plain: Any) -> Any:
     call: Callable[..., Any] = remembered(f"{plain.__module__}.{name}", plain, name in _ALIKE)
     call = _BY_HAND.get(name, lambda call: call)(call)
     functools.update_wrapper(call, plain)
+    call.__module__, call.__qualname__ = module.__name__, name  # where pickle finds it, while lazy and later
     if isinstance(plain, _PJIT):
         for attribute in ("lower", "trace", "eval_shape", "clear_cache"):
             setattr(call, attribute, getattr(plain, attribute))
@@ -91,7 +92,7 @@ def remembered_names() -> dict[str, dict[str, Any]]:
         names = found[module.__name__] = {}
         for name, plain in vars(module).items():
             if id(plain) not in known:
-                known[id(plain)] = substitute(name, plain)
+                known[id(plain)] = substitute(module, name, plain)
             if known[id(plain)] is not None:
                 names[name] = known[id(plain)]
     return found

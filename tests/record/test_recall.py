@@ -1,5 +1,6 @@
 """Calls that were recorded before are appended again without JAX, and mean the same."""
 
+import pickle
 import threading
 
 import jax
@@ -185,6 +186,13 @@ def test_threads_come_and_go():
     for thread in threads:
         thread.join()
     assert jnp.sin is plain
+
+
+def test_functions_can_be_pickled():
+    with lazynb.lazy():
+        text = pickle.dumps([jnp.sin, jnp.where, jax.nn.gelu, jax.lax.rsqrt])
+        assert pickle.loads(text)[0] is jnp.sin
+    assert pickle.loads(text) == [jnp.sin, jnp.where, jax.nn.gelu, jax.lax.rsqrt]
 
 
 def test_names_look_like_jax_s():
