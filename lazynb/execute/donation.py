@@ -34,7 +34,8 @@ def offers(pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> 
     if not large:
         return ()
     free = [number for number in large if _is_unreachable(pending, values, number)]
-    free = [number for number in free if values[number] in owned] + _unshared(values, [n for n in free if values[n] not in owned])
+    sure = [n for n in free if values[n] in owned or any(array is values[n] for array in pending.doomed)]
+    free = sure + _unshared(values, [n for n in free if n not in sure])
     left = [_kind(_aval(pending, slot)) for slot in wanted]
     taken = []
     for number in sorted(free):
@@ -88,10 +89,13 @@ _HELD_ONCE = _references([object()], 0)
 
 
 def _unshared(values: Sequence[Any], numbers: Sequence[int]) -> list[int]:
-    """Of the inputs ``numbers``, those whose memory no other array uses. What is still being computed cannot be told."""
-    numbers = [number for number in numbers if jc.is_ready(values[number])]
+    """Of the inputs ``numbers``, made outside, those whose memory no other array uses.
+
+    Waits for them: where an array lies is known when it is there. A loop's own results need no such check.
+    """
     if not numbers:
         return []
+    jax.block_until_ready([values[number] for number in numbers])
     pointers: dict[int, int] = {}
     for array in jax.live_arrays():
         if type(array) is jc.ArrayImpl and not array.is_deleted() and jc.is_ready(array):
