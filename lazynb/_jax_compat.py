@@ -163,7 +163,7 @@ def counted_changes() -> list[tuple[Any, dict[str, Any]]]:
         (owner, {name: _counted(getattr(owner, name)) for name in names}) for owner, names in _CHANGING_METHODS]
     contexts: list[tuple[Any, dict[str, Any]]] = [
         (owner, {name: _counted_context(getattr(owner, name)) for name in names if hasattr(owner, name)})
-                for owner, names in _CHANGING_CONTEXTS]
+        for owner, names in _CHANGING_CONTEXTS]
     return methods + contexts
 
 
@@ -254,10 +254,7 @@ def default_device() -> Any:
 
 
 scopes: Any = _source_info_util._source_info_context
-"""Its ``context.name_stack`` is the current name stack."""
-
-name_stack = _source_info_util.current_name_stack
-"""JAX's current name stack; as text for example ``jvp(MLP)/Dense_0``."""
+"""Its ``context.name_stack`` is the current name stack; as text for example ``jvp(MLP)/Dense_0``."""
 
 
 # ---- building a program ------------------------------------------------------------------------------------
@@ -490,10 +487,6 @@ class AmbientPatches:
     def substitute(self, owner: Any, names: dict[str, Any]) -> None:
         """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is lazy."""
         self._replaced.append((owner, names, {name: vars(owner).get(name, _INHERITED) for name in names}))
-
-    def names_of(self, owner: Any) -> dict[str, Any]:
-        """What stands in for names of the module or class ``owner``."""
-        return {name: value for other, names, _ in self._replaced if other is owner for name, value in names.items()}
 
     def enter(self) -> None:
         """Puts the patches in place; calls nest."""

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from lazynb import _jax_compat as jc
-from lazynb.record.recall import KINDS, NotRecalled, recall
+from lazynb.record.recall import KINDS, NotRecalled, by_value, recall
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, operations
 
@@ -184,20 +184,7 @@ def _new_call(key: Any, plain: Callable[..., Any], args: tuple[Any, ...], kwargs
 
 def _static(arg: Any) -> Hashable:
     """What stands in a key for an argument that is no array."""
-    cls = arg.__class__
-    if cls is float or cls is complex:
-        return (cls, repr(arg))
-    if cls is int or cls is bool:
-        return (cls, arg)
-    if arg is None or cls is str or arg is Ellipsis:
-        return arg
-    if cls is tuple or cls is list:
-        return (cls, *[_static(item) for item in arg])
-    if cls is slice:
-        return (cls, _static(arg.start), _static(arg.stop), _static(arg.step))
-    if isinstance(arg, type | np.dtype):
-        return (cls, arg)
-    raise NotRecalled
+    return by_value(arg, _static)
 
 
 # ---- primitives ----------------------------------------------------------------------------------------------------------

@@ -19,8 +19,7 @@ LinearizeTrace = jc.LinearizeTrace
 # JAX records these alike for every number of one type. Of the others (powers, indices), the value may shape the program.
 _ALIKE = frozenset("""add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod and rand or ror xor rxor
                       lshift rlshift rshift rrshift eq ne lt le gt ge""".split())
-_UNARY = frozenset("neg pos abs invert".split())
-_OTHER = frozenset("matmul rmatmul pow rpow divmod rdivmod round getitem".split())
+_OTHER = frozenset("neg pos abs invert matmul rmatmul pow rpow divmod rdivmod round getitem".split())
 
 _METHODS = frozenset("""all any argmax argmin argpartition argsort astype clip conj conjugate cumprod cumsum diagonal dot max
     mean min nonzero prod ptp ravel repeat reshape round sort squeeze std sum swapaxes take trace transpose var""".split())
@@ -147,18 +146,21 @@ def _named(function: Callable[..., Any], name: str, plain: Callable[..., Any]) -
     return function
 
 
+def _table() -> dict[str, tuple[Callable[..., Any], bool]]:
+    """By name, JAX's operators and methods that are remembered, and whether each records every number of one type alike."""
+    operators = {f"__{name}__": (plain, name in _ALIKE) for name, plain in jc.array_operators.items() if name in _ALIKE | _OTHER}
+    return operators | {name: (plain, False) for name, plain in jc.array_methods.items() if name in _METHODS}
+
+
 def install() -> None:
     """Gives LazyTensor its operators and methods."""
-    for name, function in _remembered().items():
-        setattr(LazyTensor, name, function)
+    for name, (plain, alike) in _table().items():
+        setattr(LazyTensor, name, _named(_binary(name, plain) if alike else remembered(name, plain, False), name, plain))
 
 
 def of_linearized() -> dict[str, Callable[..., Any]]:
     """The operators and methods that values under ``jax.grad`` have while a thread is lazy."""
-    operators = {f"__{name}__": plain for name, plain in jc.array_operators.items() if name in _ALIKE | _UNARY | _OTHER}
-    methods = {name: plain for name, plain in jc.array_methods.items() if name in _METHODS}
-    return {name: _named(remembered(name, plain, name.strip("_") in _ALIKE), name, plain)
-            for name, plain in (operators | methods).items()}
+    return {name: _named(remembered(name, plain, alike), name, plain) for name, (plain, alike) in _table().items()}
 
 
 def of_arrays() -> dict[str, Callable[..., Any]]:
@@ -167,20 +169,5 @@ def of_arrays() -> dict[str, Callable[..., Any]]:
     A concrete array on the left of an operator has to be recorded too. Only lazy threads take notice.
     """
     methods = vars(jc.ArrayImpl)
-    return {name: _named(remembered(f"array.{name}", methods[name], name.strip("_") in _ALIKE), name, methods[name])
-            for name in _remembered() if name in methods}
-
-
-def _remembered() -> dict[str, Callable[..., Any]]:
-    """By name, the operators and methods with a memory."""
-    found = {}
-    for name, plain in jc.array_operators.items():
-        full = f"__{name}__"
-        if name in _ALIKE:
-            found[full] = _named(_binary(full, plain), full, plain)
-        elif name in _UNARY or name in _OTHER:
-            found[full] = _named(remembered(full, plain, False), full, plain)
-    for name, plain in jc.array_methods.items():
-        if name in _METHODS:
-            found[name] = _named(remembered(name, plain, False), name, plain)
-    return found
+    return {name: _named(remembered(f"array.{name}", methods[name], alike), name, methods[name])
+            for name, (_, alike) in _table().items() if name in methods}

@@ -174,22 +174,33 @@ def _part(pending: Pending, arg: Any, scalars: list[Any] | None) -> Hashable:
     if cls is LazyTensor:
         return arg._slot if arg._pending is pending else _input(pending, arg)
     kind = KINDS.get(cls)
-    if kind is not None:
-        if scalars is not None:
-            scalars.append(arg)
-            return kind
-        return (cls, arg) if cls is int or cls is bool else (cls, repr(arg))
-    if arg is None or cls is str or arg is Ellipsis:
-        return arg
+    if kind is not None and scalars is not None:
+        scalars.append(arg)
+        return kind
     if scalars is not None and (isinstance(arg, np.generic) or cls in jc.TYPED_SCALARS):
         scalars.append(arg)
         return (cls, arg.dtype)
     if cls is jc.ArrayImpl:
         return _input(pending, arg)
+    return by_value(arg, lambda item: _part(pending, item, None))
+
+
+def by_value(arg: Any, item: Callable[[Any], Hashable]) -> Hashable:
+    """What stands in a key for an argument that enters by its value; ``item`` says it of what a tuple, list or slice holds.
+
+    Raises NotRecalled for what has no value that can be compared.
+    """
+    cls = arg.__class__
+    if cls is float or cls is complex:
+        return (cls, repr(arg))
+    if cls is int or cls is bool:
+        return (cls, arg)
+    if arg is None or cls is str or arg is Ellipsis:
+        return arg
     if cls is tuple or cls is list:
-        return (cls, *[_part(pending, item, None) for item in arg])
+        return (cls, *map(item, arg))
     if cls is slice:
-        return (cls, *[_part(pending, item, None) for item in (arg.start, arg.stop, arg.step)])
+        return (cls, item(arg.start), item(arg.stop), item(arg.step))
     if isinstance(arg, type | np.dtype):
         return (cls, arg)
     raise NotRecalled

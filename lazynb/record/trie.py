@@ -179,7 +179,11 @@ class Trie:
 
     def prune(self, state: State) -> None:
         """Removes ``state`` and what leads to it alone, unless it is in use, leads on or holds an executable."""
-        while state.parent is not None and not (state.children or state.executables) and state not in self.ends():
+        ends: Iterable[State] | None = None
+        while state.parent is not None and not (state.children or state.executables):
+            ends = self.ends() if ends is None else ends  # asked once, and only where something may go
+            if state in ends:
+                return
             parent = state.parent
             for start in state.arrivals:
                 start.forget(state)
