@@ -4,7 +4,7 @@ ARGS ?=
 
 ENV := .venv/bin/python
 
-.PHONY: help lab demo notebooks test lint bench clean env
+.PHONY: help lab demo notebooks docs test lint bench clean env
 
 help:
 	@echo 'make lab        JupyterLab on the tour (ARGS= is passed on to it)'
@@ -13,6 +13,7 @@ help:
 	@echo 'make lint       ruff and mypy'
 	@echo 'make bench      times lazynb against its peers, writes benchmarks/RESULTS.md (ARGS=--quick, --check, --help)'
 	@echo 'make notebooks  runs the notebooks and stores them with what they show'
+	@echo 'make docs       builds the documentation into build/docs'
 	@echo 'make clean      removes what these made'
 
 env:
@@ -25,7 +26,11 @@ demo: env
 	@$(ENV) scripts/demo.py notebooks/01-tour.ipynb build/01-tour.html
 
 notebooks: env
-	@$(ENV) scripts/demo.py --store notebooks/01-tour.ipynb build/01-tour.html
+	@for one in notebooks/*.ipynb; do $(ENV) scripts/demo.py --store $$one build/$$(basename $$one .ipynb).html || exit 1; done
+
+docs:
+	@$(PYTHON) scripts/environment.py .venvs/docs docs
+	@.venvs/docs/bin/python scripts/documentation.py build/docs
 
 test:
 	@$(PYTHON) scripts/test_matrix.py $(ARGS)

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks import machine
+from benchmarks import machine, store
 from benchmarks.driver import Driver, say
 from benchmarks.peers import PEERS
 from benchmarks.report import describe, report
-from benchmarks.results import FIRST, Result
+from benchmarks.results import Result
 from benchmarks.rows import GROUPS, ROWS, Row
-from benchmarks.verdicts import CHECKED, MARGINS, STORED, regressions, stored, to_store
+from benchmarks.verdicts import CHECKED, FIRST, MARGINS, STORED, regressions, stored, to_store
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 # Rounds, and seconds a peer is timed in each.
@@ -32,11 +32,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--peers", nargs="+", metavar="PEER", choices=list(PEERS), help=f"of {', '.join(PEERS)}")
     parser.add_argument("--rounds", type=int, help=f"instead of {COMPLETE[0]} ({QUICK[0]} when quick)")
     parser.add_argument("--out", type=Path, help="where the report is written; a complete run writes benchmarks/RESULTS.md")
+    parser.add_argument("--merge", action="store_true", help="puts these rows into benchmarks/RESULTS.md, the others stay")
     parser.add_argument("--list", action="store_true", help="lists the rows")
     options = parser.parse_args(arguments)
     options.rows = selected(options.rows, options.quick or options.check, parser)
     if options.rounds is not None and options.rounds < 1:
         parser.error("at least one round")
+    if options.merge and (options.quick or options.check or options.peers or options.out):
+        parser.error("--merge is for complete rows: without --quick, --check, --peers and --out")
     return options
 
 
@@ -80,16 +83,20 @@ def check(driver: Driver, results: list[Result], rounds: int) -> int:
 
 def write(options: argparse.Namespace, complete: bool, driver: Driver, results: list[Result], facts: dict[str, str]) -> None:
     """Writes the report where it belongs, or prints it."""
-    text = report(results, facts, driver.versions, driver.skipped)
-    place = options.out or (RESULTS if complete else None)
+    publish = (complete or options.merge) and not options.out
+    before = store.load() if publish and not complete else ([], [])
+    runs, results = store.merged(*before, store.Run(facts, driver.versions, driver.skipped), results)
+    text = report(results, runs)
+    place = options.out or (RESULTS if publish else None)
     if place is None:
         print(text)
         return
     place.write_text(text)
     say(f"wrote {place}")
-    if complete:
+    if publish:
+        store.save(runs, results)
         STORED.write_text(json.dumps(to_store(results), indent=1) + "\n")
-        say(f"wrote {STORED}")
+        say(f"wrote {store.PUBLISHED} and {STORED}")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -112,10 +119,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def involved(options: argparse.Namespace) -> list[str]:
-    """The peers asked for that the rows have; always lazynb."""
+    """The peers asked for that the rows have; always lazynb, as the rows have it."""
     wanted = CHECKED if options.check else options.peers or PEERS
     needed = {peer for row in options.rows for peer in row.peers}
-    return [FIRST, *(peer for peer in wanted if peer in needed and peer != FIRST)]
+    always = dict.fromkeys(row.peers[0] for row in options.rows)
+    return [*always, *(peer for peer in wanted if peer in needed and peer not in always)]
 
 
 if __name__ == "__main__":

@@ -65,11 +65,17 @@ def empty_libraries(packages: Path) -> None:
         call([compiler, "-shared", "-x", "c", "/dev/null", f"-Wl,-soname,{name}", "-o", str(place)])
 
 
+_ADVICE = "pip has to be told where PyTorch's CPU builds are"
+
 RECIPES = {
-    "torch": Recipe(((TORCH, "numpy"),), "import torch", advice="pip has to be told where PyTorch's CPU builds are"),
+    "torch": Recipe(((TORCH, "numpy"), ("transformers",)), "import torch", advice=_ADVICE),
+    "torch-jax": Recipe(
+        ((TORCH, "numpy"), ("-e", str(ROOT), "torchax==0.0.13", "transformers")), "import lazynb.torch", advice=_ADVICE
+    ),
     "torch-xla": Recipe(
         (
             ("torch_xla==2.9.0", "numpy", "filelock", "fsspec", "jinja2", "networkx", "sympy", "typing_extensions"),
+            ("transformers",),
             ("--no-deps", "torch==2.9.0", "nvidia-cuda-runtime-cu12==12.8.90"),
         ),
         "import benchmarks.ways.torch_xla_way",

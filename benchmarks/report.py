@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from benchmarks.peers import PEERS
-from benchmarks.results import FIRST, Result, Spread
+from benchmarks.results import Result, Spread
 from benchmarks.rows import GROUPS
+from benchmarks.store import Run
 from benchmarks.targets import HEADLINE, TARGETS
 from benchmarks.verdicts import Verdict, verdicts
 
@@ -14,7 +15,8 @@ HEADINGS = ("row", "lazynb", "peer", "its figure", "lazynb / peer", "quartiles",
 
 INTRODUCTION = """\
 Written by `make bench`. `make bench ARGS=--quick` times fewer rows and prints them; `make bench ARGS=--check` compares lazynb
-with JAX and fails where a limit is passed; `make bench ARGS=--help` lists the options.
+with JAX and fails where a limit is passed; `make bench ARGS="--rows adds --merge"` measures some rows anew and leaves the others
+as they are; `make bench ARGS=--help` lists the options.
 
 Every row runs lazynb and its peers in turn in one go: each in a process of its own, round after round, another one first each
 time. A figure is the median of the runs that fit into a peer's turn, with the garbage collector on. A ratio is lazynb's figure
@@ -22,16 +24,13 @@ over the peer's in the same round. The tables show medians over the rounds, and 
 `jax.jit` run the very same function, and all peers' results are compared with those of `jax.jit`."""
 
 
-def report(
-    results: Sequence[Result],
-    facts: Mapping[str, str],
-    versions: Mapping[str, Mapping[str, str]],
-    skipped: Mapping[str, str],
-) -> str:
+def report(results: Sequence[Result], runs: Sequence[Run]) -> str:
     """The whole document."""
     judged = verdicts(results)
     parts = ["# lazynb and its peers", INTRODUCTION, _summary(judged), "## Where and with what"]
-    parts += ["\n".join(f"- {name}: {text}" for name, text in facts.items()), _peers(versions, skipped)]
+    for run in runs:
+        facts = dict(run.facts) if len(runs) == 1 else {"rows": ", ".join(run.rows), **run.facts}
+        parts += ["\n".join(f"- {name}: {text}" for name, text in facts.items()), _peers(run.versions, run.skipped)]
     for group, title in GROUPS.items():
         mine = [result for result in results if result.row.group == group]
         if mine:
@@ -69,24 +68,24 @@ def _named(versions: Mapping[str, str]) -> str:
 
 def _lines(result: Result) -> list[tuple[str, ...]]:
     """A line of the table for each peer but lazynb, or one for lazynb where it is alone or has failed."""
-    others = [peer for peer in result.row.peers if peer != FIRST and (peer in result.figures or peer in result.errors)]
+    others = [peer for peer in result.row.peers if peer != result.first and (peer in result.figures or peer in result.errors)]
     lines = [_line(result, peer) for peer in others]
     own = [target for target in TARGETS if target.row == result.row.name and target.figure == "own"]
-    if own or not others or FIRST in result.errors:
-        lines.insert(0, _line(result, FIRST))
+    if own or not others or result.first in result.errors:
+        lines.insert(0, _line(result, result.first))
     return lines
 
 
 def _line(result: Result, peer: str) -> tuple[str, ...]:
     row = result.row
-    own = quantity(result.median(FIRST), row.measure)
+    own = quantity(result.median(result.first), row.measure)
     name = f"{row.name}, per {row.per}" if row.per else row.name
     if peer in result.errors:
         return name, own, title(peer), "error", result.errors[peer].replace("|", "/"), "", "", ""
     judged = [verdict for verdict in verdicts([result]) if verdict.target.peer == peer]
     limits = ", ".join(_limit(verdict) for verdict in judged)
     met = "" if not judged else "yes" if all(verdict.met for verdict in judged) else "**no**"
-    if peer == FIRST:
+    if peer == result.first:
         return name, own, "", "", "", "", limits, met
     ratio = result.ratio(peer)
     return name, own, title(peer), quantity(result.median(peer), row.measure), *_spread(ratio), limits, met

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 
 from benchmarks.rows import Row
 
-FIRST = "lazynb"
-
 
 @dataclass(frozen=True)
 class Spread:
@@ -44,6 +42,11 @@ class Result:
     values: dict[str, list[float]] = field(default_factory=dict)
     disturbed: int = 0
 
+    @property
+    def first(self) -> str:
+        """lazynb, as the row has it."""
+        return self.row.peers[0]
+
     def add(self, peer: str, figure: float) -> None:
         """One round's figure."""
         self.figures.setdefault(peer, []).append(figure)
@@ -67,16 +70,16 @@ class Result:
 
     def own(self) -> Spread | None:
         """lazynb's figure."""
-        return spread(self.figures[FIRST]) if FIRST in self.figures else None
+        return spread(self.figures[self.first]) if self.first in self.figures else None
 
     def _both(self, peer: str, figure: Callable[[float, float], float]) -> Spread | None:
-        if FIRST not in self.figures or peer not in self.figures:
+        if self.first not in self.figures or peer not in self.figures:
             return None
-        return spread([figure(own, other) for own, other in zip(self.figures[FIRST], self.figures[peer])])
+        return spread([figure(own, other) for own, other in zip(self.figures[self.first], self.figures[peer])])
 
     def compare_values(self) -> None:
-        """Makes an error of each peer that computes something else than ``jax.jit`` does."""
-        reference = next((peer for peer in ("jit", "eager", FIRST) if peer in self.values), None)
+        """Makes an error of each peer that computes something else than ``jax.jit`` does, or PyTorch."""
+        reference = next((peer for peer in ("jit", "eager", *self.row.peers[1:2], self.first) if peer in self.values), None)
         if reference is None:
             return
         expected = self.values[reference]

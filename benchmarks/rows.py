@@ -9,6 +9,9 @@ from typing import Any
 JAX = ("lazynb", "eager", "jit")
 ALL = (*JAX, "torch", "torchscript", "torch-compile", "torch-xla", "mlx")
 
+# PyTorch code: lazynb's device ``jax`` first.
+PYTORCH = ("lazynb-torch", "torch", "torchscript", "torch-compile", "torchax", "torch-xla")
+
 GIGA = 10**9
 
 
@@ -21,7 +24,7 @@ class Row:
       group: the table it stands in, a key of :data:`GROUPS`.
       program: the module of :mod:`benchmarks.programs`.
       size: what that module's functions are called with.
-      peers: who runs it; lazynb first.
+      peers: who runs it; lazynb first, with JAX code or with PyTorch's.
       measure: ``time`` of a run in a process that has run it before; ``first``: of the first step of a fresh process, compilation
         included; ``memory``: peak memory of a fresh process, in bytes.
       per: what one of a run's steps is, where a run has several.
@@ -60,6 +63,7 @@ GROUPS = {
     "dispatch": "50 dependent adds on 8x8 float32",
     "torchy": "Torchy's microbenchmark: `((a+b)*c/d+e-f)*g/h+i`, 8 to 32 operations",
     "control": "Torchy's microbenchmark with control flow: a Python branch picks the middle 16 of 32 operations",
+    "pytorch": "PyTorch code, unmodified: Torchy's microbenchmark, and inference with models of Transformers'",
     "real": "Training and simulation, unmodified JAX code",
     "recording": "Recording and look-up of 10,000 operations, until they are handed over",
     "memory": "Peak memory of a training loop, in a fresh process; `jax.jit` donates",
@@ -93,6 +97,15 @@ def _control(side: int) -> Row:
     )
 
 
+def _pytorch(operations: int, side: int) -> Row:
+    size = {"operations": operations, "side": side}
+    return Row(f"pytorch-{operations}-{side}", "pytorch", "torchy", size, PYTORCH, barrier=True, rounds=5)
+
+
+def _model(name: str) -> Row:
+    return Row(f"pytorch-{name}", "pytorch", "models", {"model": name}, PYTORCH, barrier=True, tolerance=1e-3, rounds=5)
+
+
 def _mlp(name: str, **other: Any) -> Row:
     return Row(name=name, group="real", program="mlp", per="step", tolerance=1e-2, **other)
 
@@ -112,6 +125,8 @@ _WARM = (
     Row("adds", "dispatch", "adds", peers=ALL, quick=True),
     *(_torchy(operations, side) for side in (100, 1000, 10_000) for operations in (8, 16, 32)),
     *(_control(side) for side in (100, 1000, 10_000)),
+    *(_pytorch(operations, side) for side in (100, 1000) for operations in (8, 32)),
+    *(_model(name) for name in ("bert", "gpt2", "resnet")),
     _mlp("mlp", size={"hidden": (128, 64), "read": True}, quick=True),
     _mlp("mlp-unread", size={"hidden": (128, 64), "read": False}, barrier=True),
     _mlp("mlp-jit", size={"hidden": (128, 64), "read": True}, peers=("lazynb", "jit"), jitted=True, quick=True),

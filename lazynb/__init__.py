@@ -9,21 +9,38 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from lazynb.config import config as config
-from lazynb.errors import LazynbError as LazynbError
+from lazynb.errors import LazynbError as LazynbError, TraceBreakError as TraceBreakError
+from lazynb.execute.breaks import Breaks as Breaks, TraceBreak as TraceBreak, breaks as breaks
 from lazynb.execute.cache_info import CacheInfo as CacheInfo, cache_info as cache_info, clear_cache as clear_cache
-from lazynb.execute.compilation import Compilation as Compilation, compile as compile
-from lazynb.execute.events import Event as Event, TraceBreak as TraceBreak, breaks as breaks, events as events
+from lazynb.execute.events import Event as Event, events as events
 from lazynb.execute.flush import execution as _execution
 from lazynb.record import ambient as _ambient  # noqa: F401
 from lazynb.record.mode import eager as eager, lazy as lazy
 from lazynb.record.names import user_namespace as _user_namespace
+from lazynb.record.runtime import Hooks as _Hooks
 from lazynb.record.tensor import LazyTensor as LazyTensor
+from lazynb.view.explanation import install as _install_explanation
 from lazynb.view.graph import Graph as Graph
+from lazynb.view.inspection_show import install as _install_inspector, remember as _remember
 from lazynb.view.pending import graph_of as _graph_of, show as _show
+from lazynb.xla.budget import BudgetExceeded as BudgetExceeded, budget as budget
+from lazynb.xla.compilation import Compilation as Compilation, compile_tensors as _compile_tensors
+from lazynb.xla.explain import Explanation as Explanation, explain as explain
 
 __version__ = "0.1.0"
 
 _execution.show = _show
+_install_inspector()
+_install_explanation()
+
+
+def _numpy_calls() -> _Any:
+    from lazynb.frontends import calls
+
+    return calls
+
+
+_Hooks.numpy = _numpy_calls
 
 
 def sync(*tensors: _Any) -> None:
@@ -45,6 +62,44 @@ def graph(*tensors: _Any) -> Graph:
       ``to_svg()``, ``to_json()``; in a notebook it is drawn.
     """
     return _graph_of(tensors, _user_namespace())
+
+
+def compile(*tensors: _Any) -> Compilation:
+    """Compiles what ``tensors`` need, or all that is pending of this thread, and runs nothing.
+
+    Returns:
+      A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``; the run then uses its programs.
+
+    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it was.
+    """
+    return _remember(_compile_tensors(tensors, _user_namespace()))
+
+
+def inspect(obj: _Any = None) -> _Any:
+    """The inspector: which kernels run, which lines went into each, why they are not fewer, what they cost. Runs nothing.
+
+    Arguments:
+      obj: a :class:`Compilation`; a :class:`LazyTensor` or a :class:`Graph`, which is compiled first; by default the last
+        compilation.
+
+    Returns: something to display: in a notebook a widget (it needs ``anywidget``), elsewhere its static form. Of a graph that is
+    no longer pending, the graph.
+
+    Raises:
+      TypeError: ``obj`` is none of these.
+      ValueError: nothing was compiled yet.
+    """
+    from lazynb.notebook.showing import inspect as inspect_
+
+    return inspect_(obj)
+
+
+def __getattr__(name: str) -> _Any:
+    if name in ("numpy", "torch"):  # imported when they are asked for: the second needs PyTorch
+        import importlib
+
+        return importlib.import_module(f"lazynb.{name}")
+    raise AttributeError(f"module 'lazynb' has no attribute {name!r}")
 
 
 def load_ipython_extension(shell: _Any) -> None:

@@ -7,6 +7,7 @@ JAX 0.10.2 and 0.12.0.1. Facts that differ between them stand beside the code th
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import threading
 import types
@@ -19,6 +20,7 @@ from jax._src import (
     api as _api,
     array as _array,
     compilation_cache as _compilation_cache,
+    compiler as _compiler,
     compute_on as _compute_on,
     config as _config,
     core as _core,
@@ -26,6 +28,7 @@ from jax._src import (
     layout as _layout,
     linear_util as _linear_util,
     literals as _literals,
+    lru_cache as _lru_cache,
     mesh as _mesh,
     sharding_impls as _sharding_impls,
     source_info_util as _source_info_util,
@@ -34,6 +37,7 @@ from jax._src import (
 )
 from jax._src.interpreters import ad as _ad, partial_eval as _partial_eval, pxla as _pxla
 from jax._src.lax import lax as _lax_internal
+from jax._src.lib import xla_client as _xla_client
 from jax._src.numpy import array_methods as _array_methods
 
 Trace = _core.Trace
@@ -47,6 +51,9 @@ ArrayImpl = _array.ArrayImpl
 TypedNdArray = _literals.TypedNdArray
 TYPED_SCALARS: tuple[type, ...] = (_literals.TypedInt, _literals.TypedFloat, _literals.TypedComplex)
 float0 = _dtypes.float0
+
+concretisation: tuple[Any, str] = (_core, "concrete_or_error")
+"""Module and name of what JAX asks for a value that it needs at once: ``(force, value, what for)``."""
 
 check_bool_conversion = _core.check_bool_conversion
 check_scalar_conversion = _core.check_scalar_conversion
@@ -124,6 +131,11 @@ def context() -> tuple[Any, ...]:
     """:func:`raw_context` without the vmap axes in scope."""
     full = raw_context()
     return full[:-1] if type(full[-1]) is _AXIS_ENV else tuple(v for v in full if type(v) is not _AXIS_ENV)
+
+
+def canonical(full: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A :func:`context` in which no mesh and the empty one are the same: JAX 0.10 sets the latter under ``grad``."""
+    return tuple(None if type(one) is _mesh.AbstractMesh and one.empty else one for one in full)
 
 
 def at_top_level() -> bool:
@@ -229,6 +241,12 @@ def _states() -> list[Any]:
 def snapshot_config() -> dict[Any, Any]:
     """The value of each configuration state that JAX keeps by thread."""
     return {state: state.value for state in _states()}
+
+
+def traced_settings(snapshot: dict[Any, Any]) -> dict[str, Any]:
+    """The settings of a :func:`snapshot_config` that are part of what identifies a recorded operation, by name."""
+    traced = set(_config.trace_context_names())
+    return {state.name: value for state, value in snapshot.items() if state.name in traced}
 
 
 @contextlib.contextmanager
@@ -347,6 +365,25 @@ def file_cache(path: str) -> Any:
     return found[0] if found is not None else None
 
 
+def is_readable_entry(entry: bytes) -> bool:
+    """Whether an entry of the persistent cache can be unpacked (JAX checks the sum of what it unpacks with zlib)."""
+    try:
+        _executable_in(entry)
+    except Exception:
+        return False
+    return True
+
+
+def _executable_in(entry: bytes) -> bytes:
+    """The machine code in an entry of the persistent cache."""
+    return _compilation_cache.extract_executable_and_time(_compilation_cache.decompress_executable(entry))[0]
+
+
+def remove_entry(cache: Any, key: str) -> None:
+    """Removes an entry from a :func:`file_cache`, which itself never writes over one."""
+    (cache.path / f"{key}{_lru_cache._CACHE_SUFFIX}").unlink(missing_ok=True)
+
+
 def user_cache_dir() -> str | None:
     """The compilation cache directory that JAX was given, if any."""
     return _config.compilation_cache_dir.value
@@ -383,6 +420,19 @@ def uncommitted(value: Any) -> Any:
     if type(value) is not ArrayImpl or not value._committed:
         return value
     return ArrayImpl(value.aval, value.sharding, value._arrays, committed=False, _skip_checks=True)
+
+
+def committed(value: Any, device: Any) -> Any:
+    """The same buffer, which is on ``device``, as an array that JAX may not move; a value that is no plain array is returned as
+    it is."""
+    if type(value) is not ArrayImpl:
+        return value
+    return ArrayImpl(value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True)
+
+
+def takes_the_argument(params: dict[str, Any]) -> bool:
+    """Whether a ``device_put`` with ``params`` gives away the memory of an argument."""
+    return _array.xc.ArrayCopySemantics.DONATE_INPUT in params["copy_semantics"]
 
 
 def weak_scalar(value: Any) -> Any:
@@ -428,6 +478,18 @@ def uncommitted_sharding(device: Any) -> Any:
     """The sharding of an uncommitted array on ``device``."""
     with set_current_trace(eval_trace), jax.default_device(device):
         return eval_trace.stage_value(np.zeros((), np.int32)).sharding
+
+
+def is_concrete_sharding(sharding: Any) -> bool:
+    """Whether a sharding names real devices, not an abstract mesh."""
+    return bool(sharding._is_concrete)
+
+
+@functools.cache
+def stand_in(device: Any) -> Any:
+    """Some array on ``device``."""
+    with set_current_trace(eval_trace), jax.default_device(device):
+        return eval_trace.stage_value(np.zeros((), np.float32))
 
 
 # ---- values that outlive lazy mode ------------------------------------------------------------------------------------------
@@ -575,6 +637,44 @@ def fast_call(compiled: Any) -> Callable[..., Any]:
     return compiled._call or compiled
 
 
+filling: Any = _lax_internal
+"""The module whose ``full`` and ``full_like`` make arrays on a device."""
+
+
+def call_here(compiled: Any, entry: bytes | None) -> Callable[..., Any] | None:
+    """What runs an executable of XLA:CPU in the thread that calls it, so that the results are there when it returns; None where
+    that cannot be had.
+
+    XLA:CPU hands all but the cheapest programs (1,000 floating point operations) to a thread of its own, and JAX has no way to
+    ask for anything else. Waking that thread takes longer than many a program runs. A program with a host callback, however,
+    it runs in the calling thread. So the machine code is loaded once more, as one that has a callback, which it never calls.
+
+    Arguments:
+      entry: that of the persistent cache from which it was loaded, if it was: XLA cannot write down what it has read.
+    """
+    loaded: Any = compiled._executable.xla_executable
+    devices = loaded.local_devices()
+    if [device.platform for device in devices] != ["cpu"]:
+        return None
+    try:
+        machine_code = loaded.serialize() if entry is None else _executable_in(entry)
+        options = _compiler.get_compile_options(1, 1, device_assignment=np.array([[devices[0].id]]))
+        again = loaded.client.deserialize_executable(
+            machine_code, executable_devices=_xla_client.DeviceList(tuple(devices)), compile_options=options,
+            host_callbacks=[_never_called])
+    except Exception:  # a program that XLA cannot write down
+        return None
+    executable, call = copy.copy(compiled._executable), copy.copy(compiled._executable.unsafe_call)
+    executable.xla_executable = call.xla_executable = again
+    executable._unsafe_call = call
+    found: Callable[..., Any] | None = executable.create_cpp_call(compiled._params._replace(executable=executable))
+    return found
+
+
+def _never_called(*_: Any) -> None:
+    raise AssertionError("no program calls this")
+
+
 linearisation: tuple[Any, str] = (_ad, "fallback_linearize_rule")
 """Module and name of what linearises a primitive that has no rule of its own:
 ``(primitive, is_vjp, nonzeros, *primals, **params)`` to results, nonzero tangents, residuals, ..., linear function."""
@@ -633,3 +733,58 @@ array_methods: dict[str, Any] = {
     name: method for name, method in _array_methods._array_methods.items()
     if name not in _array_methods._impl_only_array_methods}
 """The methods of an array that a tracer has too, by name."""
+
+
+# ---- XLA's analyses --------------------------------------------------------------------------------------------------------
+
+def cost_properties(text: str) -> dict[str, float] | None:
+    """What XLA's cost analysis says of the HLO module ``text``, by XLA's names; None where this jaxlib or backend has none.
+
+    A property that is 0 is left out; one that XLA does not know is -1 (or spoils the sum that it went into by -1).
+
+    Raises:
+      ValueError: XLA cannot read ``text``.
+    """
+    try:
+        from jaxlib import _hlo, _jax
+        analyse, read = _jax.hlo_module_cost_analysis, _hlo.hlo_module_from_text
+    except (ImportError, AttributeError):
+        return None
+    try:
+        module = read(text)
+    except Exception as error:  # RuntimeError or one of XLA's own classes, by release
+        raise ValueError(str(error).partition("\n")[0]) from None
+    try:
+        return dict(analyse(jax.local_devices()[0].client, module))
+    except Exception:  # each backend has its own error for "not implemented"
+        return None
+
+
+@contextlib.contextmanager
+def no_cache() -> Iterator[None]:
+    """Compiles in its body without a persistent cache. JAX decides once a process whether it has one, at its first
+    compilation; switching the cache off for that one alone would switch it off for good, hence the exchange."""
+    with _cache_lock:
+        before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
+        vars(_compilation_cache).update(_cache_checked=True, _cache_used=False)
+        try:
+            yield
+        finally:
+            vars(_compilation_cache).update(before)
+
+
+def new_profile() -> Any:
+    """A running profiler session that records kernels and no Python calls; ``stop()`` ends it and returns the profile as bytes.
+
+    ``jax.profiler.trace`` would write the same to a directory, take twice as long, and on 0.10 stay stuck for the rest of the
+    process when it cannot write or when another session runs.
+
+    Raises:
+      RuntimeError: from ``stop()``, when another session was running already. The other one is none the worse for it.
+    """
+    from jaxlib import _profiler
+    jax.local_devices()  # a session started before there is a backend records nothing of it
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0
+    options.host_tracer_level = 2
+    return _profiler.ProfilerSession(options)

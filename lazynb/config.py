@@ -35,7 +35,9 @@ class Config:
         programs. They run one after the other; nothing is run sooner.
       min_donated: bytes from which the memory of an input that nobody can reach any more is used for a result. Smaller arrays are
         not worth an executable of their own.
+      run_on_display: run a pending value that a cell shows, and show its value; else its graph is shown and nothing runs.
       max_events: entries kept in the event log.
+      max_explained: steps of compiled traces kept, all together, to say why a later trace was not in the cache.
       persistent_cache: keep executables on disk, so that a restarted kernel need not compile again.
         Set the environment variable ``LAZYNB_PERSISTENT_CACHE=0`` to start without.
       persistent_cache_dir: where; a cache directory that JAX was given takes precedence.
@@ -46,7 +48,9 @@ class Config:
     max_pending: int = 50_000
     max_program: int = 2_000
     min_donated: int = 1 << 20
+    run_on_display: bool = False
     max_events: int = 10_000
+    max_explained: int = 200_000
     persistent_cache: bool = os.environ.get("LAZYNB_PERSISTENT_CACHE", "1") != "0"
     persistent_cache_dir: Path = dataclasses.field(default_factory=_user_cache_dir)
 

@@ -4,6 +4,8 @@ While a thread is lazy, ``jax.numpy`` itself is this but for a few reductions th
 code need not import it. The names are generated from the
 installed JAX; what is left as it is, and why, stands in :mod:`lazynb.record.functions`. Outside lazy mode each function is
 JAX's own.
+
+Beside them, :func:`mutable` gives a copy of an array that can be written to as NumPy's arrays can (:class:`MutableArray`).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from typing import Any
 
 import jax.numpy as _plain
 
+from lazynb.frontends.mutable import MutableArray as MutableArray, mutable as mutable
 from lazynb.record import ambient as _ambient  # noqa: F401
 from lazynb.record.functions import remembered_names as _remembered_names
 
@@ -28,4 +31,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return dir(_plain)
+    return [*dir(_plain), "MutableArray", "mutable"]

@@ -1,33 +1,73 @@
 """Why a pending trace had to run: a table of data, one entry for each way in which Python can force a value.
 
-The caller that forces a value states its kind (LazyTensor's ``__float__`` says ``"float"``); nothing is guessed
-from stack frames. Torchy (Lopes 2023) records a flush reason in the same way. Codes are stable: they are
-never reused for something else.
+The caller that forces a value states its kind (LazyTensor's ``__float__`` says ``"float"``), and which library's function it is
+tells what for (:mod:`lazynb.record.asker`); nothing is guessed. Torchy (Lopes 2023) records a flush reason in the
+same way. Codes are stable: they are never reused for something else.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import html
+import textwrap
+from typing import Any
+
+from lazynb.break_examples import EXAMPLES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reason:
-    """One kind of trace break.
+    """One kind of trace break. Its text is the explanation; in a notebook it displays as one.
 
     Attributes:
       code: stable identifier, such as ``LNB101``.
       kind: short name, such as ``bool``.
       text: what Python needed.
       hint: how to avoid the break.
+      explicit: whether it was asked for as such (a barrier): strict mode lets it pass.
     """
 
     code: str
     kind: str
     text: str
     hint: str
+    explicit: bool = False
+
+    @property
+    def example(self) -> str:
+        """A small program that has this break and no other, to run in lazy mode after ``break_examples.PRELUDE``."""
+        return EXAMPLES[self.kind][0]
+
+    @property
+    def cure(self) -> str:
+        """The example without the break; for an explicit kind, with fewer of them."""
+        return EXAMPLES[self.kind][1]
+
+    @property
+    def _titles(self) -> tuple[str, str]:
+        return "A program that has it", "The same, in a better place" if self.explicit else "The same without it"
+
+    def __str__(self) -> str:
+        programs = [f"\n{title}:\n\n{textwrap.indent(program, '    ')}"
+                    for title, program in zip(self._titles, (self.example, self.cure), strict=True)]
+        return f"{self.code} {self.kind}: {self.text}.\nInstead: {self.hint}.\n" + "".join(programs).rstrip()
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        programs = "".join(
+            f'<div style="min-width:18em"><div>{html.escape(title)}</div>'
+            f'<pre style="text-align:left;margin:4px 0 0">{html.escape(program)}</pre></div>'
+            for title, program in zip(self._titles, (self.example, self.cure), strict=True))
+        return (f"<div><b>{self.code} {html.escape(self.kind)}</b>: {html.escape(self.text)}.<br>"
+                f"Instead: {html.escape(self.hint)}.</div>"
+                f'<div style="display:flex;flex-wrap:wrap;gap:8px 32px;margin-top:8px">{programs}</div>')
 
 
 _STAY = "stay in JAX: keep the value as an array until the end"
+_LATER = "collect the tensors, and do it when the loop is done"
 _TABLE = (
     Reason("LNB101", "bool", "a Python branch needed the truth of a value",
            "use jnp.where or jax.lax.cond, or test less often"),
@@ -35,27 +75,37 @@ _TABLE = (
     Reason("LNB103", "float", "float() needed a value",
            "collect the tensors and convert them after the loop"),
     Reason("LNB104", "complex", "complex() needed a value", _STAY),
-    Reason("LNB105", "index", "a shape, range or Python index needed a value",
-           "index with the tensor itself, or take the number from .shape"),
+    Reason("LNB105", "index", "a Python index, slice or range needed a value",
+           "index an array with the tensor itself, or take the number from .shape"),
     Reason("LNB106", "item", ".item() needed a value", "collect the tensors and convert them after the loop"),
     Reason("LNB107", "tolist", ".tolist() needed the values", _STAY),
-    Reason("LNB108", "print", "print, str() or a format string needed the values",
-           "print after the loop, or use jax.debug.print inside jax.jit"),
-    Reason("LNB110", "asarray", "NumPy needed the values", "use jax.numpy, or convert once at the end"),
-    Reason("LNB111", "dlpack", "another library took the memory of the value (DLPack, CUDA array interface, buffer)",
+    Reason("LNB108", "print", "print() or str() needed the values",
+           "collect the tensors, and print them after the loop; repr() needs no value"),
+    Reason("LNB109", "format", "a format string needed the values",
+           "collect the tensors, and format them after the loop"),
+    Reason("LNB110", "asarray", "NumPy, or the buffer protocol, needed the values", "use jax.numpy, or convert once at the end"),
+    Reason("LNB111", "dlpack", "another library took the memory of the value (DLPack)",
            "hand values over once at the end"),
     Reason("LNB112", "pickle", "pickle or copy needed the values", "save after the loop"),
     Reason("LNB113", "bytes", ".tobytes() needed the values", _STAY),
     Reason("LNB114", "attribute", "an attribute that only a computed value has was read",
-           "read .shape, .dtype and .sharding of inputs instead"),
+           "read .shape, .dtype and .sharding instead, or the attribute of an input"),
     Reason("LNB115", "buffer", "the device memory of a value was asked for", _STAY),
-    Reason("LNB201", "sync", "a barrier: lazynb.sync()", "remove the barrier, or place it where a step ends"),
-    Reason("LNB202", "block", "block_until_ready() waits for the value", "wait once at the end"),
-    Reason("LNB203", "compile", "%%compile ran what was pending", "none needed: you asked for it"),
+    Reason("LNB116", "contains", "`in` needed to know whether an array holds a value",
+           "use (array == value).any() with jnp.where, or jnp.isin"),
+    Reason("LNB117", "save", "the values were written to a file", _LATER),
+    Reason("LNB118", "plot", "a plotting library needed the values", _LATER),
+    Reason("LNB119", "static", "JAX needed a value to build the program: a shape, an axis, a count or another static argument",
+           "take it from .shape or a Python number; or keep shapes fixed, with jnp.where, size= or jax.lax.dynamic_slice"),
+    Reason("LNB201", "sync", "a barrier: lazynb.sync()", "remove the barrier, or place it where a step ends",
+           explicit=True),
+    Reason("LNB202", "block", "block_until_ready() waits for the value", "wait once at the end", explicit=True),
+    Reason("LNB203", "compile", "%%compile ran what was pending", "none needed: you asked for it",
+           explicit=True),
     Reason("LNB204", "limit", "more operations were pending than lazynb.config.max_pending",
            "place lazynb.sync() where a step ends"),
     Reason("LNB301", "effect", "an operation with a side effect runs in order with what was pending",
-           "put the effect into the function that you jax.jit, or take it out of the loop"),
+           "take the effect out of the loop, or collect the tensors and show them when the loop is done"),
     Reason("LNB302", "unrecordable", "an operation that cannot be recorded", "run it once, before the loop"),
     Reason("LNB303", "eager", "a pending value was handed to code that runs eagerly",
            "keep that code lazy, or leave lazy mode when the loop is done"),
@@ -67,7 +117,33 @@ _TABLE = (
            "move the inputs to one device first"),
     Reason("LNB307", "compiled", "an executable compiled ahead of time was called with a pending value",
            "call the jax.jit-ed function itself"),
+    Reason("LNB309", "sharding", "a later trace took in a pending value that is spread over several devices",
+           "call lazynb.sync() where the step or cell ends"),
+    Reason("LNB310", "numpy_function", "a function of NumPy's has no lazy form that gives what NumPy gives",
+           "use jax.numpy, or call it once, before or after the loop"),
+    Reason("LNB311", "numpy_dtype", "NumPy's result, or what it computes in, has a type that JAX arrays cannot have in this mode",
+           "give a dtype, convert integers to float32 first, or switch 64-bit mode on: "
+           "jax.config.update('jax_enable_x64', True)"),
+    Reason("LNB312", "numpy_values", "what NumPy gives depends on the values: its shape, its type, or an error",
+           "use the function of jax.numpy's, which has a fixed shape (size=, where) and gives nan in place of an error"),
+    Reason("LNB313", "numpy_out", "NumPy wrote into an array of its own",
+           "take the result instead of out=, and collect the tensors"),
     Reason("LNB308", "delete", "the memory of a pending value was given back", "delete inputs after lazynb.sync()"),
 )
 
 REASONS: dict[str, Reason] = {reason.kind: reason for reason in _TABLE}
+
+
+def find(name: str) -> Reason:
+    """The entry with the code or kind ``name``, in either case.
+
+    Raises:
+      ValueError: there is none; the message names those that come near, or all.
+    """
+    wanted = name.strip().lower()
+    for reason in _TABLE:
+        if wanted in (reason.code.lower(), reason.kind):
+            return reason
+    known = [word for reason in _TABLE for word in (reason.code, reason.kind)]
+    near = difflib.get_close_matches(name.strip(), known, 3, 0.7) or [reason.kind for reason in _TABLE]
+    raise ValueError(f"no trace break has the code or kind {name.strip()!r}; there are {', '.join(near)}")

@@ -83,6 +83,18 @@ def register_cell(file: str, number: int, source: str) -> None:
     _cells[file] = (number, source)
 
 
+def cell_source(file: str) -> str | None:
+    """Source of the notebook cell whose code was compiled as ``file``; None for any other file."""
+    found = _cells.get(file)
+    return found[1] if found is not None else None
+
+
+def cell_number(file: str) -> int | None:
+    """Execution count of the newest run of the cell whose code was compiled as ``file``; None for any other file."""
+    found = _cells.get(file)
+    return found[0] if found is not None else None
+
+
 _current_cell: int | None = None
 
 
@@ -162,7 +174,7 @@ def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
         frame = above
     below.reverse()
     for index, callee in enumerate(below):
-        if not _is_machinery(callee.f_code):
+        if not is_machinery(callee.f_code):
             return frame, below[index:]
     return frame, ()
 
@@ -175,7 +187,8 @@ _MACHINERY_NAMES = {"op", "meth", "deferring_binary_op", "wrapper", "wrapped", "
 _machinery: dict[int, tuple[bool, CodeType]] = {}
 
 
-def _is_machinery(code: CodeType) -> bool:
+def is_machinery(code: CodeType) -> bool:
+    """Whether ``code`` is JAX's or lazynb's own forwarding (``api_boundary``, operators), which nobody called by name."""
     known = _machinery.get(id(code))
     if known is None:
         if len(_machinery) > 100_000:
@@ -194,12 +207,14 @@ class Spot(NamedTuple):
       code, lasti: code object of the user's frame and the offset of the instruction in it.
       cell: number and source of the cell it belonged to then.
       running: the cell that was running, where no line of the user's was.
+      library: code object and offset of the library's instruction that asked, where the user's line only led there.
     """
 
     code: CodeType
     lasti: int
     cell: tuple[int, str] | None
     running: int | None
+    library: tuple[CodeType, int] | None = None
 
     @property
     def place(self) -> Place:
@@ -208,15 +223,57 @@ class Spot(NamedTuple):
             return Place("", 1, "", self.running)
         return place(self.code.co_filename, line_of(self.code, self.lasti), self.cell)
 
+    @property
+    def library_place(self) -> Place | None:
+        """The library's line."""
+        if self.library is None:
+            return None
+        code, lasti = self.library
+        return place(code.co_filename, line_of(code, lasti))
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for equal lines. (A code object's own hash walks through it. The offset is not always the same: Python 3.11
+        replaces instructions by faster ones.)"""
+        library = self.library
+        found = (id(self.code), line_of(self.code, self.lasti), self.running)
+        return found if library is None else (*found, id(library[0]), line_of(*library))
+
 
 def here(depth: int = 1) -> Spot:
     """The user's line that is running now."""
     frame = sys._getframe(depth)
-    while not is_user_code(frame.f_code) and frame.f_back is not None:
-        frame = frame.f_back
-    code = frame.f_code
-    running = _current_cell if _current_cell is not None and not is_user_code(code) else None
-    return Spot(code, frame.f_lasti, _cells.get(code.co_filename), running)
+    library = None
+    while True:  # every break comes here: what is known already costs no call
+        code = frame.f_code
+        known = _is_user.get(id(code))
+        user = known[0] if known is not None else is_user_code(code)
+        above = frame.f_back
+        if user or above is None:
+            break
+        if library is None:
+            known = _ours.get(id(code))
+            if not (known[0] if known is not None else _is_ours(code)):
+                library = code, frame.f_lasti
+        frame = above
+    if not user:
+        return Spot(code, frame.f_lasti, _cells.get(code.co_filename), _current_cell)
+    # As ``Spot(...)`` does it, without the Python function that NamedTuple writes for it.
+    return tuple.__new__(Spot, (code, frame.f_lasti, _cells.get(code.co_filename), None, library))
+
+
+_ours: dict[int, tuple[bool, CodeType]] = {}
+
+
+def _is_ours(code: CodeType) -> bool:
+    """Whether ``code`` is lazynb's or JAX's own, through which every use of a tensor goes."""
+    known = _ours.get(id(code))
+    if known is None:
+        if len(_ours) > 100_000:
+            _ours.clear()
+        jax_own = f"{os.sep}jax{os.sep}" in code.co_filename or code.co_filename.startswith("<frozen")
+        known = _ours[id(code)] = (code.co_filename.startswith(_OWN_ROOT) or jax_own), code
+    return known[0]
 
 
 class CallCounter:

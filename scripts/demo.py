@@ -1,4 +1,4 @@
-"""Runs a notebook without a browser, writes what it shows as HTML, and tells in five lines what happened.
+"""Runs a notebook without a browser, writes what it shows as HTML, and tells what happened.
 
     python scripts/demo.py [--store] NOTEBOOK HTML
 
@@ -12,6 +12,7 @@ import json
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +27,9 @@ import json, sys
 import lazynb
 info, breaks = lazynb.cache_info(), lazynb.breaks()
 figures = {"executables": info.to_dicts(), "hits": info.hits, "misses": info.misses, "breaks": breaks.to_dicts()}
-figures |= {"prefix": sys.prefix, "accuracy": float(accuracy), "tested": len(y_test)}
+figures |= {"prefix": sys.prefix}
+if "accuracy" in globals():
+    figures |= {"accuracy": float(accuracy), "tested": len(y_test)}
 print(json.dumps(figures, default=str))
 """
 
@@ -44,10 +47,17 @@ class NotebookFailed(Exception):
     """A cell raised; the text is its traceback."""
 
 
-def execute(path: Path, timeout: int = 600) -> Run:
-    """Executes the notebook in the environment that this runs in. Raises NotebookFailed when a cell does."""
+def execute(path: Path, timeout: int = 600, prepare: Callable[[nbformat.NotebookNode], None] | None = None) -> Run:
+    """Executes the notebook in the environment that this runs in. Raises NotebookFailed when a cell does.
+
+    Arguments:
+      timeout: seconds that one cell may take.
+      prepare: changes the notebook before it runs; the file stays as it is.
+    """
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     notebook = nbformat.read(path, as_version=4)
+    if prepare is not None:
+        prepare(notebook)
     notebook.cells.append(nbformat.v4.new_code_cell(QUESTION))
     where = {"metadata": {"path": path.parent}}
     client = NotebookClient(notebook, timeout=timeout, kernel_name="python3", record_timing=False, resources=where)
@@ -70,22 +80,23 @@ def to_html(notebook: nbformat.NotebookNode, target: Path) -> None:
     """Writes the notebook as one HTML file."""
     from nbconvert import HTMLExporter
 
-    body, _ = HTMLExporter().from_notebook_node(notebook, {"metadata": {"name": "lazynb: a tour"}})
+    body, _ = HTMLExporter().from_notebook_node(notebook, {"metadata": {"name": f"lazynb: {target.stem}"}})
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(body, encoding="utf-8")
 
 
 def summary(run: Run) -> list[str]:
-    """What happened, in five lines."""
+    """What happened, a line for each thing."""
     figures = run.figures
     cells = sum(cell.cell_type == "code" for cell in run.notebook.cells)
     compiled = [one["seconds"] for one in figures["executables"] if one["origin"] == "compiled"]
     loaded = [one["seconds"] for one in figures["executables"] if one["origin"] != "compiled"]
     from_disk = f", {len(loaded)} from an earlier run loaded in {sum(loaded):.1f} s" if loaded else ""
     lines = {json.dumps(one["location"]) for one in figures["breaks"]}
+    learned = figures.get("accuracy")
     return [
         f"ran           {cells} cells in {run.seconds:.1f} s, without an error",
-        f"accuracy      {figures['accuracy']:.1%} on {figures['tested']} digits that were not trained on",
+        *([f"accuracy      {learned:.1%} on {figures['tested']} digits that were not trained on"] if learned is not None else []),
         f"compiled      {len(compiled)} executables in {sum(compiled):.1f} s{from_disk}",
         f"cache hits    {figures['hits']} runs of an executable that was there already",
         f"trace breaks  {len(figures['breaks'])}, on {len(lines)} lines that asked for a value",

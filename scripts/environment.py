@@ -2,7 +2,8 @@
 
     python3 scripts/environment.py FOLDER EXTRA
 
-Standard library only. Does nothing, quickly, when pyproject.toml has not changed since the last time.
+Standard library only. Does nothing, quickly, when neither pyproject.toml nor the JupyterLab extension has changed since the last
+time: an editable install has a copy of the extension.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OLDEST = (3, 11)
+LABEXTENSION = Path("extension/labextension/package.json")  # names the built files by their content
 # Not compiling every module beforehand saves a third of the time; Python compiles those that are imported.
 OPTIONS = ("-qq", "--no-compile", "--disable-pip-version-check")
 
@@ -55,8 +57,9 @@ def is_too_old() -> bool:
 
 
 def _fingerprint(extra: str, folder: Path) -> str:
-    """Changes when the environment has to be made again: other dependencies, another extra, or a moved checkout."""
-    return f"{extra} {folder.resolve()} {hashlib.sha256((ROOT / 'pyproject.toml').read_bytes()).hexdigest()}\n"
+    """Changes when the environment has to be made again: other dependencies, another extension, extra or place."""
+    read = b"".join(file.read_bytes() for file in (ROOT / "pyproject.toml", ROOT / LABEXTENSION) if file.is_file())
+    return f"{extra} {folder.resolve()} {hashlib.sha256(read).hexdigest()}\n"
 
 
 def _runs(python: Path) -> bool:

@@ -4,8 +4,12 @@
     python3 scripts/test_matrix.py --environment    makes the first one's environment and prints its Python
 
 Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each has its own environment in .venvs/.
-The first Python with a given JAX runs the whole suite; another with that same JAX leaves out what is marked slow.
+The first Python with a given JAX runs the whole suite; another with that same JAX leaves out what is marked slow. Where there are
+two JAXs (Python 3.11 has another than the newer ones), each runs one half of the large tables of programs.
+The course's long notebooks (`tests/course`, marked course) are left out; LAZYNB_COURSE=1 runs them too.
 LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else one of each).
+LAZYNB_TORCH=1 puts the CPU build of PyTorch into the first environment of each JAX, where it can be had; without it, the tests of
+PyTorch code are skipped.
 """
 
 from __future__ import annotations
@@ -18,10 +22,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import torch_cpu
 from environment import ROOT, EnvironmentFailed, is_too_old, make
 
 SUPPORTED = ("3.11", "3.12", "3.13")
+OLDER = "3.11"  # gets JAX 0.10, the last to support it
 PROBE = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2], sys.version.split()[0])"
 KINDS = "passed|failed|skipped|errors?|deselected|xfailed|xpassed|warnings?"
 CLOSING = re.compile(rf"(\d+ ({KINDS})\b|no tests ran).* in [\d.]+s")
@@ -79,20 +86,40 @@ def wanted() -> list[str]:
     return asked or list(SUPPORTED)
 
 
+def share(version: str) -> dict[str, str]:
+    """Says which half of the tables `version` runs; nothing where there is but one JAX, or all is asked for."""
+    there = [one for one in wanted() if find(one)[0]]
+    if os.environ.get("LAZYNB_FULL") or OLDER not in there or len(there) == 1:
+        return {}
+    return {"LAZYNB_SHARE": "0/2" if version == OLDER else "1/2"}
+
+
 def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[str]) -> Outcome:
     """Makes the environment of `version` and runs pytest there, its output passed through."""
     began = time.monotonic()
     inside = make(ROOT / ".venvs" / version, "dev", str(python))
     jax = _output(inside, "import jax; print(jax.__version__)")
-    options = ["-n", os.environ.get("LAZYNB_WORKERS", "2"), "--dist", "loadgroup", "-q"]
-    scope = "all tests"
-    if jax in seen and not os.environ.get("LAZYNB_FULL"):
-        options += ["-m", "not slow"]
-        scope = f"all but the slow tests (Python {seen[jax]} has this JAX too)"
+    if jax not in seen and os.environ.get("LAZYNB_TORCH"):
+        torch_cpu.main([str(inside)])
+    options = ["-n", os.environ.get("LAZYNB_WORKERS", "2"), "--dist", "loadgroup", "-q", "--durations=20", "--durations-min=5"]
+    left_out, scope = leave_out(jax, seen)
+    if left_out:
+        options += ["-m", " and ".join(f"not {mark}" for mark in left_out)]
     seen.setdefault(jax, version)
     print(f"== Python {version}, JAX {jax}: {scope}", flush=True)
-    status, closing = _pass_through([str(inside), "-m", "pytest", *options, *arguments])
+    status, closing = _pass_through([str(inside), "-m", "pytest", *options, *arguments], share(version))
     return Outcome(f"Python {version}, JAX {jax}", status, closing, time.monotonic() - began)
+
+
+def leave_out(jax: str, seen: dict[str, str]) -> tuple[list[str], str]:
+    """The marks of the tests that the next Python leaves out, and what is left in words; ``seen``: which Python had which JAX."""
+    full = bool(os.environ.get("LAZYNB_FULL"))
+    long = [] if full or os.environ.get("LAZYNB_COURSE") else ["course"]
+    if jax in seen and not full:
+        return [*long, "slow", "browser"], f"all but the slow tests (Python {seen[jax]} has this JAX too)"
+    if seen:
+        return [*long, "browser"], f"all but those in a browser (Python {next(iter(seen.values()))} has had them)"
+    return long, "all tests but the course's long notebooks" if long else "all tests"
 
 
 def environment() -> Path:
@@ -134,10 +161,12 @@ def matrix(arguments: list[str]) -> int:
     return 1 if failed or not outcomes else 0
 
 
-def _pass_through(command: list[str]) -> tuple[int, str]:
-    """Runs the command, shows what it prints as it comes; its exit status and pytest's closing line."""
+def _pass_through(command: list[str], variables: dict[str, str]) -> tuple[int, str]:
+    """Runs the command with these environment variables too, shows what it prints as it comes; its exit status and pytest's
+    closing line."""
     closing = "no closing line"
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, env={**os.environ, **variables}, **pipes) as process:
         assert process.stdout is not None
         for line in process.stdout:
             print(line, end="", flush=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
+import zlib
 
 # An executable left on disk by an older lazynb would be what is tested.
 os.environ.setdefault("LAZYNB_PERSISTENT_CACHE", "0")
@@ -15,6 +18,35 @@ import pytest  # noqa: E402
 
 import lazynb  # noqa: E402
 
+with contextlib.suppress(ImportError):
+    import hypothesis
+
+    # The same examples each time, so that a red run can be repeated. LAZYNB_RANDOM=1 looks for new ones.
+    hypothesis.settings.register_profile("lazynb", derandomize=not os.environ.get("LAZYNB_RANDOM"))
+    hypothesis.settings.load_profile("lazynb")
+
+
+# Tables of programs, a test or several for each row. `make test` runs each row on one JAX, `.ci/run` on both.
+TABLES = ("xla/test_programs.py", "frontends/test_functions.py", "frontends/test_ufuncs.py", "breaks/test_corpus.py",
+          "execute/test_misses.py")
+
+
+def pytest_collection_modifyitems(config, items):
+    for item in items:
+        if "ui" in item.path.parts:
+            item.add_marker(pytest.mark.browser)
+        # A loaded machine makes a page or a clock late: once more, and the run says so.
+        if ("ui" in item.path.parts or item.path.name == "test_speed.py") and config.pluginmanager.hasplugin("rerunfailures"):
+            item.add_marker(pytest.mark.flaky(reruns=2))
+    share = os.environ.get("LAZYNB_SHARE")  # "0/2": the first half of the rows
+    if share:
+        number, shares = map(int, share.split("/"))
+        left = [item for item in items if hasattr(item, "callspec") and item.path.as_posix().endswith(TABLES)
+                and zlib.crc32(item.callspec.id.encode()) % shares != number]
+        config.hook.pytest_deselected(items=left)
+        gone = set(map(id, left))
+        items[:] = [item for item in items if id(item) not in gone]
+
 
 @pytest.fixture
 def clean():
@@ -23,3 +55,14 @@ def clean():
     lazynb.clear_cache()
     yield
     lazynb.clear_cache()
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """Where the modules of a program are written; they are forgotten afterwards."""
+    before = set(sys.modules)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]

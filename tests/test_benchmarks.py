@@ -14,16 +14,17 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # the benchmarks are not part of the package that is installed
 
-from benchmarks import __main__ as command, driver, environments, report, verdicts  # noqa: E402
+from benchmarks import __main__ as command, driver, environments, report, store, verdicts  # noqa: E402
 from benchmarks.driver import Driver  # noqa: E402
 from benchmarks.environments import RECIPES, NoEnvironment  # noqa: E402
 from benchmarks.peers import PEERS  # noqa: E402
 from benchmarks.processes import PeerFailed, Process  # noqa: E402
 from benchmarks.results import Result, agree, spread  # noqa: E402
 from benchmarks.rows import GROUPS, JAX, ROWS  # noqa: E402
+from benchmarks.store import Run  # noqa: E402
 from benchmarks.targets import HEADLINE, TARGETS  # noqa: E402
 
-LIBRARIES = {"jax_ways": "jax", "torch_ways": "torch", "torch_xla_way": "torch", "mlx_way": "mlx"}
+LIBRARIES = {"jax_ways": "jax", "torch_ways": "torch", "torch_xla_way": "torch", "torch_jax_ways": "torch", "mlx_way": "mlx"}
 DRIVERS = [
     "__main__",
     "driver",
@@ -34,6 +35,7 @@ DRIVERS = [
     "report",
     "results",
     "rows",
+    "store",
     "targets",
     "verdicts",
 ]
@@ -79,7 +81,7 @@ def test_targets_name_rows_and_their_peers():
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=lambda row: row.name)
 def test_rows_have_a_program_for_each_peer(row):
-    assert row.group in GROUPS and row.peers[0] == "lazynb"
+    assert row.group in GROUPS and row.peers[0] in ("lazynb", "lazynb-torch")
     program = importlib.import_module(f"benchmarks.programs.{row.program}")
     assert callable(program.start) and callable(program.each)
     for peer in row.peers:
@@ -130,7 +132,7 @@ def test_report_says_what_is_met_and_what_is_not():
         made_up("torchy-32-1000", lazynb=[1e-3], eager=[12e-3], torch=[6e-3]),
     ]
     results[0].fail("mlx", "ValueError: no | here")
-    text = report.report(results, {"date": "today"}, {"jit": {"jax": "1.2"}}, {"torch-xla": "no such package"})
+    text = report.report(results, [Run({"date": "today"}, {"jit": {"jax": "1.2"}}, {"torch-xla": "no such package"})])
     lines = {tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in text.splitlines() if line.startswith("|")}
     assert ("adds", "50 µs", "eager JAX", "500 µs", "0.10", "0.10 – 0.10", "≤ 0.18", "yes") in lines
     assert ("adds", "50 µs", "PyTorch eager", "40 µs", "1.25", "1.25 – 1.25", "≤ 1.00", "**no**") in lines
@@ -209,6 +211,48 @@ def test_what_is_stored_is_what_the_check_reads(monkeypatch, tmp_path):
     assert verdicts.regressions(results, known) == []
 
 
+class Finished:
+    """A driver that has measured."""
+
+    versions = {"jit": {"jax": "1.2"}}
+    skipped: dict[str, str] = {}
+
+
+def published(monkeypatch, tmp_path):
+    """Where what is published goes in a test."""
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "RESULTS.md")
+    monkeypatch.setattr(command, "STORED", tmp_path / "ratios.json")
+    monkeypatch.setattr(store, "PUBLISHED", tmp_path / "results.json")
+    return tmp_path
+
+
+def test_rows_measured_anew_leave_the_others_as_they_are(monkeypatch, tmp_path):
+    place = published(monkeypatch, tmp_path)
+    adds, memory = made_up("adds", lazynb=[3.0], jit=[1.0]), made_up("memory", lazynb=[3e8], jit=[3e8])
+    command.write(command.parse([]), True, Finished(), [adds, memory], {"date": "monday"})
+    assert "rows:" not in (place / "RESULTS.md").read_text()
+    faster = made_up("adds", lazynb=[2.0], jit=[1.0])
+    faster.fail("mlx", "it broke")
+    command.write(command.parse(["--rows", "adds", "--merge"]), False, Finished(), [faster], {"date": "tuesday"})
+    text = (place / "RESULTS.md").read_text()
+    assert "- rows: memory\n- date: monday" in text and "- rows: adds\n- date: tuesday" in text
+    assert "| 300 MB | jax.jit | 300 MB" in text and "| 2.00 " in text and "| 3.00 " not in text and "it broke" in text
+    assert json.loads((place / "ratios.json").read_text()) == {"adds": {"jit": 2.0}, "memory": {"jit": 1.0}}
+    runs, results = store.load()
+    assert [run.rows for run in runs] == [("memory",), ("adds",)]
+    assert [result.row.name for result in results] == ["adds", "memory"]
+    command.write(command.parse(["--rows", "memory", "--merge"]), False, Finished(), [memory], {"date": "wednesday"})
+    assert "monday" not in (place / "RESULTS.md").read_text(), "no row of that run is left"
+
+
+def test_some_rows_are_printed_unless_they_are_merged(monkeypatch, tmp_path, capsys):
+    place = published(monkeypatch, tmp_path)
+    command.write(command.parse(["--rows", "adds"]), False, Finished(), [made_up("adds", lazynb=[3.0], jit=[1.0])], {})
+    assert "| adds | 3 s" in capsys.readouterr().out and not list(place.iterdir())
+    with pytest.raises(SystemExit):
+        command.parse(["--rows", "adds", "--peers", "mlx", "--merge"])
+
+
 def test_options_choose_rows_and_peers():
     names = [row.name for row in command.parse(["--rows", "memory", "torchy-*-1000"]).rows]
     assert names == ["memory", "torchy-8-1000", "torchy-16-1000", "torchy-32-1000"]
@@ -239,7 +283,7 @@ def test_rounds_on_a_busy_machine_are_counted(monkeypatch):
     result = made_up("adds", lazynb=[1.0] * 3, jit=[1.0] * 3)
     assert list(driver._rounds(result, 3)) == [0, 1, 2]
     assert result.disturbed == 1
-    assert "kept the machine busy: adds (1)." in report.report([result], {}, {}, {})
+    assert "kept the machine busy: adds (1)." in report.report([result], [Run()])
 
 
 def test_a_failed_command_gives_its_reason():
@@ -252,6 +296,31 @@ def test_a_failed_command_gives_its_reason():
 def test_a_process_that_does_not_start_says_why():
     with pytest.raises(PeerFailed, match="no-such-peer"):
         Process("no-such-peer", Path(sys.executable))
+
+
+@pytest.mark.parametrize(("row", "parts"), [("adds", 4), ("cartpole", 5)])
+def test_a_profile_for_real(monkeypatch, row, parts):
+    from benchmarks import profile
+
+    monkeypatch.setattr(profile, "SECONDS", 0.02)
+    monkeypatch.setattr(profile, "WARM", 1)
+    lines = profile.profile(ROWS[row]).splitlines()
+    assert len(lines) == 2 + parts and lines[2].startswith("| recording") and "jax.jit" in lines[-1]
+
+
+def test_a_profile_is_put_behind_its_mark(monkeypatch, tmp_path):
+    from benchmarks import profile
+
+    assert profile.MARK in profile.PAGE.read_text() and set(profile.UNMET) <= set(ROWS)
+    page = tmp_path / "speed.md"
+    page.write_text(f"Text.\n\n{profile.MARK}\n\nold figures\n")
+    monkeypatch.setattr(profile, "PAGE", page)
+    monkeypatch.setattr(profile, "alone", lambda row: f"figures of {row}")
+    profile.main(["adds", "--write"])
+    text = page.read_text()
+    assert text.startswith("Text.") and "old figures" not in text and "### adds\n\nfigures of adds" in text
+    with pytest.raises(SystemExit):
+        profile.main(["memory"])
 
 
 def test_a_row_for_real():

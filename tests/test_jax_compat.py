@@ -65,6 +65,15 @@ def test_context_is_the_same_in_vmap_and_differs_by_configuration():
     assert jc.context() == outside
 
 
+def test_the_configuration_under_grad_is_the_one_outside():
+    """JAX 0.10 sets the empty mesh where none was; a plain call and one under ``grad`` would be recorded apart."""
+    inside = []
+    jax.grad(lambda x: inside.append(jc.canonical(jc.context())) or x)(1.0)
+    assert inside == [jc.canonical(jc.context())]
+    with jax.sharding.use_abstract_mesh(jax.sharding.AbstractMesh((1,), ("i",))):
+        assert jc.canonical(jc.context()) != inside[0]
+
+
 def test_placement_context():
     outside = jc.placement_context()
     with jax.enable_x64(True):
@@ -135,6 +144,13 @@ def test_values():
     assert isinstance(jc.stage(np.ones(2, np.float32)), jc.ArrayImpl)
     assert jc.is_host_array(np.ones(2)) and jc.is_host_array(np.float32(1)) and not jc.is_host_array(x)
     assert isinstance(jc.uncommitted_sharding(jax.devices()[1]), SingleDeviceSharding)
+    abstract = jax.sharding.NamedSharding(jax.sharding.AbstractMesh((1,), ("i",)), jax.sharding.PartitionSpec())
+    assert jc.is_concrete_sharding(x.sharding) and not jc.is_concrete_sharding(abstract)
+    bound = jc.committed(x, jax.devices()[0])
+    assert bound.committed and bound.sharding == x.sharding and not x.committed
+    np.testing.assert_array_equal(bound, [0, 1, 2])
+    eqns = [jax.make_jaxpr(lambda x: jax.device_put(x, jax.devices()[0], donate=donate))(x).eqns[0] for donate in (False, True)]
+    assert [jc.takes_the_argument(eqn.params) for eqn in eqns] == [False, True]
     jax.block_until_ready(x)
     assert jc.is_ready(x) and jc.is_ready(jax.block_until_ready(jax.random.key(0)))
     spec = jc.abstract(jax.device_put(x, jax.devices()[1]))
@@ -190,6 +206,7 @@ def test_calling_an_executable():
     compiled = jax.jit(lambda x: [x + 1]).lower(jnp.ones(2)).compile()
     compiled(jnp.ones(2))
     np.testing.assert_array_equal(jc.fast_call(compiled)(jnp.ones(2))[0], [2, 2])
+    np.testing.assert_array_equal(jc.call_here(compiled, None)(jnp.ones(2))[0], [2, 2])
 
 
 # Where JAX changes a configuration without a ``State`` doing it, and why each is counted or need not be.
@@ -325,3 +342,40 @@ def test_substitutes_of_inherited_names_go_away_again():
     assert Derived().name() == "other" and "name" in vars(Derived)
     patches.leave()
     assert Derived().name() == "base" and "name" not in vars(Derived)
+
+
+def test_filling():
+    """What ``jnp.zeros`` and ``jnp.zeros_like`` call, whether they are given a device or not."""
+    found = []
+    plain = jc.filling.full
+    jc.filling.full = lambda shape, value, dtype=None, *, sharding=None: found.append(sharding) or plain(
+        shape, value, dtype, sharding=sharding)
+    try:
+        jnp.zeros(2, device=jax.devices()[1])
+        jnp.zeros_like(np.ones(2))
+    finally:
+        jc.filling.full = plain
+    assert [sharding is None for sharding in found] == [False, True]
+
+
+def test_concretisation():
+    """JAX says what it needs a value for before it converts it."""
+    owner, name = jc.concretisation
+    plain = getattr(owner, name)
+    contexts = []
+
+    def noting(force, val, context=""):
+        contexts.append(context)
+        return plain(force, val, context)
+
+    setattr(owner, name, noting)
+    try:
+        jnp.linspace(0, 1, jnp.array(3))
+    finally:
+        setattr(owner, name, plain)
+    assert "'num' argument of jnp.linspace" in contexts
+
+
+def test_stand_in():
+    device = jax.devices()[1]
+    assert jc.stand_in(device).devices() == {device} and jc.stand_in(device) is jc.stand_in(device)

@@ -1,5 +1,8 @@
 """lazynb.numpy is all of jax.numpy."""
 
+import subprocess
+import sys
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ import lazynb.numpy as lnp
 
 def test_every_name_is_there():
     missing = [name for name in dir(jnp) if not name.startswith("_") and not hasattr(lnp, name)]
-    assert not missing and dir(lnp) == dir(jnp)
+    assert not missing and dir(lnp) == sorted([*dir(jnp), "MutableArray", "mutable"])
     with pytest.raises(AttributeError, match="no attribute 'sine'"):
         lnp.sine
 
@@ -27,3 +30,9 @@ def test_while_lazy_the_two_are_one():
         x = lnp.concatenate([lnp.ones(2), lnp.sin(lnp.zeros(2))])
         assert isinstance(x, lazynb.LazyTensor) and x.is_pending
         assert np.asarray(x).tolist() == [1.0, 1.0, 0.0, 0.0]
+
+
+def test_it_is_found_as_an_attribute():
+    """In a process of its own: here it has been imported already."""
+    run = subprocess.run([sys.executable, "-c", "import lazynb; lazynb.numpy.mutable"], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

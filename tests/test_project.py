@@ -49,7 +49,7 @@ def test_core_needs_jax_and_numpy_only():
 
 
 def test_nothing_is_pinned():
-    for extra in (None, "lab", "dev"):
+    for extra in (None, *PROJECT["project"]["optional-dependencies"]):
         for name, bounds in requirements(extra).items():
             assert "==" not in bounds and "<" not in bounds and "~" not in bounds, f"{name} is pinned: {bounds}"
 
@@ -58,7 +58,8 @@ def test_lab_extra_has_what_the_notebooks_import():
     tour = (ROOT / "notebooks" / "01-tour.ipynb").read_text()
     imported = set(re.findall(r'^ *"(?:import|from) (\w+)', tour, re.MULTILINE))
     known = {"sklearn": "scikit-learn"}
-    have = {*requirements(), *requirements("lab"), *sys.stdlib_module_names, "lazynb"}
+    beside = {one.stem for one in (ROOT / "notebooks").glob("*.py")}
+    have = {*requirements(), *requirements("lab"), *sys.stdlib_module_names, "lazynb", *beside}
     assert {known.get(name, name) for name in imported} <= have
 
 
@@ -80,7 +81,7 @@ def test_supported_pythons_agree():
     assert PROJECT["project"]["requires-python"] == f">={min(SUPPORTED)}"
 
 
-@pytest.mark.parametrize("target", ["lab", "demo", "test", "lint", "bench", "clean"])
+@pytest.mark.parametrize("target", ["lab", "demo", "notebooks", "docs", "test", "lint", "bench", "clean"])
 def test_make_offers(target):
     run = subprocess.run(["make", "--dry-run", target], cwd=ROOT, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
@@ -88,10 +89,10 @@ def test_make_offers(target):
 
 def test_scripts_need_no_package():
     """The scripts that make the environments run before anything is installed."""
-    for name in ("environment", "test_matrix"):
+    for name in ("environment", "test_matrix", "torch_cpu"):
         text = (ROOT / "scripts" / f"{name}.py").read_text()
         imported = set(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE))
-        assert imported <= sys.stdlib_module_names | {"environment"}
+        assert imported <= sys.stdlib_module_names | {"environment", "torch_cpu"}
 
 
 def test_ci_runs_the_readmes_commands():
@@ -179,4 +180,19 @@ def test_wheel_holds_the_package_and_its_templates(tmp_path):
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert sources <= inside
-    assert all(one.startswith(("lazynb/", "lazynb-")) for one in inside)
+    assert "pytest_lazynb.py" in inside  # the plugin: pytest loads it without the package
+    assert all(one.startswith(("lazynb/", "lazynb-", "pytest_lazynb.py")) for one in inside)
+
+
+def test_matrix_leaves_the_long_notebooks_out_unless_asked(monkeypatch):
+    import test_matrix
+
+    for name in ("LAZYNB_FULL", "LAZYNB_COURSE"):
+        monkeypatch.delenv(name, raising=False)
+    assert test_matrix.leave_out("0.10.2", {})[0] == ["course"]
+    assert test_matrix.leave_out("0.12", {"0.10.2": "3.11"})[0] == ["course", "browser"]
+    assert test_matrix.leave_out("0.12", {"0.12": "3.12"})[0] == ["course", "slow", "browser"]
+    monkeypatch.setenv("LAZYNB_COURSE", "1")
+    assert test_matrix.leave_out("0.10.2", {})[0] == []
+    monkeypatch.setenv("LAZYNB_FULL", "1")
+    assert test_matrix.leave_out("0.12", {"0.12": "3.12"})[0] == ["browser"]

@@ -34,8 +34,34 @@ def offers(pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> 
     if not large:
         return ()
     free = [number for number in large if _is_unreachable(pending, values, number)]
-    sure = [n for n in free if values[n] in owned or any(array is values[n] for array in pending.doomed)]
-    free = sure + _unshared(values, [n for n in free if n not in sure])
+    sure = [number for number in free if _is_sure(pending, values, number)]
+    return _taken(pending, wanted, values, sure + _unshared(values, [number for number in free if number not in sure]))
+
+
+def foreseen(pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> tuple[int, ...] | None:
+    """What :func:`offers` would say now; None where that cannot be told without waiting. Changes nothing.
+
+    Arguments:
+      values: as for :func:`offers`; None for an input that is still pending.
+    """
+    large = pending.state.large.get(wanted)
+    if large is None:
+        large = _large(pending.state, wanted)
+    if any(values[number] is None for number in large):
+        return None
+    free = [number for number in large if _is_unreachable(pending, values, number)]
+    if not all(_is_sure(pending, values, number) for number in free):
+        return None
+    return _taken(pending, wanted, values, free)
+
+
+def _is_sure(pending: Pending, values: Sequence[Any], number: int) -> bool:
+    """Whether it is known that no other array has the memory of an unreachable input."""
+    return values[number] in owned or any(array is values[number] for array in pending.doomed)
+
+
+def _taken(pending: Pending, wanted: tuple[int, ...], values: Sequence[Any], free: Sequence[int]) -> tuple[int, ...]:
+    """Of the inputs ``free`` those whose memory fits a result."""
     left = [_kind(_aval(pending, slot)) for slot in wanted]
     taken = []
     for number in sorted(free):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import html
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Generic, TypeVar, overload
+from typing import Any
 
 from lazynb.config import config
-from lazynb.reasons import REASONS
+from lazynb.execute.misses import Miss
+from lazynb.execute.records import Records
 from lazynb.source import Place, Spot
 
 
@@ -25,6 +24,8 @@ class Event:
       cache: ``hit``, ``compiled``, or ``disk`` (compiled in an earlier process).
       compile_seconds: lowering, compiling or loading; 0 for a hit.
       run_seconds: handing the program to the device; it goes on asynchronously.
+      record_seconds: from the beginning of the trace to its end: recording, and the Python between the operations.
+      reason: for what was no hit, how it differs from the nearest cached trace.
     """
 
     kind: str
@@ -34,123 +35,30 @@ class Event:
     cache: str
     compile_seconds: float
     run_seconds: float
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TraceBreak:
-    """A point where Python forced the trace to run.
-
-    Attributes:
-      code: stable identifier, such as ``LNB101``.
-      kind: ``bool``, ``print``, ``item``, ...
-      location: cell or file, line, source text.
-      ops: operations forced.
-      compiled: whether it also compiled.
-      seconds: time until Python could go on, compilation included.
-      hint: how to avoid the break.
-    """
-
-    code: str
-    kind: str
-    location: Place
-    ops: int
-    compiled: bool
-    seconds: float
-    hint: str
-
-
-T = TypeVar("T")
-_SHOWN = 40  # records in a display: a training loop makes thousands of them
-
-
-class Records(Sequence[T], Generic[T]):
-    """A list of records that displays as a table and turns into plain data with :meth:`to_dicts`."""
-
-    def __init__(self, records: Iterable[T], empty: str):
-        self._records = list(records)
-        self._empty = empty
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[T]: ...
-    def __getitem__(self, index: Any) -> Any:
-        return self._records[index]
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    def __iter__(self) -> Iterator[T]:
-        return iter(self._records)
-
-    def to_dicts(self) -> list[dict[str, Any]]:
-        """The records as plain dictionaries (for ``pandas.DataFrame`` or ``json``)."""
-        return [dataclasses.asdict(record) for record in self._records]  # type: ignore[call-overload]
-
-    def _rows(self) -> list[dict[str, str]]:
-        return [{field.name.replace("_seconds", "").replace("seconds", "time"): _cell(getattr(record, field.name))
-                 for field in dataclasses.fields(record)}  # type: ignore[arg-type]
-                for record in self._records[-_SHOWN:]]
-
-    def _left_out(self) -> str:
-        """Says how many records a display leaves out."""
-        earlier = len(self._records) - _SHOWN
-        return f"... {earlier:,} earlier ones" if earlier > 0 else ""
-
-    def __repr__(self) -> str:
-        rows = self._rows()
-        if not rows:
-            return self._empty
-        table = [list(rows[0]), *(list(row.values()) for row in rows)]
-        widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-        return "\n".join([lines[0], *filter(None, [self._left_out()]), *lines[1:]])
-
-    def _repr_html_(self) -> str:
-        rows = self._rows()
-        if not rows:
-            return f"<p>{html.escape(self._empty)}</p>"
-        head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in rows[0])
-        body = "".join("<tr>" + "".join(f'<td style="text-align:left">{html.escape(cell)}</td>' for cell in row.values())
-                       + "</tr>" for row in rows)
-        return f"<p>{self._left_out()}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, Place):
-        return f"{value.label}: {value.text}" if value.text else value.label
-    if isinstance(value, float):
-        return f"{value * 1000:.2f} ms" if value else ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return str(value)
+    record_seconds: float
+    reason: str
 
 
 class EventLog:
-    """Events and trace breaks of this process, the newest ``config.max_events`` of each.
+    """The events of this process, the newest ``config.max_events``.
 
     A flush may take ten microseconds, so what it appends is a plain tuple; the record is made when somebody reads it.
 
     Attributes:
-      events, breaks: fields of the records in order, with a :class:`lazynb.source.Spot` for the place.
-      break_count: all breaks so far.
+      events: fields of the records in order, with a :class:`lazynb.source.Spot` for the place and, in place of the reason, the
+        :class:`lazynb.execute.misses.Miss` that made the program, for a hit too.
     """
 
     def __init__(self) -> None:
         self.events: collections.deque[tuple[Any, ...]] = collections.deque(maxlen=config.max_events)
-        self.breaks: collections.deque[tuple[Any, ...]] = collections.deque(maxlen=config.max_events)
-        self.break_count = 0
 
-    def add_break(self, kind: str, spot: Spot, ops: int, compiled: bool, seconds: float) -> None:
-        """Appends a trace break of ``kind``."""
-        self.break_count += 1
-        self.breaks.append((kind, spot, ops, compiled, seconds))
+    def programs(self, identity: tuple[Any, ...]) -> list[Miss]:
+        """The programs that were run at the line ``identity`` (see ``Spot.identity``), by the miss that made each."""
+        return [event[-1] for event in list(self.events) if event[-1] is not None and event[1].identity == identity]
 
     def clear(self) -> None:
         """Forgets all."""
         self.events.clear()
-        self.breaks.clear()
-        self.break_count = 0
 
 
 log = EventLog()
@@ -158,10 +66,10 @@ log = EventLog()
 
 def events() -> Records[Event]:
     """What was run so far, the oldest first."""
-    return Records([Event(fields[0], fields[1].place, *fields[2:]) for fields in log.events], "nothing has run yet")
+    return Records([_event(*fields) for fields in log.events], "nothing has run yet")
 
 
-def breaks() -> Records[TraceBreak]:
-    """The trace breaks so far, the oldest first."""
-    return Records([TraceBreak(REASONS[kind].code, kind, spot.place, ops, compiled, seconds, REASONS[kind].hint)
-                    for kind, spot, ops, compiled, seconds in log.breaks], "no trace breaks")
+def _event(kind: str, spot: Spot, operations: int, computed: int, cache: str, compile_seconds: float, run_seconds: float,
+           record_seconds: float, miss: Miss | None) -> Event:
+    return Event(kind, spot.place, operations, computed, cache, compile_seconds, run_seconds, record_seconds,
+                 miss.reason if miss is not None and cache != "hit" else "")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -15,6 +16,8 @@ from lazynb import _jax_compat as jc
 from lazynb.config import config
 from lazynb.execute.blame import add_note
 from lazynb.execute.donation import is_large
+from lazynb.execute.dumps import Dump, new_dump
+from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.packing import Packing
 from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower, needed_steps
@@ -39,7 +42,10 @@ class Executable:
       wait_seconds: how long Python last waited for its results, where that was measured.
       compiled: JAX's compiled object: HLO, cost and memory analysis.
       donated: numbers of the inputs whose memory its results take; they are gone after the run.
+      dump: what XLA wrote while it compiled; None where nobody asked.
       bindings: the recorded traces that it runs, as (end of the trace, key in ``executables``).
+      miss: why it was made.
+      took: seconds until Python went on when it was last run for a value: waiting included, compiling not.
     """
 
     def __init__(self, state: State, wanted: tuple[int, ...], donated: tuple[int, ...], config_then: Any, place: Place):
@@ -59,23 +65,34 @@ class Executable:
         self._large = [number for number, aval in enumerate(self._jaxpr.out_avals) if is_large(aval)]
         self.operations = len(program.eqns)
         self.callbacks = any("callback" in step.operation.primitive.name for step in path if step.operation)
-        self._uncommit = self._loose_results(path, taken)
+        self._uncommit, self._commit = self._placed_results(path, taken)
         self._arguments: list[Any] = []  # what they look like, to lower again when the text is asked for
         self.compiled: Any = None
+        self.dump: Dump | None = None
         self.call: Callable[..., Sequence[Any]] | None = None
         self.origin = ""
         self.compile_seconds = 0.0
         self.runs = 0
         self.hits = 0
         self.wait_seconds = float("inf")
+        self.miss: Miss | None = None
+        self.took: float | None = None
+        self._brief = 0  # waits
+        self._call_here: Callable[..., Sequence[Any]] | None = None
+        self._entry: Callable[[], bytes | None] | None = None  # of the persistent cache
         self.bindings: list[tuple[State, tuple[Any, ...]]] = []
 
-    def _loose_results(self, steps: Sequence[State], taken: Sequence[State]) -> list[int]:
-        """Results that eager JAX leaves uncommitted, though this program has a committed input."""
-        if all(step.devices is None for step in taken):
-            return []
+    def _placed_results(self, steps: Sequence[State], taken: Sequence[State]) -> tuple[list[int], dict[int, Any]]:
+        """Results that eager JAX leaves uncommitted, though this program has a committed input; results that eager JAX commits
+        to a device, though no input is (by number, the device)."""
+        if all(step.devices is None for step in steps):
+            return [], {}
         owner = {slot: step for step in steps for slot in range(step.first, step.slots)}
-        return [number for number, slot in enumerate(self.wanted) if owner[slot].devices is None]
+        owners = [owner[slot] for slot in self.wanted]
+        free = all(step.devices is None for step in taken)
+        placed = {number: step.devices[0] for number, step in enumerate(owners) if step.devices is not None
+                  and (free or (step.operation is not None and step.operation.primitive.name == "device_put"))}
+        return [number for number, step in enumerate(owners) if step.devices is None], placed
 
     def compile(self, inputs: Sequence[Any]) -> None:
         """Lowers for ``inputs`` (or what they will look like) here; compiles in another thread, so that an interrupt
@@ -84,17 +101,64 @@ class Executable:
         Raises what JAX raises for a program that cannot be lowered or compiled.
         """
         start = time.perf_counter()
-        arguments = self._packing.arguments(inputs)
-        lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs, self._donated)
-        self._arguments = [jc.abstract(argument) for argument in arguments]
-        self.compiled, self.origin = wait(in_background(lambda: _compile(lowered, self._config)))
+        with _announced(self.operations):
+            arguments = self._packing.arguments(inputs)
+            lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs, self._donated)
+            self._arguments = [jc.abstract(argument) for argument in arguments]
+            dump = new_dump()
+            self.compiled, self.origin, self._entry = wait(in_background(lambda: _compile(lowered, self._config, dump)))
+        self.dump = dump if self.origin == "compiled" else None
         self.compile_seconds = time.perf_counter() - start
 
-    def _call(self, arguments: Sequence[Any]) -> list[Any]:
+    def compile_apart(self, inputs: Sequence[Any]) -> None:
+        """As :meth:`compile`, beside every cache."""
+        start = time.perf_counter()
+        self._arguments = [jc.abstract(argument) for argument in self._packing.arguments(inputs)]
+        self.compiled = self.compile_again()
+        self.compile_seconds = time.perf_counter() - start
+
+    def compile_again(self, *, wanted: tuple[int, ...] | None = None, copies: dict[int, int] | None = None,
+                      options: dict[str, Any] | None = None) -> Any:
+        """JAX's compiled object of the program compiled anew, beside every cache. Runs nothing; ``self`` stays as it is.
+
+        Arguments:
+          wanted: compute these slots instead of its own.
+          copies: compute a step once more for another, see :meth:`Program.add`.
+          options: compiler options, such as those of a :class:`Dump`.
+        """
+        jaxpr, donated = self._jaxpr, self._donated
+        if wanted is not None or copies:
+            program = Program()
+            variables = program.add(self.state.path(), copies=copies)
+            jaxpr, donated = program.jaxpr([variables[slot] for slot in wanted or self.wanted]), ()
+        lowered = lower(jaxpr, self._arguments, self._config, self._packing.inputs, donated)
+        return wait(in_background(lambda: _compile_uncached(lowered, self._config, options)))
+
+    def waited(self, seconds: float) -> None:
+        """Python waited for results until ``seconds`` after it asked for them, compiling not included.
+
+        A short program that is often waited for runs in the thread that waits from here on: waking one of XLA's takes longer.
+        """
+        self.took = seconds
+        if seconds > _LONG:  # it loops as often as its inputs say: whoever waits for it must be able to interrupt it
+            self._brief, self._call_here = 0, None
+        elif seconds < _BRIEF:
+            self._brief += 1
+            if self._brief == _OFTEN and not self.callbacks:
+                self._load_here()
+
+    def _load_here(self) -> None:
+        entry = self._entry() if self._entry is not None else None
+        if self._entry is None or entry is not None:
+            self._call_here = jc.call_here(self.compiled, entry)
+
+    def _call(self, arguments: Sequence[Any], awaited: bool) -> list[Any]:
         """Calls the program in 64-bit mode as it was when the trace was recorded (it decides what a scalar argument is)."""
         if not jc.runs_as_compiled(self._x64):
             with jc.running_settings(self._x64):
                 return list(self.compiled(*arguments))
+        if awaited and self._call_here is not None:
+            return list(self._call_here(*arguments))
         if self.call is not None:
             return list(self.call(*arguments))
         results = list(self.compiled(*arguments))
@@ -108,21 +172,26 @@ class Executable:
     def abstract_result(self, number: int) -> jax.ShapeDtypeStruct:
         """What result ``number`` will look like, sharding included where it is committed."""
         aval = self._jaxpr.out_avals[number]
+        if number in self._commit:
+            return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type,
+                                        sharding=jc.uncommitted_sharding(self._commit[number]))
         loose = number in self._uncommit or not any(getattr(a, "sharding", None) for a in self._arguments)
         sharding = None if loose else self.compiled.output_shardings[number]
         return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
-    def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does."""
+    def run(self, inputs: Sequence[Any], awaited: bool = False) -> list[Any]:
+        """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does, unless a result is ``awaited`` anyway."""
         arguments = self._packing.arguments(inputs)
         before = jc.current_trace()
         jc.set_trace(jc.eval_trace)
         try:
-            results = self._call(arguments)
+            results = self._call(arguments, awaited)
         finally:
             jc.set_trace(before)
         for number in self._uncommit:
             results[number] = jc.uncommitted(results[number])
+        for number, device in self._commit.items():
+            results[number] = jc.committed(results[number], device)
         for number in self._large:
             owned.add(results[number])
         if self.callbacks:
@@ -130,10 +199,35 @@ class Executable:
         return results
 
 
-def _compile(lowered: jax.stages.Lowered, config_then: Any) -> tuple[Any, str]:
+_BRIEF, _LONG = 2e-3, 0.1  # seconds
+_OFTEN = 64
+"""So many brief waits have cost what loading a program once more does: some milliseconds."""
+
+watchers: list[Callable[[int | None], None]] = []
+"""Called with the number of operations when a program begins to be made, and with None when that is over."""
+
+
+@contextlib.contextmanager
+def _announced(operations: int) -> Iterator[None]:
+    """Tells the watchers what its body makes."""
+    for watcher in watchers:
+        watcher(operations)
+    try:
+        yield
+    finally:
+        for watcher in watchers:
+            watcher(None)
+
+
+def _compile(lowered: jax.stages.Lowered, config_then: Any, dump: Dump | None) -> tuple[Any, str, Any]:
     with jc.restore_config(config_then), persistent.settings() as origin:
-        compiled = lowered.compile()
-    return compiled, origin[0]
+        compiled = lowered.compile(compiler_options=dump.options() if dump is not None else None)
+    return compiled, *origin
+
+
+def _compile_uncached(lowered: jax.stages.Lowered, config_then: Any, options: dict[str, Any] | None) -> Any:
+    with jc.restore_config(config_then), jc.no_cache():
+        return lowered.compile(compiler_options=options)
 
 
 def in_background(work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
@@ -166,9 +260,9 @@ class Binding(NamedTuple):
     executable: Executable
     inputs: list[int]
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
-        """Runs the trace whose inputs are ``values``."""
-        return self.executable.run([values[number] for number in self.inputs])
+    def run(self, values: Sequence[Any], awaited: bool = False) -> list[Any]:
+        """Runs the trace whose inputs are ``values``; see :meth:`Executable.run`."""
+        return self.executable.run([values[number] for number in self.inputs], awaited)
 
 
 def _last_place(pending: Pending, steps: Sequence[State]) -> Place:
@@ -204,6 +298,29 @@ class ExecutableCache:
         if found is not None:
             self.order.move_to_end(found.executable)
         return found
+
+    def peek(self, pending: Pending, steps: Sequence[State], wanted: tuple[int, ...],
+             donated: tuple[int, ...] | None) -> tuple[bool | None, Executable | None]:
+        """Whether what :meth:`make` would make is there, and it. Changes nothing.
+
+        Arguments:
+          steps: those that ``wanted`` needs.
+          donated: as for :meth:`find`; None where that is not known: then a program may be there that does not fit.
+        """
+        if donated is not None:
+            found = pending.state.executables.get(_key(wanted, self.allowed(pending.state, wanted, donated)))
+            if found is not None:
+                return True, found.executable
+        state, moved = self.trie.find(pending.root, steps)
+        known = state.executables if state is not None else {}
+        there = tuple([moved.get(slot, -1) for slot in wanted])
+        if donated is None:
+            return (None if any(there in (key, *key[:1]) for key in known) else False), None
+        numbers = [step.first for step in pending.state.path() if step.operation is None]
+        taken = sorted((step.first for step in steps if step.operation is None), key=lambda slot: moved.get(slot, -1))
+        gone = tuple([taken.index(numbers[number]) for number in donated if numbers[number] in taken])
+        found = known.get(_key(there, gone))
+        return found is not None, found.executable if found is not None else None
 
     def any(self, state: State, wanted: tuple[int, ...]) -> Executable:
         """One of those that run ``wanted`` of the trace that ends in ``state``."""
@@ -261,6 +378,8 @@ class ExecutableCache:
             self._forget(oldest)
 
     def _forget(self, executable: Executable) -> None:
+        if executable.miss is not None:
+            executable.miss.forgotten = miss_log.total
         for state, key in executable.bindings:
             state.executables.pop(key, None)
             self.trie.prune(state)

@@ -9,24 +9,61 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import jax
 
 from lazynb import _jax_compat as jc
+from lazynb.config import config
+from lazynb.errors import TraceBreakError
 from lazynb.execute.blame import add_note
+from lazynb.execute.breaks import break_log
 from lazynb.execute.donation import offers
 from lazynb.execute.events import log
 from lazynb.execute.executable import Binding, Executable, ExecutableCache, in_background, wait
+from lazynb.execute.misses import Cut, Miss, log as miss_log
+from lazynb.reasons import REASONS
+from lazynb.record.names import names_of, user_namespace
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import Hooks
+from lazynb.record.sketch import sketch
 from lazynb.record.tensor import LazyTensor
-from lazynb.record.trace import thread_trace, trie
+from lazynb.record.trace import LazyTrace, thread_trace, trie
 from lazynb.source import Spot, here
 
 executables = ExecutableCache(trie)
 
-_NOT_A_BREAK = {"compile"}
+
+_ASKED_FOR = "compile"
+"""The only kind that is no trace break: ``%%compile`` was asked to run what is pending."""
+
+
+class Witness(Protocol):
+    """Sees every run of the thread that it watches, see :attr:`Execution.witness`."""
+
+    def ran(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
+            results: Sequence[Any]) -> None:
+        """``run`` of ``pending`` took ``values`` and gives ``results`` to ``tensors``; called before they have them."""
+
+    def broke(self, kind: str, spot: Spot, detail: str, operations: int, runs: Sequence[Run], seconds: float,
+              forced: LazyTensor | None) -> None:
+        """A trace break made ``runs`` necessary; ``forced`` is the tensor whose value was needed, which has it now."""
+
+
+class Run(NamedTuple):
+    """One pending trace that was run.
+
+    Attributes:
+      binding: what ran it.
+      miss: why the program had to be made; None for a hit.
+      seconds: handing it over; making the program not included.
+      record_seconds: from the beginning of the trace to its end.
+    """
+
+    binding: Binding
+    miss: Miss | None
+    seconds: float
+    record_seconds: float
 
 
 class Execution:
@@ -35,65 +72,103 @@ class Execution:
     def __init__(self) -> None:
         self.show: Any = None  # set by the view layer: a tensor's MIME bundle
 
-    def force(self, tensor: LazyTensor, kind: str) -> Any:
+    @property
+    def local(self) -> LazyTrace:
+        """This thread's recorder, which holds ``strict`` (a trace break raises) and ``witness``."""
+        return thread_trace()
+
+    def force(self, tensor: LazyTensor, kind: str, detail: str = "") -> Any:
         """The concrete value of ``tensor``, see :class:`lazynb.record.runtime.Runtime`."""
         pending = tensor._pending
         if pending is not None:
-            executable = self._flush(pending, kind, here(2))
-            if kind in _WAITING and executable is not None and tensor._value is not None:
-                _wait_for(tensor._value, executable)
+            self._break(pending, kind, here(2), detail, tensor)
         return tensor._value
+
+    def strict(self, on: bool) -> bool:
+        """See :class:`lazynb.record.runtime.Runtime`."""
+        before, self.local.strict = self.local.strict, on
+        return before
 
     def flush(self, pending: Pending, kind: str) -> None:
         """Runs ``pending`` and what it depends on; notes a trace break of ``kind``."""
-        self._flush(pending, kind, here(2))
+        self._break(pending, kind, here(2))
 
-    def _flush(self, pending: Pending, kind: str, spot: Spot) -> Executable | None:
-        """Runs ``pending`` after what it takes inputs from; its executable, None if nothing was pending."""
+    def _break(self, pending: Pending, kind: str, spot: Spot, detail: str = "", forced: LazyTensor | None = None) -> None:
+        """Runs ``pending`` after what it takes inputs from, waits for ``forced`` if Python needs it at once, and notes why.
+
+        Raises:
+          TraceBreakError: trace breaks are errors in this thread.
+        """
         start = time.perf_counter()
-        with pending.trace.lock:
+        trace = pending.trace
+        with trace.lock:
             traces = closure(pending.live()) if pending.depends else [pending]  # what nobody can reach may go
             operations = sum(map(len, traces))
-            runs = [self._run_one(trace, kind, spot) for trace in traces]
-        ran = [run for run in runs if run is not None]
-        if not ran:
-            return None
-        if kind not in _NOT_A_BREAK:
-            log.add_break(kind, spot, operations, any(compiled for _, compiled in ran), time.perf_counter() - start)
-        return ran[-1][0]
+            if trace.strict and not REASONS[kind].explicit and any(one.has_live() for one in traces):
+                raise TraceBreakError(kind, detail, spot, operations)
+            awaited = forced if kind in WAITING else None
+            found = [self._run_one(one, kind, spot, awaited is not None and one is pending) for one in traces]
+        runs = [run for run in found if run is not None]
+        if not runs:
+            return
+        last = runs[-1].binding.executable
+        try:
+            if awaited is not None and awaited._value is not None:
+                _wait_for(awaited._value, last)
+        finally:  # an interrupt ends the wait, not the run
+            seconds = time.perf_counter() - start
+            made = [run.miss for run in runs if run.miss is not None]
+            compiles, compiling = _compiled(made) if made else (0, 0.0)
+            if awaited is not None:
+                last.waited(seconds - compiling)
+            if kind != _ASKED_FOR:
+                break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)
+                trace.cut_by = (kind, spot)
+            if trace.witness is not None:
+                trace.witness.broke(kind, spot, detail, operations, runs, seconds, forced)
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
-        """A pending tensor's MIME bundle. Runs nothing."""
-        if self.show is None:
+        """A pending tensor's MIME bundle. Runs nothing, unless the user's settings say so."""
+        if config.run_on_display and tensor._pending is not None:
+            self._break(tensor._pending, _ASKED_FOR, here(2), "", tensor)
+        if self.show is None or tensor._value is not None:
             return {"text/plain": repr(tensor)}
         return self.show(tensor)
 
-    def _run_one(self, pending: Pending, kind: str, spot: Spot) -> tuple[Executable, bool] | None:
-        """Runs ``pending``, whose inputs have values. Its executable and whether that was compiled now; None if nobody waits."""
+    def _run_one(self, pending: Pending, kind: str, spot: Spot, awaited: bool = False) -> Run | None:
+        """Runs ``pending``, whose inputs have values; None if nobody waits. ``awaited``: Python needs a value of it at once."""
         tensors = pending.live()
         if not tensors:
             pending.close()
             return None
         pending.seal()
+        recorded = time.perf_counter() - pending.began
         try:
             values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
-            binding, made = self._binding(pending, tensors, values)
+            found = self._binding(pending, tensors, values, kind, spot)
+            if found is None:
+                pending.close()
+                return None
+            binding, miss = found
             start = time.perf_counter()
-            results = self._results(pending, binding, values)
+            results = self._results(pending, binding, values, awaited)
         except BaseException:
             pending.trace.resume(pending)
             raise
         executable, seconds = binding.executable, time.perf_counter() - start
         self._count(executable)
+        run = Run(binding, miss, seconds, recorded)
         log.events.append((kind, spot, len(pending), executable.operations, "hit" if executable.hits else executable.origin,
-                           executable.compile_seconds if made else 0.0, seconds))
+                           miss.seconds if miss is not None else 0.0, seconds, recorded, executable.miss))
+        if pending.trace.witness is not None:
+            pending.trace.witness.ran(run, pending, tensors, values, results)
         self._settle(pending, tensors, results)
-        return executable, made and executable.origin == "compiled"
+        return run
 
     @staticmethod
-    def _results(pending: Pending, binding: Binding, values: list[Any]) -> list[Any]:
+    def _results(pending: Pending, binding: Binding, values: list[Any], awaited: bool) -> list[Any]:
         try:
-            return binding.run(values)
+            return binding.run(values, awaited)
         except BaseException as error:
             add_note(error, pending, pending.state.path(), running=True)
             raise
@@ -106,13 +181,16 @@ class Execution:
             executables.hits += 1
         executable.runs += 1
 
-    def prepare(self, pending: Pending) -> tuple[Binding, bool]:
-        """The executable for ``pending`` and whether it was made now. Runs nothing; keeps it for the run.
+    def prepare(self, pending: Pending) -> tuple[Binding, bool] | None:
+        """The executable for ``pending`` and whether it was made now; None if nobody waits for it. Runs nothing; keeps it for
+        the run.
 
         What ``pending`` takes inputs from must have been prepared before it.
         """
         with pending.trace.lock:
-            return self._binding(pending, pending.live(), [self._preview(value) for value in pending.inputs])
+            values = [self._preview(value) for value in pending.inputs]
+            found = self._binding(pending, pending.live(), values, "compile", here(2))
+        return (found[0], found[1] is not None) if found is not None else None
 
     @staticmethod
     def _preview(value: Any) -> Any:
@@ -124,8 +202,10 @@ class Execution:
         wanted = tuple([tensor._slot for tensor in value._pending.live()])
         return executables.any(value._pending.state, wanted).abstract_result(wanted.index(value._slot))
 
-    def _binding(self, pending: Pending, tensors: list[LazyTensor], values: list[Any]) -> tuple[Binding, bool]:
-        """What runs ``pending`` for ``tensors`` (brought up to date), and whether it was compiled now."""
+    def _binding(self, pending: Pending, tensors: list[LazyTensor], values: list[Any], kind: str,
+                 spot: Spot) -> tuple[Binding, Miss | None] | None:
+        """What runs ``pending`` for ``tensors`` (brought up to date), and why it had to be made, if it had; None where it turns
+        out that nobody can reach them (only the traceback of an error did)."""
         wanted, donated, found = self._look_up(pending, tensors, values)
         if found is None:
             # Tensors in reference cycles live until the collector runs, at times that differ between equal steps: collecting
@@ -134,8 +214,21 @@ class Execution:
             tensors.clear()
             gc.collect(2 if pending.state.executables else 1)
             tensors.extend(pending.live())
+            if not tensors:
+                return None
             wanted, donated, found = self._look_up(pending, tensors, values)
-        return (found, False) if found is not None else executables.make(pending, wanted, donated, values)
+        if found is not None:
+            return found, None
+        binding, made = executables.make(pending, wanted, donated, values)
+        return binding, self._missed(pending, wanted, donated, binding.executable, kind, spot) if made else None
+
+    @staticmethod
+    def _missed(pending: Pending, wanted: tuple[int, ...], donated: tuple[int, ...], executable: Executable, kind: str,
+                spot: Spot) -> Miss:
+        drawn = sketch(pending, _names())
+        cut = Cut(*pending.cut_by) if pending.cut_by is not None else None
+        executable.miss = miss_log.add(kind, spot, drawn, wanted, donated, cut, executable.origin, executable.compile_seconds)
+        return executable.miss
 
     @staticmethod
     def _look_up(pending: Pending, tensors: list[LazyTensor], values: list[Any],
@@ -177,6 +270,19 @@ class Execution:
             self.flush(pending, kind)
 
 
+def _compiled(made: Sequence[Miss]) -> tuple[int, float]:
+    """How many programs were compiled, and the seconds for that and for loading the others."""
+    return sum(miss.origin == "compiled" for miss in made), sum(miss.seconds for miss in made)
+
+
+def _names() -> dict[int, tuple[str, ...]]:
+    """Names of the user's variables; none where one of the user's containers fails to be looked into."""
+    try:
+        return names_of(user_namespace())
+    except Exception:
+        return {}
+
+
 def _wait_for(value: Any, executable: Executable) -> None:
     """Waits until ``value`` is there. In another thread, so that an interrupt gets through, unless the wait is known to be
     short: handing it over takes longer than most programs."""
@@ -191,8 +297,10 @@ def _wait_for(value: Any, executable: Executable) -> None:
 
 _SHORT = 0.02  # seconds
 
-# Conversions that need the value in Python at once.
-_WAITING = {"bool", "int", "float", "complex", "index", "item", "tolist", "print", "asarray", "pickle", "bytes", "block"}
+WAITING = frozenset(("bool", "int", "float", "complex", "index", "item", "tolist", "print", "format", "asarray", "pickle",
+                     "bytes", "contains", "save", "plot", "static", "block",
+                     "numpy_function", "numpy_dtype", "numpy_values", "numpy_out"))
+"""Conversions that need the value in Python at once."""
 
 execution = Execution()
 Hooks.runtime = execution

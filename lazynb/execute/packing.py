@@ -36,6 +36,12 @@ class Packing:
         """Where the inputs ``numbers``, which are arrays, stand among the arguments."""
         return tuple([self._single.index(number) for number in numbers])
 
+    def taken(self, position: int) -> list[int]:
+        """The numbers of the inputs that argument ``position`` holds."""
+        if position < len(self._single):
+            return [self._single[position]]
+        return self._groups[position - len(self._single)][1]
+
     def arguments(self, values: Sequence[Any]) -> list[Any]:
         """The arguments for input ``values``."""
         if not self._groups:

@@ -38,14 +38,25 @@ class Program:
         self.inputs: list[Any] = []
         self.eqns: list[Any] = []
 
-    def add(self, path: Sequence[State], given: dict[int, Any] | None = None) -> dict[int, Any]:
-        """Appends the steps of ``path``; ``given`` are variables for some input slots. Returns variables by slot."""
+    def add(self, path: Sequence[State], given: dict[int, Any] | None = None,
+            copies: dict[int, int] | None = None) -> dict[int, Any]:
+        """Appends the steps of ``path``. Returns variables by slot.
+
+        Arguments:
+          given: variables for some input slots.
+          copies: by number of a step, that of another one which is computed once more for it alone.
+        """
         variables: dict[int, Any] = dict(given or {})
         for state in path:
             if state.operation is None:
                 if state.first not in variables:
                     variables[state.first] = var = jc.new_var(state.avals[0])
                     self.inputs.append(var)
+            elif copies and state.depth - 1 in copies:
+                own = dict(variables)
+                self._append(path[copies[state.depth - 1]], own)
+                self._append(state, own)
+                variables.update((slot, own[slot]) for slot in range(state.first, state.slots))
             else:
                 self._append(state, variables)
         return variables

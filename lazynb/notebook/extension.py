@@ -6,7 +6,9 @@ from typing import Any
 
 import lazynb
 from lazynb import source
-from lazynb.notebook.magics import MAGICS, LazyMagics
+from lazynb.execute.flush import execution
+from lazynb.notebook.lab import Lab
+from lazynb.notebook.magics import MAGICS, LazyMagics, status
 from lazynb.record import names
 from lazynb.record.mode import mode
 from lazynb.record.tensor import looking
@@ -18,12 +20,16 @@ class Extension:
 
     Attributes:
       enabled: whether cells run lazily.
+      strict: whether a trace break in a cell raises.
     """
 
     def __init__(self, shell: Any):
         self.shell = shell
         self.enabled = True
+        self.strict = False
         self._nested = 0
+        self._strict_before: list[bool] = []  # one a cell that is running
+        self.lab = Lab(self, lambda: status(self.enabled, self.strict))
         self._name_cell = shell.compile.cache
         self._inspect = shell.inspector.info
         self._whos = shell.find_line_magic("whos")
@@ -37,11 +43,13 @@ class Extension:
         self.shell.compile.cache = self._cache
         self.shell.inspector.info = self._info
         self._line_magics()["whos"] = self._list_variables
+        self.lab.start()
 
     def stop(self) -> None:
         """Takes them out again. Pending values stay pending: they are computed when they are needed."""
         while self._nested:
             self._after(None)
+        self.lab.stop()
         for event, hook in self._hooks():
             self.shell.events.unregister(event, hook)
         for kind, name in MAGICS:
@@ -78,12 +86,13 @@ class Extension:
         with looking.now():
             return self._whos(line)
 
-    def switch(self, on: bool) -> None:
-        """Turns lazy mode on or off, from the next line on."""
-        self.enabled = on
+    def switch(self, on: bool, strict: bool = False) -> None:
+        """Turns lazy mode on (with trace breaks as errors, if ``strict``) or off, from the next line on."""
+        self.enabled, self.strict = on, strict
         if self._nested:  # a cell is running, and its hooks expect the mode to be theirs
             mode.off()
             mode.on() if on else mode.pause()
+            execution.strict(strict)
 
     def _namespace(self) -> dict[str, Any]:
         return self.shell.user_ns
@@ -92,6 +101,7 @@ class Extension:
         """IPython's own function, which names the code of a cell; the name is remembered as that cell's."""
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
         source.register_cell(name, number, raw_code or transformed_code)
+        self.lab.numbered(number)
         source.set_current_cell(number)  # the execution count itself may be one further already
         return name
 
@@ -99,13 +109,19 @@ class Extension:
         looking.active = not info.store_history and not self._nested
         thread_trace().cut()
         mode.on() if self.enabled else mode.pause()
+        self._strict_before.append(execution.strict(self.strict))
         self._nested += 1
+        if self._nested == 1:
+            self.lab.begin(info)
 
     def _after(self, _result: Any) -> None:
         if self._nested:  # the cell that loaded the extension has no beginning
             self._nested -= 1
             mode.off()
+            execution.strict(self._strict_before.pop())
             source.set_current_cell(None)
+            if not self._nested:
+                self.lab.end()
 
 
 _loaded: dict[int, Extension] = {}

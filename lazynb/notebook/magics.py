@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -10,21 +12,34 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 import lazynb
-from lazynb.execute.events import log
 from lazynb.execute.flush import execution
+from lazynb.execute.recording import recording_share
+from lazynb.execute.records import duration, plural
 from lazynb.notebook.cell import NOTHING, run_body
+from lazynb.notebook.explain import explain_cell
+from lazynb.notebook.showing import TABS, comes_later, compilation_of, inspect, shown
+from lazynb.reasons import find
 from lazynb.record.mode import mode
+from lazynb.record.snapshot import Snapshot
 from lazynb.record.trace import thread_trace
+from lazynb.view.difference import explained_miss
+from lazynb.view.inspection_html import view_of
+from lazynb.view.inspection_page import save_html
+from lazynb.view.inspection_show import remember
 from lazynb.view.pending import graph_of
-from lazynb.view.report import SECTIONS, Report
+from lazynb.view.prediction import Reveal
+from lazynb.view.svg import Arrangement, LayoutUnavailable, arrange
+from lazynb.xla.compilation import compile_tensors
+from lazynb.xla.prediction import BadPrediction, compare, parse_groups, written_lines
 
-MAGICS = [("line", "lazy"), ("line", "graph"), ("line", "breaks"), ("line", "cache"),
-          ("cell", "compile"), ("cell", "eager")]
+MAGICS = [("line", "lazy"), ("line", "graph"), ("line", "breaks"), ("line", "cache"), ("line", "inspect"),
+          ("cell", "compile"), ("cell", "predict"), ("cell", "explain"), ("cell", "eager")]
 
 
 @magics_class
 class LazyMagics(Magics):
-    """``%lazy``, ``%graph``, ``%breaks``, ``%cache``, ``%%compile`` and ``%%eager``."""
+    """``%lazy``, ``%graph``, ``%inspect``, ``%breaks``, ``%cache``, ``%%compile``, ``%%predict``, ``%%explain``,
+    ``%%eager``."""
 
     shell: Any
 
@@ -33,13 +48,18 @@ class LazyMagics(Magics):
         self._extension = extension
 
     @magic_arguments()
-    @argument("switch", nargs="?", choices=["on", "off"], help="switch lazy mode on or off; without: say how things stand")
+    @argument("switch", nargs="?", choices=["on", "off", "strict"],
+              help="switch lazy mode on or off, or on with every trace break an error; without: say how things stand")
     @line_magic
     def lazy(self, line: str) -> None:
-        """Says in one line what is pending, compiled, hit, missed and broken; or switches lazy mode."""
+        """Says in one line what is pending, compiled, hit, missed and broken; or switches lazy mode.
+
+        With ``strict`` the first trace break raises and says what to write instead; nothing is run and nothing lost. Barriers
+        that were asked for (``lazynb.sync()``, ``block_until_ready()``, ``%%compile``) pass. ``%lazy on`` ends it.
+        """
         switch = parse_argstring(self.lazy, line).switch
         if switch is not None:
-            self._extension.switch(switch == "on")
+            self._extension.switch(switch != "off", switch == "strict")
         print(status())
 
     @line_magic
@@ -52,45 +72,113 @@ class LazyMagics(Magics):
             return graph_of([], self.shell.user_ns)
         return graph_of([self.shell.ev(line)], self.shell.user_ns)
 
+    @magic_arguments()
+    @argument("code", nargs="?", help="explain the breaks of this code or kind, such as LNB103 or float")
     @line_magic
     def breaks(self, line: str) -> Any:
-        """Lists the trace breaks so far: line, operations forced, time lost, and how to avoid each."""
-        _no_arguments("breaks", line)
-        return lazynb.breaks()
+        """Lists the trace breaks so far: line, operations forced, time lost, and how to avoid each.
+
+        With a code or kind: what that break is, a program that has it, and the same program without it.
+        """
+        code = parse_argstring(self.breaks, line).code
+        if code is None:
+            return lazynb.breaks()
+        try:
+            return find(code)
+        except ValueError as error:
+            raise UsageError(f"%breaks: {error}") from None
 
     @magic_arguments()
-    @argument("action", nargs="?", choices=["clear"], help="clear: forget executables, events and breaks")
+    @argument("what", nargs="?", metavar="N | clear", help="N: explain the miss of that number, drawn on the graph; "
+              "clear: forget executables, events and breaks")
     @line_magic
     def cache(self, line: str) -> Any:
-        """Lists the compiled programs with hits and misses, or forgets them."""
-        if parse_argstring(self.cache, line).action == "clear":
+        """Lists the compiled programs with hits and misses, and under them why each was no hit and what would make it one.
+
+        ``%cache N`` explains miss N: what was added, removed and changed since the nearest program that was cached.
+        ``%cache clear`` forgets all. Runs and compiles nothing.
+        """
+        what = parse_argstring(self.cache, line).what
+        if what is None:
+            return lazynb.cache_info()
+        if what == "clear":
             lazynb.clear_cache()
             print(status())
             return None
-        return lazynb.cache_info()
+        try:
+            number = int(what)
+        except ValueError:
+            raise UsageError(f"%cache: takes the number of a miss, or clear, not {what!r}") from None
+        try:
+            return explained_miss(number)
+        except ValueError as error:
+            raise UsageError(f"%cache: {error}") from None
 
     @magic_arguments()
     @argument("name", nargs="?", help="variable that receives the Compilation")
     @argument("--no-run", action="store_true", help="compile and show; run nothing")
-    @argument("--show", metavar="TABS", default="", help=f"what to open, by commas: {', '.join(SECTIONS)}")
+    @argument("--show", metavar="TABS", default="", help=f"tabs to open, by commas: {', '.join(TABS)}")
     @cell_magic
     def compile(self, line: str, cell: str) -> None:
-        """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression and a report."""
+        """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression and the inspector.
+
+        The inspector says which kernels run, which of the cell's lines went into each, and why they are not fewer.
+        """
         __tracebackhide__ = True
         options = parse_argstring(self.compile, line)
-        opened = _sections(options.show)
+        tabs = _tabs(options.show)
         if options.name is not None and not options.name.isidentifier():
             raise UsageError(f"%%compile: {options.name!r} is no variable name")
         value = self._run_lazily(cell)
-        graph = graph_of([], self.shell.user_ns)
-        compilation = lazynb.compile()
+        drawing = Drawing(graph_of([], self.shell.user_ns).snapshot)
+        compilation = remember(compile_tensors([], self.shell.user_ns, ahead=not comes_later()))
         if options.name is not None:
             self.shell.user_ns[options.name] = compilation
         if not options.no_run:
             execution.run_all("compile")
         if value is not NOTHING:
             self.shell.displayhook(value)
-        display(Report(graph, compilation, opened, ran=not options.no_run))
+        display(shown(compilation, ran=not options.no_run, tabs=tabs, arranged=drawing.arranged))
+
+    @magic_arguments()
+    @argument("groups", nargs="*", help="lines that you expect to share a kernel, such as: 2-4 | 5 7; without: a form asks")
+    @cell_magic
+    def predict(self, line: str, cell: str) -> None:
+        """Runs the cell lazily, compiles it, and shows which lines share a kernel, beside what you expected, and why.
+
+        What is pending stays pending.
+        Lines count from the magic's own, which is line 1. A line that stands in no group is expected to be a kernel of its own.
+        """
+        __tracebackhide__ = True
+        try:
+            groups = parse_groups(line) if line.strip() else None
+            self._run_lazily(cell)
+            compilation = remember(compile_tensors([], self.shell.user_ns))
+            if any(boundary.code == "unknown" for boundary in compilation.boundaries):
+                compilation.ask()
+            if groups is not None:
+                display(Reveal(compare(compilation, groups)))
+                return
+        except BadPrediction as error:
+            raise UsageError(f"%%predict: {error}") from None
+        from lazynb.notebook.predict import Form  # needs ipywidgets
+
+        display(Form(written_lines(compilation.snapshot),
+                     lambda chosen: [Reveal(compare(compilation, chosen)), shown(compilation)]))
+
+    @magic_arguments()
+    @argument("expression", nargs="*", help="a compilation, a graph or a tensor; without: the last compilation")
+    @argument("--html", metavar="FILE", help="write the inspector to FILE, which needs no kernel and no network")
+    @line_magic
+    def inspect(self, line: str) -> Any:
+        """Shows the inspector of the last compilation, or of what an expression gives; ``--html FILE`` saves it."""
+        options = parse_argstring(self.inspect, line)
+        obj = self.shell.ev(" ".join(options.expression)) if options.expression else None
+        if options.html is None:
+            return inspect(obj, self.shell.user_ns)
+        compilation = compilation_of(obj, self.shell.user_ns)
+        print(f"written to {save_html(compilation, options.html)}")
+        return None
 
     def _run_lazily(self, cell: str) -> Any:
         __tracebackhide__ = True
@@ -99,6 +187,25 @@ class LazyMagics(Magics):
             return run_body(self.shell, cell)
         finally:
             mode.off()
+
+    @magic_arguments()
+    @argument("name", nargs="?", help="variable that receives the Explanation")
+    @cell_magic
+    def explain(self, line: str, cell: str) -> None:
+        """Runs the cell lazily, computes what is pending, and says what broke the trace, what compiled, why, and what that cost.
+
+        Then programs are compiled and measured: without each trace break, and without recording. The cell itself runs once.
+        """
+        __tracebackhide__ = True
+        name = parse_argstring(self.explain, line).name
+        if name is not None and not name.isidentifier():
+            raise UsageError(f"%%explain: {name!r} is no variable name")
+        explanation = explain_cell(self.shell, cell)
+        if name is not None:
+            self.shell.user_ns[name] = explanation
+        if explanation.result is not NOTHING:
+            self.shell.displayhook(explanation.result)
+        display(explanation)
 
     @cell_magic
     def eager(self, line: str, cell: str) -> None:
@@ -116,26 +223,51 @@ def _no_arguments(name: str, line: str, prefix: str = "%") -> None:
         raise UsageError(f"{prefix}{name} takes no arguments; see {prefix}{name}?")
 
 
-def _sections(text: str) -> list[str]:
+def _tabs(text: str) -> list[str]:
     asked = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in asked if name not in SECTIONS]
+    unknown = [name for name in asked if name not in TABS]
     if unknown:
-        raise UsageError(f"%%compile --show: no tab {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+        raise UsageError(f"%%compile --show: no tab {unknown[0]!r}; there are {', '.join(TABS)}")
     return asked
 
 
-def status() -> str:
-    """How things stand, in one line."""
-    info = lazynb.cache_info()
+class Drawing:
+    """The layout of a graph, which a program of its own works out while XLA compiles."""
+
+    def __init__(self, snapshot: Snapshot):
+        self._view = view_of(snapshot)
+        self._found: Arrangement | None = None
+        self._thread = threading.Thread(target=self._arrange, name="lazynb-layout", daemon=True)
+        if self._view.boxes:
+            self._thread.start()
+
+    def _arrange(self) -> None:
+        with contextlib.suppress(LayoutUnavailable):  # who draws finds out, and says what to install
+            self._found = arrange(self._view)
+
+    def arranged(self) -> Arrangement | None:
+        """The layout; None where there can be none."""
+        if self._thread.ident is not None:
+            self._thread.join()
+        return self._found
+
+
+def status(on: bool | None = None, strict: bool | None = None) -> str:
+    """How things stand, in one line.
+
+    Arguments:
+      on: whether lazy mode is; None: whether it is in force now, which it never is between two cells.
+      strict: whether a trace break is an error; None: whether it is now.
+    """
+    on = mode.is_on if on is None else on
+    strict = execution.local.strict if strict is None else strict
+    info, broken = lazynb.cache_info(), lazynb.breaks()
     pending = sum(len(trace) for trace in thread_trace().all_pending())
-    parts = [f"lazy mode is {'on' if mode.is_on else 'off'}", _count(pending, "operation") + " pending",
-             _count(len(info), "executable"), _count(info.hits, "hit"),
-             f"{info.misses} miss{'es' * (info.misses != 1)}", _count(log.break_count, "trace break")]
-    return " · ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' * (number != 1)}"
+    lost = f" ({duration(broken.seconds)} lost)" if broken.seconds else ""
+    parts = [f"lazy mode is {'on' if on else 'off'}{' (strict)' * (on and strict)}", plural(pending, "operation") + " pending",
+             plural(len(info), "executable"), plural(info.hits, "hit"),
+             plural(info.misses, "miss"), plural(broken.total, "trace break") + lost]
+    return " · ".join(filter(None, [*parts, recording_share().hint]))
 
 
 __all__ = ["MAGICS", "LazyMagics", "status"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from lazynb import _jax_compat as jc
 from lazynb.record.pending import Pending
+from lazynb.record.sketch import Input, Names, Sketch, sketch
 from lazynb.record.snapshot import Node, Snapshot
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import State
 from lazynb.source import Origin
-
-Names = Mapping[int, tuple[str, ...]]
 
 
 class Description:
@@ -24,11 +22,10 @@ class Description:
     """
 
     def __init__(self, traces: Sequence[Pending], names: Names):
-        self._names = names
         self._nodes: list[Node] = []
         self._where: dict[tuple[int, int], tuple[int, int]] = {}  # (trace, slot) -> (node, result)
         for pending in traces:
-            self._add(pending)
+            self.add(sketch(pending, names))
 
     def snapshot(self, tensors: Sequence[LazyTensor] | None = None) -> Snapshot:
         """All nodes, or those that ``tensors`` need, numbered anew; what nothing live needs is marked dead."""
@@ -45,43 +42,45 @@ class Description:
                      operands=tuple((number[source], result) for source, result in node.operands))
             for node in kept))
 
-    def _add(self, pending: Pending) -> None:
-        live = {tensor._slot: tensor for tensor in pending.live()}
-        values = iter(pending.inputs)
-        for state, origin in zip(pending.state.path(), pending.origins(), strict=True):
+    def result(self, pending: Pending, slot: int) -> tuple[int, int]:
+        """Node, and number of its result, that gives ``slot`` of ``pending``."""
+        return self._where[id(pending), slot]
+
+    def add(self, drawn: Sketch) -> None:
+        """Appends the nodes of one more trace, after those that it takes inputs from."""
+        inputs = iter(drawn.inputs)
+        for state, origin in zip(drawn.end.path(), drawn.origins, strict=True):
             if state.operation is None:
-                self._add_input(pending, state, next(values))
+                self._add_input(drawn, state, next(inputs))
             else:
                 assert origin is not None
-                self._add_operation(pending, state, origin, live)
+                self._add_operation(drawn, state, origin)
 
-    def _add_input(self, pending: Pending, state: State, value: Any) -> None:
-        earlier = self._where.get((id(value._pending), value._slot)) if isinstance(value, LazyTensor) else None
+    def _add_input(self, drawn: Sketch, state: State, value: Input) -> None:
+        earlier = self._where.get(value.earlier) if value.earlier is not None else None
         if earlier is not None:
-            self._where[id(pending), state.first] = earlier
+            self._where[drawn.key, state.first] = earlier
             return
-        scalar = jc.is_host_array(value)
-        names = () if scalar else self._names.get(id(value), ())
-        self._append(pending, state, Node(
-            len(self._nodes), "input", names[0] if names else ("scalar" if scalar else "input"), "", (),
-            tuple(aval.str_short() for aval in state.avals), None, None, None, "", names,
-            _scalar_text(value) if scalar else None, False))
+        names = value.names
+        self._append(drawn, state, Node(
+            len(self._nodes), "input", names[0] if names else ("scalar" if value.scalar is not None else "input"), "", (),
+            tuple(aval.str_short() for aval in state.avals), None, None, None, "", names, value.scalar, False))
 
-    def _add_operation(self, pending: Pending, state: State, origin: Origin, live: dict[int, LazyTensor]) -> None:
+    def _add_operation(self, drawn: Sketch, state: State, origin: Origin) -> None:
         operation = state.operation
         assert operation is not None
-        results = [live[slot] for slot in range(state.first, state.slots) if slot in live]
-        names = tuple(name for tensor in results for name in self._names.get(id(tensor), ()))
-        self._append(pending, state, Node(
+        results = [slot for slot in range(state.first, state.slots) if slot in drawn.live]
+        names = tuple(name for slot in results for name in drawn.live[slot])
+        self._append(drawn, state, Node(
             len(self._nodes), "op", plain_name(operation.name), operation.primitive.name,
-            tuple(self._where[id(pending), slot] for slot in state.operands),
+            tuple(self._where[drawn.key, slot] for slot in state.operands),
             tuple(aval.str_short() for aval in state.avals), origin.place,
             call_name(origin), origin.call_id if origin.callee is not None else None, origin.scope, names, None,
             bool(results)))
 
-    def _append(self, pending: Pending, state: State, node: Node) -> None:
+    def _append(self, drawn: Sketch, state: State, node: Node) -> None:
         for result in range(len(state.avals)):
-            self._where[id(pending), state.first + result] = (node.id, result)
+            self._where[drawn.key, state.first + result] = (node.id, result)
         self._nodes.append(node)
 
 
@@ -96,10 +95,6 @@ def _reached(nodes: Sequence[Node], wanted: set[int]) -> set[int]:
 def _replace(node: Node, **changes: Any) -> Node:
     fields = {name: getattr(node, name) for name in node.__slots__}
     return Node(**{**fields, **changes})
-
-
-def _scalar_text(value: Any) -> str:
-    return f"{value:.6g}" if getattr(value, "dtype", None) is not None and value.dtype.kind == "f" else str(value)
 
 
 _JAX_FUNCTIONS = {"grad_f": "grad", "value_and_grad_f": "value_and_grad", "value_and_grad_f_aux": "value_and_grad",

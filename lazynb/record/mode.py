@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lazynb import _jax_compat as jc
+from lazynb.record.runtime import runtime
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, thread_trace
 
@@ -54,15 +55,31 @@ mode = Mode()
 
 
 @contextlib.contextmanager
-def lazy() -> Iterator[None]:
+def lazy(*, strict: bool | None = None) -> Iterator[None]:
     """Records the operations of its body instead of running them; also a decorator.
 
     Each body is a trace of its own: what it compiles does not depend on what was pending before it.
 
-    Inside a JAX transformation (``jit``, ``grad``, ``vmap``) it changes nothing: what is traced there is traced already.
+    Arguments:
+      strict: whether a trace break in the body raises :class:`lazynb.TraceBreakError`, with nothing run and nothing lost.
+        Barriers that were asked for as such (``lazynb.sync``, ``block_until_ready``) pass. By default as it is around the body,
+        or in the cell; it holds in this thread, in ``lazynb.eager()`` too, until the body ends.
+
+    Where recording goes on already (in a lazy cell, in another such body), and inside a JAX transformation (``jit``, ``grad``,
+    ``vmap``), it changes nothing but ``strict``: what is traced there is traced already.
     """
-    trace = jc.current_trace()
-    if not jc.is_eval(trace):
+    before = runtime().strict(strict) if strict is not None else None
+    try:
+        with _recording():
+            yield
+    finally:
+        if before is not None:
+            runtime().strict(before)
+
+
+@contextlib.contextmanager
+def _recording() -> Iterator[None]:
+    if not jc.is_eval(jc.current_trace()):
         yield
         return
     thread_trace().cut()

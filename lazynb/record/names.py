@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
+from types import CodeType, FrameType, ModuleType
 from typing import Any
 
 import jax
@@ -28,8 +30,27 @@ def user_namespace() -> dict[str, Any]:
         seen.update(namespace())
     if is_user_file(frame.f_code.co_filename):
         seen.update(frame.f_globals)
-        seen.update(frame.f_locals)
+        seen.update(_locals(frame))
     return seen
+
+
+def _locals(frame: FrameType) -> dict[str, Any]:
+    """The frame's local variables. Until Python 3.13, reading them leaves a copy in the frame, which would keep the values
+    alive: it is emptied, unless the function or a debugger may look at it too."""
+    copy = frame.f_locals
+    found = dict(copy)
+    if (sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED and frame.f_trace is None
+            and not _sees_locals(frame.f_code)):
+        copy.clear()
+    return found
+
+
+def _sees_locals(code: CodeType) -> bool:
+    """Whether ``code`` uses a function that gives the copy. (What is only an attribute of that name, as in the assertions that
+    pytest rewrites, keeps nothing.)"""
+    names = {"locals", "vars", "dir", "eval", "exec"}
+    return not names.isdisjoint(code.co_names) and any(
+        one.argval in names for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
 
 
 def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:

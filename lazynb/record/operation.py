@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from lazynb import _jax_compat as jc
@@ -36,9 +37,14 @@ class OperationTable:
 
     Two levels: by hash of the parameters as they are (a jaxpr hashes by identity: quick, and misses for a function
     made anew), then by structure. The second holds weakly what the trie holds; the first is cleared when full.
+
+    Arguments:
+      plain: gives parameters that cannot be hashed without the arrays among them.
     """
 
-    def __init__(self, quick_limit: int = 8192):
+    def __init__(self, plain: Callable[[Any, dict[str, Any]], dict[str, Any]] = lambda primitive, params: params,
+                 quick_limit: int = 8192):
+        self._plain = plain
         self._quick: dict[Any, Operation] = {}
         self._by_structure: weakref.WeakValueDictionary[Any, Operation] = weakref.WeakValueDictionary()
         self._quick_limit = quick_limit
@@ -53,6 +59,7 @@ class OperationTable:
             hashable = True
         except TypeError:
             hashable = False
+            params = self._plain(primitive, params)
         key = (primitive, context, params_structure(primitive, params))
         operation = self._by_structure.get(key)
         if operation is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from sys import getrefcount
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -44,11 +45,13 @@ class Pending:
         refers to nothing of the user's, so it is never part of a cycle that the collector would have to find.
       append: appends to ``records``.
       depends: whether an input was still pending elsewhere when it was recorded.
+      began: ``time.perf_counter()`` when it was opened.
+      cut_by: see :class:`lazynb.record.trace.LazyTrace`.
       doomed: concrete arrays that the user donated: they are deleted when the trace has run.
     """
 
-    __slots__ = ("__weakref__", "_end", "_owners", "append", "context", "depends", "doomed", "epoch", "inputs", "records",
-                 "root", "slots_of", "tip", "trace", "trie")
+    __slots__ = ("__weakref__", "_end", "_owners", "append", "began", "context", "cut_by", "depends", "doomed", "epoch",
+                 "inputs", "records", "root", "slots_of", "tip", "trace", "trie")
 
     def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any):
         self.trace = trace
@@ -65,6 +68,8 @@ class Pending:
         self._owners: list[State] = []  # by slot, the step that gives it; brought up to date when asked for
         self.doomed: list[Any] = []
         self.depends = False
+        self.began = perf_counter()
+        self.cut_by: Any = None
 
     @property
     def state(self) -> State:
@@ -127,10 +132,10 @@ class Pending:
         if jc.is_host_array(value):
             key: tuple[Any, Any] = (aval, HOST)
         else:
-            key = (aval, value.sharding if not plain and jc.is_committed(value) else None)
+            key = (aval, _sharding(value) if not plain and jc.is_committed(value) else None)
         state = before.children.get(key)
         if state is None:
-            devices = jc.device_assignment(value.sharding) if key[1] not in (None, HOST) else None
+            devices = jc.device_assignment(key[1]) if key[1] not in (None, HOST) else None
             state = self.trie.extend(before, key, None, (), (aval,), devices)
         if plain:
             before.remember(aval_key, (aval, state), state)
@@ -226,6 +231,15 @@ class Pending:
                     found[step.depth - 1] = origin
             before = state.depth
         return found
+
+
+def _sharding(value: Any) -> Any:
+    """The sharding of a committed input. Of one that is still pending it is known where there is one device alone."""
+    pending = getattr(value, "_pending", None)
+    if pending is None:
+        return value.sharding
+    devices = pending.owner(value._slot).devices
+    return jc.uncommitted_sharding(devices[0]) if len(devices) == 1 else value._force("sharding").sharding
 
 
 _UNREACHED = next(map(getrefcount, [object()]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -12,11 +13,14 @@ if TYPE_CHECKING:
 class Runtime(Protocol):
     """Runs pending traces."""
 
-    def force(self, tensor: LazyTensor, kind: str) -> Any:
-        """The concrete value of ``tensor``; ``kind`` says what asked for it (see ``reasons.REASONS``)."""
+    def force(self, tensor: LazyTensor, kind: str, detail: str = "") -> Any:
+        """The concrete value of ``tensor``; ``kind`` says what asked for it (see ``reasons.REASONS``), ``detail`` more of it."""
 
     def flush(self, pending: Pending, kind: str) -> None:
         """Runs ``pending``."""
+
+    def strict(self, on: bool) -> bool:
+        """From here on a trace break of this thread is an error, or is not; what held before."""
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
         """MIME bundle of a pending tensor. Runs nothing."""
@@ -26,6 +30,7 @@ class Hooks:
     """The runtime in use; set by ``lazynb.execute`` and completed by the layers above."""
 
     runtime: Runtime | None = None
+    numpy: Callable[[], Any] | None = None  # gives the module that answers NumPy's protocols
 
 
 def runtime() -> Runtime:
@@ -34,3 +39,11 @@ def runtime() -> Runtime:
     if found is None:
         raise RuntimeError("no runtime: import lazynb, not its parts")
     return found
+
+
+def numpy_calls() -> Any:
+    """The module that answers NumPy's protocols: ``array_ufunc`` and ``array_function``."""
+    found = Hooks.numpy
+    if found is None:
+        raise RuntimeError("no frontends: import lazynb, not its parts")
+    return found()

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from lazynb import _jax_compat as jc
+from lazynb.record.asker import CONVERSIONS, asked
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending, closure
-from lazynb.record.runtime import runtime
+from lazynb.record.runtime import numpy_calls, runtime
 
 
 class Looking(threading.local):
@@ -47,7 +48,8 @@ class _Deleted:
 DELETED = _Deleted()
 
 # What hands the concrete array itself to other code. A number or text is a copy, and of views of NumPy and DLPack XLA takes care.
-_SHARES = frozenset(("eager", "compiled", "attribute", "buffer", "device_put", "unrecordable", "effect", "devices", "thread"))
+_SHARES = frozenset(("eager", "compiled", "attribute", "sharding", "buffer", "device_put", "unrecordable", "effect", "devices",
+                     "thread"))
 
 
 class LazyTensor(jc.Tracer):
@@ -86,15 +88,21 @@ class LazyTensor(jc.Tracer):
 
     # ---- the value -------------------------------------------------------------------------------------------
 
-    def _force(self, kind: str) -> Any:
+    def _force(self, kind: str, detail: str = "") -> Any:
         """The concrete array; runs what it needs and notes a trace break of ``kind`` if anything was pending.
+
+        Arguments:
+          detail: more of what was needed: an attribute, a function. Where there is none, the caller of the method that calls
+            this one may tell, see :func:`lazynb.record.asker.asked`.
 
         Raises:
           RuntimeError: the array was deleted or donated, as eager JAX says it.
         """
         value = self._value
         if value is None:
-            value = runtime().force(self, kind)
+            if kind in CONVERSIONS and not detail:
+                kind, detail = asked(self, kind, sys._getframe(2))
+            value = runtime().force(self, kind, detail)
         if kind in _SHARES:
             owned.discard(value)
         if value is DELETED:
@@ -155,6 +163,23 @@ class LazyTensor(jc.Tracer):
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> np.ndarray:
         return self._force("asarray").__array__(dtype, context, copy)
 
+    # NumPy's protocols (NEP 13, NEP 18): what they do stands in ``lazynb.frontends``, loaded when NumPy first asks.
+    def __array_ufunc__(self, ufunc: Any, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
+        return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs, sys._getframe(1))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return numpy_calls().array_function(function, args, kwargs)
+
+    def __contains__(self, item: Any) -> bool:
+        # JAX's own says what may be looked for in what, and compares; Python then needs the truth of the result.
+        found: Any = super().__contains__(item)  # type: ignore[misc]  # JAX sets it by name
+        return bool(found._force("contains") if isinstance(found, LazyTensor) else found)
+
+    if sys.version_info >= (3, 12):  # before, only C can say that an object has memory to show
+
+        def __buffer__(self, flags: int) -> memoryview:
+            return memoryview(self._force("asarray"))
+
     def __dlpack__(self, **kwargs: Any) -> Any:
         return self._force("dlpack").__dlpack__(**kwargs)
 
@@ -176,7 +201,7 @@ class LazyTensor(jc.Tracer):
         return repr(self) if looking.active else str(self._force("print"))
 
     def __format__(self, spec: str) -> str:
-        return repr(self) if looking.active else format(self._force("print"), spec)
+        return repr(self) if looking.active else format(self._force("format"), spec)
 
     def __repr__(self) -> str:
         value = self._value
@@ -200,12 +225,15 @@ class LazyTensor(jc.Tracer):
     @property
     def sharding(self) -> Any:
         known = self._known_sharding()
-        return known if known is not None else self._force("attribute").sharding
+        return known if known is not None else self._computed("sharding")
 
     @property
     def device(self) -> Any:
         known = self._known_sharding()
-        return next(iter(known.device_set)) if known is not None else self._force("attribute").device
+        if known is not None:
+            return next(iter(known.device_set))
+        devices = self._known_devices()
+        return devices[0] if devices is not None and len(devices) == 1 else self._computed("device")
 
     @property
     def committed(self) -> bool:
@@ -215,11 +243,26 @@ class LazyTensor(jc.Tracer):
     def _committed(self) -> bool:
         if self._value is None and self._pending is not None:
             return self._pending.owner(self._slot).devices is not None
-        return self._force("attribute").committed
+        return self._computed("committed")
 
     def devices(self) -> Any:
-        known = self._known_sharding()
-        return known.device_set if known is not None else self._force("attribute").devices()
+        devices = self._known_devices()
+        return set(devices) if devices is not None else self._computed("devices")()
+
+    def platform(self) -> str:
+        devices = self._known_devices()
+        return devices[0].platform if devices is not None else self._computed("platform")()
+
+    def _known_devices(self) -> tuple[Any, ...] | None:
+        """The devices of a pending value."""
+        if self._value is not None or self._pending is None:
+            return None
+        state = self._pending.owner(self._slot)
+        return state.devices if state.devices is not None else state.program
+
+    def _computed(self, name: str) -> Any:
+        """What only the concrete array has as ``name``."""
+        return getattr(self._force("attribute", name), name)
 
     def _known_sharding(self) -> Any:
         """The sharding of a pending value where it can be told without running: on a single device."""
@@ -233,33 +276,33 @@ class LazyTensor(jc.Tracer):
     @property
     def is_fully_addressable(self) -> bool:
         known = self._known_sharding()
-        return known.is_fully_addressable if known is not None else self._force("attribute").is_fully_addressable
+        return known.is_fully_addressable if known is not None else self._computed("is_fully_addressable")
 
     @property
     def is_fully_replicated(self) -> bool:
         known = self._known_sharding()
-        return known.is_fully_replicated if known is not None else self._force("attribute").is_fully_replicated
+        return known.is_fully_replicated if known is not None else self._computed("is_fully_replicated")
 
     @property
     def addressable_shards(self) -> Any:
-        return self._force("attribute").addressable_shards
+        return self._computed("addressable_shards")
 
     @property
     def global_shards(self) -> Any:
-        return self._force("attribute").global_shards
+        return self._computed("global_shards")
 
     def addressable_data(self, index: int) -> Any:
-        return self._force("attribute").addressable_data(index)
+        return self._computed("addressable_data")(index)
 
     @property
     def traceback(self) -> Any:
-        return self._force("attribute").traceback
+        return self._computed("traceback")
 
     def unsafe_buffer_pointer(self) -> int:
-        return self._force("buffer").unsafe_buffer_pointer()
+        return self._force("buffer", "unsafe_buffer_pointer").unsafe_buffer_pointer()
 
     def on_device_size_in_bytes(self) -> int:
-        return self._force("buffer").on_device_size_in_bytes()
+        return self._force("buffer", "on_device_size_in_bytes").on_device_size_in_bytes()
 
     def is_ready(self) -> bool:
         return self._value is not None and self._force("attribute").is_ready()
@@ -293,9 +336,15 @@ class LazyTensor(jc.Tracer):
             special = name.startswith("__") and name != "__cuda_array_interface__"  # dir() asks for __dict__, copy for others
             if special or not jc.concrete_array_has(self.aval, name):
                 raise jc.array_attribute_error(self.aval, name) from error
-        return getattr(self._force("buffer" if name == "__cuda_array_interface__" else "attribute"), name)
+        devices = self._known_devices()
+        if devices is not None and name in _ASKED_OF_ANY:
+            getattr(jc.stand_in(devices[0]), name)
+        return getattr(self._force("buffer" if name == "__cuda_array_interface__" else "attribute", name), name)
 
+
+# Whether an array has these depends on its device alone, and other libraries ask: where it has not, nothing is run to say so.
+_ASKED_OF_ANY = ("__cuda_array_interface__", "device_buffer", "device_buffers")
 
 jc.register_tracer_type(LazyTensor)
-jc.register_device_get(lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray"))
+jc.register_device_get(lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray", "jax.device_get"))
 jc.register_argument_type(LazyTensor, lambda argument: argument._force("compiled"))

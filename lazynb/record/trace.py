@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from types import FrameType
@@ -18,13 +20,32 @@ from lazynb.config import config
 from lazynb.record.jitted import donated, lift_constants
 from lazynb.record.operation import Operation, OperationTable
 from lazynb.record.pending import Pending, scalar_input
+from lazynb.record.placement import given_to, is_same, stays
 from lazynb.record.runtime import runtime
 from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import Root, State, Trie
 from lazynb.source import CallCounter, Origin, user_frame
 
 trie = Trie()
-operations = OperationTable()
+
+
+def _plain_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """``params`` with numbers in place of arrays: where eager JAX takes one for a static argument (``jax.random.split(key, n)``),
+    it uses the number in it."""
+    return {name: _plain_param(value, primitive.name) for name, value in params.items()}
+
+
+def _plain_param(value: Any, name: str) -> Any:
+    if isinstance(value, tuple):
+        return value if hasattr(value, "_fields") else tuple([_plain_param(one, name) for one in value])
+    if isinstance(value, LazyTensor):
+        value = value._force("static", f"a parameter of {name}")
+    if isinstance(value, jax.Array) and value.ndim == 0 and np.issubdtype(value.dtype, np.integer):
+        return operator.index(value)
+    return value
+
+
+operations = OperationTable(_plain_params)
 
 
 class _Elsewhere(Exception):
@@ -51,7 +72,7 @@ class _Context:
         """The token of the configuration in force; equal configurations give the same one."""
         full = jc.context()
         if full != self.full:
-            self.full, self.token = full, self._known.setdefault(full, next(self._tokens))
+            self.full, self.token = full, self._known.setdefault(jc.canonical(full), next(self._tokens))
         return self.token
 
 
@@ -62,7 +83,13 @@ class LazyTrace(jc.Trace):
       pending: the trace that operations are appended to.
       sealed: earlier pending traces, kept until they have run or nobody waits for them.
       user_code: the code from which the last call was recalled, known to be the user's.
+      cut_by: what ended the trace before the next one, as whoever ran it noted; None at the beginning of a cell or body.
+      strict: whether a trace break of it is an error.
+      witness: sees its runs and breaks, see ``lazynb.execute.flush.Witness``.
     """
+
+    strict = False
+    witness: Any = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,9 +97,11 @@ class LazyTrace(jc.Trace):
         self.pending: Pending | None = None
         self.sealed: list[Pending] = []
         self.user_code: Any = None
+        self.cut_by: Any = None
         self._calls = CallCounter()
         self._context = _Context()
         self._raw: Any = None
+        self._unmoved: Any = None
         self._root_key: Any = None
         self._last_root = Root((), None)  # of no trie
 
@@ -91,9 +120,9 @@ class LazyTrace(jc.Trace):
         if primitive.name == "device_put":
             return self._device_put(primitive, tracers, params)
         if primitive.name == "sharding_constraint":
-            # Outside a jitted function it moves the value, as device_put does; inside a program XLA may simplify it away.
-            return self._run_eagerly(primitive, tracers, params, "device_put")
+            return self._constrain(primitive, tracers, params)
         if primitive.name == "convert_element_type" and _changes_nothing(tracers[0], params):
+            self._unmoved = tracers[0] if params["sharding"] is not None else None
             return tracers[0]
         if primitive.name in jc.JIT_PRIMITIVES:
             tracers, params = lift_constants(tracers, params)
@@ -120,7 +149,7 @@ class LazyTrace(jc.Trace):
             return f.call_wrapped(*tracers)
 
     def process_shard_map(self, primitive: Any, fun: Any, args: Any, **params: Any) -> Any:
-        values = [self._concrete(arg, "unrecordable") for arg in args]
+        values = [self._concrete(arg, "unrecordable", "shard_map") for arg in args]
         with jc.set_current_trace(jc.eval_trace):
             return jc.eval_shard_map(primitive, fun, values, params)
 
@@ -168,7 +197,7 @@ class LazyTrace(jc.Trace):
 
     def _extend(self, pending: Pending, key: Any, operation: Operation, slots: tuple[int, ...]) -> State:
         owners = [pending.owner(slot) for slot in slots]
-        committed = {owner.devices for owner in owners} - {None}
+        committed = {owner.devices for owner in owners} - {None} or {given_to(operation.primitive, operation.params)} - {None}
         if len(committed) > 1:
             raise _Unrecordable("devices")  # eager JAX then says what is wrong, in its own words
         devices = next(iter(committed), None)
@@ -202,7 +231,8 @@ class LazyTrace(jc.Trace):
             if arg.is_deleted():
                 raise RuntimeError(f"Array has been deleted with shape={jc.typeof(arg).str_short()}.")
             return pending.input(arg, arg.aval, arg)
-        if isinstance(arg, jc.TYPED_SCALARS) or (jc.is_host_array(arg) and np.ndim(arg) == 0 and arg.dtype != jc.float0):
+        if isinstance(arg, (bool, *jc.TYPED_SCALARS)) or (  # 0.12 has no typed bool
+                jc.is_host_array(arg) and np.ndim(arg) == 0 and arg.dtype != jc.float0):
             return pending.input(scalar_input(arg), jc.typeof(arg))
         if jc.is_host_array(arg) and arg.dtype != jc.float0:
             # Copied now, as eager JAX does: the user may write to a NumPy array afterwards.
@@ -229,6 +259,7 @@ class LazyTrace(jc.Trace):
         self.sealed = waited_for
         root = self._root()
         self.pending = Pending(self, trie, root, self._raw)
+        self.pending.cut_by = self.cut_by
         return self.pending
 
     def _root(self) -> Root:
@@ -258,23 +289,44 @@ class LazyTrace(jc.Trace):
 
     # ---- running at once -------------------------------------------------------------------------------------------
 
-    def _concrete(self, arg: Any, kind: str) -> Any:
-        return arg._force(kind) if isinstance(arg, LazyTensor) else arg
+    def _concrete(self, arg: Any, kind: str, detail: str) -> Any:
+        return arg._force(kind, detail) if isinstance(arg, LazyTensor) else arg
 
     def _run_eagerly(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], kind: str) -> Any:
         """Runs what is pending and needed, then the operation: effects keep their order."""
-        values = [self._concrete(arg, kind) for arg in args]
+        detail = str(params.get("name") or primitive.name) if primitive.name in jc.JIT_PRIMITIVES else primitive.name
+        values = [self._concrete(arg, kind, "" if primitive.name == kind else detail) for arg in args]
         with jc.set_current_trace(jc.eval_trace):
             return primitive.bind(*values, **params)
 
     def _device_put(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Moving a value that exists is done at once (it is asynchronous anyway); a pending one has to run first."""
-        waits = any(isinstance(arg, LazyTensor) and arg._value is None for arg in args)
-        if waits and all(device is None for device in params["devices"]):
-            return [self._on_default(arg) for arg in args]
-        results = self._run_eagerly(primitive, args, params, "device_put")
-        return [arg if isinstance(arg, LazyTensor) and arg._value is result  # it was there already
-                else LazyTensor(self, jc.typeof(result), None, 0, result) for arg, result in zip(args, results, strict=True)]
+        """Moving a value that exists is done at once (it is asynchronous anyway). A pending one that is elsewhere runs first."""
+        if not any(isinstance(arg, LazyTensor) and arg._value is None for arg in args):
+            results = self._run_eagerly(primitive, args, params, "device_put")
+            return [arg if isinstance(arg, LazyTensor) and arg._value is result  # it was there already
+                    else LazyTensor(self, jc.typeof(result), None, 0, result) for arg, result in zip(args, results, strict=True)]
+        found = []
+        for number, arg in enumerate(args):
+            device, alone = params["devices"][number], {name: value[number:number + 1] for name, value in params.items()}
+            if device is None:
+                found.append(self._on_default(arg))
+            elif stays(arg, device, self) and not jc.takes_the_argument(alone):
+                found += self._record(primitive, [arg], alone)
+            else:
+                result, = self._run_eagerly(primitive, [arg], alone, "device_put")
+                found.append(LazyTensor(self, jc.typeof(result), None, 0, result))
+        return found
+
+    def _constrain(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
+        """Outside a jitted function a sharding constraint moves the value, as device_put does; inside a program XLA may
+        simplify it away."""
+        value, unmoved, self._unmoved = args[0], self._unmoved, None
+        if value is unmoved:
+            return value  # JAX binds it after each conversion; eager JAX has returned the value itself before
+        if params["layout"] is None and stays(value, params["sharding"], self):
+            with jc.set_current_trace(self):
+                return jax.device_put(value, params["sharding"])
+        return self._run_eagerly(primitive, args, params, "device_put")
 
     def _on_default(self, arg: Any) -> Any:
         return arg if isinstance(arg, LazyTensor) else self.stage_value(arg)
@@ -306,8 +358,13 @@ class LazyTrace(jc.Trace):
         cells ran before it, and re-running it is a cache hit.
         """
         with self.lock:
+            self.cut_by = None
             if self.pending is not None and (len(self.pending) or self.pending.root not in trie.roots.values()):
                 self._seal()
+            elif self.pending is not None and self._raw != jc.raw_context():
+                self._seal()  # the same cell has the same root, whatever JAX's configuration was when this trace was opened
+            elif self.pending is not None:
+                self.pending.began, self.pending.cut_by = time.perf_counter(), None
 
     # ---- looking -----------------------------------------------------------------------------------------------------
 
@@ -319,8 +376,8 @@ class LazyTrace(jc.Trace):
 
 def _changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
     """Whether a conversion is to the type that ``arg`` has: eager JAX returns ``arg`` itself then."""
-    return (isinstance(arg, LazyTensor) and params["sharding"] is None and arg.dtype == params["new_dtype"]
-            and arg.weak_type == params["weak_type"])
+    return (isinstance(arg, LazyTensor) and arg.dtype == params["new_dtype"] and arg.weak_type == params["weak_type"]
+            and is_same(arg, params["sharding"]))
 
 
 class _ThreadTraces(threading.local):

@@ -154,6 +154,18 @@ class Trie:
 
         Returns the end of the path and where each slot went.
         """
+        state, moved = self._follow(root, steps, self._same)
+        assert state is not None
+        return state, moved
+
+    def find(self, root: Root, steps: Sequence[State]) -> tuple[State | None, dict[int, int]]:
+        """What :meth:`copy` gives where the path is there; nothing is added to it. None for the end where it is not."""
+        return self._follow(root, steps, lambda parent, step, key, operands: parent.children.get(key))
+
+    @staticmethod
+    def _follow(root: Root, steps: Sequence[State], after: Callable[[State, State, Hashable, tuple[int, ...]], State | None],
+                ) -> tuple[State | None, dict[int, int]]:
+        """The end of the path of ``steps`` alone; ``after`` gives the state after one for a step with its key and operands."""
         state: State = root
         moved: dict[int, int] = {}
         inputs = {step.first: step for step in steps if step.operation is None}
@@ -163,10 +175,16 @@ class Trie:
             for slot in step.operands:
                 if slot not in moved:
                     moved[slot] = state.slots
-                    state = self._same(state, inputs[slot], inputs[slot].key, ())
+                    following = after(state, inputs[slot], inputs[slot].key, ())
+                    if following is None:
+                        return None, moved
+                    state = following
             operands = tuple([moved[slot] for slot in step.operands])
             moved.update((slot, state.slots + result) for result, slot in enumerate(range(step.first, step.slots)))
-            state = self._same(state, step, (step.operation, operands), operands)
+            following = after(state, step, (step.operation, operands), operands)
+            if following is None:
+                return None, moved
+            state = following
         return state, moved
 
     def _same(self, parent: State, step: State, key: Hashable, operands: tuple[int, ...]) -> State:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from lazynb.execute.outlook import Outlook
 from lazynb.record.snapshot import Node, Snapshot
 from lazynb.view.boxes import build
 from lazynb.view.dot import to_dot
@@ -27,6 +28,8 @@ class Graph:
         snapshot: the trace.
         title: what the graph is of, such as ``'y: float32[128,10]'``.
         jaxpr, stablehlo: make the graph's jaxpr and StableHLO text when they are asked for.
+        pending: gives those of the graph's tensors that are still pending.
+        outlook: what reading them would run, when the graph was asked for; None where nothing would, or it is not known.
     """
 
     def __init__(
@@ -36,11 +39,15 @@ class Graph:
         *,
         jaxpr: Callable[[], Any] | None = None,
         stablehlo: Callable[[], str] | None = None,
+        pending: Callable[[], list[Any]] | None = None,
+        outlook: Outlook | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.title = title
         self._jaxpr = jaxpr
         self._stablehlo = stablehlo
+        self._pending = pending
+        self.outlook = outlook
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -64,6 +71,10 @@ class Graph:
     def __bool__(self) -> bool:
         return True  # an empty graph is a graph
 
+    def pending(self) -> list[Any]:
+        """Those of its tensors that are still in reach and pending."""
+        return self._pending() if self._pending is not None else []
+
     def view(self, *, limit: int | None = 150, expand: bool = False) -> GraphView:
         """What is drawn: at most ``limit`` boxes, single operations when ``expand``."""
         return build(self.snapshot, limit=limit, expand=expand)
@@ -86,11 +97,15 @@ class Graph:
 
     def to_json(self, *, limit: int | None = 150, expand: bool = False) -> dict[str, Any]:
         """Plain data, every node included; ``"version"`` counts its incompatible changes."""
-        return to_json(self.view(limit=limit, expand=expand), title=self.title)
+        return to_json(self.view(limit=limit, expand=expand), title=self.title, outlook=self.outlook)
 
     def __str__(self) -> str:
         heading = f"{self.title}\n" if self.title else ""
-        return heading + to_text(self.view(limit=GLANCE))
+        return heading + to_text(self.view(limit=GLANCE), outlook=self._ahead)
+
+    @property
+    def _ahead(self) -> str:
+        return self.outlook.text if self.outlook is not None else ""
 
     def __repr__(self) -> str:
         # A debugger or a logger must get a line of text, whatever is wrong with the drawing code.
@@ -102,8 +117,8 @@ class Graph:
         """IPython's rich display: text, HTML, and the data for lazynb's own renderer."""
         forms: dict[str, Callable[[], Any]] = {
             "text/plain": self.__repr__,
-            "text/html": lambda: to_html(self.view(limit=GLANCE), heading=self.title),
-            MIME_TYPE: lambda: to_json(self.view(limit=GLANCE), title=self.title, nodes=_JSON_NODES),
+            "text/html": lambda: to_html(self.view(limit=GLANCE), heading=self.title, outlook=self._ahead),
+            MIME_TYPE: lambda: to_json(self.view(limit=GLANCE), title=self.title, nodes=_JSON_NODES, outlook=self.outlook),
         }
         wanted = [m for m in forms if (not include or m in include) and m not in (exclude or ())]
         made = {mime: _attempt(forms[mime]) for mime in wanted}

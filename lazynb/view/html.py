@@ -28,8 +28,11 @@ _INK = "var(--jp-content-font-color1, inherit)"
 _TABLE = f"text-align:left;border-collapse:collapse;margin:2px 0;font-size:12px;color:{_INK}"
 
 
-def to_html(view: GraphView, *, heading: str = "", rows: int = ROWS) -> str:
+def to_html(view: GraphView, *, heading: str = "", rows: int = ROWS, outlook: str = "") -> str:
     """The drawing, a caption and a table of the operations (at most ``rows`` rows).
+
+    Arguments:
+        outlook: what reading the value would run, in a sentence.
 
     Without a layout engine the text twin stands in the drawing's place, with what to install.
     """
@@ -37,6 +40,7 @@ def to_html(view: GraphView, *, heading: str = "", rows: int = ROWS) -> str:
         "graph",
         title=f"{_text(heading)} · " if heading else "",
         summary=_text(summary(view.counts)),
+        outlook=f"<br>{_text(outlook)}" if outlook else "",
         picture=_picture(view, heading),
         table=_table(view, rows) if view.boxes else "",
     )

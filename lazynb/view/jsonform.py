@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
+from lazynb.execute.outlook import Outlook
 from lazynb.record.snapshot import Node, Place
 from lazynb.view.model import Box, Edge, GraphView
 
@@ -14,13 +15,17 @@ VERSION = 1
 _AVALS = 8  # types listed per box or edge; the count says how many there are
 
 
-def to_json(view: GraphView, *, title: str = "", nodes: int | None = None) -> dict[str, Any]:
+def to_json(view: GraphView, *, title: str = "", nodes: int | None = None, outlook: Outlook | None = None) -> dict[str, Any]:
     """The view as dictionaries, lists, strings and numbers.
 
     Arguments:
         view: what to describe.
         title: what the graph is of.
         nodes: the most nodes to describe one by one; with more, none is (``nodes_left_out`` says how many). None: all.
+        outlook: what reading the value would run. ``"outlook"`` is null without; else it has ``text`` (a sentence),
+            ``operations``, ``programs``, ``compiled`` (how many of them), ``cached`` (all compiled already; null: not known),
+            ``seconds`` (until Python went on last time; null: not known), ``ran`` and ``tensors`` (how many would be read; 0:
+            all that is pending).
     """
     fits = nodes is None or len(view.nodes) <= nodes
     return {
@@ -28,6 +33,7 @@ def to_json(view: GraphView, *, title: str = "", nodes: int | None = None) -> di
         "title": title,
         "counts": asdict(view.counts),
         "hidden": view.hidden,
+        "outlook": {"text": outlook.text, **asdict(outlook)} if outlook is not None else None,
         "boxes": [_box(box) for box in view.boxes],
         "edges": [_edge(edge) for edge in view.edges],
         "regions": [{"place": _place(r.place), "boxes": list(r.boxes)} for r in view.regions],

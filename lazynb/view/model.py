@@ -68,6 +68,19 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """What became of a box when it was compiled: chips such as ``('c2', '#009E73')``, the cluster with most of it first.
+
+    Without chips nothing runs for it, and ``fate`` says why. ``look`` is ``plain`` for a box that nothing became of (then it is
+    drawn as in a pending graph), ``ghost`` for one that is no longer there.
+    """
+
+    chips: tuple[tuple[str, str], ...] = ()
+    fate: str = ""
+    look: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """Of the whole trace, whatever is drawn of it."""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
 
 from lazynb import _jax_compat as jc
 from lazynb.execute.flush import execution
+from lazynb.execute.outlook import outlook
 from lazynb.execute.program import Program, lower
 from lazynb.record.describe import Description
 from lazynb.record.names import names_of, user_namespace
@@ -30,7 +33,13 @@ def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
     snapshot = Description(traces, names).snapshot(wanted)
     outputs = wanted if wanted is not None else [tensor for trace in traces for tensor in trace.live()]
     recorded = _Recorded(traces, outputs)
-    return Graph(snapshot, _title(tensors, leaves, names), jaxpr=recorded.jaxpr, stablehlo=recorded.stablehlo)
+    ahead = outlook(wanted or []) if wanted or not tensors else None
+    return Graph(snapshot, _title(tensors, leaves, names), jaxpr=recorded.jaxpr, stablehlo=recorded.stablehlo,
+                 outlook=ahead, pending=partial(_still_pending, [weakref.ref(tensor) for tensor in outputs]))
+
+
+def _still_pending(references: Sequence[weakref.ref[LazyTensor]]) -> list[LazyTensor]:
+    return [tensor for reference in references if (tensor := reference()) is not None and tensor._pending is not None]
 
 
 def _title(tensors: Sequence[Any], leaves: Sequence[LazyTensor], names: Mapping[int, tuple[str, ...]]) -> str:

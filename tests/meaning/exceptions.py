@@ -19,10 +19,6 @@ EXCEPTIONS: tuple[Difference, ...] = (
         ("python.isinstance(float32[3])",),
     ),
     Difference(
-        "jnp.array_repr is NumPy's, which writes the name of the array's class",
-        tuple(f"jax.numpy.array_repr({x})" for x in ("float32[3]", "int32[2, 3]", "bool[]", "Make(make=<function <lambda>>)")),
-    ),
-    Difference(
         "an error that JAX finds only when it lowers an operation comes when the trace runs, with a note that names the line",
         (
             *(f"jax.numpy.{name}(complex64[3])" for name in ("argmax", "argmin", "nanargmax", "nanargmin")),

@@ -1,0 +1,152 @@
+"""Where the time of a row goes: what is recorded, what is handed over, what Python waits for.
+
+    python -m benchmarks.profile [ROW ...]            lazynb's parts of one step, and the whole of jax.jit's
+    python -m benchmarks.profile [ROW ...] --write    the same, put into docs/speed.md
+
+Each row is measured in a process of its own.
+
+A figure is the time that a tenth of the steps stays below: what else the machine does adds to the others. Beside it stands the
+work of this thread alone, which other processes change less. Of a row that is measured in fresh processes, the parts of the
+first step are timed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib import metadata
+from typing import Any
+
+from benchmarks import machine
+from benchmarks.case import Case, way
+from benchmarks.environments import ROOT, last_line
+from benchmarks.peers import PEERS
+from benchmarks.report import quantity, table
+from benchmarks.rows import ROWS, Row
+
+SECONDS = 2.0
+WARM = 80  # more runs than a program has before lazynb takes it to be one that is often waited for
+PAGE = ROOT / "docs" / "speed.md"
+MARK = "<!-- written by python -m benchmarks.profile --write -->"
+UNMET = ("adds", "torchy-8-100", "torchy-8-1000", "torchy-32-1000", "mlp-jit", "transformer", "cartpole", "first-adds",
+         "first-transformer", "first-cartpole")
+
+
+def tenth(seconds: list[float]) -> float:
+    """What a tenth of the figures stays below."""
+    return statistics.quantiles(seconds, n=10)[0] if len(seconds) > 1 else seconds[0]
+
+
+def parts_of(row: Row) -> list[tuple[str, float, float | None]]:
+    """Of one step: part, seconds, seconds of this thread's own work."""
+    case = Case(row, way(PEERS["lazynb"]))
+    found: dict[str, list[tuple[float, float]]] = {}
+
+    def timed(part: str, work: Callable[[], Any]) -> Any:
+        wall, own = time.perf_counter(), time.thread_time()
+        result = work()
+        found.setdefault(part, []).append((time.perf_counter() - wall, time.thread_time() - own))
+        return result
+
+    with case.how.ambient():
+        for _ in range(WARM):
+            _step(case, lambda part, work: work())
+        until = time.perf_counter() + SECONDS
+        while time.perf_counter() < until:
+            _step(case, timed)
+    return [(part, tenth([wall for wall, _ in all_]), tenth([own for _, own in all_])) for part, all_ in found.items()]
+
+
+def _step(case: Case, timed: Callable[[str, Callable[[], Any]], Any]) -> None:
+    """One step from the start, barrier and waiting included."""
+    state = timed("recording", lambda: case.program(case.start, *case.each[0]))
+    if case.row.barrier:
+        timed("handing over", lambda: case.how.barrier(state))
+        timed("waiting", lambda: case.how.wait(state))
+    else:
+        timed("handing over and waiting", lambda: case.how.wait(state))
+
+
+def whole(row: Row, peer: str) -> float:
+    """Seconds of one step of a peer, waiting included."""
+    case = Case(row, way(PEERS[peer]))
+    found = []
+    with case.how.ambient():
+        for _ in range(WARM):
+            case.how.wait(case.program(case.start, *case.each[0]))
+        until = time.perf_counter() + SECONDS
+        while time.perf_counter() < until:
+            began = time.perf_counter()
+            case.how.wait(case.program(case.start, *case.each[0]))
+            found.append(time.perf_counter() - began)
+    return tenth(found)
+
+
+def first_parts(row: Row) -> list[tuple[str, float, float | None]]:
+    """Of the first step in this process: recording, the program made, the rest."""
+    import lazynb
+
+    case = Case(row, way(PEERS["lazynb"]))
+    with case.how.ambient():
+        began = time.perf_counter()
+        state = case.program(case.start, *case.each[0])
+        recorded = time.perf_counter()
+        case.how.wait(state)
+        ended = time.perf_counter()
+    made = sum(event.compile_seconds for event in lazynb.events())
+    return [("recording, every call through JAX", recorded - began, None), ("lowering and compiling", made, None),
+            ("running, the rest", ended - recorded - made, None)]
+
+
+def profile(row: Row) -> str:
+    """The parts of a row as a table."""
+    parts = first_parts(row) if row.measure == "first" else parts_of(row)
+    lines = [(part, quantity(wall, "time"), quantity(own, "time") if own is not None else "") for part, wall, own in parts]
+    lines.append(("together", quantity(sum(wall for _, wall, _ in parts), "time"), ""))
+    if row.measure == "time" and "jit" in row.peers:
+        lines.append(("jax.jit", quantity(whole(row, "jit"), "time"), ""))
+    return table(("part of a step", "time", "work of this thread"), lines)
+
+
+def alone(row: str) -> str:
+    """The parts of a row, measured in a process of its own."""
+    caches = {"LAZYNB_PERSISTENT_CACHE": "0", "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    done = subprocess.run([sys.executable, "-m", "benchmarks.profile", row, "--here"], cwd=ROOT, env={**os.environ, **caches},
+                          capture_output=True, text=True)
+    return done.stdout.strip() if done.returncode == 0 else f"failed: {last_line(done.stderr)}"
+
+
+def write(text: str) -> None:
+    """Puts ``text`` behind the mark in the page."""
+    page = PAGE.read_text()
+    PAGE.write_text(page[:page.index(MARK) + len(MARK)] + f"\n\n{text}\n")
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    known = [row.name for row in ROWS.values() if row.peers[0] == "lazynb" and row.measure != "memory"]
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(known)}; without any: {', '.join(UNMET)}")
+    parser.add_argument("--write", action="store_true", help="into docs/speed.md")
+    parser.add_argument("--here", action="store_true", help="one row, in this process, its table alone")
+    options = parser.parse_args(arguments)
+    if unknown := [row for row in options.rows if row not in known]:
+        parser.error(f"no such row: {', '.join(unknown)}")
+    if options.here:
+        print(profile(ROWS[options.rows[0]]))
+        return
+    facts = "\n".join(f"- {name}: {text}" for name, text in machine.facts().items())
+    versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("jax", "jaxlib", "numpy"))
+    text = "\n\n".join([f"{facts}\n- with: {versions}", *(f"### {row}\n\n{alone(row)}" for row in options.rows or UNMET)])
+    if options.write:
+        write(text)
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,129 @@
+/** What a thing is, in words: the line at the foot of the inspector. */
+
+import type { Cluster } from "./data";
+import { bytes, count, listed, seconds } from "./format";
+import { type Relations, placeWords } from "./program";
+import type { Thing } from "./selection";
+import type { Store } from "./store";
+import { nodeWords, shortAval } from "./words";
+
+export interface Description {
+  title: string;
+  facts: string[];
+  /** Shown as code, on its own lines. */
+  code?: string;
+}
+
+export const KINDS: Record<Cluster["kind"], string> = {
+  loop: "loop fusion",
+  input: "input fusion",
+  output: "output fusion",
+  custom: "custom fusion",
+  library: "library call",
+  single: "one operation",
+  control: "control flow",
+};
+
+function ofNode(id: number, relations: Relations): Description {
+  const node = relations.nodes.get(id);
+  if (!node) return { title: `node ${id}`, facts: [] };
+  const fate = relations.fates.get(id);
+  const facts = [node.avals.map(shortAval).join(", "), placeWords(node.place)];
+  if (fate) facts.push(`${fate.text || fate.kind}${fate.by && !fate.text.includes(fate.by) ? ` by ${fate.by}` : ""}`, fate.label);
+  if (node.output) facts.push("a result");
+  if (node.value) facts.push(`value ${node.value}`);
+  return {
+    title: `${node.kind === "input" ? "input " : ""}${nodeWords(node)}`,
+    facts,
+    code: node.place?.text.trim() || undefined,
+  };
+}
+
+function ofCluster(id: number, relations: Relations): Description {
+  const cluster = relations.clusters.get(id);
+  if (!cluster) return { title: `c${id}`, facts: [] };
+  const facts = [
+    `${KINDS[cluster.kind] ?? cluster.kind}${cluster.library ? ` (${cluster.library})` : ""}`,
+    count(cluster.nodes.length, "operation"),
+    `reads ${bytes(cluster.input_bytes)}, writes ${bytes(cluster.output_bytes)}`,
+    cluster.time ? seconds(cluster.time.median) + (cluster.time.calls > 1 ? ` for ${cluster.time.calls} executions` : "") : "",
+    placeWords(cluster.place),
+  ];
+  return { title: `c${id} ${cluster.name}`, facts };
+}
+
+function ofNodes(thing: Extract<Thing, { kind: "nodes" }>, relations: Relations): Description {
+  const clusters = new Set(thing.ids.flatMap((id) => relations.clustersOf(id)));
+  return {
+    title: thing.title,
+    facts: [
+      count(thing.ids.length, "operation"),
+      `in ${
+        listed(
+          [...clusters].map((id) => `c${id}`),
+          8,
+        ) || "no kernel"
+      }`,
+    ],
+  };
+}
+
+function ofLine(thing: Extract<Thing, { kind: "line" }>, store: Store): Description {
+  const source = store.data.sources[thing.source];
+  const clusters = store.relations.clustersOfLine(thing.source, thing.line);
+  const nodes = store.relations.nodesOfLine.get(`${thing.source}:${thing.line}`) ?? [];
+  const where = source?.cell != null ? `cell ${source.cell}, line ${thing.line}` : `${source?.file ?? ""}:${thing.line}`;
+  return {
+    title: where,
+    facts: [
+      count(nodes.length, "operation"),
+      `in ${
+        listed(
+          clusters.map((id) => `c${id}`),
+          8,
+        ) || "no kernel"
+      }`,
+    ],
+    code: source?.lines[thing.line - source.first]?.trim(),
+  };
+}
+
+const nodeNames = (relations: Relations, id: number): string[] => {
+  const node = relations.nodes.get(id);
+  return node ? [nodeWords(node)] : [];
+};
+
+export function describe(thing: Thing, store: Store): Description {
+  const { relations } = store;
+  switch (thing.kind) {
+    case "node":
+      return ofNode(thing.id, relations);
+    case "nodes":
+      return ofNodes(thing, relations);
+    case "cluster":
+      return ofCluster(thing.id, relations);
+    case "line":
+      return ofLine(thing, store);
+    case "boundary": {
+      const boundary = relations.boundaries.get(thing.id);
+      if (!boundary) return { title: `boundary ${thing.id}`, facts: [] };
+      const end = boundary.consumer === null ? "result" : `c${boundary.consumer}`;
+      return {
+        title: `c${boundary.producer} → ${end}`,
+        facts: [boundary.shape, bytes(boundary.bytes), boundary.text, boundary.label],
+      };
+    }
+    case "instruction":
+      return {
+        title: thing.line.name,
+        facts: [
+          thing.line.computation ? `in ${thing.line.computation}` : "",
+          thing.line.cluster === null ? "" : `kernel c${thing.line.cluster}`,
+          listed(thing.line.nodes.flatMap((id) => nodeNames(relations, id))),
+        ],
+        code: thing.line.text.trim(),
+      };
+    case "value":
+      return { title: thing.name, facts: thing.cluster === null ? [] : [`written by c${thing.cluster}`] };
+  }
+}

@@ -1,0 +1,91 @@
+/** The head of the inspector: what was compiled, how much of it could be followed, what the cache did. */
+
+import type { Inspection } from "./data";
+import { h } from "./dom";
+import { count, listed } from "./format";
+import { kernelsOf } from "./program";
+import type { Store } from "./store";
+import { came } from "./words";
+
+export function header(store: Store): HTMLElement {
+  const { data } = store;
+  const kernels = kernelsOf(data.clusters).length;
+  const operations = data.coverage.operations || data.nodes.filter((node) => node.kind === "op").length;
+  const crossing = data.boundaries.length;
+  return h(
+    "header.header",
+    {},
+    h("h2.title", { title: data.title || null }, data.title || cellsOf(data)),
+    h(
+      "p.counts",
+      {},
+      h("b", {}, count(operations, "operation")),
+      h("span.arrow", { "aria-label": "became" }, "→"),
+      h("b", {}, count(kernels, "kernel")),
+      h("span.muted", {}, count(crossing, "boundary", "boundaries")),
+    ),
+    coverage(data),
+    ...events(data),
+    data.programs.length > 1 ? selector(store) : null,
+  );
+}
+
+function coverage({ coverage: { operations, followed, inferred, lost } }: Inspection): HTMLElement | null {
+  if (!operations) return null;
+  const words = `${followed} followed by their marks, ${inferred} inferred, ${lost} lost, of ${operations} operations`;
+  const share = (n: number) => `${(100 * n) / operations}%`;
+  const percent = (100 * (followed + inferred)) / operations;
+  const shown = percent === 100 ? "100" : Math.min(99.9, percent).toFixed(1).replace(/\.0$/, "");
+  return h(
+    "p.coverage",
+    { title: words, "aria-label": `coverage: ${words}` },
+    h(
+      "span.coverage-bar",
+      { "aria-hidden": "true" },
+      h("span.followed", { style: `width:${share(followed)}` }),
+      h("span.inferred", { style: `width:${share(inferred)}` }),
+    ),
+    h("span", {}, `${shown} % accounted for`),
+    inferred ? h("span.muted", {}, `${inferred.toLocaleString("en")} inferred`) : null,
+    lost ? h("b.lost", {}, `${lost.toLocaleString("en")} lost`) : null,
+  );
+}
+
+/** "Cell 3", "Cells 2, 3" */
+function cellsOf({ sources }: Inspection): string {
+  const cells = [...new Set(sources.flatMap(({ cell }) => (cell === null ? [] : [String(cell)])))];
+  return cells.length ? `Cell${cells.length > 1 ? "s" : ""} ${listed(cells, 4)}` : "Inspection";
+}
+
+const CAME: Record<string, string> = {
+  hit: "the executable was in the cache: nothing was compiled",
+  disk: "the executable came from the persistent cache on disk",
+};
+
+function events({ programs, ran }: Inspection): HTMLElement[] {
+  const [first] = programs;
+  const made = [];
+  if (!ran) made.push(h("span.event", { title: "compiled, but not run" }, "not run"));
+  if (first && programs.length === 1) {
+    const words = came(first);
+    if (words) made.push(h("span.event", { title: CAME[first.cache] ?? "what the cache of executables did" }, words));
+    if (first.backend) made.push(h("span.event", { title: "backend" }, first.backend));
+  }
+  return made;
+}
+
+function selector(store: Store): HTMLElement {
+  const options = store.data.programs.map((program, i) =>
+    h(
+      "option",
+      { value: program.number },
+      `Program ${i + 1} of ${store.data.programs.length}: ${count(program.operations, "operation")}${came(program) ? `, ${came(program)}` : ""}`,
+    ),
+  );
+  const select = h("select.select.programs", { "aria-label": "Program" }, ...options);
+  const sync = () => (select.value = String(store.program));
+  select.addEventListener("change", () => store.look(Number(select.value)));
+  store.on("program", sync);
+  sync();
+  return select;
+}

@@ -1,0 +1,41 @@
+/** The ES module: an anywidget (`render`), and `mount` for a page without a kernel. */
+
+import { h } from "./dom";
+import { mountInspector } from "./inspector";
+import { type Model, kernelOf, noKernel } from "./kernel";
+
+/** Shows an inspection in an element, without a kernel. Returns a function that takes it away. */
+export function mount(el: HTMLElement, data: unknown): () => void {
+  const shown = mountInspector(el, data, noKernel);
+  return () => shown.dispose();
+}
+
+/** What stands there until the kernel, which first gives the value, has worked the rest out. */
+function waiting(el: HTMLElement): { renew(): boolean; tab(): undefined; dispose(): void } {
+  const shown = h("div.lazynb-inspector", { role: "status", style: "padding: .6em 1em; opacity: .75" }, "Reading what XLA did …");
+  el.append(shown);
+  return { renew: () => false, tab: () => undefined, dispose: () => shown.remove() };
+}
+
+function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
+  const kernel = kernelOf(model);
+  const asked = model.get("show"); // `--show`: the first of these tabs is opened
+  const first = Array.isArray(asked) && asked.length ? String(asked[0]) : undefined;
+  const show = (tab?: string) =>
+    Object.keys(model.get("data") ?? {}).length ? mountInspector(el, model.get("data"), kernel, tab ?? first) : waiting(el);
+  let shown = show();
+  const renew = () => {
+    if (shown.renew(model.get("data"))) return;
+    const tab = shown.tab();
+    shown.dispose();
+    shown = show(tab);
+  };
+  model.on("change:data", renew);
+  return () => {
+    model.off("change:data", renew);
+    kernel.dispose();
+    shown.dispose();
+  };
+}
+
+export default { render };

@@ -1,0 +1,51 @@
+/** The colours of clusters (Okabe and Ito) and the chips that carry them: a colour never stands without its number. */
+
+import type { Cluster } from "./data";
+import { h } from "./dom";
+import type { Relations } from "./program";
+import { tag } from "./things";
+
+export const PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C"] as const;
+
+export function colourOf(cluster: Cluster | undefined): string {
+  return PALETTE[(cluster?.colour ?? 7) % PALETTE.length] ?? PALETTE[7];
+}
+
+/** Ink that can be read on a colour (WCAG relative luminance). */
+export function inkOn(colour: string): string {
+  const channel = (at: number) => {
+    const c = parseInt(colour.slice(at, at + 2), 16) / 255;
+    return c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  };
+  const luminance = 0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5);
+  return luminance > 0.179 ? "#000" : "#fff";
+}
+
+/** "c2" on its colour. */
+export function chip(id: number, relations: Relations, active = true): HTMLElement {
+  const cluster = relations.clusters.get(id);
+  const colour = colourOf(cluster);
+  const element = h(
+    "span.chip",
+    { style: `background:${colour};color:${inkOn(colour)}`, title: cluster ? `kernel c${id}: ${cluster.name}` : `kernel c${id}` },
+    `c${id}`,
+  );
+  return active ? tag(element, { kind: "cluster", id }, false) : element;
+}
+
+/** At most a few chips, then "+n". */
+export function chips(ids: readonly number[], relations: Relations, most = 4, active = true): HTMLElement {
+  const shown = ids.length > most ? ids.slice(0, most - 1) : ids;
+  const rest = ids.length - shown.length;
+  const all = h("span.chips", {}, ...shown.map((id) => chip(id, relations, active)));
+  if (rest) all.append(h("span.more", { title: ids.map((id) => `c${id}`).join(" ") }, `+${rest}`));
+  return all;
+}
+
+/** A bar at the left of something, one segment a cluster, as a CSS background. */
+export function bar(ids: readonly number[], relations: Relations): string {
+  if (!ids.length) return "transparent";
+  const colours = ids.slice(0, 6).map((id) => colourOf(relations.clusters.get(id)));
+  const step = 100 / colours.length;
+  return `linear-gradient(to bottom, ${colours.map((c, i) => `${c} ${i * step}% ${(i + 1) * step}%`).join(", ")})`;
+}

@@ -1,0 +1,101 @@
+/** Who belongs to whom: the relations between lines, nodes, clusters, instructions and boundaries, looked up by id. */
+
+import type { Boundary, Cluster, Fate, HloLine, Inspection, Node, Place } from "./data";
+
+/** What runs; a loop or a branch around kernels is none. */
+export const kernelsOf = (clusters: readonly Cluster[]): Cluster[] => clusters.filter(({ kind }) => kind !== "control");
+
+export const lineKey = (source: number, line: number): string => `${source}:${line}`;
+
+function add<K, V>(map: Map<K, V[]>, key: K, value: V): void {
+  const list = map.get(key);
+  if (list) list.push(value);
+  else map.set(key, [value]);
+}
+
+export class Relations {
+  readonly nodes = new Map<number, Node>();
+  readonly fates = new Map<number, Fate>();
+  readonly clusters = new Map<number, Cluster>();
+  readonly boundaries = new Map<number, Boundary>();
+  /** Users of a node's results. */
+  readonly users = new Map<number, number[]>();
+  readonly nodesOfLine = new Map<string, number[]>();
+  readonly boundariesOf = new Map<number, Boundary[]>();
+  /** The producer and consumer of each boundary, "producer>consumer". */
+  readonly boundaryBetween = new Map<string, Boundary>();
+  /** A kernel's own instruction, "program:name", and the kernel. */
+  readonly kernelNamed = new Map<string, Cluster>();
+  private readonly ordered: Inspection;
+  private named: Map<string, HloLine> | null = null;
+
+  constructor(data: Inspection) {
+    this.ordered = data;
+    for (const fate of data.fates) this.fates.set(fate.node, fate);
+    this.setClusters(data.clusters);
+    for (const node of data.nodes) {
+      this.nodes.set(node.id, node);
+      const { place } = node;
+      if (place && place.source !== null && node.kind === "op") add(this.nodesOfLine, lineKey(place.source, place.line), node.id);
+      for (const [operand] of node.operands) add(this.users, operand, node.id);
+    }
+    this.setBoundaries(data.boundaries);
+  }
+
+  setClusters(clusters: Cluster[]): void {
+    for (const cluster of clusters) {
+      this.clusters.set(cluster.id, cluster);
+      this.kernelNamed.set(`${cluster.program}:${cluster.name}`, cluster);
+    }
+  }
+
+  setBoundaries(boundaries: Boundary[]): void {
+    this.boundaries.clear();
+    this.boundariesOf.clear();
+    this.boundaryBetween.clear();
+    for (const one of boundaries) {
+      this.boundaries.set(one.id, one);
+      add(this.boundariesOf, one.producer, one);
+      if (one.consumer !== null && one.consumer !== one.producer) add(this.boundariesOf, one.consumer, one);
+      this.boundaryBetween.set(`${one.producer}>${one.consumer}`, one);
+    }
+  }
+
+  clustersOf(node: number): number[] {
+    return this.fates.get(node)?.clusters ?? [];
+  }
+
+  clustersOfLine(source: number, line: number): number[] {
+    const found = new Set<number>();
+    for (const node of this.nodesOfLine.get(lineKey(source, line)) ?? []) for (const c of this.clustersOf(node)) found.add(c);
+    return [...found].sort((a, b) => a - b);
+  }
+
+  /** An instruction of the compiled module, by name. */
+  instruction(program: number, name: string): HloLine | undefined {
+    if (!this.named) {
+      this.named = new Map();
+      for (const { number, hlo } of this.ordered.programs) {
+        for (const stage of [hlo.before, hlo.after])
+          for (const line of stage.lines) if (line.name) this.named.set(`${number}:${line.name}`, line);
+      }
+    }
+    return this.named.get(`${program}:${name}`);
+  }
+
+  /** The instructions were asked for later. */
+  forgetInstructions(): void {
+    this.named = null;
+  }
+
+  boundaryNodes(boundary: Boundary): number[] {
+    const producer = this.clusters.get(boundary.producer);
+    const line = producer && this.instruction(producer.program, boundary.value);
+    return line?.nodes ?? [];
+  }
+}
+
+export function placeWords(place: Place | null): string {
+  if (!place) return "";
+  return place.label || (place.cell !== null ? `cell ${place.cell}, line ${place.line}` : `line ${place.line}`);
+}

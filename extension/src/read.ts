@@ -1,0 +1,297 @@
+/** Completes what came from Python: a field that is missing or of the wrong type gets a plain default, so that no view meets it. */
+
+import type {
+  Boundary,
+  Buffer,
+  Change,
+  Cluster,
+  Fate,
+  HloLine,
+  Inspection,
+  Memory,
+  Node,
+  PassInfo,
+  Place,
+  Program,
+  Source,
+  Stage,
+  Table,
+  Time,
+  Value,
+} from "./data";
+
+type Loose = Record<string, unknown>;
+
+const isObject = (x: unknown): x is Loose => typeof x === "object" && x !== null && !Array.isArray(x);
+
+function sameType(a: unknown, b: unknown): boolean {
+  return Array.isArray(a) === Array.isArray(b) && typeof a === typeof b;
+}
+
+/** The defaults with what `given` has of them. A default of null lets anything pass: what it should be is not known here. */
+function fill<T extends object>(defaults: T, given: unknown): T {
+  const from = isObject(given) ? given : {};
+  const made = { ...defaults } as Loose;
+  for (const key in defaults) {
+    const value = from[key];
+    if (value === undefined) continue;
+    const standard = defaults[key] as unknown;
+    if (standard === null || (value !== null && sameType(value, standard))) made[key] = value;
+  }
+  return made as T;
+}
+
+function each<T>(given: unknown, one: (item: unknown) => T): T[] {
+  return Array.isArray(given) ? given.map(one) : [];
+}
+
+const numbers = (given: unknown): number[] => (Array.isArray(given) ? given.filter((x) => typeof x === "number") : []);
+const strings = (given: unknown): string[] =>
+  Array.isArray(given) ? given.map((x) => (typeof x === "string" ? x : String(x ?? ""))) : [];
+
+const PLACE: Place = { label: "", line: 0, text: "", cell: null, source: null };
+const NODE: Node = {
+  id: -1,
+  kind: "op",
+  name: "",
+  primitive: "?",
+  operands: [],
+  avals: [],
+  place: null,
+  call: null,
+  scope: "",
+  names: [],
+  value: null,
+  output: false,
+  dead: false,
+};
+const FATE: Fate = { node: -1, kind: "lost", clusters: [], with: null, by: "", text: "", label: "rule inferred" };
+const CLUSTER: Cluster = {
+  id: -1,
+  program: 0,
+  name: "",
+  opcode: "",
+  kind: "custom",
+  library: "",
+  root: "",
+  inside: null,
+  nodes: [],
+  instructions: [],
+  duplicated: [],
+  inputs: [],
+  outputs: [],
+  input_bytes: 0,
+  output_bytes: 0,
+  passes: [],
+  place: null,
+  cost: null,
+  time: null,
+  colour: 7,
+};
+const VALUE: Value = { from: null, node: null, name: "", shape: "", bytes: 0 };
+const BOUNDARY: Boundary = {
+  id: -1,
+  producer: -1,
+  consumer: null,
+  shape: "",
+  bytes: 0,
+  value: "",
+  code: "",
+  text: "",
+  hint: "",
+  label: "rule inferred",
+  said: "",
+  variables: [],
+  verify: null,
+  verdict: "",
+};
+const LINE: HloLine = { text: "", name: "", nodes: [], cluster: null, computation: "" };
+const PASS: PassInfo = {
+  index: 0,
+  pipeline: "",
+  name: "",
+  added: null,
+  removed: null,
+  rewritten: null,
+  fused: null,
+  changes: null,
+};
+const CHANGE: Change = { kind: "rewritten", name: "", before: "", after: "", nodes: [], into: "" };
+const BUFFER: Buffer = {
+  name: "",
+  bytes: 0,
+  start: 0,
+  end: 0,
+  kind: "temp",
+  allocation: -1,
+  shares: [],
+  donated: false,
+  nodes: [],
+  cluster: null,
+};
+const MEMORY: Memory = {
+  peak_bytes: null,
+  argument_bytes: null,
+  output_bytes: null,
+  temp_bytes: null,
+  alias_bytes: null,
+  steps: [],
+  peak_step: null,
+  buffers: [],
+  source: "",
+};
+const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", hlo: {}, memory: null };
+const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
+const TABLE: Table = { columns: [], rows: [], text: "" };
+
+const place = (x: unknown): Place | null => (isObject(x) ? fill(PLACE, x) : null);
+const value = (x: unknown): Value => fill(VALUE, x);
+
+function node(x: unknown): Node {
+  const made = fill(NODE, x);
+  made.place = place(made.place);
+  made.operands = made.operands.filter((pair) => Array.isArray(pair) && typeof pair[0] === "number");
+  made.avals = strings(made.avals);
+  made.names = strings(made.names);
+  return made;
+}
+
+function fate(x: unknown): Fate {
+  const made = fill(FATE, x);
+  made.clusters = numbers(made.clusters);
+  return made;
+}
+
+const time = (x: unknown): Time => fill({ median: NaN, low: NaN, high: NaN, runs: 0, calls: 1 }, x);
+
+/** Times that were measured later. */
+export const times = (x: unknown): { id: number; time: Time | null }[] =>
+  each(x, (one) => {
+    const made = fill<{ id: number; time: Time | null }>({ id: -1, time: null }, one);
+    return { id: made.id, time: isObject(made.time) ? time(made.time) : null };
+  });
+
+function cluster(x: unknown): Cluster {
+  const made = fill(CLUSTER, x);
+  made.place = place(made.place);
+  made.nodes = numbers(made.nodes);
+  made.duplicated = numbers(made.duplicated);
+  made.instructions = strings(made.instructions);
+  made.passes = strings(made.passes);
+  made.inputs = each(made.inputs, value);
+  made.outputs = each(made.outputs, value);
+  made.cost = isObject(made.cost) ? fill({ flops: null, transcendentals: null, bytes: null, source: "" }, made.cost) : null;
+  made.time = isObject(made.time) ? time(made.time) : null;
+  return made;
+}
+
+function buffer(x: unknown): Buffer {
+  const made = fill(BUFFER, x);
+  made.nodes = numbers(made.nodes);
+  made.shares = strings(made.shares);
+  return made;
+}
+
+function memory(x: unknown): Memory | null {
+  if (!isObject(x)) return null;
+  const made = fill(MEMORY, x);
+  made.steps = strings(made.steps);
+  made.buffers = each(made.buffers, buffer);
+  return made;
+}
+
+function program(x: unknown): Program {
+  const made = fill(PROGRAM, x);
+  const hlo = fill({ before: {}, after: {}, passes: [] }, made.hlo);
+  return {
+    ...made,
+    memory: memory(made.memory),
+    hlo: { before: stage(hlo.before), after: stage(hlo.after), passes: each(hlo.passes, pass) },
+  };
+}
+
+function pass(x: unknown): PassInfo {
+  const made = fill(PASS, x);
+  for (const kind of ["added", "removed", "rewritten", "fused"] as const) if (typeof made[kind] !== "number") made[kind] = null;
+  made.changes = Array.isArray(made.changes) ? changes(made.changes) : null;
+  return made;
+}
+
+function line(x: unknown): HloLine {
+  const made = fill(LINE, x);
+  made.nodes = numbers(made.nodes);
+  return made;
+}
+
+export function stage(x: unknown): Stage {
+  const made = fill<Stage>({ text: null, lines: [] }, x);
+  made.lines = each(made.lines, line);
+  if (!made.lines.length && made.text) made.lines = made.text.split("\n").map((text) => ({ ...LINE, text }));
+  return made;
+}
+
+function change(x: unknown): Change {
+  const made = fill(CHANGE, x);
+  made.nodes = numbers(made.nodes);
+  return made;
+}
+
+export const changes = (x: unknown): Change[] => each(x, change);
+
+export function boundary(x: unknown): Boundary {
+  const made = fill(BOUNDARY, x);
+  made.variables = strings(made.variables);
+  return made;
+}
+
+export const boundaries = (x: unknown): Boundary[] => each(x, boundary);
+
+function source(x: unknown): Source {
+  const made = fill(SOURCE, x);
+  made.lines = strings(made.lines);
+  return made;
+}
+
+function table(x: unknown): Table {
+  const made = fill(TABLE, x);
+  made.columns = strings(made.columns);
+  made.rows = each(made.rows, strings);
+  return made;
+}
+
+export function read(given: unknown): Inspection {
+  const made = fill(
+    {
+      version: 1,
+      title: "",
+      live: false,
+      ran: true,
+      sources: [],
+      nodes: [],
+      fates: [],
+      coverage: {},
+      programs: [],
+      clusters: [],
+      boundaries: [],
+      machine: null,
+      cache: {},
+      breaks: {},
+      notes: [],
+    } as Loose,
+    given,
+  );
+  return {
+    ...made,
+    sources: each(made.sources, source),
+    notes: strings(made.notes),
+    nodes: each(made.nodes, node),
+    fates: each(made.fates, fate),
+    coverage: fill({ operations: 0, followed: 0, inferred: 0, lost: 0 }, made.coverage),
+    programs: each(made.programs, program),
+    clusters: each(made.clusters, cluster),
+    boundaries: boundaries(made.boundaries),
+    machine: isObject(made.machine) ? fill({ flops: null, bandwidth: null, text: "" }, made.machine) : null,
+    cache: table(made.cache),
+    breaks: table(made.breaks),
+  } as Inspection;
+}

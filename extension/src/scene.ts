@@ -1,0 +1,199 @@
+/** The graph as it is drawn: parts with their places, an open group with its own scene inside. */
+
+import type { Boundary, Node } from "./data";
+import { type Part, partsOf, topParts } from "./grouping";
+import { type Point, type Size, layOut } from "./layout";
+import type { Relations } from "./program";
+import { isLiteral, nodeTitle, shortAval } from "./words";
+
+export interface Item extends Size, Point {
+  part: Part;
+  inner: Scene | null;
+  /** A value comes from, or goes to, outside of the group that this is in. */
+  entering: boolean;
+  leaving: boolean;
+}
+
+export interface Wire {
+  points: Point[];
+  /** The ends are in different kernels. */
+  crossing: boolean;
+  boundary: Boundary | null;
+  values: number;
+}
+
+export interface Scene extends Size {
+  items: Item[];
+  wires: Wire[];
+}
+
+/** Room that an open group takes around its scene. */
+export const FRAME = { top: 34, side: 6, foot: 6 };
+/** Most groups that are opened at once. */
+const FEW = 6;
+const QUIET = new Set(["dead", "cancelled", "merged", "folded", "lost"]);
+
+export const isQuiet = (kind: string | undefined): boolean => kind !== undefined && QUIET.has(kind);
+
+export class Scenes {
+  readonly open = new Set<string>();
+  private readonly top: Part[];
+  private readonly cut = new Map<string, Part[]>();
+  private readonly made = new Map<string, Scene>();
+  private readonly parents = new Map<string, string>();
+
+  constructor(
+    private readonly relations: Relations,
+    nodes: Parameters<typeof topParts>[0],
+  ) {
+    this.top = topParts(nodes);
+  }
+
+  whole(): Scene {
+    return this.scene("", this.top);
+  }
+
+  get groups(): Part[] {
+    return this.top.filter((part) => part.cut);
+  }
+
+  toggle(key: string, open = !this.open.has(key)): void {
+    if (open) this.open.add(key);
+    else this.open.delete(key);
+    for (let above = this.parents.get(key); above !== undefined; above = this.parents.get(above)) this.made.delete(above);
+  }
+
+  /** Opens a group, and in it the groups that hold any of `nodes`, as long as they are few. */
+  openTo(key: string, nodes: ReadonlySet<number>): void {
+    let waiting = [key];
+    for (let opened = 0; waiting.length && opened + waiting.length <= FEW; opened += waiting.length) {
+      const next: string[] = [];
+      for (const one of waiting) {
+        this.toggle(one, true);
+        for (const part of this.partsIn(one)) {
+          const held = part.cut ? part.nodes.filter(({ id }) => nodes.has(id)).length : 0;
+          if (held && held < part.nodes.length) next.push(part.key);
+        }
+      }
+      waiting = next;
+    }
+  }
+
+  private partsIn(key: string): Part[] {
+    const known = this.cut.get(key);
+    if (known) return known;
+    const whole = [this.top, ...this.cut.values()].flat().find((part) => part.key === key);
+    const parts = whole ? partsOf(whole) : [];
+    this.cut.set(key, parts);
+    for (const part of parts) this.parents.set(part.key, key);
+    return parts;
+  }
+
+  private scene(key: string, parts: Part[]): Scene {
+    const known = this.made.get(key);
+    if (known) return known;
+    for (const part of parts) this.parents.set(part.key, key);
+    const scene = this.build(parts);
+    this.made.set(key, scene);
+    return scene;
+  }
+
+  private inside(part: Part): Scene {
+    const parts = this.cut.get(part.key) ?? partsOf(part);
+    this.cut.set(part.key, parts);
+    return this.scene(part.key, parts);
+  }
+
+  private build(parts: Part[]): Scene {
+    const items: Item[] = parts.map((part) => {
+      const inner = part.cut && this.open.has(part.key) ? this.inside(part) : null;
+      const size = inner
+        ? { width: Math.max(inner.width, 220) + 2 * FRAME.side, height: inner.height + FRAME.top + FRAME.foot }
+        : this.sizeOf(part);
+      return { part, inner, ...size, x: 0, y: 0, entering: false, leaving: false };
+    });
+    const links = this.links(items);
+    const laid = layOut(
+      items,
+      links.map(({ ends }) => ends),
+      { between: 18, layers: 25 },
+    );
+    items.forEach((item, i) => Object.assign(item, laid.boxes[i]));
+    return {
+      width: laid.width,
+      height: laid.height,
+      items,
+      wires: links.map(({ crossing, boundary, values }, i) => ({ crossing, boundary, values, points: laid.ways[i] ?? [] })),
+    };
+  }
+
+  /** Which parts feed which: one link for all values between two parts. */
+  private links(items: Item[]): { ends: [number, number]; crossing: boolean; boundary: Boundary | null; values: number }[] {
+    const home = new Map<number, number>();
+    items.forEach(({ part }, i) => part.nodes.forEach((node) => home.set(node.id, i)));
+    const found = new Map<string, { ends: [number, number]; crossing: boolean; boundary: Boundary | null; values: number }>();
+    items.forEach((item, to) => {
+      for (const node of item.part.nodes) {
+        for (const [operand] of node.operands) {
+          const from = home.get(operand);
+          if (from === to || this.isLiteral(operand)) continue;
+          if (from === undefined || items[from]?.part.cut === "inputs") {
+            item.entering = true; // arrows from all inputs at once would hide the others
+            continue;
+          }
+          const between = this.between(operand, node.id);
+          const link = found.get(`${from},${to}`) ?? { ends: [from, to], crossing: true, boundary: null, values: 0 };
+          link.values += 1;
+          link.crossing &&= between.crossing;
+          link.boundary ??= between.boundary;
+          found.set(`${from},${to}`, link);
+        }
+        if (!item.leaving) item.leaving = (this.relations.users.get(node.id) ?? []).some((user) => !home.has(user));
+      }
+    });
+    return [...found.values()];
+  }
+
+  private isLiteral(id: number): boolean {
+    const node = this.relations.nodes.get(id);
+    return node !== undefined && isLiteral(node);
+  }
+
+  private between(producer: number, consumer: number): { crossing: boolean; boundary: Boundary | null } {
+    const from = this.relations.clustersOf(producer);
+    const to = this.relations.clustersOf(consumer);
+    if (!from.length || !to.length || from.some((id) => to.includes(id))) return { crossing: false, boundary: null };
+    for (const a of from) {
+      for (const b of to) {
+        const boundary = this.relations.boundaryBetween.get(`${a}>${b}`);
+        if (boundary) return { crossing: true, boundary };
+      }
+    }
+    return { crossing: true, boundary: null };
+  }
+
+  /** Characters beside a node's name: the user's variables and the numbers that it uses. */
+  private besides(node: Node): number {
+    const literals = node.operands.flatMap(([id]) => (this.isLiteral(id) ? [this.relations.nodes.get(id)?.value ?? ""] : []));
+    const names = node.names.filter((name) => name !== nodeTitle(node));
+    return [literals.join(" "), names.length ? `= ${names.join(", ")}` : ""].join(" ").trim().length;
+  }
+
+  private sizeOf(part: Part): Size {
+    if (part.cut) return { width: 236, height: 66 };
+    const node = part.nodes[0];
+    if (!node) return { width: 120, height: 40 };
+    const fate = this.relations.fates.get(node.id);
+    const label = Math.max(
+      nodeTitle(node).length * 8.2 +
+        this.besides(node) * 7.5 +
+        34 +
+        27 * Math.min(3, fate?.clusters.length ?? 0) +
+        (node.output ? 46 : 0),
+      (shortAval(node.avals[0] ?? "").length + (node.place?.label.length ?? 0) + 3) * 6.4 + 26,
+    );
+    const width = Math.min(250, Math.max(118, Math.round(label)));
+    if (node.kind === "input") return { width: Math.min(width + 12, 220), height: 40 };
+    return isQuiet(fate?.kind) ? { width: Math.max(width, 176), height: 60 } : { width, height: 44 };
+  }
+}

@@ -1,0 +1,142 @@
+/** What the views share: the data, the program looked at, and the selection (hover previews, a click sticks). */
+
+import type { Boundary, Inspection, Machine, Program, Stage, Time, Which } from "./data";
+import { Relations } from "./program";
+import { type Marks, type Thing, keyOf, marksOf, same } from "./selection";
+
+/** What the drawings are made of. */
+function identity({ live, ran, sources, nodes, fates, clusters, programs }: Inspection): string {
+  const kernels = clusters.map(({ id, program, name, nodes: members }) => [id, program, name, members]);
+  return JSON.stringify([live, ran, sources, nodes, fates, kernels, programs.map(({ number }) => number)]);
+}
+
+/** "figures": boundaries or times came in later; "program": another program is looked at. */
+export type Event = "selection" | "stuck" | "figures" | "program" | "stage";
+
+export class Store {
+  readonly relations: Relations;
+  marks: Marks;
+  /** Of what was clicked, whatever is pointed at. */
+  stuckMarks: Marks;
+  hovered: Thing | null = null;
+  stuck: Thing | null = null;
+  program: number;
+  private readonly listeners = new Map<Event, Set<() => void>>();
+  private markedKey = "";
+
+  constructor(readonly data: Inspection) {
+    this.relations = new Relations(data);
+    this.marks = this.stuckMarks = marksOf(null, this.relations);
+    this.program = data.programs[0]?.number ?? data.clusters[0]?.program ?? 0;
+  }
+
+  on(event: Event, listener: () => void): () => void {
+    const set = this.listeners.get(event) ?? new Set();
+    this.listeners.set(event, set.add(listener));
+    return () => void set.delete(listener);
+  }
+
+  private emit(event: Event): void {
+    for (const listener of this.listeners.get(event) ?? []) listener();
+  }
+
+  /** What is lit: the previewed thing, else the one that was clicked. */
+  get shown(): Thing | null {
+    return this.hovered ?? this.stuck;
+  }
+
+  hover(thing: Thing | null): void {
+    if (same(thing, this.hovered)) return;
+    this.hovered = thing;
+    this.mark();
+  }
+
+  /** A second click on the same thing lets it go. */
+  click(thing: Thing): void {
+    const again = same(thing, this.stuck);
+    this.stuck = again ? null : thing;
+    this.hovered = again ? null : this.hovered;
+    this.mark();
+    this.followProgram();
+    this.emit("stuck");
+  }
+
+  stick(thing: Thing): void {
+    if (!same(thing, this.stuck)) this.click(thing);
+  }
+
+  clear(): void {
+    const had = this.stuck !== null;
+    this.hovered = this.stuck = null;
+    this.mark();
+    if (had) this.emit("stuck");
+  }
+
+  private mark(): void {
+    const thing = this.shown;
+    const key = `${thing ? keyOf(thing) : ""}|${this.stuck ? keyOf(this.stuck) : ""}`;
+    if (key === this.markedKey) return;
+    this.markedKey = key;
+    this.marks = marksOf(thing, this.relations);
+    this.stuckMarks = this.hovered ? marksOf(this.stuck, this.relations) : this.marks;
+    this.emit("selection");
+  }
+
+  /** What was clicked runs in another program: look at that one. */
+  private followProgram(): void {
+    if (!this.stuck) return;
+    const programs = new Set([...this.marks.clusters].map((id) => this.relations.clusters.get(id)?.program));
+    const [first] = programs;
+    if (first !== undefined && !programs.has(this.program)) this.look(first);
+  }
+
+  look(program: number): void {
+    if (program === this.program) return;
+    this.program = program;
+    this.emit("program");
+  }
+
+  /** The program looked at. */
+  get current(): Program | undefined {
+    return this.data.programs.find((program) => program.number === this.program);
+  }
+
+  /** Takes over what was worked out later about the same graph and kernels; false where they are others. */
+  renew(data: Inspection): boolean {
+    if (identity(data) !== identity(this.data)) return false;
+    Object.assign(this.data, data);
+    this.relations.setClusters(data.clusters);
+    this.relations.setBoundaries(data.boundaries);
+    this.relations.forgetInstructions();
+    this.emit("stage");
+    this.emit("figures");
+    return true;
+  }
+
+  setBoundaries(boundaries: Boundary[]): void {
+    this.data.boundaries = boundaries;
+    this.relations.setBoundaries(boundaries);
+    this.emit("figures");
+  }
+
+  setBoundary(boundary: Boundary): void {
+    this.setBoundaries(this.data.boundaries.map((one) => (one.id === boundary.id ? boundary : one)));
+  }
+
+  setTimes(times: { id: number; time: Time | null }[], machine: Machine | null): void {
+    for (const { id, time } of times) {
+      const cluster = this.relations.clusters.get(id);
+      if (cluster) cluster.time = time;
+    }
+    if (machine) this.data.machine = machine;
+    this.emit("figures");
+  }
+
+  setStage(program: number, which: Which, stage: Stage): void {
+    const found = this.data.programs.find((one) => one.number === program);
+    if (!found) return;
+    found.hlo[which] = stage;
+    this.relations.forgetInstructions();
+    this.emit("stage");
+  }
+}

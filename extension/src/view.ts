@@ -1,0 +1,28 @@
+/** What a view is to the inspector that shows it. */
+
+import type { Questions } from "./asking";
+import type { Kernel } from "./kernel";
+import type { Store } from "./store";
+
+export interface Context {
+  store: Store;
+  kernel: Kernel;
+  questions: Questions;
+  /** Aborted when the inspector goes. */
+  signal: AbortSignal;
+}
+
+export interface View {
+  element: HTMLElement;
+  /** The selection changed, or the view came to the front. Default: the things in it are lit. */
+  update?(): void;
+  /** Something was clicked elsewhere: bring it into sight. */
+  reveal?(): void;
+  /** "/" was pressed. */
+  search?(): void;
+  /** The view came to the front and has a size now. */
+  shown?(): void;
+  dispose?(): void;
+}
+
+export type MakeView = (context: Context) => View;

@@ -1,0 +1,217 @@
+/** Draws a scene: boxes as HTML (they clip their text), arrows as SVG behind them. */
+
+import type { Node } from "../data";
+import { h, s } from "../dom";
+import { listed } from "../format";
+import { type Part, contents, linesOf, titleOf } from "../grouping";
+import { curve } from "../layout";
+import { bar, chips } from "../palette";
+import { placeWords } from "../program";
+import { FRAME, type Item, type Scene, type Wire, isQuiet } from "../scene";
+import type { Store } from "../store";
+import { tag } from "../things";
+import { isLiteral, nodeTitle, shortAval } from "../words";
+
+export function drawScene(scene: Scene, store: Store, toggle: (key: string) => void): HTMLElement {
+  const wires = s(
+    "svg.wires",
+    { width: scene.width, height: scene.height, "aria-hidden": "true" },
+    ...scene.wires.flatMap(wire),
+    ...scene.items.flatMap(stubs),
+  );
+  const drawn = h("div.layer", { style: `width:${scene.width}px;height:${scene.height}px` }, wires as unknown as HTMLElement);
+  for (const item of scene.items) drawn.append(box(item, store, toggle));
+  return drawn;
+}
+
+function wire({ points, crossing, boundary, values }: Wire): SVGElement[] {
+  const end = points[points.length - 1];
+  const last = points[points.length - 2] ?? end;
+  if (!end || !last) return [];
+  const kind = crossing ? "crossing" : "within";
+  const group = s(`g.wire.${kind}`, {});
+  const way = curve(points);
+  const title = s(
+    "title",
+    {},
+    boundary
+      ? `c${boundary.producer} → ${boundary.consumer === null ? "result" : `c${boundary.consumer}`}: ${boundary.text}`
+      : values > 1
+        ? `${values} values`
+        : "",
+  );
+  group.append(s("path.hit", { d: way }, title), s("path.line", { d: way }), head(last, end));
+  return [boundary ? tag(group, { kind: "boundary", id: boundary.id }, false) : group];
+}
+
+/** An arrow's head, turned along the last piece of the way. */
+function head(from: { x: number; y: number }, to: { x: number; y: number }): SVGElement {
+  const turn = (Math.atan2(to.y - from.y, to.x - from.x) * 180) / Math.PI;
+  return s("path.tip", {
+    d: "M0,0L-7,-3.4L-7,3.4Z",
+    transform: `translate(${to.x.toFixed(1)},${to.y.toFixed(1)}) rotate(${turn.toFixed(0)})`,
+  });
+}
+
+/** Short dotted ends where values come from, or go to, outside of an open group. */
+function stubs({ x, y, width, height, entering, leaving }: Item): SVGElement[] {
+  const at = x + width - 14;
+  return [
+    ...(entering ? [s("path.stub", { d: `M${at},${y - 13}V${y - 2}` })] : []),
+    ...(leaving ? [s("path.stub", { d: `M${at},${y + height + 2}V${y + height + 13}` })] : []),
+  ];
+}
+
+function box(item: Item, store: Store, toggle: (key: string) => void): HTMLElement {
+  const { part, inner, x, y, width, height } = item;
+  const made = inner
+    ? frame(part, inner, store, toggle)
+    : part.cut
+      ? group(part, store, toggle)
+      : single(part.nodes[0] as Node, store);
+  made.style.cssText += `;left:${x}px;top:${y}px;width:${width}px;height:${height}px`;
+  made.setAttribute("data-part", part.key);
+  return made;
+}
+
+function clustersOf(part: Part, store: Store): number[] {
+  const found = new Set<number>();
+  for (const node of part.nodes) for (const id of store.relations.clustersOf(node.id)) found.add(id);
+  return [...found].sort((a, b) => a - b);
+}
+
+function single(node: Node, store: Store): HTMLElement {
+  const { relations } = store;
+  const fate = relations.fates.get(node.id);
+  const clusters = relations.clustersOf(node.id);
+  const literals = node.operands.flatMap(([id]) => {
+    const operand = relations.nodes.get(id);
+    return operand && isLiteral(operand) ? [nodeTitle(operand)] : [];
+  });
+  const quiet = isQuiet(fate?.kind);
+  const names = node.names.filter((name) => name !== nodeTitle(node));
+  const where = node.kind === "input" ? (node.value ?? "") : placeWords(node.place);
+  const title = [
+    nodeTitle(node) + (node.primitive && node.primitive !== node.name ? ` (JAX's ${node.primitive})` : ""),
+    literals.length ? `with ${listed(literals)}` : "",
+    names.length ? `kept as ${listed(names)}` : "",
+    node.avals.join(", "),
+    placeWords(node.place),
+    fate?.text ?? "",
+  ];
+  const made = h(
+    `div.box.kind-${node.kind}${quiet ? ".quiet" : ""}${node.output ? ".result" : ""}`,
+    {
+      title: title.filter(Boolean).join("\n"),
+      style: `--bar:${bar(clusters, relations)}`,
+      "aria-label": title.filter(Boolean).join(", "),
+    },
+    h(
+      "div.first",
+      {},
+      h("span.name", {}, nodeTitle(node)),
+      literals.length ? h("span.literal", {}, literals.join(" ")) : null,
+      names.length ? h("span.vars", {}, listed(names, 3)) : null,
+      h("span.spring", {}),
+      node.output ? h("span.flag", {}, "result") : null,
+      chips(clusters, relations, 3),
+    ),
+    h("div.second", {}, h("span.aval", {}, shortAval(node.avals[0] ?? "")), h("span.where", {}, where)),
+    quiet ? h("div.third", {}, fate?.text || fate?.kind) : null,
+  );
+  return tag(made, { kind: "node", id: node.id });
+}
+
+function toggleButton(part: Part, open: boolean, toggle: (key: string) => void): HTMLElement {
+  const words = `${open ? "Close" : "Open"} ${titleOf(part)}`;
+  return h(
+    "button.toggle",
+    { type: "button", title: words, "aria-label": words, "aria-expanded": String(open), onclick: () => toggle(part.key) },
+    open ? "−" : "+",
+  );
+}
+
+function onArrows(element: HTMLElement, part: Part, open: boolean, toggle: (key: string) => void): void {
+  element.addEventListener("keydown", (event) => {
+    if (event.target !== element && !(event.target as Element).classList.contains("lz-toggle")) return;
+    if (event.key !== (open ? "ArrowLeft" : "ArrowRight")) return;
+    event.preventDefault();
+    event.stopPropagation();
+    toggle(part.key);
+  });
+}
+
+const groups = new WeakMap<Element, Part>();
+
+/** Closed groups say how much they hold of what was clicked, and can be opened down to it. */
+export function offer(within: Element, store: Store, open: (part: Part) => void): void {
+  for (const element of within.querySelectorAll(".lz-group")) {
+    const part = groups.get(element);
+    const button = element.querySelector<HTMLButtonElement>(".lz-inside");
+    if (!part || !button) continue;
+    const held = part.nodes.filter(({ id }) => store.stuckMarks.nodes.has(id)).length;
+    const some = held > 0 && held < part.nodes.length;
+    button.hidden = !some;
+    if (!some) continue;
+    button.textContent = `${held.toLocaleString("en")} in here: open`;
+    button.title = `Open ${titleOf(part)} down to what was clicked (Enter)`;
+    button.onclick = () => open(part);
+  }
+}
+
+function group(part: Part, store: Store, toggle: (key: string) => void): HTMLElement {
+  const clusters = clustersOf(part, store);
+  const ids = part.nodes.map((node) => node.id);
+  const title = titleOf(part);
+  const words =
+    part.cut === "inputs"
+      ? contents(part.nodes, 3, (node) => node.name || node.names[0] || "")
+      : `${part.nodes.length.toLocaleString("en")} operations · ${contents(part.nodes)}`;
+  const made = h(
+    "div.box.group",
+    { title: `${title}\n${words}`, style: `--bar:${bar(clusters, store.relations)}`, "aria-label": `group ${title}, ${words}` },
+    h(
+      "div.head",
+      {},
+      toggleButton(part, false, toggle),
+      h(`span.name${part.cut === "line" || part.cut === "call" ? ".code" : ""}`, {}, title),
+    ),
+    h("div.second", {}, h("span.aval", {}, words), h("button.inside", { type: "button", tabindex: -1, hidden: true })),
+    h(
+      "div.second",
+      {},
+      h("span.where.left", {}, part.cut === "cell" ? linesOf(part.nodes).replace(/^cell \d+, /, "") : linesOf(part.nodes)),
+      h("span.spring", {}),
+      chips(clusters, store.relations, 4),
+    ),
+  );
+  onArrows(made, part, false, toggle);
+  groups.set(made, part);
+  made.addEventListener("keydown", (event) => {
+    const inside = made.querySelector<HTMLButtonElement>(".lz-inside");
+    if (event.key !== "Enter" || event.target !== made || !inside || inside.hidden) return;
+    event.preventDefault();
+    event.stopPropagation();
+    inside.click();
+  });
+  return tag(made, { kind: "nodes", ids, key: part.key, title });
+}
+
+function frame(part: Part, inner: Scene, store: Store, toggle: (key: string) => void): HTMLElement {
+  const layer = drawScene(inner, store, toggle);
+  layer.style.cssText += `;left:${FRAME.side}px;top:${FRAME.top}px`;
+  const made = h(
+    "div.box.frame",
+    { role: "group", "aria-label": `open group ${titleOf(part)}` },
+    h(
+      "div.head",
+      {},
+      toggleButton(part, true, toggle),
+      h("span.name", {}, titleOf(part)),
+      h("span.muted", {}, `${part.nodes.length.toLocaleString("en")} operations`),
+    ),
+    layer,
+  );
+  onArrows(made, part, true, toggle);
+  return made;
+}

@@ -1,0 +1,82 @@
+/** What one pass did, instruction by instruction. */
+
+import type { Change } from "../data";
+import { h } from "../dom";
+import { placeWords } from "../program";
+import { chips } from "../palette";
+import type { Store } from "../store";
+import { light, tag } from "../things";
+import { hloText } from "./hlotext";
+import { nodeTitle } from "../words";
+
+const PAGE = 150;
+const SIGNS: Record<Change["kind"], string> = { added: "+", removed: "−", rewritten: "~", fused: "⊕" };
+
+export function changeList(all: readonly Change[], query: string, store: Store, signal: AbortSignal): HTMLElement {
+  const list = h("div.scroll.changes", { tabindex: 0, role: "list", "aria-label": "changes of this pass" });
+  const kept = query
+    ? all.filter((change) => `${change.name} ${change.before} ${change.after} ${change.into}`.toLowerCase().includes(query))
+    : all;
+  if (!kept.length)
+    list.append(
+      h("div.empty", {}, all.length ? "No change of this pass has that text." : "This pass changed nothing that is listed."),
+    );
+  let shown = 0;
+  const more = h("button.more-button", { type: "button" });
+  const extend = () => {
+    more.remove();
+    for (const change of kept.slice(shown, shown + PAGE)) list.append(row(change, query, store));
+    shown = Math.min(kept.length, shown + PAGE);
+    if (shown < kept.length) {
+      more.textContent = `Show ${Math.min(PAGE, kept.length - shown)} of ${kept.length - shown} more changes`;
+      list.append(more);
+    }
+    light(list, store);
+  };
+  more.addEventListener("click", extend, { signal });
+  extend();
+  return list;
+}
+
+function row(change: Change, query: string, store: Store): HTMLElement {
+  const side = (sign: string, text: string, kind: string) =>
+    text
+      ? h(`div.side.side-${kind}`, {}, h("span.sign", { "aria-hidden": "true" }, sign), hloText({ text: text.trim() }, query))
+      : null;
+  const clusters = [...new Set(change.nodes.flatMap((id) => store.relations.clustersOf(id)))];
+  const written = change.nodes.slice(0, 5).flatMap((id) => {
+    const node = store.relations.nodes.get(id);
+    return node
+      ? [
+          tag(
+            h(
+              "span.member",
+              { title: node.place?.text ?? "" },
+              nodeTitle(node),
+              h("span.muted", {}, ` ${placeWords(node.place)}`),
+            ),
+            { kind: "node", id },
+          ),
+        ]
+      : [];
+  });
+  const made = h(
+    "div.change",
+    {},
+    h(
+      "div.card-head",
+      {},
+      h(`span.tally.tally-${change.kind}`, {}, `${SIGNS[change.kind] ?? "~"} ${change.kind}`),
+      h("code.change-name", { title: change.name }, change.name),
+      change.into ? h("span.muted", {}, "into ", h("code", {}, change.into)) : null,
+      h("span.spring", {}),
+      ...written,
+      change.nodes.length > 5 ? h("span.muted", {}, `+${change.nodes.length - 5}`) : null,
+      clusters.length ? chips(clusters, store.relations, 3) : null,
+    ),
+    change.kind === "fused" ? side("⊕", change.before, "fused") : side("−", change.before, "before"),
+    side("+", change.after, "after"),
+  );
+  const line = { text: change.after || change.before, name: change.name, nodes: change.nodes, cluster: null, computation: "" };
+  return tag(made, { kind: "instruction", program: store.program, line });
+}

@@ -1,0 +1,243 @@
+/** What each kernel costs: operations, bytes, time, and how near it comes to what this machine can do. */
+
+import type { Cluster } from "../data";
+import { KINDS } from "../describe";
+import { fill, h } from "../dom";
+import { ABSENT, bytes, figure, ratio, seconds } from "../format";
+import { bar, chip, colourOf } from "../palette";
+import { placeWords } from "../program";
+import { times as readTimes } from "../read";
+import { light, reveal, tag } from "../things";
+import type { Context, View } from "../view";
+import { prose } from "../words";
+import { rooflinePlot } from "./roofline";
+
+const PAGE = 100;
+
+/** Executions in one run of the program, as far as is known. */
+const calls = (cluster: Cluster): number => cluster.time?.calls ?? 1;
+
+/** FLOP/s that were reached: the cost is of one execution, the time of all. */
+export function speed(cluster: Cluster): number | null {
+  const flops = cluster.cost?.flops;
+  const time = cluster.time?.median;
+  return flops && time ? (flops * calls(cluster)) / time : null;
+}
+
+export const intensity = (cluster: Cluster): number | null => {
+  const { flops, bytes: moved } = cluster.cost ?? {};
+  return typeof flops === "number" && typeof moved === "number" && moved > 0 ? flops / moved : null;
+};
+
+interface Column {
+  title: string;
+  hint: string;
+  value: (cluster: Cluster) => number | null;
+  words: (x: number | null) => string;
+  missing: string;
+  /** Of all executions already, not of one. */
+  whisker?: boolean;
+}
+
+const COLUMNS: Column[] = [
+  {
+    title: "FLOPs",
+    hint: "floating-point operations of one execution, by XLA's analysis",
+    value: (c) => c.cost?.flops ?? null,
+    words: (x) => figure(x),
+    missing: "XLA's analysis gives no FLOPs for this kernel",
+  },
+  {
+    title: "Bytes",
+    hint: "read and written by one execution, by XLA's analysis",
+    value: (c) => c.cost?.bytes ?? null,
+    words: bytes,
+    missing: "XLA's analysis gives no bytes for this kernel",
+  },
+  {
+    title: "Time",
+    hint: "of all executions in one run of the program: median of several runs; the whisker goes from the fastest to the slowest",
+    value: (c) => c.time?.median ?? null,
+    words: seconds,
+    missing: "not measured",
+    whisker: true,
+  },
+  { title: "FLOP/byte", hint: "arithmetic intensity", value: intensity, words: ratio, missing: "needs both FLOPs and bytes" },
+];
+
+export function costView({ store, kernel, questions, signal }: Context): View {
+  const measure = questions.button({
+    key: "measure",
+    label: "Measure",
+    title: "Run the program several times and time each kernel",
+    doing: "running and timing",
+    alone: true,
+    ask: async () => {
+      const answer = await kernel.ask({ type: "profile" }, "times");
+      store.setTimes(readTimes(answer.clusters), answer.machine ?? null);
+      return "";
+    },
+  });
+  const summary = h("span.muted", {});
+  const plot = h("div.plot", {});
+  const notes = h("div.notes", {});
+  const table = h("div.table-holder", {});
+  let sort = -1;
+  let shown = PAGE;
+
+  const ordered = (): Cluster[] => {
+    const clusters = store.data.clusters.filter((cluster) => cluster.program === store.program || store.data.programs.length < 2);
+    const column = COLUMNS[sort];
+    return column ? [...clusters].sort((a, b) => (column.value(b) ?? -1) - (column.value(a) ?? -1)) : clusters;
+  };
+  const why = (column: Column): string => [column.missing, ...store.data.notes].join("\n");
+
+  const cell = (column: Column, cluster: Cluster, most: number): HTMLElement => {
+    const value = column.value(cluster);
+    if (value === null || !Number.isFinite(value)) return h("td.figure.absent", { title: why(column) }, ABSENT);
+    const time = cluster.time;
+    const percent = (x: number) => `${most > 0 ? Math.min(100, (100 * x) / most) : 0}%`;
+    const track = h(
+      "span.track",
+      { "aria-hidden": "true" },
+      value > 0 && h("span.bar", { style: `width:${percent(value)};background:${colourOf(cluster)}` }),
+    );
+    if (column.whisker && time)
+      track.append(
+        h("span.whisker", { style: `left:${percent(time.low)};width:calc(${percent(time.high)} - ${percent(time.low)})` }),
+      );
+    const spread =
+      column.whisker && time
+        ? [
+            `${seconds(time.low)} to ${seconds(time.high)}, ${time.runs} runs`,
+            time.calls > 1 ? `${time.calls} executions a run, ${seconds(time.median / time.calls)} each` : "",
+            speed(cluster) ? figure(speed(cluster), "FLOP/s") : "",
+          ]
+            .filter(Boolean)
+            .join("\n")
+        : column.title === "FLOPs" && cluster.cost?.transcendentals
+          ? `and ${figure(cluster.cost.transcendentals)} transcendental`
+          : "";
+    return h(
+      "td.figure",
+      { title: [spread, cluster.cost?.source ? `source: ${cluster.cost.source}` : ""].filter(Boolean).join("\n") },
+      h("span.amount", {}, column.words(value)),
+      column.title === "FLOP/byte" ? null : track,
+    );
+  };
+
+  const row = (cluster: Cluster, most: number[]): HTMLElement =>
+    tag(
+      h(
+        "tr",
+        { style: `--bar:${bar([cluster.id], store.relations)}` },
+        h(
+          "td.kernel",
+          {},
+          chip(cluster.id, store.relations, false),
+          h("span.kernel-name", { title: cluster.name }, cluster.name),
+          calls(cluster) > 1
+            ? h("span.times", { title: `${calls(cluster)} executions in one run of the program` }, `×${calls(cluster)}`)
+            : null,
+        ),
+        h("td.kind", {}, cluster.library || (KINDS[cluster.kind] ?? cluster.kind)),
+        ...COLUMNS.map((column, i) => cell(column, cluster, most[i] ?? 0)),
+        h("td.where", { title: cluster.place?.text ?? "" }, placeWords(cluster.place)),
+      ),
+      { kind: "cluster", id: cluster.id },
+    );
+
+  const draw = () => {
+    const clusters = ordered();
+    const total = (column: Column) =>
+      clusters.reduce<number | null>((sum, one) => {
+        const x = column.value(one);
+        // A loop's figure contains those of its kernels, where these have any.
+        const contained =
+          one.kind === "control" && clusters.some((other) => other.inside === one.id && column.value(other) !== null);
+        return x === null || contained ? sum : (sum ?? 0) + x * (column.whisker ? 1 : calls(one));
+      }, null);
+    const most = COLUMNS.map((column) =>
+      Math.max(0, ...clusters.map((one) => (column.value(one) ?? 0) * (column.whisker ? 1.25 : 1))),
+    );
+    const measured = clusters.filter((one) => one.time).length;
+    summary.textContent = measured ? `${measured} of ${clusters.length} kernels timed` : "no kernel has been timed yet";
+    const rows = clusters.slice(0, shown).map((one) => row(one, most));
+    const header = (column: Column, i: number) =>
+      h(
+        "th.figure",
+        { "aria-sort": sort === i ? "descending" : "none" },
+        h(
+          "button.sort",
+          {
+            type: "button",
+            title: `${column.hint}; click to sort`,
+            onclick: () => {
+              sort = sort === i ? -1 : i;
+              draw();
+            },
+          },
+          column.title,
+          sort === i ? " ↓" : "",
+        ),
+      );
+    const foot = h(
+      "tr.total",
+      {},
+      h("td", {}, "all kernels"),
+      h("td", {}),
+      ...COLUMNS.map((column) =>
+        h("td.figure", {}, h("span.amount", {}, column.title === "FLOP/byte" ? "" : column.words(total(column)))),
+      ),
+      h("td.where", {}),
+    );
+    const more =
+      clusters.length > shown
+        ? h(
+            "button.more-button",
+            {
+              type: "button",
+              onclick: () => {
+                shown += PAGE;
+                draw();
+              },
+            },
+            `Show more of ${clusters.length - shown} kernels`,
+          )
+        : null;
+    fill(
+      table,
+      clusters.length
+        ? h(
+            "table.table.costs",
+            {},
+            h("thead", {}, h("tr", {}, h("th", {}, "Kernel"), h("th", {}, "Kind"), ...COLUMNS.map(header), h("th", {}, "Line"))),
+            h("tbody", {}, ...rows),
+            h("tfoot", {}, foot),
+          )
+        : h("div.empty", {}, "No kernel runs in this program."),
+      more,
+    );
+    fill(plot, rooflinePlot(clusters, store));
+    fill(notes, ...store.data.notes.map((note) => h("p", {}, ...prose(note))));
+    light(element, store);
+  };
+
+  const scroll = h(
+    "div.scroll.costs-scroll",
+    { tabindex: 0, role: "region", "aria-label": "cost of each kernel" },
+    table,
+    plot,
+    notes,
+  );
+  const element = h(
+    "div.pane.cost",
+    {},
+    h("div.toolbar", {}, summary, h("span.spring", {}), store.data.live ? measure : null),
+    scroll,
+  );
+  draw();
+  const off = [store.on("figures", draw), store.on("program", draw)];
+  signal.addEventListener("abort", () => off.forEach((stop) => stop()));
+  return { element, update: () => light(element, store), reveal: () => reveal(scroll, table) };
+}

@@ -1,0 +1,164 @@
+/** A small map: kernels (or lines, when they are many) as blocks, the values that are written between them as arrows. */
+
+import type { Boundary, Cluster } from "../data";
+import { KINDS } from "../describe";
+import { h, s } from "../dom";
+import { bytes, clip, count, listed } from "../format";
+import { curve, layOut } from "../layout";
+import { colourOf, inkOn } from "../palette";
+import { lineKey, placeWords } from "../program";
+import type { Thing } from "../selection";
+import type { Store } from "../store";
+import { tag } from "../things";
+import { nodeTitle } from "../words";
+
+const MOST = 48;
+const WIDTH = 146;
+const HEIGHT = 46;
+
+/** What one block of the map stands for: a kernel, or all kernels of a line. */
+interface Block {
+  clusters: Cluster[];
+  thing: Thing;
+  /** Said in the block: heading and what is below it. */
+  head: string;
+  words: string;
+  title: string;
+}
+
+/** Kernels of one line (else of one cell) in one block, in the order in which they first run. */
+function together(clusters: readonly Cluster[], what: "line" | "cell"): Block[] {
+  const found = new Map<string, Cluster[]>();
+  for (const cluster of clusters) {
+    const { place } = cluster;
+    const key =
+      place?.source == null ? "" : what === "line" ? lineKey(place.source, place.line) : `${place.source} ${place.cell}`;
+    found.set(key, [...(found.get(key) ?? []), cluster]);
+  }
+  return [...found].map(([key, all]) => {
+    const place = key ? (all[0] as Cluster).place : null;
+    const line = what === "line" && place;
+    const file = place?.label.replace(/:\d+$/, "");
+    const head = (line ? place.text.trim() || place.label : place?.cell == null ? file : `cell ${place.cell}`) || "no line";
+    const kernels = count(all.length, "kernel");
+    const thing: Thing = line
+      ? { kind: "line", source: place.source ?? 0, line: place.line }
+      : { kind: "nodes", ids: all.flatMap(({ nodes }) => nodes), key: `map ${key}`, title: head };
+    const words = line ? `line ${place.line}: ${kernels}` : kernels;
+    return { clusters: all, thing, head, words, title: `${placeWords(line || null)}\n${head}`.trim() };
+  });
+}
+
+function alone(cluster: Cluster, store: Store): Block {
+  const names = cluster.nodes.flatMap((id) => {
+    const node = store.relations.nodes.get(id);
+    return node ? [nodeTitle(node)] : [];
+  });
+  const kind = cluster.library || (KINDS[cluster.kind] ?? cluster.kind);
+  return {
+    clusters: [cluster],
+    thing: { kind: "cluster", id: cluster.id },
+    head: names.length ? names.slice(0, 4).join(" ") : cluster.opcode || cluster.name,
+    words: kind,
+    title: `${cluster.name}\n${kind}\n${listed(names, 12)}`,
+  };
+}
+
+export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement {
+  const draft = clusters.length > MOST ? together(clusters, "line") : null;
+  const blocks = !draft ? clusters.map((one) => alone(one, store)) : draft.length > MOST ? together(clusters, "cell") : draft;
+  const unit = draft === blocks ? "line" : "cell";
+  if (blocks.length > MOST)
+    return h(
+      "div.muted.map-note",
+      {},
+      `No map: ${clusters.length} kernels in ${blocks.length} cells would be too small to read.`,
+    );
+  const note = draft
+    ? h("div.muted.map-note", {}, `${clusters.length} kernels are too many to draw one by one: a block is a ${unit}.`)
+    : null;
+  const at = new Map(blocks.flatMap((block, i) => block.clusters.map((cluster) => [cluster.id, i] as const)));
+  const paired = new Map<string, Boundary[]>();
+  for (const one of store.data.boundaries) {
+    const [from, to] = [at.get(one.producer), one.consumer === null ? undefined : at.get(one.consumer)];
+    if (from === undefined || to === undefined || from === to) continue;
+    paired.set(`${from}>${to}`, [...(paired.get(`${from}>${to}`) ?? []), one]);
+  }
+  const pairs = [...paired.values()];
+  const links = pairs.map(([one]) => [at.get(one?.producer ?? -1) ?? 0, at.get(one?.consumer ?? -1) ?? 0] as const);
+  const laid = layOut(
+    blocks.map(() => ({ width: WIDTH, height: HEIGHT })),
+    links,
+    { across: true, between: 14, layers: 34, label: { width: 58, height: 14 } },
+  );
+  const svg = s("svg.map", {
+    style: `width:100%;max-width:${laid.width}px;min-width:${0.7 * laid.width}px`,
+    viewBox: `0 0 ${laid.width} ${laid.height}`,
+    role: "group",
+    "aria-label": "map of the kernels",
+  });
+  pairs.forEach((all, i) => {
+    const one = all[0] as Boundary;
+    const total = bytes(all.reduce((sum, { bytes: size }) => sum + size, 0));
+    const way = laid.ways[i] ?? [];
+    const end = way[way.length - 1];
+    const middle = laid.labels[i];
+    if (!end || !middle) return;
+    const text = s("text.map-bytes", { x: middle.x, y: middle.y + 4, "text-anchor": "middle" }, total);
+    const group = s(
+      "g.wire.crossing",
+      { "aria-label": `c${one.producer} to c${one.consumer}, ${total}: ${one.text}` },
+      s(
+        "path.hit",
+        { d: curve(way) },
+        s("title", {}, all.map((each) => `${each.shape}, ${bytes(each.bytes)}: ${each.text}`).join("\n")),
+      ),
+      s("path.line", { d: curve(way) }),
+      s("path.tip", { d: "M0,0L-7,-3.4L-7,3.4Z", transform: `translate(${end.x.toFixed(1)},${end.y.toFixed(1)})` }),
+      text,
+    );
+    svg.append(tag(group, { kind: "boundary", id: one.id }));
+  });
+  blocks.forEach((one, i) => svg.append(draw(one, laid.boxes[i] ?? { x: 0, y: 0 })));
+  return h("div.map-pane", {}, note, svg as unknown as HTMLElement);
+}
+
+/** Colours of a block's kernels below each other. */
+function stripes(clusters: Cluster[]): SVGElement[] {
+  const shown = clusters.slice(0, 6);
+  const each = HEIGHT / shown.length;
+  return shown.map((cluster, i) =>
+    s("rect", { y: (i * each).toFixed(1), width: 30, height: each.toFixed(1), fill: colourOf(cluster) }),
+  );
+}
+
+function draw({ clusters, thing, head, words, title }: Block, { x, y }: { x: number; y: number }): SVGElement {
+  const [first] = clusters;
+  const single = clusters.length === 1 && first;
+  const group = s(
+    "g.block",
+    {
+      transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`,
+      "aria-label": `${single ? `kernel c${first.id}` : head}, ${words}`,
+    },
+    s("title", {}, title),
+    s("rect.block-body", { width: WIDTH, height: HEIGHT, rx: 6 }),
+    ...(single
+      ? [
+          s("path", { d: `M6,0H30V${HEIGHT}H6A6,6 0 0 1 0,${HEIGHT - 6}V6A6,6 0 0 1 6,0Z`, fill: colourOf(first) }),
+          s(
+            "text.block-number",
+            { x: 15, y: HEIGHT / 2 + 4, "text-anchor": "middle", fill: inkOn(colourOf(first)) },
+            `c${first.id}`,
+          ),
+        ]
+      : stripes(clusters)),
+    s(
+      "svg",
+      { x: 37, width: WIDTH - 42, height: HEIGHT },
+      s("text.block-name", { y: 19 }, clip(head, 14)),
+      s("text.block-kind", { y: 35 }, clip(words, 20)),
+    ),
+  );
+  return tag(group, thing);
+}

@@ -1,0 +1,230 @@
+/** The kernels in the order in which they run, and why a value crosses from one to the next. */
+
+import type { Boundary, Cluster, Value } from "../data";
+import { KINDS } from "../describe";
+import { fill, h } from "../dom";
+import { bytes, count, listed } from "../format";
+import { bar, chip } from "../palette";
+import { kernelsOf, placeWords } from "../program";
+import { boundaries, boundary as readBoundary } from "../read";
+import { light, reveal, tag } from "../things";
+import type { Context, View } from "../view";
+import { badge } from "./fates";
+import { flowMap } from "./flow";
+import { nodeTitle, nodeWords, prose } from "../words";
+
+const PAGE = 60;
+
+export function fusionView(context: Context): View {
+  const { store, kernel, questions, signal } = context;
+  const list = h("div.scroll.cards", { role: "region", "aria-label": "kernels and the boundaries between them", tabindex: 0 });
+  const map = h("div.map-holder", {});
+  const summary = h("span.muted", {});
+  const ask = questions.button({
+    key: "ask",
+    label: "Ask the compiler",
+    title: "Compile again and log the compiler's own reasons",
+    doing: "compiling again",
+    alone: true,
+    ask: async () => {
+      const answer = await kernel.ask({ type: "ask" }, "boundaries");
+      store.setBoundaries(boundaries(answer.boundaries));
+      const said = store.data.boundaries.filter(({ label }) => label === "compiler said").length;
+      return `The compiler said why for ${said} of ${store.data.boundaries.length}.`;
+    },
+  });
+  let shown = PAGE;
+
+  const draw = () => {
+    const clusters = store.data.clusters.filter((cluster) => cluster.program === store.program || store.data.programs.length < 2);
+    const top = list.scrollTop;
+    const between = clusters.reduce((n, { id }) => n + produced(id).length, 0);
+    summary.textContent = `${count(kernelsOf(clusters).length, "kernel")}, ${count(between, "boundary", "boundaries")}`;
+    fill(map, clusters.length > 1 ? flowMap(clusters, store) : null);
+    fill(list);
+    if (!clusters.length)
+      list.append(
+        h(
+          "div.empty",
+          {},
+          store.data.ran
+            ? "No kernel runs in this program: everything was folded or unused."
+            : "The program was not compiled, so there is no kernel to show.",
+        ),
+      );
+    for (const cluster of clusters.slice(0, shown)) {
+      list.append(card(cluster), ...produced(cluster.id).map(boundaryRow));
+    }
+    if (clusters.length > shown) {
+      const more = () => {
+        shown += PAGE;
+        draw();
+      };
+      list.append(
+        h(
+          "button.more-button",
+          { type: "button", onclick: more },
+          `Show ${Math.min(PAGE, clusters.length - shown)} of ${clusters.length - shown} more kernels`,
+        ),
+      );
+    }
+    list.scrollTop = top;
+    light(element, store);
+  };
+
+  const produced = (id: number): Boundary[] => (store.relations.boundariesOf.get(id) ?? []).filter((one) => one.producer === id);
+
+  const title = (id: number): string => {
+    const node = store.relations.nodes.get(id);
+    return node ? nodeTitle(node) : `#${id}`;
+  };
+
+  const values = (heading: string, all: Value[], total: number): HTMLElement => {
+    const named = all.map((value) => {
+      const from = value.from === null ? (value.node === null ? "" : title(value.node)) : `c${value.from}`;
+      return `${from || value.name} ${value.shape}`.trim();
+    });
+    return h(
+      "div.flow-figure",
+      { title: named.join("\n") },
+      h("span.muted", {}, heading),
+      h("b", {}, bytes(total)),
+      h("span.muted.clip", {}, listed(named, 3)),
+    );
+  };
+
+  const card = (cluster: Cluster): HTMLElement => {
+    const { relations } = store;
+    const kind = `${KINDS[cluster.kind] ?? cluster.kind}${cluster.library ? ` · ${cluster.library}` : ""}`;
+    const members = cluster.nodes.map((id) => relations.nodes.get(id)).filter((node) => node !== undefined);
+    const op = (node: (typeof members)[number]) =>
+      tag(
+        h(
+          `span.member${cluster.duplicated.includes(node.id) ? ".twice" : ""}`,
+          {
+            title: cluster.duplicated.includes(node.id)
+              ? `${nodeWords(node)}: also computed in another kernel`
+              : placeWords(node.place),
+          },
+          nodeWords(node),
+          cluster.duplicated.includes(node.id) ? h("span.again", {}, "×2") : null,
+        ),
+        { kind: "node", id: node.id },
+      );
+    const rest = members.length - 24;
+    const made = h(
+      "article.card",
+      { style: `--bar:${bar([cluster.id], relations)}` },
+      h(
+        "div.card-head",
+        {},
+        chip(cluster.id, relations, false),
+        h("b.card-name", { title: cluster.name }, cluster.name),
+        h("span.kind", {}, kind),
+        cluster.inside === null ? null : h("span.muted", {}, `inside c${cluster.inside}`),
+        h("span.spring", {}),
+        h("span.muted.where", { title: cluster.place?.text ?? "" }, placeWords(cluster.place)),
+      ),
+      members.length
+        ? h("div.members", {}, ...members.slice(0, 24).map(op), rest > 0 ? h("span.muted", {}, `and ${rest} more`) : null)
+        : h("div.muted", {}, "no recorded operation of yours: the compiler added it"),
+      h(
+        "div.flows",
+        {},
+        values("reads", cluster.inputs, cluster.input_bytes),
+        values("writes", cluster.outputs, cluster.output_bytes),
+        cluster.passes.length
+          ? h(
+              "div.flow-figure",
+              { title: cluster.passes.join(" → ") },
+              h("span.muted", {}, "formed by"),
+              h("span.clip", {}, listed(cluster.passes, 3)),
+            )
+          : null,
+      ),
+      cluster.duplicated.length
+        ? h(
+            "div.note",
+            {},
+            `${count(cluster.duplicated.length, "operation")} computed again here to save memory traffic: ${listed(cluster.duplicated.map(title))}`,
+          )
+        : null,
+    );
+    return tag(made, { kind: "cluster", id: cluster.id });
+  };
+
+  const boundaryRow = (boundary: Boundary): HTMLElement => {
+    const { relations } = store;
+    const verify =
+      boundary.verify !== null && store.data.live
+        ? questions.button({
+            key: `verify:${boundary.id}`,
+            label: "Verify",
+            title: `Experiment: ${boundary.verify}`,
+            doing: "compiling an experiment",
+            alone: true,
+            ask: async () => {
+              const answer = await kernel.ask({ type: "verify", boundary: boundary.id }, "boundary");
+              store.setBoundary(readBoundary(answer.boundary));
+              return "";
+            },
+          })
+        : null;
+    const end = boundary.consumer === null ? h("span.chip.chip-plain", {}, "result") : chip(boundary.consumer, relations, false);
+    const made = h(
+      "div.boundary",
+      {},
+      h(
+        "div.card-head",
+        {},
+        chip(boundary.producer, relations, false),
+        h("span.arrow", { "aria-label": "to" }, "→"),
+        end,
+        h("code.aval", { title: boundary.value }, boundary.shape),
+        h("b", {}, bytes(boundary.bytes)),
+        h("span.spring", {}),
+        badge(boundary.label),
+      ),
+      h("p.reason", {}, ...prose(boundary.text || "No reason is known.")),
+      boundary.variables.length
+        ? h(
+            "p.kept",
+            {},
+            "kept alive by ",
+            ...boundary.variables.slice(0, 8).flatMap((name, i) => [i ? " " : "", h("code.var", { title: name }, name)]),
+            boundary.variables.length > 8 ? ` and ${boundary.variables.length - 8} more` : "",
+          )
+        : null,
+      boundary.hint ? h("p.hint", {}, h("b", {}, "Try: "), ...prose(boundary.hint)) : null,
+      boundary.said ? h("blockquote.said", {}, boundary.said) : null,
+      boundary.verdict ? h("p.verdict", {}, h("b", {}, "Verdict: "), ...prose(boundary.verdict)) : null,
+      verify,
+    );
+    return tag(made, { kind: "boundary", id: boundary.id });
+  };
+
+  const element = h(
+    "div.pane.fusion",
+    {},
+    h("div.toolbar", {}, summary, h("span.spring", {}), store.data.live ? ask : null),
+    map,
+    list,
+  );
+  draw();
+  const off = [store.on("figures", draw), store.on("program", draw)];
+  signal.addEventListener("abort", () => off.forEach((stop) => stop()));
+  return {
+    element,
+    update: () => light(element, store),
+    reveal: () => {
+      const clusters = store.data.clusters.filter((cluster) => cluster.program === store.program);
+      const last = clusters.findIndex((cluster) => store.marks.clusters.has(cluster.id));
+      if (last >= shown) {
+        shown = last + PAGE;
+        draw();
+      }
+      reveal(list);
+      reveal(map);
+    },
+  };
+}

@@ -1,0 +1,271 @@
+/** The module before, after each pass that changed something, and after all of them. */
+
+import type { HloLine, PassInfo, Program, Stage, Which } from "../data";
+import { fill, h } from "../dom";
+import { count } from "../format";
+import { bar, chips } from "../palette";
+import { changes as readChanges, stage as readStage } from "../read";
+import { type Thing, litLine } from "../selection";
+import { light, tag } from "../things";
+import type { Context, View } from "../view";
+import { Rows } from "../virtual";
+import { came } from "../words";
+import { changeList } from "./changes";
+import { hloText } from "./hlotext";
+
+const PLAY = 1100;
+
+export function hloView(context: Context): View {
+  const { store, kernel, questions, signal } = context;
+  let position = Number.MAX_SAFE_INTEGER; // after all
+  let hits: number[] = [];
+  let hit = -1;
+  let lines: HloLine[] = [];
+  let timer: ReturnType<typeof setInterval> | undefined;
+
+  const program = (): Program | undefined => store.current;
+  const passes = (): PassInfo[] => program()?.hlo.passes ?? [];
+  const last = (): number => passes().length + 1;
+
+  const rows = new Rows(20, (i) => lineRow(lines[i] as HloLine, i), {
+    label: "instructions",
+    drawn: () => light(rows.element, store),
+    preview: (i) => store.hover(thingOf(i)),
+    activate: (i) => {
+      const thing = thingOf(i);
+      if (thing) store.click(thing);
+    },
+  });
+  const thingOf = (i: number): Thing | null => {
+    const line = lines[i];
+    return line?.name ? { kind: "instruction", program: store.program, line } : null;
+  };
+  const lineRow = (line: HloLine, i: number): HTMLElement => {
+    const clusters = line.cluster !== null ? [line.cluster] : [];
+    const row = h(
+      `div.row.hlo-line${hits[hit] === i ? ".hit-now" : ""}`,
+      { style: `--bar:${bar(clusters, store.relations)}` },
+      h("span.number", {}, i + 1),
+      h("span.gutter", {}, clusters.length && line.name ? chips(clusters, store.relations, 1) : null),
+      hloText(line, query()),
+    );
+    return line.name ? tag(row, { kind: "instruction", program: store.program, line }, false) : row;
+  };
+
+  const input = h("input.search", { type: "search", placeholder: "Search instructions  /", "aria-label": "Search instructions" });
+  const query = () => (input.value.trim() ? input.value.toLowerCase() : "");
+  const found = h("span.muted.found", { role: "status" });
+  const tool = (label: string, title: string, act: () => void) =>
+    h("button.tool", { type: "button", title, "aria-label": title, onclick: act }, label);
+  const slider = h("input.slider", { type: "range", min: 0, step: 1, "aria-label": "Stage of the compilation" });
+  const play = tool("▶", "Play the passes", () => (timer === undefined ? start() : stop()));
+  const title = h("div.stage-title", { role: "status" });
+  const body = h("div.hlo-body", {});
+
+  const go = (to: number) => {
+    position = Math.min(last(), Math.max(0, to));
+    draw();
+  };
+  const stop = () => {
+    clearInterval(timer);
+    timer = undefined;
+    play.textContent = "▶";
+    play.setAttribute("aria-label", "Play the passes");
+  };
+  const start = () => {
+    if (position >= last()) go(0);
+    play.textContent = "❚❚";
+    play.setAttribute("aria-label", "Pause");
+    timer = setInterval(() => {
+      if (position >= last() || !element.isConnected) stop();
+      else go(position + 1);
+    }, PLAY);
+  };
+
+  const draw = () => {
+    position = Math.min(position, last());
+    slider.max = String(last());
+    slider.value = String(position);
+    const one = program();
+    if (!one) return fill(body, h("div.empty", {}, "No program was compiled, so there is no HLO."));
+    if (position === 0)
+      drawStage(one, "before", "Before the passes", `what JAX gave to XLA${one.backend ? `, for ${one.backend}` : ""}`);
+    else if (position === last())
+      drawStage(
+        one,
+        "after",
+        "After all passes",
+        `what runs: ${count(passes().length, "pass", "passes")} changed something${came(one) ? `, ${came(one)}` : ""}`,
+      );
+    else drawPass(passes()[position - 1] as PassInfo);
+    slider.setAttribute("aria-valuetext", title.textContent ?? "");
+    search(false);
+  };
+  const name = (head: string, words: string, ...more: HTMLElement[]) =>
+    fill(title, h("b", {}, head), h("span.muted", {}, words), ...more);
+
+  const drawStage = (one: Program, which: Which, head: string, words: string) => {
+    const stage: Stage = one.hlo[which];
+    name(head, words);
+    lines = stage.lines;
+    if (lines.length) {
+      if (body.firstElementChild !== rows.element) fill(body, rows.element); // taken out, it would forget where it was scrolled to
+      rows.set(lines.length);
+      return;
+    }
+    if (stage.text === null && store.data.live) {
+      const load = questions.button({
+        key: `stage:${one.number}:${which}`,
+        label: "Load the text",
+        title: "The text was too long to be sent at once",
+        doing: "asking the kernel",
+        ask: async () => {
+          const answer = await kernel.ask({ type: "stage", program: one.number, which }, "stage");
+          store.setStage(one.number, which, readStage(answer.stage));
+          return "";
+        },
+      });
+      fill(body, h("div.empty", {}, "The text is long; it is sent when it is asked for. ", load));
+    } else
+      fill(
+        body,
+        h(
+          "div.empty",
+          {},
+          stage.text === null ? "The text was too long to be kept in this saved view." : "This executable gives no HLO.",
+        ),
+      );
+  };
+
+  const drawPass = (pass: PassInfo) => {
+    const where = passes().indexOf(pass) + 1;
+    name(`Pass ${where} of ${passes().length}: ${pass.name}`, pass.pipeline ? `pipeline ${pass.pipeline}` : "", tallies(pass));
+    lines = [];
+    rows.set(0);
+    if (pass.changes) return fill(body, changeList(pass.changes, query(), store, signal));
+    if (!store.data.live) return fill(body, h("div.empty", {}, "Only the counts of this pass were kept in this saved view."));
+    const question = {
+      key: `pass:${store.program}:${pass.index}`,
+      label: "Ask again",
+      title: "Ask the kernel for the changes of this pass",
+      doing: "asking the kernel",
+      ask: () => loadPass(pass),
+    };
+    fill(body, h("div.empty", {}, questions.button(question)));
+    void questions.ask(question);
+  };
+  const loadPass = async (pass: PassInfo): Promise<string> => {
+    const answer = await kernel.ask({ type: "pass", program: store.program, index: pass.index }, "pass");
+    pass.changes = readChanges(answer.changes);
+    for (const kind of ["added", "removed", "rewritten", "fused"] as const) {
+      pass[kind] ??= pass.changes.filter((change) => change.kind === kind).length;
+    }
+    if (passes()[position - 1] === pass) draw();
+    return "";
+  };
+
+  /** Finds the text again; with `move`, goes to the first hit. */
+  const search = (move: boolean) => {
+    const text = query();
+    hits = [];
+    if (text) lines.forEach((line, i) => line.text.toLowerCase().includes(text) && hits.push(i));
+    hit = hits.length && move ? 0 : Math.min(hit, hits.length - 1);
+    if (body.firstElementChild === rows.element) rows.draw(true);
+    say();
+    if (move && hit >= 0) rows.show(hits[hit] as number);
+  };
+  const say = () => {
+    found.textContent = !query()
+      ? ""
+      : !lines.length
+        ? ""
+        : hits.length
+          ? `${Math.max(0, hit) + 1} of ${hits.length}`
+          : "nothing found";
+  };
+  const step = (by: number) => {
+    if (!hits.length) return;
+    hit = (hit + by + hits.length) % hits.length;
+    rows.show(hits[hit] as number);
+    rows.draw(true);
+    say();
+  };
+
+  input.addEventListener("input", () => (lines.length ? search(true) : draw()), { signal });
+  input.addEventListener(
+    "keydown",
+    (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      step(event.shiftKey ? -1 : 1);
+    },
+    { signal },
+  );
+  slider.addEventListener(
+    "input",
+    () => {
+      stop();
+      go(Number(slider.value));
+    },
+    { signal },
+  );
+  const manual = (by: number) => () => {
+    stop();
+    go(position + by);
+  };
+  const element = h(
+    "div.pane.hlo",
+    {},
+    h(
+      "div.toolbar",
+      {},
+      play,
+      tool("‹", "Previous stage", manual(-1)),
+      h("span.end", {}, "before"),
+      slider,
+      h("span.end", {}, "after"),
+      tool("›", "Next stage", manual(1)),
+      h("span.spring", {}),
+      input,
+      tool("↑", "Previous hit (Shift+Enter)", () => step(-1)),
+      tool("↓", "Next hit (Enter)", () => step(1)),
+      found,
+    ),
+    title,
+    body,
+  );
+  draw();
+  const off = [store.on("program", () => go(Number.MAX_SAFE_INTEGER)), store.on("stage", draw)];
+  return {
+    element,
+    update: () => light(element, store),
+    shown: () => rows.draw(true),
+    reveal: () => {
+      const isLit = (line: HloLine) => litLine(line, store.program, store.marks);
+      const first = lines.findIndex(isLit);
+      if (first >= 0 && !lines.some((line, i) => rows.sees(i) && isLit(line))) rows.show(first);
+    },
+    search: () => input.focus(),
+    dispose: () => {
+      stop();
+      off.forEach((end) => end());
+      rows.dispose();
+    },
+  };
+}
+
+export function tallies(pass: PassInfo): HTMLElement {
+  const parts: [string, number | null, string][] = [
+    ["+", pass.added, "added"],
+    ["−", pass.removed, "removed"],
+    ["~", pass.rewritten, "rewritten"],
+    ["⊕", pass.fused, "fused"],
+  ];
+  return h(
+    "span.tallies",
+    {},
+    ...parts
+      .filter(([, n]) => n)
+      .map(([sign, n, word]) => h(`span.tally.tally-${word}`, { title: `${n} ${word}` }, `${sign}${n} ${word}`)),
+  );
+}

@@ -1,0 +1,199 @@
+/** Which values lie in memory at which step, and where the peak is. */
+
+import type { Buffer, Memory } from "../data";
+import { fill, h, s } from "../dom";
+import { ABSENT, bytes, count, listed } from "../format";
+import { chips, colourOf } from "../palette";
+import { light, reveal, tag } from "../things";
+import type { Context, View } from "../view";
+
+const PAGE = 80;
+
+/** Bytes in use at each step: of two values in the same memory at the same time, the smaller counts nothing. */
+export function inUse(memory: Memory): number[] {
+  const steps = memory.buffers.reduce((most, buffer) => Math.max(most, buffer.end + 1), Math.max(1, memory.steps.length));
+  const change = new Float64Array(steps + 1);
+  const add = (from: number, to: number, amount: number) => {
+    if (to < from) return;
+    change[Math.max(0, from)]! += amount;
+    change[Math.min(steps, to + 1)]! -= amount;
+  };
+  const earlier = new Map<string, Buffer>();
+  for (const buffer of memory.buffers) {
+    add(buffer.start, buffer.end, buffer.bytes);
+    const twin = buffer.shares
+      .map((name) => earlier.get(name))
+      .find((one) => one && one.start <= buffer.end && one.end >= buffer.start);
+    if (twin) add(Math.max(twin.start, buffer.start), Math.min(twin.end, buffer.end), -Math.min(twin.bytes, buffer.bytes));
+    earlier.set(buffer.name, buffer);
+  }
+  let sum = 0;
+  return Array.from(change.subarray(0, steps), (by) => Math.max(0, (sum += by)));
+}
+
+export function memoryView({ store, signal }: Context): View {
+  const holder = h("div.scroll.memory", { tabindex: 0, role: "region", "aria-label": "memory over the steps of the program" });
+  const element = h("div.pane", {}, holder);
+  let order: "start" | "bytes" = "start";
+  let shown = PAGE;
+
+  const tile = (title: string, value: number | null, hint: string) =>
+    h(
+      "div.tile",
+      { title: value === null ? store.data.notes.join("\n") || "not known" : hint },
+      h("span.muted", {}, title),
+      h("b", {}, value === null ? ABSENT : bytes(value)),
+    );
+
+  const draw = () => {
+    const memory = store.current?.memory;
+    fill(holder);
+    if (!memory) {
+      holder.append(
+        h("div.empty", {}, "Nothing is known about this program's memory.", ...store.data.notes.map((note) => h("p", {}, note))),
+      );
+      return;
+    }
+    holder.append(
+      h(
+        "div.tiles",
+        {},
+        tile("Values at peak", memory.peak_bytes, "alive at one step, as XLA adds them up: in place counts twice"),
+        tile("Arguments", memory.argument_bytes, "given to the program"),
+        tile("Results", memory.output_bytes, "given back"),
+        tile("Temporary", memory.temp_bytes, "used only while it runs"),
+        tile("Aliased", memory.alias_bytes, "results that lie in the memory of arguments"),
+      ),
+    );
+    if (!memory.buffers.length) holder.append(h("div.empty", {}, "No live ranges are known for this program."));
+    else holder.append(...ranges(memory));
+    if (memory.source) holder.append(h("p.muted.origin", {}, `Source: ${memory.source}`));
+    light(element, store);
+  };
+
+  const ranges = (memory: Memory): HTMLElement[] => {
+    const use = inUse(memory);
+    const steps = use.length;
+    const sorted = [...memory.buffers].sort((a, b) =>
+      order === "bytes" ? b.bytes - a.bytes : a.start - b.start || b.bytes - a.bytes,
+    );
+    const most = Math.max(1, ...memory.buffers.map((buffer) => buffer.bytes));
+    const select = h(
+      "select.select",
+      { "aria-label": "Order of the values" },
+      h("option", { value: "start" }, "in order of time"),
+      h("option", { value: "bytes" }, "largest first"),
+    );
+    select.value = order;
+    select.addEventListener(
+      "change",
+      () => {
+        order = select.value as typeof order;
+        draw();
+      },
+      { signal },
+    );
+    const key = (kind: string, words: string) =>
+      h("span.entry", {}, h(`span.swatch.swatch-${kind}`, { "aria-hidden": "true" }), words);
+    const head = h(
+      "div.toolbar.sub",
+      {},
+      h("span.muted", {}, `${count(memory.buffers.length, "value")} over ${count(steps, "step")}`),
+      select,
+      h("span.spring", {}),
+      key("temp", "temporary"),
+      key("argument", "argument"),
+      key("output", "result"),
+      key("constant", "constant"),
+    );
+    const rows = sorted.slice(0, shown).map((buffer) => rangeRow(buffer, steps, most, memory));
+    const more =
+      sorted.length > shown
+        ? h(
+            "button.more-button",
+            {
+              type: "button",
+              onclick: () => {
+                shown += PAGE;
+                draw();
+              },
+            },
+            `Show more of ${sorted.length - shown} values`,
+          )
+        : null;
+    const made = [head, h("div.ranges", {}, profile(use, memory), ...rows)];
+    return more ? [...made, more] : made;
+  };
+
+  const rangeRow = (buffer: Buffer, steps: number, most: number, memory: Memory): HTMLElement => {
+    const left = (100 * buffer.start) / steps;
+    const width = Math.max(0.4, (100 * (buffer.end - buffer.start + 1)) / steps);
+    const colour = buffer.cluster === null ? "var(--lz-neutral)" : colourOf(store.relations.clusters.get(buffer.cluster));
+    const words = [
+      buffer.name,
+      `${buffer.kind}, ${bytes(buffer.bytes)}`,
+      `alive from step ${buffer.start}${memory.steps[buffer.start] ? ` (${memory.steps[buffer.start]})` : ""} to ${buffer.end}${memory.steps[buffer.end] ? ` (${memory.steps[buffer.end]})` : ""}`,
+      buffer.shares.length ? `in the same memory as ${listed(buffer.shares)}` : "",
+      buffer.donated ? "donated: its memory is used again for a result" : "",
+    ]
+      .filter(Boolean)
+      .join("\n");
+    const peak =
+      memory.peak_step === null ? null : h("span.peak-line", { style: `left:${(100 * (memory.peak_step + 0.5)) / steps}%` });
+    const made = h(
+      "div.range",
+      { title: words, "aria-label": words },
+      h("span.range-name", {}, buffer.name),
+      buffer.cluster === null ? h("span", {}) : chips([buffer.cluster], store.relations, 1),
+      h("span.range-bytes", {}, bytes(buffer.bytes)),
+      h(
+        "span.lane",
+        {},
+        peak,
+        h(`span.life.life-${buffer.kind}`, {
+          style: `left:${left}%;width:${width}%;--colour:${colour};--weight:${0.35 + (0.65 * buffer.bytes) / most}`,
+        }),
+      ),
+      h(
+        "span.range-flags",
+        {},
+        buffer.donated ? h("span.badge.badge-plain", {}, "donated") : null,
+        buffer.shares.length ? h("span.badge.badge-plain", {}, `shared ${buffer.shares.length + 1}×`) : null,
+      ),
+    );
+    return tag(made, { kind: "value", name: buffer.name, nodes: buffer.nodes, cluster: buffer.cluster });
+  };
+
+  draw();
+  const off = [store.on("program", draw), store.on("figures", draw)];
+  signal.addEventListener("abort", () => off.forEach((stop) => stop()));
+  return { element, update: () => light(element, store), reveal: () => reveal(holder) };
+}
+
+/** The outline of bytes in use over the steps, with the peak. */
+function profile(use: number[], memory: Memory): HTMLElement {
+  const width = 1000;
+  const height = 90;
+  const largest = use.reduce((most, value) => Math.max(most, value), 0);
+  const top = Math.max(1, largest);
+  const y = (value: number) => height - (value / top) * (height - 6);
+  const x = (step: number) => (width * step) / use.length;
+  const path = use.map((value, i) => `${i ? "L" : "M"}${x(i).toFixed(1)},${y(value).toFixed(1)}H${x(i + 1).toFixed(1)}`).join("");
+  const peak = memory.peak_step;
+  const svg = s("svg.profile", {
+    viewBox: `0 0 ${width} ${height}`,
+    preserveAspectRatio: "none",
+    role: "img",
+    "aria-label": `bytes in use over ${use.length} steps, at most ${bytes(largest)}`,
+  });
+  svg.append(s("path.area", { d: `${path}V${height}H0Z` }), s("path.outline", { d: path }));
+  if (peak !== null) svg.append(s("path.peak", { d: `M${x(peak + 0.5)},0V${height}` }));
+  const where = peak === null ? "" : `peak at step ${peak}${memory.steps[peak] ? `, ${memory.steps[peak]}` : ""}`;
+  const words = h(
+    "figcaption.profile-words",
+    {},
+    h("b", {}, `${bytes(largest)} in use at most`),
+    h("span.muted", { title: where }, where),
+  );
+  return h("figure.range.profile-row", {}, words, svg as unknown as HTMLElement);
+}

@@ -1,0 +1,113 @@
+/** Intensity against speed, both logarithmic, under the roof that this machine's memory and arithmetic make. */
+
+import type { Cluster } from "../data";
+import { h, s } from "../dom";
+import { figure, ratio, seconds } from "../format";
+import { colourOf, inkOn } from "../palette";
+import type { Store } from "../store";
+import { tag } from "../things";
+import { intensity, speed } from "./cost";
+
+const WIDTH = 640;
+const HEIGHT = 300;
+const EDGE = { left: 62, right: 18, top: 16, bottom: 40 };
+
+interface Dot {
+  cluster: Cluster;
+  x: number;
+  y: number;
+}
+
+/** A power of ten at or below, and one at or above. */
+function decades(values: number[]): [number, number] {
+  const low = Math.floor(Math.log10(Math.min(...values)));
+  const high = Math.ceil(Math.log10(Math.max(...values)));
+  return [low, Math.max(high, low + 1)];
+}
+
+export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLElement {
+  const { machine } = store.data;
+  const dots: Dot[] = clusters.flatMap((cluster) => {
+    const x = intensity(cluster);
+    const y = speed(cluster);
+    return x && y ? [{ cluster, x, y }] : [];
+  });
+  const flops = machine?.flops ?? null;
+  const bandwidth = machine?.bandwidth ?? null;
+  if (!dots.length || !flops || !bandwidth) {
+    const missing = [dots.length ? "" : "times and costs of kernels", flops && bandwidth ? "" : "this machine's measured peak"]
+      .filter(Boolean)
+      .join(" and ");
+    return h("div.empty.small", {}, `The roofline needs ${missing}.${store.data.live ? " Measure gives them." : ""}`);
+  }
+  const ridge = flops / bandwidth;
+  const [x0, x1] = decades([...dots.map((dot) => dot.x), ridge / 4, ridge * 4]);
+  const [y0, y1] = decades([...dots.map((dot) => dot.y), flops, Math.min(flops, bandwidth * 10 ** x0)]);
+  const px = (x: number) => EDGE.left + ((Math.log10(x) - x0) / (x1 - x0)) * (WIDTH - EDGE.left - EDGE.right);
+  const py = (y: number) => HEIGHT - EDGE.bottom - ((Math.log10(y) - y0) / (y1 - y0)) * (HEIGHT - EDGE.top - EDGE.bottom);
+  const svg = s("svg.roofline", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "group", "aria-label": "roofline" });
+  for (let e = x0; e <= x1; e += 1) {
+    svg.append(
+      s("path.grid", { d: `M${px(10 ** e)},${EDGE.top}V${HEIGHT - EDGE.bottom}` }),
+      s("text.tick", { x: px(10 ** e), y: HEIGHT - EDGE.bottom + 15, "text-anchor": "middle" }, ratio10(e)),
+    );
+  }
+  for (let e = y0; e <= y1; e += 1) {
+    svg.append(
+      s("path.grid", { d: `M${EDGE.left},${py(10 ** e)}H${WIDTH - EDGE.right}` }),
+      s("text.tick", { x: EDGE.left - 7, y: py(10 ** e) + 4, "text-anchor": "end" }, figure(10 ** e)),
+    );
+  }
+  const left = 10 ** x0;
+  const middle = Math.sqrt(left * ridge);
+  svg.append(
+    s("path.roof", { d: `M${px(left)},${py(bandwidth * left)}L${px(ridge)},${py(flops)}H${px(10 ** x1)}` }),
+    s(
+      "text.roof-label",
+      { x: WIDTH - EDGE.right - 4, y: py(flops) - 6, "text-anchor": "end" },
+      `${figure(flops, "FLOP/s")} peak`,
+    ),
+    s(
+      "text.roof-label",
+      {
+        x: px(middle),
+        y: py(bandwidth * middle) - 7,
+        "text-anchor": "middle",
+        transform: `rotate(${slope(px, py, middle, bandwidth)} ${px(middle)} ${py(bandwidth * middle)})`,
+      },
+      `memory ${figure(bandwidth, "B/s")}`,
+    ),
+    s("text.axis", { x: (WIDTH + EDGE.left - EDGE.right) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, "FLOP per byte"),
+    s(
+      "text.axis",
+      { x: -(HEIGHT - EDGE.bottom + EDGE.top) / 2, y: 13, "text-anchor": "middle", transform: "rotate(-90)" },
+      "FLOP per second",
+    ),
+  );
+  for (const dot of dots) svg.append(mark(dot, px, py, Math.min(flops, bandwidth * dot.x)));
+  return h(
+    "figure.roofline-holder",
+    {},
+    svg as unknown as HTMLElement,
+    machine?.text ? h("figcaption.muted", {}, machine.text) : null,
+  );
+}
+
+function mark({ cluster, x, y }: Dot, px: (x: number) => number, py: (y: number) => number, roof: number): SVGElement {
+  const colour = colourOf(cluster);
+  const words = `c${cluster.id} ${cluster.name}: ${figure(y, "FLOP/s")} at ${ratio(x)} FLOP/byte, ${((100 * y) / roof).toFixed(0)} % of what this machine allows, ${seconds(cluster.time?.median)}`;
+  const group = s(
+    "g.dot",
+    { transform: `translate(${px(x).toFixed(1)},${py(y).toFixed(1)})`, "aria-label": words },
+    s("title", {}, words),
+    s("circle", { r: 11, fill: colour }),
+    s("text", { y: 3.5, "text-anchor": "middle", fill: inkOn(colour) }, `c${cluster.id}`),
+  );
+  return tag(group, { kind: "cluster", id: cluster.id });
+}
+
+function slope(px: (x: number) => number, py: (y: number) => number, x: number, bandwidth: number): string {
+  return ((Math.atan2(py(bandwidth * x * 10) - py(bandwidth * x), px(x * 10) - px(x)) * 180) / Math.PI).toFixed(1);
+}
+
+const ratio10 = (e: number): string => (e >= 0 && e < 4 ? String(10 ** e) : e < 0 && e > -4 ? (10 ** e).toFixed(-e) : `1e${e}`);

@@ -1,0 +1,53 @@
+/** What the user wrote, each line with the kernels that its operations went into. */
+
+import type { Source } from "../data";
+import { h } from "../dom";
+import { bar, chips } from "../palette";
+import { isQuiet } from "../scene";
+import { light, reveal, tag } from "../things";
+import type { Context, View } from "../view";
+
+const MOST = 600;
+
+export function sourceView({ store }: Context): View {
+  const { data, relations } = store;
+  const element = h("div.source", { role: "region", "aria-label": "source" });
+
+  const line = (source: Source, at: number, text: string): HTMLElement => {
+    const number = source.first + at;
+    const index = data.sources.indexOf(source);
+    const nodes = relations.nodesOfLine.get(`${index}:${number}`) ?? [];
+    const clusters = relations.clustersOfLine(index, number);
+    const fates = new Set(nodes.map((id) => relations.fates.get(id)?.kind));
+    const gone = nodes.length && !clusters.length ? ([...fates].filter(isQuiet)[0] ?? "") : "";
+    const made = h(
+      "div.code-line",
+      { style: `--bar:${bar(clusters, relations)}`, title: text.length > 40 ? text : "" },
+      h("span.number", {}, number),
+      h("span.bars", { "aria-hidden": "true" }),
+      h("code.text", {}, text || " "),
+      gone ? h("span.gone", { title: `its operations: ${[...fates].join(", ")}` }, gone) : null,
+      clusters.length ? chips(clusters, relations, 3) : null,
+    );
+    return nodes.length ? tag(made, { kind: "line", source: index, line: number }) : made;
+  };
+
+  for (const source of data.sources) {
+    const title = source.cell !== null ? `Cell ${source.cell}` : source.file.split(/[\\/]/).pop() || "source";
+    const code = h("div.code", {}, ...source.lines.slice(0, MOST).map((text, i) => line(source, i, text)));
+    if (source.lines.length > MOST) code.append(h("div.muted", {}, `${source.lines.length - MOST} more lines are not shown`));
+    element.append(h("section.file", {}, h("h3.file-name", { title: source.file }, title), code));
+  }
+  if (!data.sources.length) element.append(h("div.empty", {}, "The source of these operations is not known."));
+  element.addEventListener("keydown", (event) => {
+    const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
+    const lines = [...element.querySelectorAll<HTMLElement>(".lz-code-line.lz-thing")];
+    const now = lines.indexOf(document.activeElement as HTMLElement);
+    const root = element.getRootNode();
+    const at = now >= 0 ? now : root instanceof ShadowRoot ? lines.indexOf(root.activeElement as HTMLElement) : -1;
+    if (!step || at < 0) return;
+    event.preventDefault();
+    lines[at + step]?.focus();
+  });
+  return { element, update: () => light(element, store), reveal: () => reveal(element) };
+}

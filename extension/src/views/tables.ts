@@ -1,0 +1,33 @@
+/** Plain tables that Python made: what the cache did, where traces broke. */
+
+import type { Table } from "../data";
+import { h } from "../dom";
+import type { View } from "../view";
+
+const PAGE = 200;
+
+export function tableView(table: Table, empty: string, label: string): View {
+  // Where the columns find no room, CSS puts them below each other, each with its name: the roles stay what they are.
+  const cell = (text: string, i: number) =>
+    h("td", { role: "cell", title: text.length > 60 ? text : null, "data-column": table.columns[i] ?? "" }, text);
+  const body = h("tbody", { role: "rowgroup" });
+  let shown = 0;
+  const more = h("button.more-button", { type: "button" });
+  const extend = () => {
+    for (const row of table.rows.slice(shown, shown + PAGE)) body.append(h("tr", { role: "row" }, ...row.map(cell)));
+    shown = Math.min(table.rows.length, shown + PAGE);
+    more.hidden = shown >= table.rows.length;
+    more.textContent = `Show more of ${table.rows.length - shown} rows`;
+  };
+  more.addEventListener("click", extend);
+  extend();
+  const names = table.columns.map((column) => h("th", { role: "columnheader" }, column));
+  const head = h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, ...names));
+  const content = table.rows.length
+    ? [h("table.table", { role: "table" }, head, body), more]
+    : [h("div.empty", {}, table.text || empty)];
+  const words = table.rows.length && table.text ? h("p.table-words", {}, table.text) : null;
+  return {
+    element: h("div.pane", {}, h("div.scroll.plain", { tabindex: 0, role: "region", "aria-label": label }, words, ...content)),
+  };
+}

@@ -1,0 +1,99 @@
+/** A list of which only the rows in sight exist, so that ten thousand of them cost nothing. */
+
+import { h } from "./dom";
+
+const SPARE = 8;
+
+export class Rows {
+  readonly element: HTMLElement;
+  active = -1;
+  private readonly sheet: HTMLElement;
+  private count = 0;
+  private from = 0;
+  private to = 0;
+  private readonly watch: ResizeObserver;
+
+  /** `render` makes row i; `height` is that of every row, in pixels; `activate` is Enter on the active row. */
+  constructor(
+    private readonly height: number,
+    private readonly render: (i: number) => HTMLElement,
+    private readonly hooks: { label: string; drawn?: () => void; activate?: (i: number) => void; preview?: (i: number) => void },
+  ) {
+    this.sheet = h("div.sheet", {});
+    this.element = h("div.rows", { tabindex: 0, role: "list", "aria-label": hooks.label }, this.sheet);
+    this.element.addEventListener("scroll", () => this.draw(), { passive: true });
+    this.element.addEventListener("keydown", (event) => this.key(event));
+    this.watch = new ResizeObserver(() => this.draw());
+    this.watch.observe(this.element);
+  }
+
+  set(count: number): void {
+    this.count = count;
+    this.active = -1;
+    this.sheet.style.height = `${count * this.height}px`;
+    this.draw(true);
+  }
+
+  /** Makes the rows again, or only those that came into sight. */
+  draw(again = false): void {
+    const { scrollTop, clientHeight } = this.element;
+    const from = Math.max(0, Math.floor(scrollTop / this.height) - SPARE);
+    const to = Math.min(this.count, Math.ceil((scrollTop + (clientHeight || 600)) / this.height) + SPARE);
+    if (!again && from === this.from && to === this.to) return;
+    this.from = from;
+    this.to = to;
+    const rows = [];
+    for (let i = from; i < to; i += 1) {
+      const row = this.render(i);
+      row.style.top = `${i * this.height}px`;
+      row.classList.toggle("lz-active", i === this.active);
+      row.setAttribute("role", "listitem");
+      rows.push(row);
+    }
+    this.sheet.replaceChildren(...rows);
+    this.hooks.drawn?.();
+  }
+
+  /** Whether one of these rows can be seen. */
+  sees(i: number): boolean {
+    const { scrollTop, clientHeight } = this.element;
+    return (i + 1) * this.height > scrollTop && i * this.height < scrollTop + clientHeight;
+  }
+
+  show(i: number): void {
+    if (this.sees(i) && this.sees(i + 1)) return;
+    this.element.scrollTop = Math.max(0, (i + 0.5) * this.height - this.element.clientHeight / 3);
+    this.draw();
+  }
+
+  activateAt(i: number): void {
+    this.active = i;
+    this.show(i);
+    this.draw(true);
+  }
+
+  private key(event: KeyboardEvent): void {
+    const page = Math.max(1, Math.floor(this.element.clientHeight / this.height) - 1);
+    const steps: Record<string, number> = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -this.count,
+      End: this.count,
+    };
+    const step = steps[event.key];
+    if (step !== undefined && this.count) {
+      event.preventDefault();
+      this.activateAt(Math.min(this.count - 1, Math.max(0, this.active + step)));
+      this.hooks.preview?.(this.active);
+    } else if ((event.key === "Enter" || event.key === " ") && this.active >= 0 && event.target === this.element) {
+      event.preventDefault();
+      this.hooks.activate?.(this.active);
+    }
+  }
+
+  dispose(): void {
+    this.watch.disconnect();
+  }
+}

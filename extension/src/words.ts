@@ -1,0 +1,47 @@
+/** How nodes are called. */
+
+import type { Node, Program } from "./data";
+import { h } from "./dom";
+import { listed, seconds } from "./format";
+
+/** A number in the user's code: it stands in the operations that use it, not in a box of its own. */
+export const isLiteral = (node: Node): boolean =>
+  node.kind === "input" && node.value !== null && !node.names.length && (node.avals[0] ?? "").endsWith("[]");
+
+export function nodeTitle(node: Node): string {
+  if (isLiteral(node)) return node.value ?? "";
+  return node.name || node.names[0] || node.primitive || node.kind;
+}
+
+export function nodeWords(node: Node): string {
+  const own = node.names.filter((name) => name !== nodeTitle(node));
+  return own.length ? `${nodeTitle(node)} (${listed(own, 3)})` : nodeTitle(node);
+}
+
+/** How a program was come by: "compiled in 193 ms", "loaded in 28 ms (disk)", "cache hit". */
+export function came({ cache, compile_seconds: time }: Program): string {
+  const known = Number.isFinite(time);
+  if (cache === "hit") return "cache hit";
+  if (cache === "disk") return known ? `loaded in ${seconds(time)} (disk)` : "loaded (disk)";
+  if (cache === "compiled" || !cache) return known ? `compiled in ${seconds(time)}` : cache;
+  return known ? `${cache} in ${seconds(time)}` : cache;
+}
+
+const SHORT: [RegExp, string][] = [
+  [/^bfloat/, "bf"],
+  [/^float/, "f"],
+  [/^uint/, "u"],
+  [/^int/, "i"],
+  [/^complex/, "c"],
+];
+
+/** "f32[2,3]" of "float32[2,3]" */
+export function shortAval(aval: string): string {
+  const found = SHORT.find(([long]) => long.test(aval));
+  return found ? aval.replace(...found) : aval;
+}
+
+/** A sentence of which the parts in backticks are code. */
+export function prose(text: string): (HTMLElement | string)[] {
+  return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+}

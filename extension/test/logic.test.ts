@@ -1,0 +1,217 @@
+import { describe, expect, test } from "vitest";
+import type { Memory, Node } from "../src/data";
+import { ABSENT, bytes, clip, figure, listed, seconds } from "../src/format";
+import { contents, cutUp, linesOf, partsOf, titleOf, topParts } from "../src/grouping";
+import { curve, layOut } from "../src/layout";
+import { PALETTE, inkOn } from "../src/palette";
+import { Relations } from "../src/program";
+import { read } from "../src/read";
+import { lit, marksOf, type Thing } from "../src/selection";
+import { Store } from "../src/store";
+import { isLiteral, nodeTitle, nodeWords, shortAval } from "../src/words";
+import { inUse } from "../src/views/memory";
+
+const node = (id: number, more: Partial<Node> = {}): Node => ({
+  id,
+  kind: "op",
+  name: `n${id}`,
+  primitive: "add",
+  operands: id ? [[id - 1, 0]] : [],
+  avals: ["f32[2]"],
+  place: { label: `line ${id}`, line: id, text: "x", cell: 1, source: 0 },
+  call: null,
+  scope: "",
+  names: [],
+  value: null,
+  output: false,
+  dead: false,
+  ...more,
+});
+const range = (n: number, make: (i: number) => Node = node): Node[] => Array.from({ length: n }, (_, i) => make(i));
+
+describe("figures", () => {
+  test("what is not known is a dash, never zero", () => {
+    for (const write of [bytes, figure, seconds]) {
+      expect(write(null)).toBe(ABSENT);
+      expect(write(NaN)).toBe(ABSENT);
+      expect(write(0)).not.toBe(ABSENT);
+    }
+  });
+  test("units", () => {
+    expect(bytes(1536)).toBe("1.5 KiB");
+    expect(figure(2.5e9, "FLOP/s")).toBe("2.5 GFLOP/s");
+    expect([seconds(2e-9), seconds(3.25e-5), seconds(0.0415), seconds(2)]).toEqual(["2 ns", "32.5 µs", "41.5 ms", "2 s"]);
+    expect(listed(["a", "b", "c"], 2)).toBe("a, b and 1 more");
+    expect(clip("abcdef", 4)).toBe("abc…");
+  });
+});
+
+describe("groups", () => {
+  test("a small program is not grouped", () => {
+    expect(cutUp(range(40)).every((part) => part.cut === null)).toBe(true);
+  });
+  test("calls first, then lines, then cells, then pieces", () => {
+    const place = (line: number, cell = 1) => ({ label: `${line}`, line, text: "x", cell, source: 0 });
+    expect(cutUp(range(60, (i) => node(i, { call: i < 30 ? 7 : null }))).map((part) => part.cut)[0]).toBe("call");
+    expect(cutUp(range(100, (i) => node(i, { place: place(Math.floor(i / 10)) })))[0]?.cut).toBe("line");
+    expect(cutUp(range(400, (i) => node(i, { place: place(i, Math.floor(i / 100)) })))[0]?.cut).toBe("cell");
+    expect(cutUp(range(400))[0]?.cut).toBe("chunk");
+  });
+  test.each([41, 300, 1601, 10_000, 100_000])("%i operations open down to single ones, at most 40 at a time", (n) => {
+    const seen: number[] = [];
+    const open = [...topParts(range(n))];
+    expect(open.length).toBeLessThanOrEqual(40);
+    while (open.length) {
+      const part = open.shift();
+      if (!part) break;
+      if (!part.cut) seen.push(...part.nodes.map(({ id }) => id));
+      else {
+        const inner = partsOf(part);
+        expect(inner.length).toBeGreaterThan(1);
+        expect(inner.length).toBeLessThanOrEqual(40);
+        open.unshift(...inner);
+      }
+    }
+    expect(seen).toEqual(range(n).map(({ id }) => id));
+  });
+  test("many inputs are one group", () => {
+    const [first] = topParts([...range(50, (i) => node(i, { kind: "input" })), ...range(10)]);
+    expect(first?.cut).toBe("inputs");
+    expect(first && titleOf(first)).toBe("50 inputs");
+  });
+  test("words", () => {
+    expect(contents(range(3, (i) => node(i, { name: i ? "exp" : "add" })))).toBe("exp, add");
+    expect(linesOf(range(3))).toBe("cell 1, lines 0–2");
+  });
+});
+
+const data = read({
+  version: 1,
+  nodes: range(4, (i) => node(i, { place: { label: "", line: i < 2 ? 1 : 2, text: "", cell: 1, source: 0 } })),
+  fates: [0, 1, 2, 3].map((id) => ({ node: id, kind: "fused", clusters: id === 1 ? [0, 1] : id < 2 ? [0] : [1] })),
+  clusters: [
+    { id: 0, name: "f0", nodes: [0, 1], instructions: ["a", "b"] },
+    { id: 1, name: "f1", nodes: [1, 2, 3], instructions: ["c"] },
+  ],
+  boundaries: [{ id: 5, producer: 0, consumer: 1, value: "b" }],
+  programs: [
+    {
+      number: 0,
+      hlo: {
+        after: {
+          lines: [
+            { name: "b", text: "b", nodes: [1], cluster: 0 },
+            { name: "c", text: "c", nodes: [2], cluster: 1 },
+          ],
+        },
+      },
+    },
+  ],
+});
+const relations = new Relations(data);
+const line = (name: string) =>
+  ({ kind: "instruction", program: 0, line: data.programs[0]?.hlo.after.lines.find((one) => one.name === name) }) as Thing;
+
+test("words for nodes", () => {
+  const half = node(0, { kind: "input", name: "scalar", value: "0.5", avals: ["float32[]"] });
+  expect(isLiteral(half)).toBe(true);
+  expect(nodeTitle(half)).toBe("0.5");
+  expect(isLiteral({ ...half, names: ["scale"] })).toBe(false);
+  expect(topParts([half, node(1)])).toHaveLength(1);
+  expect(nodeWords(node(1, { name: "add", names: ["h"] }))).toBe("add (h)");
+  expect(shortAval("bfloat16[2,3]")).toBe("bf16[2,3]");
+});
+
+describe("one selection", () => {
+  test("a node marks its line and all its kernels", () => {
+    const marks = marksOf({ kind: "node", id: 1 }, relations);
+    expect([...marks.clusters]).toEqual([0, 1]);
+    expect([...marks.lines]).toEqual(["0:1"]);
+    expect(lit(line("b"), marks)).toBe(true);
+    expect(lit(line("c"), marks)).toBe(false);
+  });
+  test("a kernel marks its nodes, lines, instructions and boundaries", () => {
+    const marks = marksOf({ kind: "cluster", id: 1 }, relations);
+    expect([...marks.nodes]).toEqual([1, 2, 3]);
+    expect([...marks.lines]).toEqual(["0:1", "0:2"]);
+    expect([...marks.boundaries]).toEqual([5]);
+    expect([lit(line("c"), marks), lit(line("b"), marks)]).toEqual([true, false]);
+  });
+  test("an instruction marks the kernel it stands in, not where else its node is computed", () => {
+    expect([...marksOf(line("b"), relations).clusters]).toEqual([0]);
+  });
+  test("a boundary marks both kernels and what wrote the value", () => {
+    const marks = marksOf({ kind: "boundary", id: 5 }, relations);
+    expect([...marks.clusters]).toEqual([0, 1]);
+    expect([...marks.nodes]).toEqual([1]);
+  });
+  test("hover previews, click sticks, a second click lets go", () => {
+    const store = new Store(data);
+    store.hover({ kind: "node", id: 0 });
+    expect(store.marks.nodes.has(0)).toBe(true);
+    store.click({ kind: "node", id: 3 });
+    store.hover(null);
+    expect([...store.marks.nodes]).toEqual([3]);
+    store.click({ kind: "node", id: 3 });
+    expect(store.marks.nodes.size).toBe(0);
+  });
+});
+
+describe("reading", () => {
+  test.each([undefined, null, 7, "x", [], {}, { nodes: 3, clusters: [null, 5], programs: [{ hlo: null }] }])(
+    "%j becomes an inspection",
+    (given) => {
+      const made = read(given);
+      expect(Array.isArray(made.nodes)).toBe(true);
+      expect(() => new Store(made)).not.toThrow();
+    },
+  );
+  test("null stays null, unknown keys do no harm", () => {
+    const made = read({ clusters: [{ id: 3, cost: { flops: null }, future: 1 }], machine: null });
+    expect(made.clusters[0]?.cost?.flops).toBeNull();
+    expect(made.clusters[0]?.time).toBeNull();
+    expect(made.machine).toBeNull();
+  });
+});
+
+describe("layout", () => {
+  test("layers follow the links and no box overlaps another", () => {
+    const sizes = range(12).map(() => ({ width: 100, height: 40 }));
+    const laid = layOut(sizes, [...range(11).map((_, i) => [i, i + 1] as const), [0, 5]], { between: 10, layers: 20 });
+    for (let i = 0; i < 11; i += 1) expect(laid.boxes[i + 1]?.y).toBeGreaterThan((laid.boxes[i]?.y ?? 0) + 40);
+    expect(laid.ways.every((way) => way.length > 1)).toBe(true);
+  });
+  test("nothing has no size", () => expect(layOut([], [], { between: 1, layers: 1 }).width).toBe(0));
+  test("a path starts and ends at its points", () =>
+    expect(
+      curve([
+        { x: 0, y: 0 },
+        { x: 5, y: 5 },
+        { x: 9, y: 9 },
+      ]),
+    ).toMatch(/^M0.0,0.0.*9.0,9.0$/));
+});
+
+test("memory: two values in one place count once", () => {
+  const value = (name: string, start: number, end: number, shares: string[] = []) => ({
+    name,
+    bytes: 100,
+    start,
+    end,
+    kind: "temp" as const,
+    allocation: 0,
+    shares,
+    donated: false,
+    nodes: [],
+    cluster: null,
+  });
+  const memory = {
+    steps: ["a", "b", "c"],
+    buffers: [value("x", 0, 1), value("y", 1, 2, ["x"]), value("z", 1, 1)],
+  } as unknown as Memory;
+  expect(inUse(memory)).toEqual([100, 200, 100]);
+});
+
+test("chips can be read", () => {
+  expect(PALETTE.map(inkOn)).toEqual(["#fff", "#000", "#000", "#000", "#000", "#000", "#000", "#000"]);
+});

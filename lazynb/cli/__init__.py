@@ -1,0 +1,1 @@
+"""The command line: a program run lazily, with a report and a budget."""

@@ -1,0 +1,181 @@
+"""The command line's arguments: which are lazynb's, which the program's, and what can be said against them before it runs."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.util
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lazynb.xla.budget import Limits
+
+DESCRIPTION = "Runs JAX programs lazily, and says where Python broke the trace, what was compiled, and why."
+
+EPILOG = """examples:
+  lazynb run train.py --epochs 3 --report report.html
+  lazynb run analysis.ipynb --max-compiles 20 --max-breaks 5
+  lazynb explain LNB103
+"""
+
+RUN_DESCRIPTION = """Runs a Python script or a notebook as it would run by itself, but lazily: operations
+are recorded, and run as one program when Python needs a value. A summary goes to stderr."""
+
+RUN_EPILOG = """which options are whose:
+  lazynb's own options may stand before or behind PROGRAM; everything else behind it is the
+  script's. Behind a -- everything is the script's, also what looks like lazynb's:
+    lazynb run --report out.html train.py --epochs 3 -- --report weights.html
+
+notebooks:
+  The cells run one after the other in an IPython shell, in the notebook's folder, until one
+  fails. One tagged raises-exception may fail; one tagged skip-execution is left out.
+
+budgets:
+  What counts as a break, a compilation and a kernel: python -c "import lazynb; help(lazynb.budget)"
+  Here the whole process counts, all its threads.
+
+exit status:
+  0    the program ended, within its budget
+  1    the program failed; a script that exits with a status of its own gives that one
+  2    something is wrong with the arguments or the files, the report's included: found out
+       before anything runs, where that is possible
+  3    over budget: the explanation is on stderr
+  130  the program was interrupted
+"""
+
+OWN = ("--report", "--max-compiles", "--max-breaks", "--max-kernels")
+"""Options of ``lazynb run``; each takes a value."""
+
+
+class Unusable(Exception):
+    """Arguments or files that lazynb can do nothing with; the text says why, in a line."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in a line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise Unusable(f"{self.prog}: {message} (see {self.prog} --help)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What ``lazynb run`` was asked for.
+
+    Attributes:
+      program: the script or notebook.
+      arguments: the script's own.
+      report: where to write; None for nowhere.
+      limits: the budget.
+    """
+
+    program: Path
+    arguments: tuple[str, ...]
+    report: Path | None
+    limits: Limits
+
+    @property
+    def is_notebook(self) -> bool:
+        """Whether the program is a notebook; anything else is a script."""
+        return self.program.suffix == ".ipynb"
+
+
+def parser(version: str) -> Parser:
+    """The command line as argparse sees it, without the script's own arguments."""
+    top = Parser(prog="lazynb", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False, **_PLAIN)
+    top.add_argument("--version", action="version", version=version)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
+    run = commands.add_parser("run", help="run a script or a notebook lazily", description=RUN_DESCRIPTION, epilog=RUN_EPILOG,
+                              usage="lazynb run [options] PROGRAM [script's arguments]", allow_abbrev=False, **_PLAIN)
+    run.add_argument("program", metavar="PROGRAM", help="a Python script or an .ipynb notebook")
+    run.add_argument("--report", metavar="FILE", help="write what happened to FILE, as one HTML page that needs no network")
+    for name, what in (("compiles", "programs that may have to be compiled"), ("breaks", "trace breaks allowed"),
+                       ("kernels", "kernel launches allowed")):
+        run.add_argument(f"--max-{name}", metavar="N", type=_limit, help=f"{what}; more is exit status 3")
+    explain = commands.add_parser("explain", help="explain a trace break by its code", allow_abbrev=False, **_PLAIN,
+                                  description="Says what a trace break means and what to write instead.")
+    explain.add_argument("code", metavar="CODE", nargs="?", help="such as LNB103, or a kind such as float; without: a list")
+    return top
+
+
+_PLAIN: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+
+
+def _limit(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number") from None
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"a limit is 0 or more, not {number}")
+    return number
+
+
+def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands behind ``run``, as lazynb's (the program included) and the script's."""
+    own: list[str] = []
+    script: list[str] = []
+    program: str | None = None
+    rest = iter(arguments)
+    for argument in rest:
+        name = argument.partition("=")[0]
+        if argument == "--":
+            program = next(rest, None) if program is None else program
+            script.extend(rest)
+        elif name in OWN:
+            value = None if "=" in argument else next(rest, None)
+            own.append(argument if value is None else f"{name}={value}")
+        elif program is not None:
+            script.append(argument)
+        elif argument.startswith("-") and argument != "-":
+            own.append(argument)
+        else:
+            program = argument
+    return own + ([] if program is None else ["--", program]), script
+
+
+def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
+    """The plan, checked: the program can be read, and the report written.
+
+    Raises:
+      Unusable: they cannot.
+    """
+    program = Path(options.program)
+    limits = Limits(options.max_compiles, options.max_breaks, options.max_kernels)
+    found = Plan(program, tuple(script), None if options.report is None else Path(os.path.abspath(options.report)), limits)
+    _check_program(found)
+    if found.report is not None:
+        _check_report(found.report, program)
+    return found
+
+
+def _check_program(found: Plan) -> None:
+    program = found.program
+    if program.is_dir():
+        raise Unusable(f"lazynb run: {program} is a folder; name a script or a notebook")
+    try:
+        with open(program, "rb"):
+            pass
+    except OSError as error:
+        raise Unusable(f"lazynb run: {program} cannot be read: {error.strerror}") from None
+    if found.is_notebook and found.arguments:
+        raise Unusable(f"lazynb run: a notebook takes no arguments, and there is {found.arguments[0]!r}")
+    if found.is_notebook and importlib.util.find_spec("IPython") is None:
+        raise Unusable("lazynb run: a notebook needs IPython, which is not installed here: pip install ipython")
+
+
+def _check_report(report: Path, program: Path) -> None:
+    if importlib.util.find_spec("jinja2") is None:
+        raise Unusable("lazynb run: a report needs Jinja2, which is not installed here: pip install jinja2")
+    if report.exists() and report.samefile(program):
+        raise Unusable(f"lazynb run: --report {report} would write over the program")
+    new = not os.path.lexists(report)
+    try:
+        with open(report, "ab"):
+            pass
+    except OSError as error:
+        raise Unusable(f"lazynb run: the report cannot be written to {report}: {error.strerror}") from None
+    if new:
+        report.unlink()

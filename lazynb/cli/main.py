@@ -1,0 +1,131 @@
+"""``lazynb``: the command line's commands."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import jax
+
+import lazynb
+from lazynb.cli.arguments import Plan, Unusable, parser, plan, split
+from lazynb.cli.notebook import run_notebook
+from lazynb.cli.outcome import Outcome
+from lazynb.cli.script import BadScript, run_script
+from lazynb.cli.summary import summary
+from lazynb.reasons import REASONS, find
+from lazynb.xla.budget import Account, Used
+from lazynb.xla.overrun import explain
+
+FAILED, UNUSABLE, OVER = 1, 2, 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command that ``arguments`` (by default the process's) give; the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    top = parser(f"lazynb {lazynb.__version__} (JAX {jax.__version__}, Python {sys.version.split()[0]})")
+    script: list[str] = []
+    if given[:1] == ["run"]:
+        own, script = split(given[1:])
+        given = ["run", *own]
+    try:
+        options = top.parse_args(given)
+        if options.command == "run":
+            return run(plan(options, script))
+        if options.command == "explain":
+            return explain_code(options.code)
+        top.print_help()
+        return UNUSABLE
+    except Unusable as error:
+        print(error, file=sys.stderr)
+        return FAILED if isinstance(error, BadScript) else UNUSABLE
+
+
+# ---- lazynb run ------------------------------------------------------------------------------------------------------
+
+
+def run(asked: Plan) -> int:
+    """Runs the program; says what happened, writes the report and holds the budget against it.
+
+    Raises:
+      Unusable: the program cannot be run at all.
+    """
+    account = Account(asked.limits)
+    account.ledger.open_everywhere()
+    began = time.perf_counter()
+    try:
+        outcome = run_notebook(asked.program) if asked.is_notebook else run_script(asked.program, asked.arguments)
+    finally:
+        account.ledger.close()
+    seconds = time.perf_counter() - began
+    used = account.used()
+    _flush()
+    if outcome.where:
+        _say(f"lazynb: {outcome.where} of {asked.program.name} failed: {outcome.error}")
+    _say(summary(account.ledger, used, breaks_follow="breaks" in used.over(asked.limits)))
+    verdict = _verdict(used, asked)
+    if verdict:
+        _say(f"lazynb: {verdict}")
+    written = asked.report is None or _write(asked.report, asked, outcome, account, used, verdict, seconds)
+    return outcome.status or (OVER if verdict else 0) or (0 if written else UNUSABLE)
+
+
+def _verdict(used: Used, asked: Plan) -> str:
+    """What the budget says; nothing where it was kept."""
+    if used.over(asked.limits):
+        return explain(used, asked.limits)
+    if used.kernels is not None and used.kernels.unknown:
+        return (f"--max-kernels {asked.limits.kernels} cannot be checked: this backend gives no optimised HLO of "
+                f"{used.kernels.unknown} of the {len(used.kernels.programs)} programs that ran")
+    return ""
+
+
+def _write(report: Path, asked: Plan, outcome: Outcome, account: Account, used: Used, verdict: str, seconds: float) -> bool:
+    from lazynb.view.report import Report  # needs Jinja2
+
+    made = Report(program=str(asked.program), arguments=asked.arguments, status=outcome.status, error=outcome.error,
+                  where=outcome.where, seconds=seconds, ledger=account.ledger, used=used, limits=asked.limits, verdict=verdict)
+    try:
+        made.save(report)
+    except OSError as error:
+        _say(f"lazynb: the report cannot be written to {report}: {error.strerror}")
+        return False
+    _say(f"lazynb: report written to {report}")
+    return True
+
+
+def _say(text: str) -> None:
+    stream = sys.stderr
+    try:
+        print(text, file=stream)
+    except UnicodeEncodeError:
+        print(text.encode(stream.encoding or "ascii", "replace").decode(stream.encoding or "ascii"), file=stream)
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):  # whoever read it has gone, or the program closed it
+        pass
+
+
+# ---- lazynb explain --------------------------------------------------------------------------------------------------
+
+
+def explain_code(code: str | None) -> int:
+    """Prints what a trace break is and what to write instead; a list of all without ``code``.
+
+    Raises:
+      Unusable: there is no such code.
+    """
+    if code is None:
+        for reason in REASONS.values():
+            print(f"{reason.code}  {reason.kind:<13} {reason.text}")
+        return 0
+    try:
+        print(find(code))
+    except ValueError as error:
+        raise Unusable(f"lazynb explain: {error}") from None
+    return 0

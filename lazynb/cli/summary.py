@@ -1,0 +1,31 @@
+"""What ``lazynb run`` says on stderr when the program has ended."""
+
+from __future__ import annotations
+
+from lazynb.execute.flush import executables
+from lazynb.execute.ledger import Ledger
+from lazynb.execute.records import duration
+from lazynb.xla.budget import Used
+from lazynb.xla.overrun import count, where
+
+_BREAKS = 5
+
+
+def summary(ledger: Ledger, used: Used, breaks_follow: bool = False) -> str:
+    """The figures in a line, and the costliest trace breaks with what to write instead; without them where ``breaks_follow``."""
+    made = f"{ledger.loaded:,} loaded from disk, " if ledger.loaded else "compiling "
+    compiling = f" ({made}{duration(ledger.compile_seconds)})" if ledger.misses else ""
+    figures = [count(ledger.operations, "operation"), count(len(executables.order), "executable"), count(ledger.hits, "hit"),
+               f"{ledger.misses:,} miss{'es' * (ledger.misses != 1)}{compiling}"]
+    if used.kernels is not None:
+        figures.append(f"{count(used.kernels.total, 'kernel')} launched")
+    breaks = count(used.broken, "trace break") + (f" ({duration(used.breaks.seconds)})" if used.broken else "")
+    lines = [f"lazynb: {' · '.join([*figures, breaks])}"]
+    if breaks_follow:
+        return lines[0]
+    for one in used.breaks[:_BREAKS]:
+        lines += [f"  {one.code} {one.kind} ×{one.count:,}  {where(one.location)}  ({duration(one.seconds)})",
+                  f"      instead: {one.hint}"]
+    if len(used.breaks) > _BREAKS:
+        lines.append(f"  ... {len(used.breaks) - _BREAKS:,} more; --report lists them")
+    return "\n".join(lines)

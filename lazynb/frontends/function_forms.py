@@ -1,0 +1,177 @@
+"""NumPy's functions of which the meaning is not that of the function of JAX's with the same name, or which JAX has not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lazynb.frontends.leaves import Numpy, strong
+
+_MOST_SLICES = 256  # of apply_along_axis: each is recorded on its own
+
+
+def _fix(x: Any) -> Any:
+    return x if x.dtype.kind in "biu" else jnp.trunc(x)
+
+
+def _without(name: str, *dropped: str) -> Callable[..., Any]:
+    """JAX's function without arguments that say nothing to it."""
+
+    def form(*args: Any, **kwargs: Any) -> Any:
+        return getattr(jnp, name)(*args, **{key: value for key, value in kwargs.items() if key not in dropped})
+
+    return form
+
+
+def _wide(name: str) -> Callable[..., Any]:
+    """JAX gives places as int32, in 64-bit mode too."""
+    return lambda *args, **kwargs: getattr(jnp, name)(*args, **kwargs).astype(np.int64)
+
+
+def _where(condition: Any, x: Any, y: Any) -> Any:
+    """Both values at the type that NumPy promotes them to."""
+    dtype = np.result_type(*[value if value.__class__ in (int, float, complex) else value.dtype for value in
+                             (np.asarray(v) if v.__class__ is bool or isinstance(v, list | tuple) else v for v in (x, y))])
+    x, y = (value.astype(dtype) if isinstance(value, jax.Array) else np.asarray(value, dtype) for value in (x, y))
+    return jnp.where(jnp.asarray(condition).astype(bool), x, y)
+
+
+def _at_places(name: str, position: int) -> Callable[..., Any]:
+    """JAX's function with a list of places as an array."""
+
+    def form(*args: Any, **kwargs: Any) -> Any:
+        args = tuple([np.asarray(arg) if place == position and isinstance(arg, list | tuple) else arg
+                      for place, arg in enumerate(args)])
+        return getattr(jnp, name)(*args, **{key: np.asarray(arg) if key in ("indices", "obj", "repeats") and
+                                            isinstance(arg, list | tuple) else arg for key, arg in kwargs.items()})
+
+    return form
+
+
+def _quantile(name: str) -> Callable[..., Any]:
+    """At the array's own precision, as NumPy does with a number ``q``."""
+
+    def form(a: Any, q: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(jnp, name)(a, np.asarray(q, a.dtype), *args, **kwargs)
+
+    return form
+
+
+def _round(a: Any, decimals: int = 0) -> Any:
+    if a.dtype.kind not in "biu":
+        return jnp.round(a, decimals)
+    if decimals >= 0:
+        return a
+    raise NotImplementedError("NumPy rounds integers by way of float64")
+
+
+def _sort_complex(a: Any) -> Any:
+    """Real numbers (complex ones break) become complex ones after they are sorted."""
+    return jnp.sort(a).astype(np.complex64 if a.dtype.char in "bhBH" else np.complex128)
+
+
+def _vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
+    return jnp.vander(x, N, increasing)
+
+
+FORMS: dict[str, Callable[..., Any]] = {
+    "np.fix": _fix, "np.copy": _without("copy", "order", "subok"), "np.searchsorted": _wide("searchsorted"),
+    "np.digitize": _wide("digitize"), "np.argpartition": _wide("argpartition"),
+    "np.where": _where, "np.take": _at_places("take", 1),
+    "np.take_along_axis": _at_places("take_along_axis", 1), "np.delete": _at_places("delete", 1),
+    "np.insert": _at_places("insert", 1), "np.repeat": _at_places("repeat", 1), "np.round": _round, "np.around": _round,
+    "np.choose": _at_places("choose", 0), "np.sort_complex": _sort_complex,
+    "np.percentile": _quantile("percentile"), "np.quantile": _quantile("quantile"),
+    "np.nanpercentile": _quantile("nanpercentile"), "np.nanquantile": _quantile("nanquantile")}
+"""By NumPy's name: what is called in place of JAX's function, with arrays that are not weak."""
+
+
+# ---- what calls other functions, and what NumPy is not asked about ------------------------------------------------
+
+
+def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """Each slice is handed over as a lazy tensor, as NumPy hands over arrays."""
+    if not isinstance(arr, jax.Array) or arr.ndim == 0 or not -arr.ndim <= axis < arr.ndim:
+        raise Numpy("numpy_function", "np.apply_along_axis of these arguments")
+    moved = jnp.moveaxis(strong(arr), axis, -1)
+    places = list(np.ndindex(moved.shape[:-1]))
+    if not 0 < len(places) <= _MOST_SLICES:
+        raise Numpy("numpy_function", f"np.apply_along_axis of {len(places)} slices")
+    results = [func1d(moved[place], *args, **kwargs) for place in places]
+    first = results[0]
+    if not all(isinstance(one, jax.Array) and one.shape == first.shape and one.dtype == first.dtype for one in results):
+        values = [np.asarray(one) for one in results]  # whatever they are, NumPy makes arrays of them
+        stacked = np.stack([value.astype(values[0].dtype) for value in values]).reshape(moved.shape[:-1] + values[0].shape)
+        return _moved_back(np, stacked, axis % arr.ndim, arr.ndim, values[0].ndim)
+    return _moved_back(jnp, jnp.stack([strong(one) for one in results]).reshape(moved.shape[:-1] + first.shape),
+                       axis % arr.ndim, arr.ndim, first.ndim)
+
+
+def _moved_back(namespace: Any, stacked: Any, axis: int, before: int, found: int) -> Any:
+    return namespace.moveaxis(stacked, list(range(before - 1, before - 1 + found)), list(range(axis, axis + found)))
+
+
+def _apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+    """NumPy's own steps, without the conversion."""
+    value, rank = a, a.ndim
+    for axis in np.atleast_1d(axes).tolist():
+        axis = axis + rank if axis < 0 else axis
+        result = func(value, axis)
+        if result.ndim != value.ndim:
+            result = np.expand_dims(result, axis)
+            if result.ndim != value.ndim:
+                raise ValueError("function is not returning an array of the correct shape")
+        value = result
+    return value
+
+
+def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
+    """The places are known where the condition is."""
+    if isinstance(condition, jax.Array):
+        raise Numpy("numpy_values", "np.compress gives a shape that depends on the values")
+    known = np.asarray(condition)
+    if known.ndim != 1:
+        raise ValueError("condition must be a 1-d array")
+    return np.take(a, np.flatnonzero(known), axis=axis)
+
+
+def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
+    """With constants in place of functions no shape depends on the values."""
+    simple = isinstance(condlist, list) and isinstance(x, jax.Array) and isinstance(funclist, list) and all(
+        isinstance(one, jax.Array) and one.dtype == bool and one.shape == x.shape for one in condlist)
+    if not simple or any(one.__class__ not in (int, float) for one in funclist) or x.dtype.kind != "f":
+        raise Numpy("numpy_values", "np.piecewise calls functions with what the conditions select")
+    values = list(funclist)
+    if len(values) not in (len(condlist), len(condlist) + 1):
+        count = len(condlist)
+        raise ValueError(f"with {count} condition(s), either {count} or {count + 1} functions are expected")
+    default = values.pop() if len(values) > len(condlist) else 0
+    found = jnp.full_like(strong(x), default)
+    for condition, value in zip(condlist, values, strict=True):
+        found = jnp.where(condition, np.asarray(value, x.dtype), found)
+    return found
+
+
+def _min_scalar_type(a: Any) -> Any:
+    if a.ndim == 0:
+        raise Numpy("numpy_values", "np.min_scalar_type gives a type that depends on the values")
+    return a.dtype
+
+
+def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
+    """What is pending has no memory yet, and will have its own."""
+    known = all(isinstance(one, jax.Array | np.ndarray) for one in (a, b))
+    if max_work is not None or not known or not any(getattr(one, "is_pending", False) for one in (a, b)):
+        raise Numpy("numpy_values", "np.shares_memory looks at memory")
+    return a is b and a.size > 0
+
+
+OWN: dict[str, Callable[..., Any]] = {
+    "np.apply_along_axis": _apply_along_axis, "np.apply_over_axes": _apply_over_axes, "np.compress": _compress,
+    "np.piecewise": _piecewise, "np.min_scalar_type": _min_scalar_type, "np.shares_memory": _shares_memory,
+    "np.may_share_memory": _shares_memory}
+"""By NumPy's name: what is called with the arguments as they are; NumPy is not asked first."""

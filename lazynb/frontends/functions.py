@@ -1,0 +1,349 @@
+"""NumPy's functions on lazy tensors: NumPy answers for stand-ins of the same types, JAX records what gives the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lazynb import _jax_compat as jc
+from lazynb.frontends import function_forms as forms
+from lazynb.frontends.leaves import Numpy, holds, is_wide, leaves, map_leaves, strong
+from lazynb.frontends.tables import ANSWERED_NAMES, BREAKS, CASTS, CONVERTS_NAMES, PLACES, SHOWS, WRITES
+from lazynb.record.tensor import LazyTensor
+
+Function = Any  # callables of NumPy's, which carry their Python form as ``_implementation``
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Standing:
+    """Stands for an array in a key and in an answer."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Given:
+    """Stands for a small array of NumPy's by its values: places, counts, widths."""
+
+    shape: tuple[int, ...]
+    dtype: Any
+    values: bytes
+
+
+class Plan(NamedTuple):
+    """How a call is recorded.
+
+    Attributes:
+      answer: what NumPy gives, with a ``Standing`` for each array.
+      form: JAX's function.
+      options: further arguments for it.
+      casts: the dtype that the arrays are cast to before; None where they stay.
+    """
+
+    answer: Any
+    form: Function
+    options: dict[str, Any]
+    casts: Any
+
+
+def _named() -> dict[Function, tuple[str, Any, str]]:
+    """By function of NumPy's: its name, and module and name of JAX's of the same name."""
+    found: dict[Any, tuple[str, Any, str]] = {}
+    own: Any
+    for prefix, own, other in (("np.", np, jnp), ("np.linalg.", np.linalg, jnp.linalg), ("np.fft.", np.fft, jnp.fft)):
+        for name in dir(own):
+            function: Any = getattr(own, name)
+            if not name.startswith("_") and hasattr(function, "_implementation") and function not in found:
+                plain = str(function.__name__)
+                if getattr(own, plain, None) is function:
+                    name = plain  # and not another name of it
+                found[function] = prefix + name, other, name
+    return found
+
+
+NAMES = _named()
+ANSWERED = frozenset(function for function, (name, _, _) in NAMES.items() if name in ANSWERED_NAMES)
+CONVERTS = frozenset(function for function, (name, _, _) in NAMES.items() if name in CONVERTS_NAMES)
+_WRITES = {function: name for function, (name, _, _) in NAMES.items() if name in WRITES}
+
+_plans: dict[Any, Plan | Numpy] = {}
+_MOST = 10_000  # plans kept
+_SMALL = 64  # elements: an array of integers that is passed by its values
+_EXACT = 4096  # elements: so many stand-ins hold as they are; larger shapes are shrunken
+
+
+def name_of(function: Function) -> str:
+    """How users know it."""
+    return NAMES[function][0] if function in NAMES else getattr(function, "__qualname__", str(function))
+
+
+def answered(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What ``function`` says of types and shapes alone. Nothing runs, nothing is recorded."""
+
+    def stand(leaf: Any) -> Any:
+        lazy = isinstance(leaf, jax.Array) or hasattr(leaf, "_layout")
+        return np.broadcast_to(np.ones((), leaf.dtype), leaf.shape) if lazy else leaf
+
+    return function(*map_leaves(stand, args), **map_leaves(stand, kwargs))
+
+
+def convert(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Runs a function that shows or saves values, or any outside lazy mode: it asks for the values itself."""
+    if name_of(function) in SHOWS:
+        # The concrete JAX arrays, not NumPy's: NumPy writes their numbers in another way than those of its own.
+        def concrete(leaf: Any) -> Any:
+            return leaf._force("print", name_of(function)) if leaf.__class__ is LazyTensor else leaf
+
+        args, kwargs = map_leaves(concrete, args), map_leaves(concrete, kwargs)
+        with jc.set_current_trace(jc.eval_trace):  # it takes the array apart, number by number
+            return function(*args, **kwargs)
+    return function._implementation(*args, **kwargs)
+
+
+def refuse_writing(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Lets NumPy say that an array of JAX's cannot be written to, without its value.
+
+    Raises: what NumPy raises of any ``jax.Array``.
+    """
+    out = kwargs.get("out")
+    if isinstance(out, jax.Array):
+        raise TypeError("return arrays must be of ArrayType")
+    if function in _WRITES and args and isinstance(args[0], jax.Array):
+        with jc.set_current_trace(jc.eval_trace):  # its type is refused before anything is read
+            target = jnp.zeros((1,) * max(1, len(args[0].shape)), args[0].dtype)
+        function(target, *map_leaves(_one, args[1:]), **map_leaves(_one, kwargs))
+
+
+def _one(leaf: Any) -> Any:
+    return np.ones((1,) * len(leaf.shape), leaf.dtype) if hasattr(leaf, "aval") else leaf
+
+
+def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The lazy result of a call.
+
+    Raises:
+      Numpy: JAX cannot give NumPy's result.
+      Exception: what NumPy raises for arguments of these types and shapes.
+    """
+    name = name_of(function)
+    if name in BREAKS:
+        kind, why = BREAKS[name]
+        if not isinstance(why, str) and not (why := why(args, kwargs)):
+            why = ""
+        if why:
+            raise Numpy(kind, f"{name} {why}".rstrip())
+    kwargs = _significant(name, kwargs)
+    own = forms.OWN.get(name)
+    if own is not None:
+        return own(*args, **kwargs)
+    args, kwargs = map_leaves(_known(name), args), map_leaves(_known(name), kwargs)
+    try:
+        key = function, is_wide(), _key(name, args), _key(name, kwargs)
+        plan = _plans.get(key)
+    except TypeError:  # what cannot be hashed
+        key, plan = None, None
+    if plan is None:
+        return _first(function, name, args, kwargs, key)
+    if isinstance(plan, Numpy):
+        raise Numpy(plan.kind, plan.detail)
+    return _shaped(plan.answer, _call(plan, args, kwargs))
+
+
+def _first(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any) -> Any:
+    """Records a call of a kind not seen before, and keeps how."""
+    if len(_plans) >= _MOST:
+        _plans.clear()
+    try:
+        plan, results = _plan(function, name, args, kwargs)
+    except Numpy as needed:
+        if key is not None:
+            _plans[key] = Numpy(needed.kind, needed.detail)
+        raise
+    if key is not None:
+        _plans[key] = plan
+    return _shaped(plan.answer, results)
+
+
+def _significant(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """``kwargs`` without what has no meaning for arrays of JAX's or says nothing."""
+    if kwargs.get("out") is not None:
+        raise Numpy("numpy_out", f"{name} with out=")
+    empty = {key for key, value in kwargs.items()
+             if key in ("out", "like", "subok", "device") or value is np._NoValue or (key == "order" and value in ("K", "A", "C"))
+             or (key == "where" and value is True) or (key == "kind" and name in ("np.sort", "np.argsort", "np.isin"))}
+    return {key: value for key, value in kwargs.items() if key not in empty}
+
+
+def _known(name: str) -> Function:
+    """Makes NumPy's own of a concrete array where places and counts are concerned: looking at it breaks nothing."""
+    if name not in PLACES:
+        return lambda leaf: leaf
+
+    def known(leaf: Any) -> Any:
+        value = leaf._value if leaf.__class__ is LazyTensor else leaf
+        if isinstance(value, jax.Array) and value.dtype.kind in "iub" and value.size <= _SMALL:
+            return np.asarray(value)
+        return leaf
+
+    return known
+
+
+def _key(name: str, tree: Any) -> Any:
+    kind = tree.__class__
+    if kind is dict:
+        return dict, *[(key, _key(name, value)) for key, value in tree.items()]
+    if kind is list or kind is tuple:
+        return kind, *[_key(name, value) for value in tree]
+    if isinstance(tree, jax.Array):
+        return Standing(tree.shape, tree.dtype)
+    if isinstance(tree, np.ndarray):
+        if tree.dtype.kind in "iu" and tree.size <= _SMALL and name in PLACES:
+            return Given(tree.shape, tree.dtype, tree.tobytes())
+        return Standing(tree.shape, tree.dtype), True
+    if kind is float and tree != tree:
+        return float, "nan"
+    hash(tree)
+    return kind, tree
+
+
+def _plan(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, Any]:
+    if any(setting in ("raise", "call", "print", "log") for setting in np.geterr().values()):
+        raise Numpy("numpy_values", f"{name} under np.errstate")
+    answer = answer_of(function, args, kwargs)
+    for leaf in leaves(answer):
+        if leaf is None:
+            raise Numpy("numpy_out", f"{name} writes to its argument")
+        if not isinstance(leaf, Standing):
+            raise Numpy("numpy_values", f"{name} gives a {type(leaf).__name__}")
+        if not holds(leaf.dtype):
+            raise Numpy("numpy_dtype", f"{name} gives {leaf.dtype.name}")
+    for leaf in leaves((args, kwargs)):
+        if isinstance(leaf, np.ndarray | np.generic) and not holds(leaf.dtype) and not (
+                name in PLACES and leaf.dtype.kind in "iu" and _fits(leaf)):
+            raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
+    form = forms.FORMS.get(name) or _of_jax(*NAMES[function][1:])
+    if form is None:
+        raise Numpy("numpy_function", f"{name}: JAX has none")
+    return _verified(name, form, answer, args, kwargs)
+
+
+def _of_jax(module: Any, name: str) -> Function | None:
+    # Looked up at each call: while a thread is lazy, other functions stand behind the names.
+    return (lambda *args, **kwargs: getattr(module, name)(*args, **kwargs)) if hasattr(module, name) else None
+
+
+def _fits(value: Any) -> bool:
+    return bool(np.all((value >= -2**31) & (value < 2**31)))
+
+
+def _verified(name: str, form: Function, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, Any]:
+    """The first way to call ``form`` that gives what NumPy gives, and its results.
+
+    Raises:
+      Numpy: there is none.
+    """
+    wanted = [leaf.dtype for leaf in leaves(answer)]
+    ways: list[tuple[dict[str, Any], Any]] = [({}, None)]
+    if len(set(wanted)) == 1 and name in CASTS:
+        ways = [({}, wanted[0])] if wanted[0].kind in "fc" else ways
+    elif len(set(wanted)) == 1 and "dtype" not in kwargs:
+        ways.append(({"dtype": wanted[0]}, None))
+    failed: Exception | None = None
+    for options, casts in ways:
+        plan = Plan(answer, form, options, casts)
+        try:
+            results = _call(plan, args, kwargs)
+        except Numpy:
+            raise
+        except Exception as error:
+            failed = failed or error
+            continue
+        if _agrees(answer, results):
+            return plan, results
+    why = "gives another type" if failed is None else "takes other arguments"
+    raise Numpy("numpy_function", f"{name}: JAX {why}") from failed
+
+
+def _call(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def prepared(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array | np.ndarray):
+            if plan.casts is not None and leaf.dtype != plan.casts and leaf.dtype.kind in "biuf":
+                return leaf.astype(_part_of(plan.casts))
+            return strong(leaf) if isinstance(leaf, jax.Array) else leaf
+        return leaf
+
+    return plan.form(*map_leaves(prepared, args), **map_leaves(prepared, kwargs), **plan.options)
+
+
+def _part_of(dtype: Any) -> Any:
+    """The real type whose complex type ``dtype`` is."""
+    return np.empty(0, dtype).real.dtype if dtype.kind == "c" else dtype
+
+
+def _agrees(answer: Any, results: Any) -> bool:
+    """Whether JAX's results have the dtypes and number of dimensions of NumPy's."""
+    expected, found = list(leaves(answer)), list(leaves(results))
+    return len(expected) == len(found) and all(
+        isinstance(got, jax.Array) and got.dtype == want.dtype and len(got.shape) == len(want.shape)
+        for want, got in zip(expected, found, strict=True))
+
+
+def _shaped(answer: Any, results: Any) -> Any:
+    """``results`` in the containers of ``answer``, no longer weak."""
+    found = iter([strong(leaf) for leaf in leaves(results)])
+    return map_leaves(lambda _: next(found), answer)
+
+
+# ---- what NumPy answers -------------------------------------------------------------------------------------------
+
+
+def answer_of(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What NumPy gives for arrays of these dtypes and ranks, with a ``Standing`` for each array.
+
+    Large shapes are shrunken, equal sizes to equal ones; where NumPy refuses those, it is asked with the true ones.
+
+    Raises: what NumPy raises for the true shapes.
+    """
+    shapes = [leaf.shape for leaf in leaves((args, kwargs)) if isinstance(leaf, jax.Array | np.ndarray)]
+    small = shrunken(shapes)
+
+    def stand(exact: bool) -> Any:
+        def one(leaf: Any) -> Any:
+            if isinstance(leaf, jax.Array) or (isinstance(leaf, np.ndarray) and not exact and leaf.size > _SMALL):
+                return np.ones(leaf.shape if exact else small[leaf.shape], leaf.dtype)
+            return leaf
+
+        return map_leaves(one, (args, kwargs))
+
+    if sum(int(np.prod(shape)) for shape in shapes) > _EXACT:
+        try:
+            return _described(function, *stand(exact=False))
+        except Exception:
+            pass  # the smaller sizes do not fit together, or it is an error for the true ones too
+    return _described(function, *stand(exact=True))
+
+
+def _described(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        found = function(*args, **kwargs)
+
+    def standing(leaf: Any) -> Any:
+        return Standing(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray | np.generic) else leaf
+
+    return map_leaves(standing, found)
+
+
+def shrunken(shapes: list[tuple[int, ...]]) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """For each shape one of the same rank with small sizes; equal sizes stay equal, different ones different."""
+    sizes = sorted({size for shape in shapes for size in shape})
+    taken = {size for size in sizes if size <= 4}
+    free = (number for number in range(5, 10**6) if number not in taken)
+    small = {size: size if size in taken else next(free) for size in sizes}
+    return {shape: tuple(min(small[size], size) for size in shape) for shape in shapes}

@@ -1,0 +1,90 @@
+"""The arrays in the arguments of a call, and a call that NumPy itself has to make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb.record.tensor import LazyTensor
+
+
+class Numpy(Exception):
+    """JAX cannot give what NumPy gives: a trace break.
+
+    Attributes:
+      kind: a kind of :data:`lazynb.reasons.REASONS`.
+      detail: the function, and what of it.
+    """
+
+    def __init__(self, kind: str, detail: str):
+        super().__init__(detail)
+        self.kind = kind
+        self.detail = detail
+
+    def run(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What ``function`` gives for the values; pending ones are computed first."""
+        return function(*values_in(args, self.kind, self.detail), **values_in(kwargs, self.kind, self.detail))
+
+
+def map_leaves(change: Callable[[Any], Any], tree: Any) -> Any:
+    """``tree`` (of lists, tuples and dictionaries, however nested) with each leaf changed."""
+    kind = type(tree)
+    if kind is dict:
+        return {key: map_leaves(change, value) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        found = [map_leaves(change, value) for value in tree]
+        if kind is list:
+            return found
+        return kind(*found) if hasattr(tree, "_fields") else tuple(found)
+    return change(tree)
+
+
+def leaves(tree: Any) -> Iterator[Any]:
+    """The leaves of ``tree``, from left to right."""
+    if isinstance(tree, dict):
+        for value in tree.values():
+            yield from leaves(value)
+    elif isinstance(tree, list | tuple):
+        for value in tree:
+            yield from leaves(value)
+    else:
+        yield tree
+
+
+def arrays_in(tree: Any) -> Iterator[jax.Array]:
+    """The arrays of JAX's in ``tree``, lazy tensors among them."""
+    return (leaf for leaf in leaves(tree) if isinstance(leaf, jax.Array))
+
+
+def values_in(tree: Any, kind: str = "asarray", detail: str = "") -> Any:
+    """``tree`` with the values of NumPy's in place of JAX's arrays."""
+
+    def value(leaf: Any) -> Any:
+        if leaf.__class__ is LazyTensor:
+            return np.asarray(leaf._force(kind, detail))
+        return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
+
+    return map_leaves(value, tree)
+
+
+_NARROW = frozenset("""bool int8 int16 int32 uint8 uint16 uint32 float16 bfloat16 float32 complex64""".split())
+_WIDE = frozenset("int64 uint64 float64 complex128".split())
+
+
+def is_wide() -> bool:
+    """Whether JAX is in 64-bit mode."""
+    config: Any = jax.config
+    return bool(config.jax_enable_x64)
+
+
+def holds(dtype: Any) -> bool:
+    """Whether an array of JAX's can have ``dtype`` in the mode that is in force, and NumPy means the same by it."""
+    return dtype.name in _NARROW or (dtype.name in _WIDE and is_wide())
+
+
+def strong(array: Any) -> Any:
+    """``array`` without JAX's weak type: to NumPy each array's dtype counts."""
+    return array.astype(array.dtype) if array.weak_type else array

@@ -1,0 +1,369 @@
+"""Arrays that can be written to, as NumPy code writes: ``x[0] = 1``, ``x += 1``, ``out=``, and views that share memory.
+
+A JAX array does not change. A :class:`MutableArray` holds one and puts another in its place at each write; its views see
+that. All of it is recorded while the thread is lazy.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lazynb.frontends import indexing
+from lazynb.frontends.leaves import holds, strong
+from lazynb.frontends.paths import Index, Part, ReadOnly, Reshaped, Step, Transposed, layout, order_of, read, reshaped, write
+from lazynb.record.runtime import numpy_calls
+from lazynb.record.tensor import LazyTensor
+
+numpy: Any = np  # to a type checker these arrays are not NumPy's
+
+
+class Memory:
+    """What the views of one array share.
+
+    Attributes:
+      value: the array as it is now.
+    """
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
+class MutableArray:
+    """A lazy array with the interface and meaning of ``numpy.ndarray``: NumPy's types and promotion, views, writing in place.
+
+    Made by :func:`lazynb.numpy.mutable`.
+
+    What NumPy's functions give for it is one too, so that code can go on writing to results. Where a call breaks the trace, the
+    result is NumPy's own array. ``np.asarray(x)`` gives the values of this moment, read-only.
+    """
+
+    __slots__ = ("__weakref__", "_base", "_layout", "_memory", "_path", "_scalar")
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, memory: Memory, path: tuple[Step, ...], laid: np.ndarray, base: Any = None, scalar: bool = False):
+        self._memory = memory
+        self._path = path
+        self._layout = laid
+        self._base = base
+        self._scalar = scalar  # what NumPy would give as a scalar cannot be written to
+
+    # ---- what there is -------------------------------------------------------------------------------------------
+
+    shape = property(lambda self: self._layout.shape)
+    dtype = property(lambda self: self._layout.dtype)
+    ndim = property(lambda self: self._layout.ndim)
+    size = property(lambda self: self._layout.size)
+    itemsize = property(lambda self: self._layout.itemsize)
+    nbytes = property(lambda self: self._layout.nbytes)
+    strides = property(lambda self: self._layout.strides)
+    flags = property(lambda self: self._layout.flags)
+    base = property(lambda self: self._base, doc="The array that this is a view of, else None.")
+
+    @property
+    def value(self) -> Any:
+        """The values as an array of JAX's, pending ones as they are; later writes do not change it."""
+        return strong(read(self._memory.value, self._path))
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def _write(self, value: Any) -> None:
+        """Puts ``value``, of this array's shape and type, in place of what was there."""
+        if self._scalar:
+            raise TypeError(f"'numpy.{self.dtype.name}' object does not support item assignment")
+        self._memory.value = write(self._memory.value, self._path, value)
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        if self._scalar:
+            raise TypeError(f"'numpy.{self.dtype.name}' object does not support item assignment")
+        indexing.assign(self, place, value)
+
+    def __getitem__(self, place: Any) -> Any:
+        return indexing.select(self, place)
+
+    def _view(self, step: Step, laid: np.ndarray) -> MutableArray:
+        if self._scalar:
+            return wrap(step.get(self.value), laid)
+        return MutableArray(self._memory, (*self._path, step), laid, self if self._base is None else self._base)
+
+    def fill(self, value: Any) -> None:
+        self[...] = value
+
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
+        self[...] = np.sort(self, axis=axis)
+
+    def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
+        numpy.put(self, indices, values, mode)
+
+    # ---- views ---------------------------------------------------------------------------------------------------
+
+    @property
+    def T(self) -> MutableArray:
+        return self.transpose()
+
+    @property
+    def mT(self) -> MutableArray:
+        return numpy.matrix_transpose(self)
+
+    def transpose(self, *axes: Any) -> MutableArray:
+        order = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)) else axes
+        laid = self._layout.transpose(order or None) if order != () or not axes else self._layout.transpose(order)
+        full = tuple(range(self.ndim))[::-1] if not order else tuple(operator.index(axis) % self.ndim for axis in order)
+        return self._view(Transposed(full), laid)
+
+    def swapaxes(self, axis1: int, axis2: int) -> MutableArray:
+        self._layout.swapaxes(axis1, axis2)  # says what is wrong
+        order = list(range(self.ndim))
+        order[axis1], order[axis2] = order[axis2], order[axis1]
+        return self.transpose(tuple(order))
+
+    def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> MutableArray:
+        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        wanted = np.broadcast_to(np.int8(0), self.shape).reshape(wanted).shape  # says what is wrong
+        if order == "F" or (order == "A" and self._layout.flags.fnc):
+            return self.transpose().reshape(wanted[::-1], copy=copy).transpose()
+        laid = reshaped(self._layout, wanted)
+        if laid is not None and not copy:
+            return self._view(Reshaped(wanted), laid)
+        if copy is False:
+            raise ValueError("Unable to avoid creating a copy while reshaping.")
+        return wrap(self.value.reshape(wanted))
+
+    def ravel(self, order: str = "C") -> MutableArray:
+        if order == "K":
+            turned = self.transpose(order_of(self._layout)) if self.ndim > 1 else self
+            flat = turned.reshape(-1)
+        else:
+            flat = self.reshape(-1, order=order)
+        return flat if flat.flags.c_contiguous else flat.copy()  # unlike ``reshape``, which may give a view with gaps
+
+    def squeeze(self, axis: Any = None) -> MutableArray:
+        laid = self._layout.squeeze(axis)
+        return self if laid.ndim == self.ndim and not self._scalar else self._view(Reshaped(laid.shape), laid)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> MutableArray:
+        return self._view(ReadOnly("diagonal", (offset, axis1, axis2)), self._layout.diagonal(offset, axis1, axis2))
+
+    def view(self, dtype: Any = None) -> MutableArray:
+        if dtype is not None and np.dtype(dtype) != self.dtype:
+            raise NotImplementedError("a view of another type")
+        return self._view(Index((...,)), self._layout.view())
+
+    @property
+    def real(self) -> MutableArray:
+        return self._view(Part("real"), self._layout.real) if self.dtype.kind == "c" else self
+
+    @real.setter
+    def real(self, value: Any) -> None:
+        self.real[...] = value
+
+    @property
+    def imag(self) -> MutableArray:
+        if self.dtype.kind == "c":
+            return self._view(Part("imag"), self._layout.imag)
+        return self._view(ReadOnly("imag", ()), self._layout)
+
+    @imag.setter
+    def imag(self, value: Any) -> None:
+        self.imag[...] = value
+
+    @property
+    def flat(self) -> Any:
+        return indexing.Flat(self)
+
+    # ---- copies --------------------------------------------------------------------------------------------------
+
+    def copy(self, order: str = "C") -> MutableArray:
+        laid = self._layout
+        kept = order_of(laid) if order in ("K", "A") and not laid.flags.c_contiguous else None
+        return wrap(self.value, layout(self.shape, self.dtype, range(self.ndim)[::-1] if order == "F" else kept))
+
+    def __copy__(self) -> MutableArray:
+        return self.copy("K")
+
+    def __deepcopy__(self, memo: Any) -> MutableArray:
+        return self.copy("K")
+
+    def flatten(self, order: str = "C") -> MutableArray:
+        return self.ravel(order).copy()
+
+    def astype(self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+        wanted = np.zeros((), self.dtype).astype(dtype, casting=casting).dtype
+        if wanted == self.dtype:
+            return self.copy(order) if copy else self
+        if not holds(wanted):
+            return self._taken("numpy_dtype", f"astype to {wanted.name}").astype(wanted)
+        return wrap(indexing.converted(self.value, wanted), layout(self.shape, wanted, order_of(self._layout)))
+
+    # ---- the value -----------------------------------------------------------------------------------------------
+
+    def _taken(self, kind: str, detail: str = "") -> np.ndarray:
+        """The values as NumPy's own array; a trace break where they are pending."""
+        value = self.value
+        return np.asarray(value._force(kind, detail) if isinstance(value, LazyTensor) else value)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        value = self._taken("asarray")
+        value = value if dtype is None or value.dtype == dtype else value.astype(dtype)
+        if copy:
+            return value.copy()
+        value = value.view()
+        value.flags.writeable = False  # what is written there would be lost
+        return value
+
+    def __jax_array__(self) -> Any:
+        return self.value
+
+    def __bool__(self) -> bool:
+        return bool(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __complex__(self) -> complex:
+        return complex(self.value)
+
+    def __index__(self) -> int:
+        return operator.index(self.value)
+
+    def item(self, *place: int) -> Any:
+        return self.value.item(*place)
+
+    def tolist(self) -> Any:
+        return self.value.tolist()
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        return self.value.tobytes(order)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            scalar = f"object of type 'numpy.{self.dtype.name}' has no len()"
+            raise TypeError(scalar if self._scalar else "len() of unsized object")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("iteration over a 0-d array")
+        return (self[number] for number in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool((self == value).any())
+
+    def __repr__(self) -> str:
+        if not self._path:
+            return f"MutableArray({self._memory.value!r})"
+        return f"MutableArray({self.dtype.name}[{','.join(map(str, self.shape))}], a view of {self._memory.value!r})"
+
+    def __str__(self) -> str:
+        return str(self._taken("print"))
+
+    def __format__(self, spec: str) -> str:
+        taken = self._taken("format")
+        return format(taken[()] if not self.ndim else taken, spec)
+
+    # ---- the array API standard ----------------------------------------------------------------------------------
+
+    device = "cpu"
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> MutableArray:
+        if device != "cpu":
+            raise ValueError(f"Unsupported device: {device!r}.")
+        return self
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """NumPy's functions; what they make can be written to."""
+        from lazynb.frontends import namespace
+
+        return namespace
+
+    # ---- NumPy's protocols ---------------------------------------------------------------------------------------
+
+    def __array_ufunc__(self, ufunc: Any, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
+        return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs, sys._getframe(1))
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return numpy_calls().array_function(function, args, kwargs)
+
+
+def wrap(value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
+    """A new array of its own with the values of ``value``."""
+    value = strong(value)
+    return MutableArray(Memory(value), (), laid if laid is not None else layout(value.shape, value.dtype), None, scalar)
+
+
+def mutable(x: Any) -> MutableArray:
+    """A copy of ``x`` that can be written to as NumPy's arrays can, with NumPy's meaning.
+
+    Arguments:
+      x: a lazy tensor, a ``jax.Array``, an array of NumPy's, a number or nested lists.
+
+    Raises:
+      TypeError: its type cannot be had in JAX's present mode (64-bit types need ``jax_enable_x64``).
+    """
+    if isinstance(x, MutableArray):
+        return x.copy("K")
+    if not isinstance(x, jax.Array):
+        x = np.asarray(x)
+        if not holds(x.dtype):
+            raise TypeError(f"{x.dtype.name} arrays need 64-bit mode, jax.config.update('jax_enable_x64', True); or convert it: "
+                            "x.astype('float32')" if x.dtype.name in ("float64", "int64", "uint64", "complex128")
+                            else f"no array of JAX's has the type {x.dtype}")
+        x = jnp.asarray(x.copy())
+    return wrap(x)
+
+
+# ---- operators and methods that are NumPy's functions ------------------------------------------------------------
+
+_BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
+           "mod": np.remainder, "divmod": np.divmod, "pow": np.power, "matmul": np.matmul, "lshift": np.left_shift,
+           "rshift": np.right_shift, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+_COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
+_UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
+_METHODS = """all any argmax argmin argsort clip cumprod cumsum dot max mean min nonzero prod repeat round searchsorted std sum
+    take trace var compress choose argpartition""".split()
+
+
+def _forward(ufunc: Any) -> Callable[[Any, Any], Any]:
+    return lambda self, other: ufunc(self, other)
+
+
+def _backward(ufunc: Any) -> Callable[[Any, Any], Any]:
+    return lambda self, other: ufunc(other, self)
+
+
+def _in_place(ufunc: Any) -> Callable[[Any, Any], Any]:
+    return lambda self, other: ufunc(self, other) if self._scalar else ufunc(self, other, out=(self,))
+
+
+def _method(name: str) -> Callable[..., Any]:
+    function = getattr(np, name)
+    if name in ("compress", "choose"):
+        return (lambda self, first, *args, **kwargs: function(first, self, *args, **kwargs)) if name == "compress" else (
+            lambda self, *args, **kwargs: function(self, *args, **kwargs))
+    return lambda self, *args, **kwargs: function(self, *args, **kwargs)
+
+
+for _name, _ufunc in _BINARY.items():
+    setattr(MutableArray, f"__{_name}__", _forward(_ufunc))
+    setattr(MutableArray, f"__r{_name}__", _backward(_ufunc))
+    if _name != "divmod":
+        setattr(MutableArray, f"__i{_name}__", _in_place(_ufunc))
+for _name, _ufunc in _COMPARISONS.items():
+    setattr(MutableArray, f"__{_name}__", _forward(_ufunc))
+for _name, _ufunc in _UNARY.items():
+    setattr(MutableArray, f"__{_name}__", lambda self, _ufunc=_ufunc: _ufunc(self))
+for _name in _METHODS:
+    setattr(MutableArray, _name, _method(_name))
+MutableArray.conj = MutableArray.conjugate = lambda self: np.conjugate(self)  # type: ignore[attr-defined]

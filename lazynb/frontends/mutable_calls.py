@@ -1,0 +1,366 @@
+"""NumPy's functions on arrays that can be written to: results are such arrays again, ``out=`` and views are kept right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from lazynb.frontends import functions, ufuncs
+from lazynb.frontends.indexing import fit
+from lazynb.frontends.leaves import Numpy, leaves, map_leaves, values_in
+from lazynb.frontends.mutable import MutableArray, wrap
+from lazynb.frontends.paths import Index, ReadOnly, layout, order_of
+
+Function = Any
+numpy: Any = np  # to a type checker these arrays are not NumPy's
+
+
+def concerned(*trees: Any) -> bool:
+    """Whether an array that can be written to is among the arguments."""
+    return any(isinstance(leaf, MutableArray) for leaf in leaves(trees))
+
+
+def _read(tree: Any) -> Any:
+    return map_leaves(lambda leaf: leaf.value if isinstance(leaf, MutableArray) else leaf, tree)
+
+
+def _copied(tree: Any, kind: str, detail: str) -> Any:
+    """``tree`` with NumPy's own arrays, which can be written to."""
+    def own(leaf: Any) -> Any:
+        return np.array(leaf._taken(kind, detail)) if isinstance(leaf, MutableArray) else leaf
+
+    return values_in(map_leaves(own, tree), kind, detail)
+
+
+# ---- ufuncs -------------------------------------------------------------------------------------------------------
+
+
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """See :func:`lazynb.frontends.calls.array_ufunc`."""
+    if method == "at":
+        return _at(ufunc, *inputs)
+    out = kwargs.get("out")
+    if out is not None and any(one is not None for one in out):
+        return _into(ufunc, method, inputs, kwargs, out)
+    try:
+        found = ufuncs.record(ufunc, method, _read(inputs), _read(kwargs))
+    except Numpy as needed:
+        return getattr(ufunc, method)(*_copied(inputs, needed.kind, needed.detail), **_copied(kwargs, needed.kind, needed.detail))
+    return map_leaves(lambda leaf: wrap(leaf, _laid_out(getattr(ufunc, method), leaf, inputs, kwargs), leaf.ndim == 0), found)
+
+
+def _into(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...]) -> Any:
+    """The call writes its results to ``out``."""
+    others = {key: value for key, value in kwargs.items() if key != "out"}
+    if not all(one is None or (isinstance(one, MutableArray) and not one._scalar) for one in out):
+        if any(isinstance(one, MutableArray | jax.Array) for one in out):
+            raise TypeError("return arrays must be of ArrayType")
+        return getattr(ufunc, method)(*_copied(inputs, "numpy_out", ufuncs.name_of(ufunc)), out=out,
+                                      **_copied(others, "numpy_out", ufuncs.name_of(ufunc)))
+    call = getattr(ufunc, method)
+    mask = others.pop("where", True) if method == "__call__" else True
+    casting = others.pop("casting", "same_kind")
+    try:
+        found = ufuncs.record(ufunc, method, _read(inputs), _read(others))
+    except Numpy as needed:
+        _try_out(call, inputs, kwargs, out)
+        targets = tuple(None if one is None else np.array(one._taken(needed.kind, needed.detail)) for one in out)
+        rest = {key: value for key, value in kwargs.items() if key != "out"}
+        call(*_copied(inputs, needed.kind, needed.detail), out=targets, **_copied(rest, needed.kind, needed.detail))
+        for one, target in zip(out, targets, strict=True):
+            if one is not None:
+                one._write(jnp.asarray(target))
+        return out[0] if len(out) == 1 else out
+    results = list(found) if isinstance(found, tuple) else [found]
+    for result, one in zip(results, out, strict=True):
+        if one is not None and not (np.can_cast(result.dtype, one.dtype, casting) and _goes_into(result.shape, one.shape)):
+            _try_out(call, inputs, kwargs, out)
+            raise Numpy("numpy_function", "out=")
+    for number, (result, one) in enumerate(zip(results, out, strict=True)):
+        if one is None:
+            results[number] = wrap(result)
+            continue
+        new = jnp.broadcast_to(result, one.shape).astype(one.dtype)
+        one._write(new if mask is True else jnp.where(jnp.asarray(_read(mask)), new, one.value))
+        results[number] = one
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _goes_into(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(shape, target) == target
+    except ValueError:
+        return False
+
+
+def _try_out(call: Function, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...]) -> None:
+    """Lets NumPy say what is wrong, if anything is, with ones in place of the values."""
+    def stand(leaf: Any) -> Any:
+        return np.ones(leaf.shape, leaf.dtype) if isinstance(leaf, MutableArray | jax.Array) else leaf
+
+    with np.errstate(all="ignore"):
+        call(*map_leaves(stand, inputs), **map_leaves(stand, {**kwargs, "out": out}))
+
+
+def _at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
+    """``ufunc.at``: repeated places count repeatedly."""
+    name = f"{ufuncs.name_of(ufunc)}.at"
+    if not isinstance(target, MutableArray):
+        return ufunc.at(target, *_copied((places, *values), "numpy_out", name))
+    form = getattr(ufuncs.form_of(ufunc), "at", None)
+    known = isinstance(places, int | slice | list | np.ndarray) or (
+        isinstance(places, tuple) and all(isinstance(one, int | slice | list | np.ndarray) for one in places))
+    same = all(np.result_type(target.dtype, one if one.__class__ in (int, float) else np.asarray(one).dtype
+                              if not hasattr(one, "dtype") else one.dtype) == target.dtype for one in values)
+    if form is None or not known or not same or ufunc not in (np.add, np.multiply, np.maximum, np.minimum):
+        array = np.array(target._taken("numpy_function", name))
+        ufunc.at(array, *_copied((places, *values), "numpy_function", name))
+        return target._write(jnp.asarray(array))
+    chosen = np.arange(target.size).reshape(target.shape)[places]  # says what is out of bounds
+    value = jnp.broadcast_to(fit(values[0], chosen.shape, target.dtype), chosen.shape).reshape(-1)
+    at = target.value.reshape(-1).at[chosen.ravel().astype(np.int32)]
+    method = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum: "min"}[ufunc]
+    return target._write(getattr(at, method)(value).reshape(target.shape))
+
+
+def _laid_out(call: Function, result: Any, inputs: Any, kwargs: Any) -> np.ndarray | None:
+    """How NumPy would lay out a result; None for C order. It follows its operands where they are not in C order."""
+    given = [leaf for leaf in leaves((inputs, kwargs)) if isinstance(leaf, MutableArray) and leaf.ndim > 1]
+    if result.ndim < 2 or all(leaf._layout.flags.c_contiguous for leaf in given):
+        return None
+    small = functions.shrunken([leaf.shape for leaf in leaves((inputs, kwargs)) if hasattr(leaf, "shape")])
+
+    def stand(leaf: Any) -> Any:
+        if not isinstance(leaf, MutableArray | jax.Array | np.ndarray):
+            return leaf
+        shape, laid = small[leaf.shape], leaf._layout if isinstance(leaf, MutableArray) else None
+        order = order_of(laid) if laid is not None else list(range(len(shape)))
+        plain = np.ones([shape[axis] for axis in order], leaf.dtype).transpose(np.argsort(order))
+        if laid is not None:
+            plain = plain[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in laid.strides)]
+        return plain
+
+    try:
+        with np.errstate(all="ignore"):
+            answer = call(*map_leaves(stand, inputs), **map_leaves(stand, kwargs))
+    except Exception:
+        return None
+    found = next((leaf for leaf in leaves(answer) if np.ndim(leaf) == result.ndim), None)
+    return layout(result.shape, result.dtype, order_of(found)) if found is not None else None
+
+
+# ---- functions ----------------------------------------------------------------------------------------------------
+
+
+def array_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """See :func:`lazynb.frontends.calls.array_function`."""
+    name = functions.name_of(function)
+    if function in functions.ANSWERED:
+        return functions.answered(function, args, kwargs)
+    if name in _VIEWS or name in _WRITES:
+        return (_VIEWS.get(name) or _WRITES[name])(*args, **kwargs)
+    if name in _DUCK:
+        return function._implementation(*args, **kwargs)
+    if function in functions.CONVERTS:
+        return functions.convert(function, _read(args), _read(kwargs))
+    if name in _SHARING and _SHARING[name](args, kwargs):
+        raise NotImplementedError(f"{name} would give a view of an array that can be written to; copy it first, or use x.value")
+    out = kwargs.get("out")
+    if isinstance(out, MutableArray):
+        return _function_into(function, args, {key: value for key, value in kwargs.items() if key != "out"}, out)
+    try:
+        found = functions.record(function, _read(args), _read(kwargs))
+    except Numpy as needed:
+        return function(*_copied(args, needed.kind, needed.detail), **_copied(kwargs, needed.kind, needed.detail))
+    scalar = _gives_scalar(name)
+    return map_leaves(lambda leaf: wrap(leaf, _laid_out(function, leaf, args, kwargs), scalar and leaf.ndim == 0)
+                      if isinstance(leaf, jax.Array) else leaf, found)
+
+
+def _gives_scalar(name: str) -> bool:
+    """Whether NumPy gives a scalar where no axis is left."""
+    return name not in ("np.copy", "np.where", "np.full_like", "np.ones_like", "np.zeros_like", "np.empty_like", "np.astype")
+
+
+def _function_into(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], out: MutableArray) -> Any:
+    answer = function(*map_leaves(_small, _read(args)), **map_leaves(_small, _read(kwargs)),
+                      out=np.empty(out.shape, out.dtype))  # says what does not fit
+    del answer
+    found = array_function(function, args, kwargs) if concerned(args, kwargs) else function(*args, **kwargs)
+    out[...] = found
+    return out
+
+
+def _small(leaf: Any) -> Any:
+    return np.ones(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array) else leaf
+
+
+_DUCK = frozenset(f"np.{name}" for name in """reshape ravel transpose swapaxes squeeze moveaxis rollaxis flip split array_split
+    hsplit vsplit dsplit diagonal""".split())
+"""Written in Python upon methods that these arrays have: they give views by themselves."""
+
+
+def _expand_dims(a: MutableArray, axis: Any) -> Any:
+    laid = np.expand_dims(a._layout, axis)
+    return a.reshape(laid.shape) if not a._scalar else wrap(a.value.reshape(laid.shape))
+
+
+def _atleast(rank: int) -> Callable[..., Any]:
+    function = {1: np.atleast_1d, 2: np.atleast_2d, 3: np.atleast_3d}[rank]
+
+    def one(a: Any) -> Any:
+        if not isinstance(a, MutableArray):
+            return function(a)
+        return a if a.ndim >= rank else a.reshape(function(np.broadcast_to(np.int8(0), a.shape)).shape)
+
+    return lambda *arrays: one(arrays[0]) if len(arrays) == 1 else tuple(map(one, arrays))
+
+
+def _rot90(m: MutableArray, k: int = 1, axes: Any = (0, 1)) -> Any:
+    np.rot90(m._layout, k, axes)  # says what is wrong
+    first, second = (axis % m.ndim for axis in axes)
+    order = list(range(m.ndim))
+    order[first], order[second] = order[second], order[first]
+    turns = k % 4
+    if turns == 0:
+        return m[:]
+    if turns == 2:
+        return np.flip(np.flip(m, first), second)
+    return np.transpose(np.flip(m, second), order) if turns == 1 else np.flip(np.transpose(m, order), second)
+
+
+def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    laid = np.broadcast_to(array._layout, shape)
+    return array._view(ReadOnly("broadcast_to", (laid.shape,)), laid)
+
+
+def _broadcast_arrays(*args: Any, subok: bool = False) -> Any:
+    shape = np.broadcast_shapes(*map(np.shape, args))
+    return tuple(np.broadcast_to(one, shape) if np.shape(one) != shape else one for one in args)
+
+
+def _diag(v: MutableArray, k: int = 0) -> Any:
+    return v.diagonal(k) if v.ndim == 2 else wrap(jnp.diag(v.value, k))
+
+
+def _matrix_transpose(x: MutableArray) -> Any:
+    return np.swapaxes(x, -1, -2) if x.ndim > 1 else np.matrix_transpose(x._layout)
+
+
+def _unstack(x: MutableArray, /, *, axis: int = 0) -> Any:
+    return tuple(numpy.moveaxis(x, axis, 0)[number, ...] for number in range(x.shape[axis]))
+
+
+def _shares(a: Any, b: Any, max_work: Any = None) -> bool:
+    """Whether elements are shared: NumPy compares places in memory."""
+    if not (isinstance(a, MutableArray) and isinstance(b, MutableArray)) or a._memory is not b._memory:
+        return False
+    places = np.arange(a._memory.value.size).reshape(a._memory.value.shape)
+    chosen = [np.asarray(_places(places, one)) for one in (a, b)]
+    return bool(np.intersect1d(chosen[0], chosen[1]).size)
+
+
+def _places(places: np.ndarray, array: MutableArray) -> Any:
+    for step in array._path:
+        if isinstance(step, Index):
+            places = places[step.place]
+        elif not isinstance(step, ReadOnly):
+            places = step.get(places) if not hasattr(step, "name") else places
+        else:
+            places = getattr(np, step.function)(places, *step.arguments)
+    return places
+
+
+_VIEWS: dict[str, Callable[..., Any]] = {
+    "np.expand_dims": _expand_dims, "np.atleast_1d": _atleast(1), "np.atleast_2d": _atleast(2), "np.atleast_3d": _atleast(3),
+    "np.fliplr": lambda m: m[:, ::-1], "np.flipud": lambda m: m[::-1, ...], "np.rot90": _rot90,
+    "np.broadcast_to": _broadcast_to, "np.broadcast_arrays": _broadcast_arrays, "np.diag": _diag,
+    "np.matrix_transpose": _matrix_transpose, "np.linalg.matrix_transpose": _matrix_transpose, "np.unstack": _unstack,
+    "np.real": lambda val: val.real, "np.imag": lambda val: val.imag, "np.shares_memory": _shares,
+    "np.may_share_memory": _shares,
+    "np.copy": lambda a, order="K", subok=False: a.copy(order),
+    "np.astype": lambda x, dtype, /, *, copy=True, device=None: x.astype(dtype, copy=copy),
+    "np.linalg.diagonal": lambda x, /, *, offset=0: x.diagonal(offset, -2, -1)}
+"""What gives views, or looks at memory."""
+
+_SHARING: dict[str, Callable[[Any, Any], bool]] = {
+    "np.einsum": lambda args, kwargs: len(args) == 2,
+    "np.meshgrid": lambda args, kwargs: not kwargs.get("copy", True)}
+"""What gives views that are not followed."""
+
+
+# ---- what writes to its first argument ----------------------------------------------------------------------------
+
+
+def _writes(function: Function, lazily: Callable[..., bool] | None = None) -> Callable[..., Any]:
+    """``function`` for a target that can be written to: lazily where that is known to be right, else by NumPy on the values."""
+    name = functions.name_of(function)
+
+    def call(target: Any, *args: Any, **kwargs: Any) -> None:
+        if not isinstance(target, MutableArray):
+            function(target, *_copied(args, "numpy_out", name), **_copied(kwargs, "numpy_out", name))
+        elif lazily is None or not lazily(target, *args, **kwargs):
+            array = np.array(target._taken("numpy_values", name))
+            function(array, *_copied(args, "numpy_values", name), **_copied(kwargs, "numpy_values", name))
+            target._write(jnp.asarray(array))
+
+    return call
+
+
+def _copyto(dst: MutableArray, src: Any, casting: Any = "same_kind", where: Any = True) -> bool:
+    source = src.dtype if hasattr(src, "dtype") else np.asarray(src).dtype
+    if src.__class__ in (int, float, complex):
+        np.copyto(np.empty((), dst.dtype), src, casting)
+    elif not np.can_cast(source, dst.dtype, casting):
+        np.copyto(np.empty((), dst.dtype), np.ones((), source), casting)
+    new = jnp.broadcast_to(fit(src, dst.shape, dst.dtype), dst.shape)
+    mask = _read(where)
+    dst._write(new if mask is True else jnp.where(jnp.broadcast_to(jnp.asarray(mask), dst.shape), new, dst.value))
+    return True
+
+
+def _putmask(a: MutableArray, mask: Any, values: Any) -> bool:
+    mask = _read(mask)
+    if np.shape(mask) != a.shape or np.size(_read(values)) != 1:
+        return False
+    a._write(jnp.where(jnp.asarray(mask), fit(_read(values), (1,) * a.ndim, a.dtype).reshape(()), a.value))
+    return True
+
+
+def _fill_diagonal(a: MutableArray, val: Any, wrap: bool = False) -> bool:
+    if wrap or np.ndim(_read(val)) or a.ndim != 2:
+        return False
+    a._write(jnp.fill_diagonal(a.value, fit(val, (), a.dtype), inplace=False))
+    return True
+
+
+def _place(arr: MutableArray, mask: Any, vals: Any) -> bool:
+    return np.size(_read(vals)) == 1 and _putmask(arr, mask, vals)
+
+
+def _put_along_axis(arr: MutableArray, indices: Any, values: Any, axis: Any = -1) -> bool:
+    """Known places are looked at first."""
+    if isinstance(_read(indices), jax.Array) or axis is None:
+        return False
+    probe = np.zeros(arr.shape, bool)
+    np.put_along_axis(probe, indices, True, axis)  # says what is out of bounds
+    chosen = np.take_along_axis(np.arange(arr.size).reshape(arr.shape), indices, axis)
+    arr.flat[chosen.ravel()] = jnp.broadcast_to(fit(values, chosen.shape, arr.dtype), chosen.shape).reshape(-1)
+    return True
+
+
+def _put(a: MutableArray, ind: Any, v: Any, mode: str = "raise") -> bool:
+    if isinstance(_read(ind), jax.Array) or mode != "raise":
+        return False
+    a.flat[np.asarray(ind).ravel()] = v
+    return True
+
+
+_WRITES: dict[str, Callable[..., Any]] = {
+    "np.copyto": _writes(np.copyto, _copyto), "np.putmask": _writes(np.putmask, _putmask), "np.place": _writes(np.place, _place),
+    "np.fill_diagonal": _writes(np.fill_diagonal, _fill_diagonal), "np.put": _writes(np.put, _put),
+    "np.put_along_axis": _writes(np.put_along_axis, _put_along_axis)}

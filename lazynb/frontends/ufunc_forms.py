@@ -1,0 +1,146 @@
+"""The ufuncs of which NumPy's meaning is not that of the function of JAX's with the same name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+ALIASES = {"absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
+           "arctanh": "atanh", "arctan2": "atan2", "conjugate": "conj", "divide": "true_divide", "mod": "remainder",
+           "pow": "power", "degrees": "rad2deg", "radians": "deg2rad", "bitwise_not": "invert"}
+"""NumPy's name to the one used here."""
+
+
+def _integral(x: Any) -> bool:
+    return x.dtype.kind in "bui"
+
+
+def _keeps_integers(name: str) -> Callable[..., Any]:
+    """Rounding leaves integers alone; JAX would make floats of them."""
+    return lambda x: x if _integral(x) else getattr(jnp, name)(x)
+
+
+def _zero_for_zero(name: str) -> Callable[..., Any]:
+    """An integer divided by zero is 0 to NumPy. The smallest integer by -1 is itself."""
+
+    def form(x: Any, y: Any) -> Any:
+        function = getattr(jnp, name)
+        if not _integral(y):
+            return function(x, y)
+        none = y == 0
+        found = function(x, jnp.where(none, np.ones((), y.dtype), y))
+        zero = np.zeros((), y.dtype)
+        return tuple(jnp.where(none, zero, one) for one in found) if isinstance(found, tuple) else jnp.where(none, zero, found)
+
+    return form
+
+
+def _modf(x: Any) -> Any:
+    """The fraction of an infinity is 0 with its sign; so is that of an integer."""
+    whole = jnp.trunc(x)
+    fraction = jnp.where(jnp.isinf(x), np.zeros((), x.dtype), x - whole)
+    return jnp.copysign(fraction, x), whole
+
+
+def _frexp(x: Any) -> Any:
+    mantissa, exponent = jnp.frexp(x)
+    return mantissa, jnp.where(jnp.isfinite(x), exponent, 0)
+
+
+@jax.jit
+def _integer_power(x: Any, y: Any) -> Any:
+    """By repeated squaring, with all bits of the exponent: JAX looks at six of them. What overflows wraps."""
+    x, y = jnp.broadcast_arrays(x, y)
+
+    def step(_: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
+        found, square, left = state
+        return jnp.where(left & 1 == 1, found * square, found), square * square, left >> 1
+
+    bits = y.dtype.itemsize * 8 - (y.dtype.kind == "i")
+    return jax.lax.fori_loop(0, bits, step, (jnp.ones_like(x), x, y))[0]
+
+
+def _size(x: Any) -> Any:
+    """The absolute value as an unsigned integer: that of the smallest integer too."""
+    unsigned = np.dtype(f"u{x.dtype.name}") if x.dtype.kind == "i" else x.dtype
+    return jnp.where(x < 0, -x, x).astype(unsigned) if x.dtype.kind == "i" else x
+
+
+@jax.jit
+def _gcd(x: Any, y: Any) -> Any:
+    """Euclid's algorithm on unsigned integers: JAX's own never ends for the smallest integer."""
+    x, y = jnp.broadcast_arrays(x, y)
+
+    def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
+        a, b = state
+        return jnp.where(b == 0, a, b), jnp.where(b == 0, b, a % jnp.where(b == 0, np.ones((), b.dtype), b))
+
+    return jax.lax.while_loop(lambda state: jnp.any(state[1] != 0), step, (_size(x), _size(y)))[0].astype(x.dtype)
+
+
+def _lcm(x: Any, y: Any) -> Any:
+    divisor = _size(_gcd(x, y))
+    none = divisor == 0
+    quotient = _size(x) // jnp.where(none, np.ones((), divisor.dtype), divisor)
+    return jnp.where(none, np.zeros((), divisor.dtype), quotient * _size(y)).astype(x.dtype)
+
+
+def _missing_first(name: str) -> Callable[..., Any]:
+    """Of complex numbers, one with a missing part comes first; JAX looks at the real parts alone."""
+
+    def form(x: Any, y: Any) -> Any:
+        found = getattr(jnp, name)(x, y)
+        return found if found.dtype.kind != "c" else jnp.where(jnp.isnan(x), x, jnp.where(jnp.isnan(y), y, found))
+
+    return form
+
+
+def _spacing(x: Any) -> Any:
+    return jnp.where(jnp.isfinite(x), jnp.spacing(x), np.asarray(np.nan, x.dtype))
+
+
+def masked(first: bool) -> Callable[..., Any]:
+    """The product of a truth value and a number. XLA makes a choice of it, the number or 0, and forgets that 0 * nan is nan."""
+
+    def form(x: Any, y: Any) -> Any:
+        mask, number = (x, y) if first else (y, x)
+        return jnp.where(mask, number, number * np.zeros((), number.dtype))
+
+    return form
+
+
+def _power(x: Any, y: Any) -> Any:
+    """Powers of the complex number 0 are 1, 0 or not a number; JAX takes a logarithm of it."""
+    if x.dtype.kind in "iu":
+        return _integer_power(x, y)
+    found = jnp.power(x, y)
+    if found.dtype.kind != "c":
+        return found
+    one, none = np.ones((), found.dtype), np.zeros((), found.dtype)
+    of_zero = jnp.where(y == 0, one, jnp.where(jnp.real(y) > 0, none, np.asarray(complex(np.nan, np.nan), found.dtype)))
+    return jnp.where(x == 0, of_zero, found)
+
+
+BY_HAND: dict[str, Callable[..., Any]] = {
+    "floor": _keeps_integers("floor"), "ceil": _keeps_integers("ceil"), "trunc": _keeps_integers("trunc"),
+    "floor_divide": _zero_for_zero("floor_divide"), "remainder": _zero_for_zero("remainder"),
+    "fmod": _zero_for_zero("fmod"), "divmod": _zero_for_zero("divmod"), "modf": _modf, "frexp": _frexp, "spacing": _spacing,
+    "gcd": _gcd, "lcm": _lcm,
+    "power": _power, "float_power": _power,
+    "maximum": _missing_first("maximum"), "minimum": _missing_first("minimum")}
+
+
+def _may_be_negative(loop: tuple[Any, ...], operands: tuple[Any, ...]) -> bool:
+    """Integers to negative integer powers are an error to NumPy. Of a number, and of NumPy's own arrays, one can see it."""
+    return loop[1].kind == "i" and isinstance(operands[1], jax.Array) and np.dtype(operands[1].dtype).kind == "i"
+
+
+RAISES: dict[str, Callable[[tuple[Any, ...], tuple[Any, ...]], bool]] = {
+    "power": _may_be_negative,
+    "reciprocal": lambda loop, operands: loop[0].kind in "ui",  # of 0: whatever the processor gives
+}
+"""By ufunc, whether what NumPy does (an error) depends on the values, for a loop's dtypes and the operands."""

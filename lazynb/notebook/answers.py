@@ -1,0 +1,108 @@
+"""What the inspector's front end asks for, answered. Needs no widget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import lazynb
+from lazynb.view import inspection_clusters as parts, inspection_hlo as hlo
+from lazynb.view.inspection_index import Index, Notes
+from lazynb.view.inspection_schema import Inspection, Machine
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.machine import measured_peak
+
+
+class Answers:
+    """Answers requests about one compilation. The user's pending trace, breaks and caches stay as they are.
+
+    Arguments:
+      data: what the front end was sent; what is found out later is noted in it too, for a page that is loaded again.
+    """
+
+    def __init__(self, compilation: Compilation, data: Inspection):
+        self._compilation = compilation
+        self._data = data
+        self._index = Index(compilation, Notes())
+        self._kinds: dict[str, Callable[[Any], dict[str, Any]]] = {
+            "pass": self._pass, "stage": self._stage, "ask": self._ask, "verify": self._verify, "profile": self._profile}
+
+    def answer(self, request: Any) -> dict[str, Any]:
+        """The answer to ``request``, with its ``id``; what goes wrong is an answer of type ``error``."""
+        id_ = request.get("id") if isinstance(request, dict) else None
+        try:
+            with lazynb.eager():
+                return {**self._made(request), "id": id_}
+        except KeyboardInterrupt:  # the front end waits for an answer
+            return {"type": "error", "id": id_, "message": "interrupted"}
+        except Exception as error:
+            return {"type": "error", "id": id_, "message": str(error) or type(error).__name__}
+
+    def _made(self, request: Any) -> dict[str, Any]:
+        kind = request.get("type") if isinstance(request, dict) else None
+        if kind not in self._kinds:
+            raise ValueError(f"the inspector knows no request of type {kind!r}")
+        return self._kinds[kind](request)
+
+    def _number(self, request: Any) -> int:
+        return _position(request, "program", len(self._index.traces))
+
+    def _pass(self, request: Any) -> dict[str, Any]:
+        number = self._number(request)
+        passes = self._index.traces[number].passes
+        one = passes[_position(request, "index", len(passes))]
+        return {"type": "pass", "program": number, "index": one.index, "changes": hlo.changes(self._index, number, one)}
+
+    def _stage(self, request: Any) -> dict[str, Any]:
+        number, which = self._number(request), request.get("which")
+        trace = self._index.traces[number]
+        if which not in ("before", "after"):
+            raise ValueError(f"which must be 'before' or 'after', not {which!r}")
+        text, module = (trace.before, None) if which == "before" else (trace.text, trace.module)
+        if not text:
+            raise ValueError("this backend gives no HLO of the program")
+        return {"type": "stage", "program": number, "which": which, "stage": hlo.stage(self._index, number, text, module)}
+
+    def _ask(self, request: Any) -> dict[str, Any]:
+        self._compilation.ask()
+        notes = Notes()
+        self._data["boundaries"] = parts.boundaries(self._index, notes)
+        if notes:
+            raise RuntimeError(notes[0])
+        return {"type": "boundaries", "boundaries": self._data["boundaries"]}
+
+    def _verify(self, request: Any) -> dict[str, Any]:
+        id_ = request.get("boundary")
+        found = parts.located(self._index, id_) if isinstance(id_, int) else None
+        if found is None:
+            raise ValueError(f"there is no boundary {id_!r}")
+        number, one = found
+        made = parts.boundary(self._index, number, self._index.traces[number].verify(one), id_)
+        assert made is not None
+        self._data["boundaries"] = [made if known["id"] == id_ else known for known in self._data["boundaries"]]
+        return {"type": "boundary", "boundary": made}
+
+    def _profile(self, request: Any) -> dict[str, Any]:
+        self._compilation.profile()
+        times = [dict(trace.times) for trace in self._index.traces]
+        for cluster in self._data["clusters"]:
+            cluster["time"] = parts.time(times[cluster["program"]].get(cluster["name"]))
+        self._data["machine"] = machine()
+        return {"type": "times", "machine": self._data["machine"],
+                "clusters": [{"id": cluster["id"], "time": cluster["time"]} for cluster in self._data["clusters"]]}
+
+
+def machine() -> Machine | None:
+    """This machine's measured peaks; None where they cannot be had."""
+    try:
+        found = measured_peak()
+    except Exception:  # no peak is no reason to withhold the times
+        return None
+    return {"flops": found.flops, "bandwidth": found.bandwidth, "text": found.text}
+
+
+def _position(request: Any, name: str, length: int) -> int:
+    value = request.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < length:
+        raise ValueError(f"{name} must be a number from 0 to {length - 1}, not {value!r}")
+    return value

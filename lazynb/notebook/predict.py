@@ -1,0 +1,58 @@
+"""The form of ``%%predict``: a row of buttons for each line, then the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from html import escape
+from typing import Any
+
+import ipywidgets as widgets
+from IPython.display import display
+
+from lazynb.record.snapshot import Place
+
+_LETTERS = "ABCDEFGH"
+
+
+class Form(widgets.VBox):
+    """Asks which lines will share a kernel.
+
+    Arguments:
+      places: the lines.
+      reveal: called with the groups of line numbers when the reader wants the answer; returns what is shown.
+    """
+
+    def __init__(self, places: Sequence[Place], reveal: Callable[[list[set[int]]], Sequence[Any]]):
+        self._places = list(places)
+        self._reveal = reveal
+        self.choices = [self._choice(number, place) for number, place in enumerate(self._places)]
+        self.button = widgets.Button(description="Reveal", button_style="primary", tooltip="what XLA made of it, and why")
+        self.output = widgets.Output()
+        self.button.on_click(self._show)
+        title = widgets.HTML("<b>Which lines will share a kernel?</b> Give lines of one kernel the same letter.")
+        rows = [widgets.HBox([self._line(place), choice]) for place, choice in zip(self._places, self.choices)]
+        super().__init__([title, *rows, self.button, self.output])
+
+    @staticmethod
+    def _line(place: Place) -> Any:
+        text = f"<code>{place.line:>3}&nbsp; {escape(place.text)}</code>"
+        return widgets.HTML(text, layout=widgets.Layout(width="28em", overflow="hidden"))
+
+    @staticmethod
+    def _choice(number: int, place: Place) -> Any:
+        letter = _LETTERS[min(number, len(_LETTERS) - 1)]
+        return widgets.ToggleButtons(options=list(_LETTERS), value=letter, style={"button_width": "3.4em"},
+                                     tooltips=[f"line {place.line}: kernel {one}" for one in _LETTERS])
+
+    def groups(self) -> list[set[int]]:
+        """The lines that were given the same letter."""
+        found: dict[str, set[int]] = {}
+        for place, choice in zip(self._places, self.choices):
+            found.setdefault(choice.value, set()).add(place.line)
+        return list(found.values())
+
+    def _show(self, _button: Any) -> None:
+        self.output.clear_output()
+        with self.output:
+            for shown in self._reveal(self.groups()):
+                display(shown)

@@ -1,0 +1,131 @@
+"""``lazynb.inspect``: the widget where one can live, else the static form."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Collection
+from typing import Any
+
+from lazynb.notebook.page import lab
+from lazynb.record.names import user_namespace
+from lazynb.record.tensor import LazyTensor
+from lazynb.view.graph import Graph
+from lazynb.view.inspection import inspection
+from lazynb.view.inspection_html import SECTIONS
+from lazynb.view.inspection_page import front_end
+from lazynb.view.inspection_schema import Inspection
+from lazynb.view.inspection_show import bundle, last, remember
+from lazynb.view.svg import Arrangement
+from lazynb.xla.compilation import Compilation, compile_tensors
+
+TABS: dict[str, tuple[str, ...]] = {
+    "graph": ("lines", "graph"), "fusion": ("kernels", "boundaries", "fates"), "hlo": ("hlo",), "cost": ("kernels",),
+    "memory": ("memory",), "cache": ("cache",), "breaks": ("breaks",)}
+"""Tabs of the inspector, and the sections of the static form that stand for each."""
+
+assert {section for sections in TABS.values() for section in sections} <= set(SECTIONS)
+
+
+class Static:
+    """The static form as something to display."""
+
+    def __init__(self, forms: dict[str, Any]):
+        self._forms = forms
+
+    def __repr__(self) -> str:
+        return str(self._forms["text/plain"])
+
+    def _repr_mimebundle_(self, include: Collection[str] | None = None,
+                          exclude: Collection[str] | None = None) -> dict[str, Any]:
+        return self._forms
+
+
+def inspect(obj: Any = None, namespace: dict[str, Any] | None = None) -> Any:
+    """See :func:`lazynb.inspect`."""
+    if isinstance(obj, Graph) and not obj.pending():
+        return obj
+    return shown(compilation_of(obj, namespace), ran=not isinstance(obj, (Graph, LazyTensor)))
+
+
+def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> Compilation:
+    """The compilation of a tensor or a pending graph, which makes one; a compilation itself; without anything, the last.
+
+    Raises:
+      TypeError: ``obj`` is none of these.
+      ValueError: nothing was compiled yet, or the graph is no longer pending.
+    """
+    if isinstance(obj, Compilation):
+        return obj
+    if isinstance(obj, LazyTensor):
+        return _compile([obj], namespace)
+    if isinstance(obj, Graph):
+        tensors = obj.pending()
+        if not tensors:
+            raise ValueError("nothing of this graph is pending any more, so there is nothing to compile")
+        return _compile(tensors, namespace)
+    if obj is not None:
+        raise TypeError(f"lazynb.inspect takes a LazyTensor, a Graph, a Compilation or nothing, not {type(obj).__name__}")
+    found = last()
+    if found is None:
+        raise ValueError("nothing was compiled yet: lazynb.compile(), or a cell with %%compile, gives something to inspect")
+    return found
+
+
+def _compile(tensors: list[LazyTensor], namespace: dict[str, Any] | None) -> Compilation:
+    return remember(compile_tensors(tensors, user_namespace() if namespace is None else namespace))
+
+
+def shown(compilation: Compilation, *, ran: bool = True, tabs: Collection[str] = (),
+          arranged: Callable[[], Arrangement | None] = lambda: None) -> Any:
+    """Something that displays as the inspector of ``compilation``, opened at ``tabs``.
+
+    Arguments:
+      arranged: gives the drawing's layout, if it is there already.
+    """
+    missing = no_widget() if somebody_looks() else None
+    live = missing == "" and bool(compilation.traces)
+    opened = [section for tab in tabs for section in TABS[tab]]
+
+    def make() -> tuple[Inspection, dict[str, Any]]:
+        data = inspection(compilation, ran=ran, live=True, full=False)  # what the static form shows is short
+        return data, bundle(compilation, {**data, "live": False}, opened=opened, arranged=arranged(), hint=missing or "")
+
+    if not live:
+        return Static(make()[1])
+    from lazynb.notebook.inspector import Inspector
+
+    if lab() is not None and len(compilation.snapshot.nodes) <= LATER:
+        widget = Inspector(compilation, {}, {"text/plain": repr(compilation)}, show=tuple(tabs))  # type: ignore[arg-type]
+        widget.complete_later(make)
+        return widget
+    return Inspector(compilation, *make(), show=tuple(tabs))
+
+
+def comes_later() -> bool:
+    """Whether an inspector is worked out after its cell."""
+    return somebody_looks() and not no_widget() and lab() is not None
+
+
+LATER = 3_000
+"""Nodes of a graph up to which an inspector is worked out after its cell: the value is there first."""
+
+
+def no_widget() -> str:
+    """Why there can be no widget, in a line that says what to install; empty where there can be one."""
+    if importlib.util.find_spec("anywidget") is None:
+        return 'This is the static form. For the interactive inspector: pip install anywidget (or "lazynb[lab]"), then restart.'
+    if front_end() is None:
+        return "This is the static form: lazynb was installed without its front end (lazynb/notebook/static/inspector.js)."
+    return ""
+
+
+def somebody_looks() -> bool:
+    """Whether a front end that shows widgets asked for this cell. Those say which of their cells it is; nbclient does not, and
+    would store the widget's state in the notebook, where only a page with a network could show it."""
+    try:
+        from IPython import get_ipython
+
+        kernel = getattr(get_ipython(), "kernel", None)
+        return kernel is not None and bool(kernel.get_parent("shell").get("metadata"))
+    except Exception:
+        return False

@@ -1,0 +1,94 @@
+"""PyTorch's spare backend, under the name ``jax``: what PyTorch wants to know of a device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.utils import backend_registration
+
+from lazynb.torch import generator
+from lazynb.torch.requirements import INSTALL
+
+
+class Module:
+    """``torch.jax``."""
+
+    @staticmethod
+    def is_available() -> bool:
+        return True
+
+    @staticmethod
+    def is_initialized() -> bool:
+        return True
+
+    @staticmethod
+    def is_built() -> bool:
+        return True
+
+    @staticmethod
+    def init() -> None:
+        pass
+
+    @staticmethod
+    def current_device() -> int:
+        return 0
+
+    @staticmethod
+    def set_device(device: Any) -> None:
+        pass
+
+    @staticmethod
+    def device_count() -> int:
+        return 1
+
+    @staticmethod
+    def _is_in_bad_fork() -> bool:
+        return False
+
+    @staticmethod
+    def manual_seed(seed: int) -> None:
+        generator.default.seed(seed)
+
+    @staticmethod
+    def manual_seed_all(seed: int) -> None:
+        generator.default.seed(seed)
+
+    @staticmethod
+    def initial_seed() -> int:
+        return generator.default._seed
+
+    @staticmethod
+    def get_rng_state(device: Any = None) -> torch.Tensor:
+        return generator.default.state()
+
+    @staticmethod
+    def set_rng_state(state: torch.Tensor, device: Any = None) -> None:
+        generator.default.set_state(state)
+
+    @staticmethod
+    def get_amp_supported_dtype() -> list[torch.dtype]:
+        return [torch.float16, torch.bfloat16]
+
+    @staticmethod
+    def synchronize(device: Any = None) -> None:
+        """Waits until what is pending has run: a barrier."""
+        import lazynb
+
+        lazynb.sync()
+
+
+_registered = False
+
+
+def register() -> None:
+    """Registers the backend; PyTorch has no way back."""
+    global _registered
+    if _registered:
+        return
+    if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):
+        raise ImportError(
+            f"lazynb.torch needs a PyTorch in which Python can be a backend, and {torch.__version__} is installed: {INSTALL}"
+        )
+    backend_registration._setup_privateuseone_for_python_backend("jax", Module())
+    _registered = True

@@ -1,0 +1,76 @@
+"""The path of the module that is running (``encoder.layer.1.attention``), written where Flax writes its own: JAX's name stack.
+
+Drawings group by it. It enters no key: two modules of equal layers share their executables.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Any
+
+import jax
+import torch
+
+from lazynb.record.mode import mode
+from lazynb.torch.trees import learn
+
+_handles: list[Any] = []
+# The name of each module in the one that was called from outside, as far as it was looked up.
+_names: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
+
+
+class _Running(threading.local):
+    def __init__(self) -> None:
+        self.modules: list[tuple[torch.nn.Module, Any]] = []
+
+
+_running = _Running()
+
+
+def _last_names(root: torch.nn.Module) -> None:
+    """Notes of each module below ``root`` what its parent calls it: ``layer.1``."""
+    for parent in root.modules():
+        lists = isinstance(parent, (torch.nn.ModuleList, torch.nn.ModuleDict))
+        for name, child in parent._modules.items():
+            if child is not None:
+                lead = _names.get(parent, "") if lists else ""
+                _names[child] = f"{lead}.{name}" if lead else name
+
+
+def _enter(module: torch.nn.Module, args: Any) -> None:
+    if not mode.is_on:
+        return
+    running = _running.modules
+    if not running:
+        name = type(module).__name__
+        _last_names(module)
+    else:
+        name = _names.get(module) or type(module).__name__
+    scope = jax.named_scope(name)
+    scope.__enter__()
+    running.append((module, scope))
+
+
+def _leave(module: torch.nn.Module, args: Any, result: Any) -> None:
+    running = _running.modules
+    while running:
+        entered, scope = running.pop()
+        scope.__exit__(None, None, None)
+        if entered is module:
+            break
+    if not running:
+        learn(type(result))
+
+
+def install() -> None:
+    """Follows the modules that are called."""
+    register = torch.nn.modules.module
+    _handles.append(register.register_module_forward_pre_hook(_enter))
+    _handles.append(register.register_module_forward_hook(_leave, always_call=True))
+
+
+def uninstall() -> None:
+    """Undoes :func:`install`."""
+    while _handles:
+        _handles.pop().remove()

@@ -1,0 +1,275 @@
+"""The tensor that PyTorch code on device ``jax`` has: PyTorch's to PyTorch, an array of JAX's inside.
+
+It is a ``torchax.tensor.Tensor``, so torchax's own functions take it. Three things differ, because unmodified code relies on
+them: views share memory, autograd is PyTorch's own, and its dtype is PyTorch's (``int64`` stays ``int64``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import torch
+
+from lazynb import _jax_compat as jc
+from lazynb.record.tensor import LazyTensor, looking
+from lazynb.torch import printing
+from lazynb.torch.layout import Layout
+from lazynb.torch.storage import Step, Storage
+from lazynb.torch.torchax_import import import_torchax
+
+torchax = import_torchax()
+_Base: Any = torchax.tensor.Tensor
+DEVICE = torch.device("privateuseone:0")
+
+
+class Tensor(_Base):
+    """A PyTorch tensor on device ``jax``.
+
+    ``shape``, ``dtype``, ``device``, ``grad`` and the rest are PyTorch's. What is done to it reaches JAX, and is recorded
+    while lazy mode is on; ``repr`` never runs anything; ``.item()``, ``float(t)``, ``.tolist()``, ``.numpy()``, ``.cpu()``,
+    ``print(t)`` and ``if t:`` give what PyTorch gives, and are trace breaks where the value is pending.
+    """
+
+    _storage: Storage
+    _steps: tuple[Step, ...]
+    _layout: Layout
+
+    @staticmethod
+    def __new__(cls, storage: Storage, layout: Layout, steps: tuple[Step, ...] = ()) -> Tensor:
+        made = torch.Tensor._make_wrapper_subclass(
+            cls, layout.shape, strides=layout.stride, storage_offset=layout.offset, dtype=layout.dtype, device=DEVICE
+        )
+        made._storage, made._layout, made._steps = storage, layout, steps
+        made._seen, made._value = -1, None
+        return made
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return _dispatch(func, args, kwargs or {})
+
+    # torchax's tensor says these of its own; here PyTorch's are right.
+    shape = torch.Tensor.shape
+    ndim = torch.Tensor.ndim
+    dtype = torch.Tensor.dtype
+    device = torch.Tensor.device
+    dim = torch.Tensor.dim
+    detach = torch.Tensor.detach
+    flatten = torch.Tensor.flatten
+    type_as = torch.Tensor.type_as
+    __setitem__ = torch.Tensor.__setitem__
+
+    @property
+    def data(self) -> Any:
+        """The same memory, without autograd."""
+        return self.detach()
+
+    @data.setter
+    def data(self, new: Any) -> None:
+        if not isinstance(new, Tensor) or new.dtype != self.dtype:
+            raise RuntimeError("incompatible tensor type: .data of a tensor on device jax takes one of the same device and dtype")
+        torch.Tensor.data.__set__(self, new)  # type: ignore[attr-defined]
+        self._storage, self._layout, self._steps, self._seen = new._storage, new._layout, new._steps, -1
+
+    # ---- the array -----------------------------------------------------------------------------------------------
+
+    @property
+    def _elem(self) -> Any:
+        """The array with this tensor's values, maybe pending."""
+        storage = self._storage
+        if not self._steps:
+            return storage.value if storage.value is not None else storage.read()
+        if self._seen != storage.version:
+            value = storage.read()
+            with in_64_bit():
+                for step in self._steps:
+                    value = step.read(value)
+            self._value, self._seen = value, storage.version
+        return self._value
+
+    @_elem.setter
+    def _elem(self, new: Any) -> None:
+        """Writes: the storage gets a new array."""
+        storage = self._storage
+        if self._steps:
+            before = [storage.read()]
+            for step in self._steps[:-1]:
+                before.append(step.read(before[-1]))
+            value = new
+            for step, at in zip(reversed(self._steps), reversed(before), strict=True):
+                value = step.write(at, value)
+            storage.write(value)
+        else:
+            storage.write(new)
+
+    @property
+    def _env(self) -> Any:
+        return torchax.default_env()
+
+    def jax(self) -> jax.Array:
+        """The values as an array of JAX's: a ``LazyTensor`` while they are pending. Shares nothing that can be written to."""
+        return self._elem
+
+    @property
+    def jax_device(self) -> Any:
+        return self._elem.device
+
+    # ---- what needs the values: each says what for ---------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        return bool(_scalar(self, "bool")) if self.numel() == 1 else super().__bool__()
+
+    def __float__(self) -> float:
+        return float(_scalar(self, "float")) if self.numel() == 1 else super().__float__()
+
+    def __int__(self) -> int:
+        return int(_scalar(self, "int")) if self.numel() == 1 else super().__int__()
+
+    def __complex__(self) -> complex:
+        return complex(_scalar(self, "complex")) if self.numel() == 1 else super().__complex__()
+
+    def __index__(self) -> int:
+        whole = self.numel() == 1 and not (self.dtype.is_floating_point or self.dtype.is_complex)
+        return int(_scalar(self, "index")) if whole else super().__index__()
+
+    def __contains__(self, element: Any) -> bool:
+        found = (self == element).any()
+        return bool(_scalar(found, "contains"))
+
+    def item(self) -> Any:
+        return _scalar(self, "item") if self.numel() == 1 else super().item()
+
+    def tolist(self) -> Any:
+        return to_cpu(self, "tolist").tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The values. Unlike PyTorch's CPU tensors, and like its others, it shares no memory: without ``force`` it also takes a
+        tensor that is not on the CPU, as torchax's does."""
+        if self.requires_grad and not force and torch.is_grad_enabled():
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        return to_cpu(self, "asarray").numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        found = self.numpy()
+        return found if dtype is None else found.astype(dtype)
+
+    def cpu(self, memory_format: Any = torch.preserve_format) -> torch.Tensor:
+        return self.to("cpu", memory_format=memory_format)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if isinstance(self, torch.nn.Parameter):
+            return torch._utils._rebuild_parameter, (self.data, self.requires_grad, {})
+        with torch.no_grad():
+            plain = to_cpu(self, "pickle")
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, (plain, self.dtype, str(self.device), self.requires_grad)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        if id(self) in memo:
+            return memo[id(self)]
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+            )
+        with torch.no_grad():
+            new: Any = self.detach().clone()
+        if isinstance(self, torch.nn.Parameter):
+            new = torch.nn.Parameter(new, self.requires_grad)
+        else:
+            new.requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            new.grad = self.grad.__deepcopy__(memo)
+        memo[id(self)] = new
+        return new
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        return printing.look(self)
+
+    def __str__(self) -> str:
+        return printing.look(self) if looking.active else printing.text(self, "print")
+
+    def __format__(self, spec: str) -> str:
+        if looking.active:
+            return printing.look(self)
+        if self.dim() == 0:
+            return format(_scalar(self, "format"), spec)
+        return format(printing.text(self, "format"), spec)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        value = self._elem
+        if isinstance(value, LazyTensor) and value.is_pending:
+            shown = value._repr_mimebundle_()
+            return {**shown, "text/plain": repr(self)}
+        return {"text/plain": repr(self)}
+
+    def torch(self) -> Any:  # the last: it hides the module in what follows it
+        """The values as a tensor on the CPU; a trace break while they are pending."""
+        return to_cpu(self, "asarray", "Tensor.torch")
+
+
+def in_64_bit() -> Any:
+    """A context in which JAX has 64-bit types: PyTorch's integers are ``int64``."""
+    return jax.enable_x64(True)
+
+
+def wrap(value: Any, layout: Layout) -> Tensor:
+    """A new tensor with the values ``value``."""
+    return Tensor(Storage(value, layout), layout)
+
+
+def concrete(value: Any, kind: str, detail: str = "") -> Any:
+    """The array itself; a trace break of ``kind`` where it is pending."""
+    return value._force(kind, detail) if isinstance(value, LazyTensor) else value
+
+
+def to_cpu(tensor: Tensor, kind: str, detail: str = "") -> torch.Tensor:
+    """The values as a tensor on the CPU, with memory of its own."""
+    found = concrete(tensor._elem, kind, detail)
+    return array_to_torch(found, tensor.dtype).detach()
+
+
+def array_to_torch(value: Any, dtype: torch.dtype) -> torch.Tensor:
+    """A tensor on the CPU with the values of a concrete array of the corresponding dtype."""
+    plain = np.array(value)
+    if plain.dtype.kind == "V" or plain.dtype.name in _BY_BITS:  # types that NumPy does not have
+        bits = np.dtype(f"int{8 * plain.dtype.itemsize}")
+        return torch.from_numpy(plain.view(bits)).view(dtype)
+    return torch.from_numpy(plain)
+
+
+_BY_BITS = {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"}
+
+
+def torch_to_array(tensor: torch.Tensor) -> Any:
+    """An array with the values of a tensor on the CPU, copied: the tensor may be written to afterwards."""
+    plain = tensor.detach().resolve_conj().resolve_neg()
+    jax_type = torchax.ops.mappings.t2j_dtype(plain.dtype)
+    if jax_type.name in _BY_BITS:
+        bits = {1: torch.int8, 2: torch.int16}[plain.element_size()]
+        found = plain.contiguous().view(bits).numpy().view(jax_type)
+    else:
+        found = plain.numpy()
+    with in_64_bit(), jc.set_current_trace(jc.eval_trace):
+        return jax.numpy.array(found, copy=True)
+
+
+def _scalar(tensor: Tensor, kind: str) -> Any:
+    value = tensor._elem
+    if isinstance(value, LazyTensor):
+        value = value._force(kind)
+    return np.asarray(value).reshape(()).item()
+
+
+def _dispatch(func: Any, args: Any, kwargs: Any) -> Any:
+    raise RuntimeError("lazynb.torch.enable() was not called")
+
+
+def set_dispatch(function: Any) -> None:
+    """Says who carries out PyTorch's operations."""
+    global _dispatch
+    _dispatch = function

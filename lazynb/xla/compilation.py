@@ -1,0 +1,204 @@
+"""Compilation: what XLA made of a pending graph, without running it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lazynb.execute.dumps import dumping
+from lazynb.execute.flush import execution
+from lazynb.execute.records import Records
+from lazynb.record.describe import Description
+from lazynb.record.names import names_of
+from lazynb.record.snapshot import Snapshot
+from lazynb.record.tensor import LazyTensor
+from lazynb.xla.boundaries import Boundary
+from lazynb.xla.clusters import Cluster
+from lazynb.xla.cost import Cost
+from lazynb.xla.fates import DEAD, Fate
+from lazynb.xla.inputs import Inputs
+from lazynb.xla.memory import Memory
+from lazynb.xla.origins import origins_of
+from lazynb.xla.passes import Pass
+from lazynb.xla.profile import Timing
+from lazynb.xla.program import CompiledTrace
+from lazynb.xla.reading import Reading
+from lazynb.xla.verify import NotTestable
+
+
+@dataclasses.dataclass(frozen=True)
+class Hlo:
+    """A program's text.
+
+    Attributes:
+      before: StableHLO, as JAX lowered it; operation number k of the graph stands under the scope ``n{k}``.
+      after: optimised HLO; empty where the backend gives none.
+    """
+
+    before: str
+    after: str
+    _trace: CompiledTrace | None = dataclasses.field(default=None, repr=False)
+
+    @property
+    def passes(self) -> Records[Pass]:
+        """The passes of XLA that changed the module, each with its changes.
+
+        Compiles once more where they were not written down when the program was compiled.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        return Records(self._trace.passes if self._trace is not None else (), "XLA wrote no passes down", _pass_row)
+
+
+class Compilation:
+    """The compiled programs of a pending graph. Making one runs nothing; the programs are kept for the run.
+
+    A graph that spans several notebook cells is one program a cell, in the order of ``traces``; the attributes speak of
+    all of them, ``compiled`` and ``hlo`` of the last, which computes what was asked for.
+
+    Attributes:
+      traces: the programs, in the order in which they run.
+      snapshot: the graph that was compiled; its node numbers are those of ``fates``.
+    """
+
+    def __init__(self, traces: Sequence[CompiledTrace], snapshot: Snapshot):
+        self.traces = tuple(traces)
+        self.snapshot = snapshot
+
+    @property
+    def operations(self) -> int:
+        """Recorded operations that will run."""
+        return sum(trace.operations for trace in self.traces)
+
+    @property
+    def cache_event(self) -> str:
+        """``hit`` when nothing was compiled, else ``compiled`` or ``disk``; empty when nothing was pending."""
+        events = [trace.cache_event for trace in self.traces]
+        return next((event for event in ("compiled", "disk", "hit") if event in events), "")
+
+    @property
+    def compile_seconds(self) -> float:
+        """Seconds of lowering and compiling or loading."""
+        return sum(trace.compile_seconds for trace in self.traces)
+
+    @property
+    def compiled(self) -> Any:
+        """The last program as ``jax.stages.Compiled``; None when nothing was pending."""
+        return self.traces[-1].compiled if self.traces else None
+
+    @property
+    def hlo(self) -> Hlo:
+        """The last program's text before and after XLA's passes, and the passes."""
+        if not self.traces:
+            return Hlo("", "")
+        return Hlo(self.traces[-1].stablehlo, self.traces[-1].text, self.traces[-1])
+
+    @property
+    def clusters(self) -> Records[Cluster]:
+        """What runs, in order, of all programs."""
+        return Records([cluster for trace in self.traces for cluster in trace.clusters], "nothing runs", _cluster_row)
+
+    @property
+    def fates(self) -> dict[int, Fate]:
+        """What became of each operation, by its node number in ``snapshot``: exactly one fate each."""
+        known = {node: fate for trace in self.traces for node, fate in trace.fates.items()}
+        return {node.id: known.get(node.id, DEAD) for node in self.snapshot.nodes if node.kind == "op"}
+
+    @property
+    def boundaries(self) -> Records[Boundary]:
+        """The arrays that one cluster writes and another reads, each with the reason why the two are not fused."""
+        return Records([boundary for trace in self.traces for boundary in trace.boundaries], "no boundaries", _boundary_row)
+
+    @property
+    def cost(self) -> list[Cost | None]:
+        """What one execution of each of ``clusters`` costs by XLA's own analysis, in their order."""
+        return [trace.costs.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
+
+    @property
+    def memory(self) -> Memory | None:
+        """Memory of the last program; None when nothing was pending."""
+        return self.traces[-1].memory if self.traces else None
+
+    def profile(self, runs: int = 5) -> list[Timing | None]:
+        """Runs each program ``runs`` times on its inputs, and measures its kernels.
+
+        Returns: seconds a run of each of ``clusters``, in their order; None for one that was not seen (a branch not taken).
+
+        The user's values, breaks and caches are not touched. Inputs that are gone are made up.
+
+        Raises:
+          InputsGone: an input is gone and cannot be made up.
+          ProfilerBusy: another profile is being taken.
+        """
+        for trace in self.traces:
+            trace.profile(runs)
+        return [trace.times.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
+
+    def ask(self) -> Records[Boundary]:
+        """Compiles once more with XLA's fusion decisions logged: the boundaries' reasons are then the compiler's.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        for trace in self.traces:
+            trace.ask()
+        return self.boundaries
+
+    def verify(self, boundary: Boundary) -> Boundary:
+        """Compiles again without the supposed cause of one of ``boundaries``; gives it with the verdict. Runs nothing.
+
+        Raises:
+          NotTestable: there is no experiment for its reason, or not for this program.
+        """
+        trace = next((trace for trace in self.traces if boundary in trace.boundaries), None)
+        if trace is None:
+            raise NotTestable("this is no boundary of this compilation (a newer one may have taken its place: see boundaries)")
+        return trace.verify(boundary)
+
+    def __repr__(self) -> str:
+        if not self.traces:
+            return "Compilation(nothing pending)"
+        return f"Compilation({self.operations} operations, {self.cache_event}, {self.compile_seconds * 1000:.0f} ms)"
+
+
+def _cluster_row(one: Cluster) -> dict[str, str]:
+    return {"cluster": one.name, "kind": one.kind, "library": one.library, "inside": one.inside,
+            "bytes in": f"{one.input_bytes:,}", "bytes out": f"{one.output_bytes:,}"}
+
+
+def _boundary_row(one: Boundary) -> dict[str, str]:
+    return {"from": one.producer, "to": one.consumer or "(result)", "bytes": f"{one.bytes:,}", "code": one.code,
+            "reason": one.text, "label": one.label}
+
+
+def _pass_row(one: Pass) -> dict[str, str]:
+    return {"#": str(one.index), "pipeline": one.pipeline, "pass": one.name}
+
+
+def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True) -> Compilation:
+    """Compiles what ``tensors`` need, or all that is pending of this thread, and runs nothing.
+
+    Arguments:
+      namespace: the user's variables, whose names the inspector shows.
+      ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked for.
+
+    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it was.
+    """
+    lazy = [tensor for tensor in tensors if isinstance(tensor, LazyTensor)]
+    waiting = execution.waiting(lazy) if lazy or not tensors else []
+    description = Description(waiting, names_of(namespace))
+    snapshot = description.snapshot()
+    traces = []
+    for pending in waiting:
+        with dumping(Reading) if ahead else dumping():
+            prepared = execution.prepare(pending)
+        if prepared is None:
+            continue
+        binding, made = prepared
+        wanted = tuple([tensor._slot for tensor in pending.live()])
+        origins = origins_of(pending, binding, wanted, description)
+        inputs = Inputs(pending, binding.inputs)
+        traces.append(CompiledTrace(binding.executable, made, origins, snapshot, inputs))
+    return Compilation(traces, snapshot)

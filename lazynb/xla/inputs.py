@@ -1,0 +1,85 @@
+"""The inputs of a program for a later run, without keeping them alive: what is gone by then is made up."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import _jax_compat as jc
+from lazynb.errors import LazynbError
+from lazynb.record.pending import Pending
+from lazynb.record.tensor import LazyTensor
+
+
+class InputsGone(LazynbError):
+    """What a program takes is no longer there, so it cannot be run again."""
+
+
+class Inputs:
+    """The inputs of one program.
+
+    Arguments:
+      pending: the trace that was compiled.
+      numbers: of the trace's inputs that the program takes, in its order.
+
+    Attributes:
+      made_up: how many inputs of the last :meth:`values` were made up.
+    """
+
+    def __init__(self, pending: Pending, numbers: Sequence[int]):
+        steps = [state for state in pending.state.path() if state.operation is None]
+        self._avals = [steps[number].avals[0] for number in numbers]
+        self._held = [_hold(pending.inputs[number]) for number in numbers]
+        self.made_up = 0
+
+    def values(self) -> list[Any]:
+        """An array (or a host scalar) for each input: the user's own while it is there, else one of the same type: normal
+        random numbers, zeros for integers.
+
+        Raises:
+          InputsGone: one that is gone cannot be made up.
+        """
+        found = [_concrete(held()) for held in self._held]
+        self.made_up = sum(value is None for value in found)
+        return [made_up(aval) if value is None else value for value, aval in zip(found, self._avals)]
+
+
+def _hold(value: Any) -> Any:
+    if isinstance(value, (LazyTensor, jax.Array)):
+        return weakref.ref(value)
+    return lambda: value
+
+
+def _concrete(value: Any) -> Any | None:
+    """The array behind ``value``; None if it is gone, deleted or still pending."""
+    if isinstance(value, LazyTensor):
+        value = value._value
+    if isinstance(value, jax.Array) and value.is_deleted():
+        return None
+    return value
+
+
+def made_up(aval: Any) -> Any:
+    """An array of type ``aval``: normal random numbers, zeros for integers.
+
+    Raises:
+      InputsGone: it would be a random key.
+    """
+    with jc.set_current_trace(jc.eval_trace):
+        if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
+            raise InputsGone(f"an input of type {aval.str_short()} is gone, and lazynb makes up no random keys; "
+                             "compile again while the key is in reach")
+        random = np.random.default_rng(0)
+        if jax.dtypes.issubdtype(aval.dtype, np.inexact):
+            return jax.numpy.asarray(random.standard_normal(aval.shape), aval.dtype)
+        return jax.numpy.zeros(aval.shape, aval.dtype)
+
+
+def fresh(value: Any) -> Any:
+    """A copy of an array that a run may consume."""
+    with jc.set_current_trace(jc.eval_trace):
+        return value.copy() if isinstance(value, jax.Array) else value

@@ -1,0 +1,132 @@
+"""What this machine can do at best, measured: the roof under which kernels are drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import _jax_compat as jc
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Machine:
+    """Measured peak of a device. What could not be measured is None.
+
+    Attributes:
+      flops: float32 operations a second, of a matrix product.
+      bandwidth: bytes a second, of a sum over arrays larger than the last cache.
+      text: how they were measured.
+    """
+
+    flops: float | None
+    bandwidth: float | None
+    text: str
+
+
+def measured_peak(device: Any = None) -> Machine:
+    """Measures what ``device`` (a ``jax.Device``; the default device if None) reaches; once a process, in about a second.
+
+    Runs at once also in lazy mode, and leaves no trace in lazynb's records or in a persistent compilation cache.
+    """
+    with _lock:
+        return _measured(jc.default_device() if device is None else device)
+
+
+_lock = threading.Lock()
+SECONDS = 0.3
+"""How long each of the two is repeated."""
+FIRST_SIZE, LARGEST_SIZE = 1024, 16384
+"""Rows of the matrices: doubled until one product takes long enough to be measured well."""
+LEAST_SECONDS = 0.004
+MIN_ARRAY, MAX_ARRAY = 64 << 20, 1 << 30
+"""Bytes of an array for the bandwidth."""
+
+
+@functools.cache
+def _measured(device: Any) -> Machine:
+    with _undisturbed():
+        flops, size = _or_none(lambda: _matrix_product(device))
+        bandwidth, length = _or_none(lambda: _triad(device))
+    threads = f", {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} threads"
+    where = f"{device.device_kind}{threads if device.platform == 'cpu' else ''}, JAX {jax.__version__}"
+    said = [f"float32 product of two {size}x{size} matrices" if flops else "no operations a second: the product did not run",
+            f"a + 0.5 * b over arrays of {length >> 20} MiB, two read and one written"
+            if bandwidth else "no bandwidth: the sum did not run"]
+    return Machine(flops, bandwidth, f"measured here ({where}), best of several runs: {'; '.join(said)}")
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Runs its body at once, compiled, in 32-bit mode and without the user's cache, whatever the caller's settings."""
+    with jc.set_current_trace(jc.eval_trace), jc.running_settings(False), jc.no_cache():
+        yield
+
+
+def _or_none(measure: Callable[[], tuple[float, int]]) -> tuple[float | None, int]:
+    """What ``measure`` gives; a device that cannot run it (too little memory, say) has no such figure."""
+    try:
+        return measure()
+    except (RuntimeError, MemoryError):
+        return None, 0
+
+
+def _best(run: Callable[[], Any], seconds: float = SECONDS) -> float:
+    """Seconds of the fastest of several runs; at least three, the first one (memory touched for the first time) not counted."""
+    jax.block_until_ready(run())
+    times: list[float] = []
+    while len(times) < 3 or sum(times) < seconds:
+        start = time.perf_counter()
+        jax.block_until_ready(run())
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def _matrix_product(device: Any) -> tuple[float, int]:
+    """Operations a second and rows of the matrices."""
+    size = FIRST_SIZE
+    run = _product(size, device)
+    while _best(run, 0.0) < LEAST_SECONDS and size < LARGEST_SIZE:
+        size *= 2
+        run = _product(size, device)
+    return 2 * size**3 / _best(run), size
+
+
+def _product(size: int, device: Any) -> Callable[[], Any]:
+    matrix = jax.device_put(np.full((size, size), 1 / size, np.float32), device)
+    product = jax.jit(lambda x: x @ x).lower(matrix).compile()
+    return lambda: product(matrix)
+
+
+def _triad(device: Any) -> tuple[float, int]:
+    """Bytes a second and bytes of one array. The result is written over the first operand: fresh memory would be measured
+    with the time that the operating system takes to hand it out."""
+    length = min(max(MIN_ARRAY, 2 * _last_cache()), MAX_ARRAY) if device.platform == "cpu" else MAX_ARRAY // 4
+    array = np.ones(length // 4, np.float32)
+    held, other = [jax.device_put(array, device)], jax.device_put(array * 1e-3, device)
+    triad = jax.jit(lambda a, b: a + 0.5 * b, donate_argnums=0).lower(held[0], other).compile()
+
+    def run() -> Any:
+        held[0] = triad(held[0], other)
+        return held[0]
+
+    return 3 * length / _best(run), length
+
+
+def _last_cache() -> int:
+    """Bytes of the largest processor cache; 0 where the system does not say."""
+    sizes = [0]
+    for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
+        with contextlib.suppress(OSError, ValueError):
+            text = path.read_text().strip()
+            sizes.append(int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0))
+    return max(sizes)

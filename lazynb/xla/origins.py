@@ -1,0 +1,56 @@
+"""From a compiled program back to what was recorded: marks, arguments and results as nodes of the graph."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from lazynb.execute.executable import Binding
+from lazynb.execute.program import needed_steps
+from lazynb.record.describe import Description
+from lazynb.record.pending import Pending
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Origins:
+    """What a program was made from, as node numbers of a snapshot.
+
+    Attributes:
+      operations: node by mark, the number of a step in the program's own trace.
+      inputs: node by number of the program's input.
+      results: for each result of the program, its node and the number of the node's result.
+    """
+
+    operations: dict[int, int]
+    inputs: dict[int, int]
+    results: tuple[tuple[int, int], ...]
+
+
+def origins_of(pending: Pending, binding: Binding, wanted: tuple[int, ...], description: Description) -> Origins:
+    """The origins of the program in ``binding``, which computes ``wanted`` of ``pending``.
+
+    A program knows nothing of operations that nobody wanted: it counts its steps without them (``Trie.copy``).
+    """
+    steps = needed_steps(pending.state.path(), wanted)
+    _, moved = pending.trie.copy(pending.root, steps)
+    here = {there: slot for slot, there in moved.items()}
+    operations: dict[int, int] = {}
+    inputs: dict[int, int] = {}
+    for step in binding.executable.state.path():
+        node = description.result(pending, here[step.first])[0] if step.first in here else None
+        if node is None:
+            continue
+        if step.operation is not None:
+            operations[step.depth - 1] = node
+        else:
+            inputs[len(inputs)] = node
+    return Origins(operations, inputs, tuple(description.result(pending, slot) for slot in wanted))
+
+
+_ARGUMENT = re.compile(r"args\[(\d+)\]")
+
+
+def argument(scope: str) -> int | None:
+    """Which argument of the program a parameter with this scope stands for."""
+    found = _ARGUMENT.match(scope)
+    return int(found[1]) if found else None

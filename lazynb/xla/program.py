@@ -1,0 +1,300 @@
+"""One compiled program as XLA left it: clusters, fates, boundaries, passes. Everything is worked out when it is asked for."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from lazynb.execute.dumps import Dump, DumpUnavailable
+from lazynb.execute.executable import Executable
+from lazynb.record.snapshot import Snapshot
+from lazynb.xla.boundaries import Boundary, Edge, find_boundaries, find_edges, spoken
+from lazynb.xla.clusters import Cluster, find_clusters
+from lazynb.xla.cost import Cost, kernel_costs
+from lazynb.xla.course import Marks
+from lazynb.xla.decisions import latest, read_decisions, renamed
+from lazynb.xla.fates import Fate, fates
+from lazynb.xla.hlo import Instruction, Module, parse
+from lazynb.xla.inputs import Inputs, fresh
+from lazynb.xla.memory import Memory, memory_stats, parse_memory
+from lazynb.xla.origins import Origins
+from lazynb.xla.passes import Pass, read_passes
+from lazynb.xla.profile import Profile, Timing, profile
+from lazynb.xla.reading import Read, Reading, read
+from lazynb.xla.verify import NotTestable, verify
+
+_SMALL = 500  # instructions of a program that is compiled once more without being asked for
+
+
+class CompiledTrace:
+    """One compiled program of a pending graph.
+
+    Attributes:
+      operations: recorded operations in it; dead ones are left out.
+      cache_event: ``hit``, ``compiled``, or ``disk`` (compiled in an earlier process).
+      compile_seconds: seconds of lowering and compiling or loading; 0 for a hit.
+      origins: nodes of the graph behind its marks, inputs and results.
+      measured: what the last :meth:`profile` measured.
+    """
+
+    def __init__(self, executable: Executable, made: bool, origins: Origins, snapshot: Snapshot, inputs: Inputs):
+        self._executable = executable
+        self._inputs = inputs
+        self._snapshot = snapshot
+        self.origins = origins
+        self.measured: Profile | None = None
+        self._fates: dict[int, Fate] | None = None
+        self._fates_complete = False
+        self._inhabitants: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # the fates, and by cluster its nodes
+        self.operations = executable.operations
+        self.cache_event = executable.origin if made else "hit"
+        self.compile_seconds = executable.compile_seconds if made else 0.0
+
+    @property
+    def compiled(self) -> Any:
+        """JAX's ``jax.stages.Compiled``: HLO, cost analysis, memory analysis."""
+        return self._executable.compiled
+
+    @cached_property
+    def text(self) -> str:
+        """The optimised HLO; empty where the backend gives none."""
+        try:
+            return self.compiled.as_text() or ""
+        except Exception:  # each backend has its own error for "no HLO"
+            return ""
+
+    @cached_property
+    def module(self) -> Module | None:
+        """The optimised module; None where the backend gives no HLO."""
+        return parse(self.text) if self.text else None
+
+    @cached_property
+    def _ahead(self) -> Read | None:
+        """What was read while XLA compiled, if that is this very program."""
+        reading = self._executable.dump.reading if self._executable.dump is not None else None
+        found = reading.result() if isinstance(reading, Reading) else None
+        if found is None or found.optimised is None or self.module is None:
+            return None
+        return found if _wiring(found.optimised) == _wiring(self.module) else None
+
+    @cached_property
+    def stablehlo(self) -> str:
+        """The program as JAX lowered it; operation number k of the trace stands under the scope ``n{k}``."""
+        return self._executable.stablehlo()
+
+    @cached_property
+    def clusters(self) -> list[Cluster]:
+        """What it runs, in order; empty where the backend gives no HLO."""
+        if self._ahead is not None:
+            return self._ahead.clusters
+        return find_clusters(self.module) if self.module is not None else []
+
+    # ---- what XLA wrote down -----------------------------------------------------------------------------------
+
+    @property
+    def dump(self) -> Dump:
+        """What XLA wrote while it compiled. Compiles once more where that was not written down then.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        dump = self._executable.dump
+        if dump is None or not dump.there:
+            dump = Dump()
+            self._executable.compile_again(options=dump.options())
+            self._executable.dump = dump
+        return dump
+
+    @property
+    def has_dump(self) -> bool:
+        """Whether the passes are at hand without compiling again."""
+        return "written" in vars(self) or self._has_files
+
+    @property
+    def _has_files(self) -> bool:
+        return self._executable.dump is not None and self._executable.dump.there
+
+    @cached_property
+    def written(self) -> Read:
+        """What the dump says. Compiles once more where nothing was written down.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        reading = self.dump.reading
+        return reading.result() if isinstance(reading, Reading) else read(self.dump)
+
+    @property
+    def before(self) -> str:
+        """HLO before the first pass; empty where XLA wrote none. Compiles once more where nothing was written down."""
+        return self.written.before
+
+    @property
+    def passes(self) -> Sequence[Pass]:
+        """The passes that changed the module, in order. Compiles once more where they were not written down.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        return self.written.passes
+
+    # ---- what became of the operations -------------------------------------------------------------------------
+
+    @property
+    def fates(self) -> dict[int, Fate]:
+        """The fate of each operation in the program, by its node in the graph.
+
+        An operation that is not in the optimised module is followed through the passes. Where those were not written down (the
+        program came from a cache), a small program is compiled once more for it; of a large one the operation is ``lost``
+        until somebody asks for ``passes``.
+        """
+        complete = self.has_dump
+        if self._fates is None or complete > self._fates_complete:
+            self._fates, self._fates_complete = self._find_fates(), complete
+        return self._fates
+
+    def _find_fates(self) -> dict[int, Fate]:
+        nodes = self.origins.operations
+        if self.module is None:
+            return dict.fromkeys(nodes.values(), Fate("lost", "this backend gives no HLO, so nobody can tell"))
+        found = self._followed(self.written if self.has_dump else None)
+        if not self.has_dump and len(self.module.by_name) <= _SMALL and any(fate.kind == "lost" for fate in found.values()):
+            with contextlib.suppress(DumpUnavailable):
+                found = self._followed(self.written)
+        return {nodes[mark]: dataclasses.replace(fate, merged_with=nodes.get(fate.merged_with))  # type: ignore[arg-type]
+                for mark, fate in found.items()}
+
+    def _followed(self, written: Read | None) -> dict[int, Fate]:
+        assert self.module is not None
+        return fates(self.origins.operations, self.module, self.clusters, written)
+
+    def nodes_behind(self, instruction: Instruction) -> list[int]:
+        """Nodes that an instruction of the optimised module was made from: by its mark, else by what it stands for."""
+        marks = {instruction.mark} if self._lineage is None else self._lineage.get(instruction.name, frozenset())
+        return sorted(self.origins.operations[mark] for mark in marks if mark in self.origins.operations)
+
+    @cached_property
+    def _lineage(self) -> Marks | None:
+        course = self.written.course_to(self.module) if self.has_dump and self.module is not None else None
+        return course.lineage if course is not None else None
+
+    def nodes_of(self, cluster: Cluster) -> list[int]:
+        """Nodes that ``cluster`` computes, or a part of them, as their fates say."""
+        fates = self.fates
+        if self._inhabitants is None or self._inhabitants[0] is not fates:
+            found: dict[str, list[int]] = {}
+            for node in sorted(fates):
+                for name in fates[node].clusters:
+                    found.setdefault(name, []).append(node)
+            self._inhabitants = fates, found
+        return list(self._inhabitants[1].get(cluster.name, ()))
+
+    # ---- what they cost -----------------------------------------------------------------------------------------
+
+    @cached_property
+    def costs(self) -> dict[str, Cost]:
+        """What one execution of each cluster costs by XLA's own analysis, by the cluster's name."""
+        if self._ahead is not None:
+            return self._ahead.costs
+        if self.module is None:
+            return {}
+        return kernel_costs(self.module, [cluster.name for cluster in self.clusters])
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Live ranges and totals; without what XLA wrote down when it compiled, the totals alone."""
+        dump = self.dump if self._has_files else None
+        assignment, ranges = (dump.text(f"*{name}.txt") if dump else "" for name in ("buffer-assignment", "live-range"))
+        return parse_memory(assignment, ranges, memory_stats(self.compiled))
+
+    def profile(self, runs: int = 5) -> Profile:
+        """Runs the program on its inputs, made-up ones where they are gone, and measures each kernel.
+
+        Raises:
+          InputsGone: an input is gone and cannot be made up.
+          ProfilerBusy: another profile is being taken.
+        """
+        values, donated = self._inputs.values(), set(self._executable.donated)
+
+        def run() -> list[Any]:
+            return self._executable.run([fresh(value) if number in donated else value for number, value in enumerate(values)])
+
+        self.measured = profile(run, runs, self.module)
+        return self.measured
+
+    @property
+    def times(self) -> dict[str, Timing]:
+        """By cluster, the time of one run of the program that it took; empty before :meth:`profile`."""
+        names = {cluster.name for cluster in self.clusters}
+        programs = self.measured.programs if self.measured is not None else ()  # copies of donated inputs are programs too
+        ours = max(programs, key=lambda one: len(names & one.timings.keys()), default=None)
+        return {name: timing for name, timing in ours.timings.items() if name in names} if ours is not None else {}
+
+    # ---- why the clusters are what they are ----------------------------------------------------------------------
+
+    def variables(self, result: int) -> tuple[str, ...]:
+        """The user's names for result number ``result`` of the program."""
+        if result >= len(self.origins.results):
+            return ()
+        return self._snapshot.nodes[self.origins.results[result][0]].names
+
+    @cached_property
+    def edges(self) -> dict[tuple[str, str], Edge]:
+        """The pairs of clusters of which one reads what the other writes, by their names."""
+        assert self.module is not None
+        edges = find_edges(self.module, self.clusters, self.variables)
+        return {(edge.producer.name, edge.consumer.name): edge for edge in edges}
+
+    @cached_property
+    def boundaries(self) -> list[Boundary]:
+        """The arrays between clusters, each with the reason why it is not fused away. See :meth:`ask`."""
+        if self.module is None:
+            return []
+        return find_boundaries(self.module, self.clusters, self.variables, list(self.edges.values()))
+
+    def ask(self) -> list[Boundary]:
+        """Compiles once more with XLA's fusion decisions logged; the boundaries then have the compiler's words.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        if self.module is None:
+            return []
+        dump = Dump()
+        compiled = self._executable.compile_again(options=dump.options(decisions=True))
+        if _kernels(parse(compiled.as_text())) != _kernels(self.module):
+            return self.boundaries  # XLA made another program of it: its reasons would be that one's
+        said = latest(renamed(read_decisions(dump), read_passes(dump), self.module, self.clusters))
+        self.boundaries = [self._with_words(one, said) for one in self.boundaries]
+        return self.boundaries
+
+    def verify(self, boundary: Boundary) -> Boundary:
+        """``boundary`` with what compiling again without its cause showed; it stands so in ``boundaries`` from then on.
+
+        Raises:
+          NotTestable: there is no experiment for its reason, or not for this program.
+        """
+        edge = self.edges.get((boundary.producer, boundary.consumer))
+        if edge is None:
+            raise NotTestable("this is no boundary between two clusters of this program")
+        tried = verify(boundary, edge, self._executable)
+        self.boundaries = [tried if (one.producer, one.consumer) == (tried.producer, tried.consumer) else one
+                           for one in self.boundaries]
+        return tried
+
+    def _with_words(self, one: Boundary, said: dict[tuple[str, str], str]) -> Boundary:
+        why = said.get((one.producer, one.consumer))
+        return spoken(self.edges[one.producer, one.consumer], why) if why is not None else one
+
+
+def _wiring(module: Module) -> dict[str, tuple[str, str, tuple[str, ...]]]:
+    """A module without what is printed in any order (``backend_config``)."""
+    return {one.name: (one.opcode, one.shape, one.operands) for one in module}
+
+
+def _kernels(module: Module) -> list[tuple[str, str]]:
+    return [(cluster.name, cluster.kind) for cluster in find_clusters(module)]
+

@@ -1,0 +1,111 @@
+"""Reads what XLA writes down while XLA still compiles.
+
+Its passes over HLO take about a quarter of a compilation; making machine code of the result is the rest, in which Python only
+waits. What the passes did is worked out then, so that an inspector costs little beside the compilation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+from collections.abc import Sequence
+
+from lazynb.execute.dumps import Dump
+from lazynb.xla.clusters import Cluster, find_clusters
+from lazynb.xla.cost import Cost, kernel_costs
+from lazynb.xla.course import Course
+from lazynb.xla.hlo import Module, parse
+from lazynb.xla.passes import Pass, before_text, read_passes
+
+_INTERVAL = 0.002  # seconds between looks
+
+
+@dataclasses.dataclass(frozen=True)
+class Read:
+    """What a dump says.
+
+    Attributes:
+      before: HLO before the first pass; empty where XLA wrote none.
+      passes: those that changed the module.
+      optimised: the module after the last; None where XLA wrote none.
+      course: the program's way through the passes; None where it cannot be followed.
+      clusters: of the optimised module.
+      costs: of the clusters, by name.
+    """
+
+    before: str
+    passes: Sequence[Pass]
+    optimised: Module | None
+    course: Course | None
+    clusters: list[Cluster] = dataclasses.field(default_factory=list)
+    costs: dict[str, Cost] = dataclasses.field(default_factory=dict)
+
+    def course_to(self, module: Module) -> Course | None:
+        """The course that ends in ``module``, the optimised one as JAX prints it: newer releases print parts of results in
+        another way than they dump them."""
+        if self.course is None or self.course.last.by_name.keys() == module.by_name.keys():
+            return self.course
+        return _course(self.before, self.passes, module)
+
+
+def read(dump: Dump) -> Read:
+    """Reads a dump; what cannot be read is absent."""
+    before, passes, text = before_text(dump), read_passes(dump), dump.text("*after_optimizations.txt")
+    try:
+        optimised = parse(text)
+        clusters = find_clusters(optimised)
+        costs = kernel_costs(optimised, [cluster.name for cluster in clusters])
+    except ValueError:
+        return Read(before, passes, None, None)
+    return Read(before, passes, optimised, _course(before, passes, optimised), clusters, costs)
+
+
+def _course(before: str, passes: Sequence[Pass], optimised: Module) -> Course | None:
+    if not before:
+        return None
+    course = Course(before, passes, optimised)
+    try:
+        course.lineage  # noqa: B018
+    except ValueError:  # a file was cut off
+        return None
+    return course
+
+
+class Reading:
+    """Reads a dump in a thread, as soon as XLA's passes are done."""
+
+    def __init__(self, dump: Dump):
+        self._dump = dump
+        self._done = threading.Event()
+        self._read: Read | None = None
+        self._sizes: dict[str, int] = {}  # of the files that were read
+        self._thread = threading.Thread(target=self._follow, name="lazynb-reading", daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        """Until the passes are done or the compilation is over (it may have failed)."""
+        while not self._dump.files("*after_optimizations-*.txt") and not self._done.wait(_INTERVAL):
+            pass
+        if self._dump.files("*after_optimizations.txt"):
+            self._sizes = _sizes(self._dump)
+            self._read = read(self._dump)
+
+    def result(self) -> Read:
+        """What the dump says. To be asked when the compilation is over."""
+        self._done.set()
+        self._thread.join()
+        sizes = _sizes(self._dump)
+        if self._read is None or (sizes and sizes != self._sizes):  # a file was there before all of it was written
+            self._sizes, self._read = sizes, read(self._dump)
+        return self._read
+
+
+def _sizes(dump: Dump) -> dict[str, int]:
+    """Bytes of each file that :func:`read` reads."""
+    sizes = {}
+    for file in dump.files("*.txt"):
+        if "after_optimizations-" not in file.name:
+            with contextlib.suppress(OSError):  # it vanished
+                sizes[file.name] = file.stat().st_size
+    return sizes

@@ -1,0 +1,54 @@
+"""Shapes as XLA prints them: ``f32[2,3]{1,0}``, tuples in parentheses."""
+
+from __future__ import annotations
+
+import math
+import re
+
+_ARRAY = re.compile(r"\b([a-z]+\d*(?:e\d+m\d+\w*)?)\[([\d,<=]*)\](?:\{([\d,]*))?")
+_BITS = re.compile(r"[a-z]+?(\d+)")
+_ODD_BITS = {"pred": 8, "token": 0, "opaque": 0, "c64": 64, "c128": 128, "bf16": 16}
+
+
+def arrays(shape: str) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
+    """The arrays of a shape, of a tuple all: element type, sizes, and dimensions from the fastest to the slowest in memory.
+
+    Of a bounded size such as ``<=8`` the bound.
+    """
+    return [(dtype, tuple(int(size.lstrip("<=")) for size in sizes.split(",") if size),
+             tuple(int(number) for number in layout.split(",") if number)) for dtype, sizes, layout in _ARRAY.findall(shape)]
+
+
+def shape_bytes(shape: str) -> int:
+    """Bytes of an array or of all arrays of a tuple: ``shape_bytes("f32[2,3]{1,0}") == 24``."""
+    return sum(math.ceil(math.prod(sizes) * _bits(dtype) / 8) for dtype, sizes, _ in arrays(shape))
+
+
+def _bits(dtype: str) -> int:
+    if dtype in _ODD_BITS:
+        return _ODD_BITS[dtype]
+    found = _BITS.match(dtype)
+    return int(found[1]) if found else 0
+
+
+def elements(shape: str) -> int:
+    """Elements of an array; of the first array of a tuple."""
+    return next((math.prod(sizes) for _, sizes, _ in arrays(shape)), 0)
+
+
+def rank(shape: str) -> int:
+    """Dimensions of an array, those of size 1 left out; of a tuple, the most that one of its arrays has."""
+    return max((sum(size != 1 for size in sizes) for _, sizes, _ in arrays(shape)), default=0)
+
+
+def parts(shape: str) -> list[str]:
+    """The shapes that a tuple's consists of; none for an array's."""
+    if not shape.startswith("("):
+        return []
+    found, depth, start = [], 0, 1
+    for at, sign in enumerate(shape):
+        depth += (sign in "([{") - (sign in ")]}")
+        if (sign == "," and depth == 1) or depth == 0:
+            found.append(re.sub(r"/\*.*?\*/", "", shape[start:at]).strip())
+            start = at + 1
+    return [one for one in found if one]

@@ -1,0 +1,83 @@
+"""lazynb's pytest plugin: tests that fail when they break the trace, compile or launch kernels more often than they may.
+
+``@pytest.mark.lazynb_budget(compiles=1, breaks=0)`` runs the test lazily under that budget; the fixture ``lazynb_budget`` gives
+the same as a context manager: ``with lazynb_budget(breaks=0): ...``. What the limits mean: ``help(lazynb.budget)``.
+
+This module stands outside the package, so that pytest, which loads every plugin, imports neither lazynb nor JAX before a test
+asks for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+MARKER = ("lazynb_budget(compiles=None, breaks=None, kernels=None): runs the test lazily (lazynb.lazy()); it fails when it makes "
+          "more programs, breaks the trace more often, or launches more kernels than that.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Makes the marker known."""
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    """Runs a marked test under its budget; of several markers the nearest counts."""
+    marker = item.get_closest_marker("lazynb_budget")
+    if marker is None:
+        return (yield)
+    import lazynb
+
+    try:
+        budget = lazynb.budget(*marker.args, **marker.kwargs)
+    except (TypeError, ValueError) as error:
+        pytest.fail(f"@pytest.mark.lazynb_budget: {error}", pytrace=False)
+    with lazynb.lazy():
+        budget.__enter__()
+        try:
+            result = yield
+        except BaseException as error:  # the test's own: it passes
+            budget.__exit__(type(error), error, error.__traceback__)
+            raise
+        try:
+            budget.__exit__(None, None, None)
+        except lazynb.LazynbError as error:
+            pytest.fail(f"{item.name}: {error}", pytrace=False)
+    return result
+
+
+class _Block:
+    """A block that runs lazily under a budget."""
+
+    def __init__(self, lazy: Any, budget: Any):
+        self._lazy, self._budget = lazy, budget
+
+    def __enter__(self) -> Any:
+        __tracebackhide__ = True
+        self._lazy.__enter__()
+        return self._budget.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        __tracebackhide__ = True
+        try:
+            self._budget.__exit__(*raised)
+        finally:
+            self._lazy.__exit__(*raised)
+
+
+@pytest.fixture
+def lazynb_budget() -> Callable[..., Any]:
+    """``with lazynb_budget(compiles=None, breaks=None, kernels=None):`` runs its block lazily under that budget.
+
+    It raises ``lazynb.BudgetExceeded`` at the end of a block that went over.
+    """
+    import lazynb
+
+    def block(compiles: int | None = None, breaks: int | None = None, kernels: int | None = None) -> Any:
+        __tracebackhide__ = True
+        return _Block(lazynb.lazy(), lazynb.budget(compiles, breaks, kernels))
+
+    return block

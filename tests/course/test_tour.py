@@ -1,0 +1,58 @@
+"""The tour: it trains a classifier lazily, and breaks where its own code asks."""
+
+from __future__ import annotations
+
+import pytest
+
+from course import NOTEBOOKS, check_exercises, check_quiet, code_cells, executed, nbformat
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory):
+    return executed(NOTEBOOKS / "01-tour.ipynb", tmp_path_factory)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("tour")
+def test_tour_learns_digits(tour):
+    assert tour.figures["accuracy"] > 0.95
+    assert tour.seconds < 180
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("tour")
+def test_tour_has_no_error_and_no_warning(tour):
+    check_quiet(tour)
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("tour")
+def test_tour_breaks_where_its_own_code_asks(tour):
+    """Each break is on a line of the tour, of a kind that its text names: none is hidden."""
+    kinds = {one["kind"] for one in tour.figures["breaks"]}
+    assert {"float", "bool"} <= kinds
+    assert kinds <= {"float", "bool", "print", "asarray"}
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("tour")
+def test_summary_is_five_lines_from_the_run(tour):
+    import demo
+
+    lines = demo.summary(tour)
+    assert len(lines) == 5
+    assert f"{tour.figures['accuracy']:.1%}" in lines[1]
+    assert str(len(tour.figures["breaks"])) in lines[4]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("tour")
+def test_tour_exercises_know_right_from_wrong(tour):
+    check_exercises(tour, 2)
+
+
+def test_the_tours_repeated_cell_is_the_same():
+    """What is called a re-run in the text is one: the same source, letter by letter."""
+    sources = [cell.source for cell in code_cells(nbformat.read(NOTEBOOKS / "01-tour.ipynb", as_version=4))]
+    training = [source for source in sources if "step(" in source]
+    assert len(training) > len(set(training))

@@ -1,0 +1,91 @@
+"""What XLA writes down: where, for how long, and what happens where it cannot."""
+
+from __future__ import annotations
+
+import gc
+import shutil
+import tempfile
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lazynb
+from lazynb.execute import dumps
+from lazynb.execute.dumps import Dump, DumpUnavailable, dumping, new_dump
+
+
+def test_nothing_is_written_unasked(clean):
+    assert new_dump() is None
+    with lazynb.lazy():
+        y = jnp.ones(3) + 1
+        float(y[0])
+    assert all(executable.dump is None for executable in lazynb.execute.flush.executables.order)
+
+
+def test_files_go_with_the_object():
+    with dumping():
+        dump = new_dump()
+    directory = dump.directory
+    assert directory.is_dir() and dump.there
+    del dump
+    dumps._recent.clear()
+    gc.collect()
+    assert not directory.exists()
+
+
+def test_only_the_newest_are_kept():
+    made = [Dump() for _ in range(dumps._KEPT + 3)]
+    assert [dump.there for dump in made] == [False] * 3 + [True] * dumps._KEPT
+    assert [dump.directory.exists() for dump in made] == [dump.there for dump in made]
+
+
+@pytest.fixture
+def nowhere(monkeypatch):
+    """No directory for temporary files can be written."""
+    def refuse(*_, **__):
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+
+
+def test_without_a_place_to_write_the_program_compiles_all_the_same(clean, nowhere):
+    with lazynb.lazy():
+        y = jnp.ones(3) * 0 + 7
+        compilation = lazynb.compile(y)
+        assert len(compilation.clusters) == 1
+        assert set(compilation.fates) == {node.id for node in compilation.snapshot.nodes if node.kind == "op"}
+        with pytest.raises(DumpUnavailable, match="TMPDIR"):
+            compilation.hlo.passes  # noqa: B018
+        with pytest.raises(DumpUnavailable, match="TMPDIR"):
+            compilation.ask()
+        np.testing.assert_array_equal(np.asarray(y), np.full(3, 7))
+
+
+def test_a_directory_that_vanished_is_no_error(clean):
+    with lazynb.lazy():
+        y = jnp.ones(3) + 1
+        compilation = lazynb.compile(y)
+        shutil.rmtree(compilation.traces[-1].dump.directory)
+        assert [one.name for one in compilation.hlo.passes], "they were read while XLA compiled"
+        assert compilation.memory.peak_bytes is None and "lost" not in {fate.kind for fate in compilation.fates.values()}
+
+
+def test_what_was_read_goes_with_the_files(clean):
+    with lazynb.lazy():
+        y = jnp.ones(3) + 1
+        dump = lazynb.compile(y).traces[-1].dump
+        assert dump.reading is not None
+        for _ in range(dumps._KEPT):
+            Dump()
+    assert not dump.there and dump.reading is None
+
+
+def test_compiling_again_touches_nothing(clean):
+    with lazynb.lazy():
+        y = jnp.ones(3) + 1
+        compilation = lazynb.compile(y)
+        before = lazynb.cache_info().misses, len(lazynb.events()), len(lazynb.breaks())
+        compilation.ask()
+        assert (lazynb.cache_info().misses, len(lazynb.events()), len(lazynb.breaks())) == before
+        assert y.is_pending

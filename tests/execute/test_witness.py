@@ -1,0 +1,143 @@
+"""Explaining costs nothing when nobody asks: what a run calls, and what a witness leaves alone."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import sys
+import weakref
+
+import jax.numpy as jnp
+import pytest
+
+import lazynb
+from lazynb.execute.flush import execution
+from lazynb.execute.witness import Observer
+
+LATER = ("witness", "sketch", "names", "difference", "misses", "recording", "describe", "advice", "explain", "counterfactual",
+         "joined", "callers")
+"""Modules that nothing calls when a cached trace is recorded and run."""
+
+
+def called_in(modules, work):
+    """How often ``work`` calls functions of lazynb, by module and name."""
+    found = collections.Counter()
+
+    def notice(frame, event, _):
+        path = frame.f_code.co_filename
+        if event == "call" and "lazynb" in path:
+            found[path.rpartition("/")[2].removesuffix(".py"), frame.f_code.co_name] += 1
+
+    sys.setprofile(notice)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return {name: count for name, count in found.items() if modules is None or name[0] in modules}
+
+
+def step(x):
+    y = x
+    for _ in range(9):
+        y = y + x
+    return float(y.sum())
+
+
+@pytest.fixture
+def cached(clean):
+    x = jnp.ones((4, 4))
+    with lazynb.lazy():
+        for _ in range(3):
+            step(x)
+        yield x
+
+
+def test_nothing_that_explains_is_called_when_nobody_asks(cached):
+    assert called_in(LATER, lambda: step(cached)) == {}
+
+
+def test_the_test_would_notice(cached):
+    execution.local.witness = Observer()
+    try:
+        assert called_in(LATER, lambda: step(cached))
+    finally:
+        execution.local.witness = None
+
+
+def test_a_run_of_a_cached_trace_makes_few_calls(cached):
+    calls = called_in(None, lambda: step(cached))
+    of_a_run = ("flush", "executable", "breaks", "events", "donation")
+    flush = sum(count for (module, _), count in calls.items() if module in of_a_run)
+    assert flush <= 28, calls
+
+
+def test_a_cached_run_leaves_nothing_but_its_log_entries(cached):
+    def blocks():
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    for _ in range(5):
+        step(cached)
+    before = blocks()
+    for _ in range(100):
+        step(cached)
+    assert (blocks() - before) / 100 < 30  # an event, a break, a Spot: 20 objects or so
+
+
+def test_a_witness_keeps_no_tensor_and_no_large_array(clean):
+    observer = Observer()
+    with lazynb.lazy():
+        execution.local.witness = observer
+        try:
+            x = jnp.ones(1 << 20) * 2
+            y = x + 1
+            float(y[0])
+            value, tensor = weakref.ref(y._value), weakref.ref(y)
+            del x, y
+            gc.collect()
+            assert value() is None and tensor() is None
+        finally:
+            execution.local.witness = None
+    assert len(observer.runs) == 1 and observer.breaks[0].kind == "float"
+
+
+def test_what_was_in_reach_at_each_break_is_known(clean):
+    observer = Observer()
+    with lazynb.lazy():
+        execution.local.witness = observer
+        try:
+            x = jnp.ones(3) * 2
+            y = x + 1
+            float((x + y).sum())
+            z = y * 2
+            del x
+            float((z + y).sum())
+            del y
+            float((z * 3).sum())
+        finally:
+            execution.local.witness = None
+    first, *_ = observer.runs
+    slots = sorted(first.wanted)
+    assert [[first.alive(slot, number) for number in range(3)] for slot in slots[:2]] == [
+        [True, False, False], [True, True, False]]  # x went before the second break was over, y before the third
+
+
+def test_a_witness_knows_which_results_flow_on(clean):
+    observer = Observer()
+    outside = jnp.ones(3)
+    with lazynb.lazy():
+        execution.local.witness = observer
+        try:
+            y = outside * 2
+            float(y.sum())
+            z = y + outside
+            float(z.sum())
+        finally:
+            execution.local.witness = None
+    first, second = observer.runs
+    assert [source.earlier for source in first.sources if source.held.aval.shape] == [None]
+    assert {source.earlier for source in second.sources if source.held.aval.shape} == {(0, first.wanted[0]), None}
+    held = {id(source.held) for seen in observer.runs for source in seen.sources if source.held.value() is outside}
+    assert len(held) == 1
+    observer.release()
+    assert not second.sources

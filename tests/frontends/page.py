@@ -1,0 +1,42 @@
+"""The words of docs/numpy.md."""
+
+# ruff: noqa: E501
+
+HEAD = """# NumPy on lazy tensors
+
+While a thread is lazy, NumPy's functions on lazy tensors are recorded through NumPy's own protocols (NEP 13, NEP 18): no import changes.
+A result is what NumPy gives: its types (NEP 50), shapes, containers and errors, the latter at the call. Where JAX cannot give that, the
+trace breaks, with a reason (`%breaks LNB311`), and NumPy's own function runs on the values.
+
+- **Types.** In 32-bit mode JAX has no 64-bit types. Where NumPy's result, or what NumPy computes in, has 64 bits (`np.argmax`, `np.sin` of
+  int32), the call breaks, and gives NumPy's own 64-bit result; with `jax_enable_x64` it is lazy. An index is never an int32 that NumPy
+  would give as int64.
+- **Values.** Where the shape, the type or an error depends on values (`np.unique`, `np.linalg.inv` of a singular matrix,
+  an index that is itself pending), the call breaks. `jax.numpy` has forms without: `jnp.unique(x, size=n)`, `jnp.linalg.inv` (nan).
+- **Operators** between NumPy's arrays and lazy tensors mean what they mean for any `jax.Array`, on either side: `array + x` is JAX's.
+- **Only lazy tensors take part.** An array made outside lazy mode is JAX's own, which has no protocol for NumPy: `np.sin` of it alone is an
+  `ndarray`, also in lazy mode. Together with a lazy tensor it is recorded; alone, `jnp.asarray(x) * 1` or any function of `jax.numpy` makes a
+  lazy tensor of it. (`jnp.asarray(array)` of an array of NumPy's, in lazy mode, is lazy already.)
+- **Outside lazy mode** NumPy takes the values, as of any `jax.Array`: `np.sin(x)` is an `ndarray`.
+- **Writing.** A lazy tensor refuses it as a `jax.Array` does. `lazynb.numpy.mutable(x)` is a copy that can be written to as NumPy's arrays
+  can: `x[0] = 1`, `x += 1`, `out=`, and views (`v = x[1:]; v[:] = 0` changes `x`). `np.asarray` of it is a read-only snapshot.
+- **Floats** agree within rounding: XLA fuses and orders sums in its own way, and may take numbers below the smallest normal one for zero.
+  NumPy's warnings (division by zero, overflow) are not given; under `np.errstate(...="raise")` calls break, so that the error comes.
+  `np.argsort`, `np.partition` and their like may order equal elements in another way, as NumPy leaves that open.
+
+Of {total} functions that take arrays of numbers, by their plainest call (float32, or int32 where they need integers):
+
+| | lazy | break: 64-bit by nature | break: other | unsupported | lazy, of all | lazy, of those whose result JAX can hold |
+|---|---|---|---|---|---|---|
+| 32-bit mode | {lazy32} | {wide32} | {break32} | {unsupported32} | {all32} | {share32} |
+| 64-bit mode | {lazy64} | {wide64} | {break64} | {unsupported64} | {all64} | {share64} |
+
+NumPy's own default is 64 bits: in 32-bit mode `np.argmax` or `np.cov` would have to give another type than NumPy promises in order to be lazy.
+
+Not counted: {over} that are there to hand values over (`np.asarray`, `np.save`, `np.array2string`, ...) and {none} that take dates or types.
+
+The arguments: `F`, `G` float32 (3, 4); `S`, `P` float32 (3, 3), `P` positive definite; `T` float32 (2, 3, 4); `U`, `V`, `W` float32 vectors; `I`, `J` int32
+(3, 4); `K` int32 vector; `H` uint8 vector; `B` bool and `C` complex64 (3, 4); with `n` NumPy's own array; `M` a mutable one. All are
+pending. This page is written by `python scripts/numpy_page.py`, and the tests hold it against what happens.
+
+"""

@@ -1,0 +1,64 @@
+"""``%%predict``: a guess beside what XLA did, as text or by a form."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.error import UsageError
+
+CELL = """
+%%predict {groups}
+p = a * b
+t = jnp.tanh(p)
+y = t @ t.T
+del p, t
+"""
+
+
+@pytest.fixture
+def lazy_notebook(notebook):
+    notebook.run("import jax.numpy as jnp\na, b = jnp.ones((256, 128)), jnp.ones((256, 128))")
+    return notebook
+
+
+def shown(captured) -> str:
+    return "\n".join(output.data["text/plain"] for output in captured.outputs)
+
+
+def test_a_guess_as_text(lazy_notebook):
+    text = shown(lazy_notebook.run(CELL.format(groups="2 3 | 4").strip()))
+    assert "2 of 2 right" in text and "line 3 -> line 4" in text
+    assert lazy_notebook["y"].is_pending
+
+
+def test_a_wrong_guess_is_explained(lazy_notebook):
+    text = shown(lazy_notebook.run(CELL.format(groups="2-4").strip()))
+    assert "1 of 2 right" in text and "WRONG  line 3 -> line 4" in text
+    assert "(rule inferred)" in text or "(compiler said)" in text
+
+
+@pytest.mark.parametrize("groups, words", [("2 x", "is no group of lines"), ("2 9", "no operation was recorded on line 9"),
+                                           ("2 3 | 3", "two groups")])
+def test_bad_groups_say_what_to_write(lazy_notebook, groups, words):
+    captured = lazy_notebook.run(CELL.format(groups=groups).strip(), error=UsageError)
+    assert words in str(captured.error)
+
+
+def test_the_form(lazy_notebook):
+    pytest.importorskip("ipywidgets")
+    [output] = lazy_notebook.run(CELL.format(groups="").strip()).outputs
+    assert "Form" in output.data["text/plain"]
+    from lazynb.notebook.predict import Form
+    from lazynb.record.snapshot import Place
+
+    places = [Place("cell", line, f"line <{line}>", 3) for line in (2, 3, 5)]
+    asked = []
+    form = Form(places, lambda groups: asked.append(groups) or [])
+    assert form.groups() == [{2}, {3}, {5}], "at first each line is on its own"
+    form.choices[1].value = "A"
+    form.button.click()
+    assert asked == [[{2, 3}, {5}]]
+    assert "&lt;2&gt;" in form.children[1].children[0].value
+
+
+def test_it_has_help(lazy_notebook):
+    assert "share a kernel" in lazy_notebook.shell.find_cell_magic("predict").__doc__

@@ -1,0 +1,46 @@
+"""The module that the package ships is what its sources give."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXTENSION = ROOT / "extension"
+BUNDLE = ROOT / "lazynb" / "notebook" / "static" / "inspector.js"
+
+
+def npm(*command: str) -> subprocess.CompletedProcess[str]:
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed here")
+    if not (EXTENSION / "node_modules").is_dir():
+        pytest.skip("extension/node_modules is absent: run npm ci in extension/")
+    return subprocess.run(["npm", *command], cwd=EXTENSION, capture_output=True, text=True)
+
+
+def test_committed_bundle_is_what_the_build_gives(tmp_path):
+    built = tmp_path / "inspector.js"
+    run = npm("run", "--silent", "build", "--", "--out", str(built))
+    assert run.returncode == 0, run.stderr
+    assert built.read_bytes() == BUNDLE.read_bytes(), "run npm run build in extension/"
+
+
+@pytest.mark.parametrize("script", ["lint", "test"])
+def test_types_and_logic(script):
+    run = npm("run", "--silent", script)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_bundle_is_small_and_can_stand_in_a_page():
+    text = BUNDLE.read_text(encoding="utf-8")
+    assert len(text.encode()) < 150_000
+    assert "</script" not in text
+    assert "innerHTML" not in text
+    assert "as default" in text and "as mount" in text
+
+
+def test_lock_names_no_registry():
+    assert '"resolved"' not in (EXTENSION / "package-lock.json").read_text()

@@ -1,0 +1,282 @@
+"""The inspection as data: complete, true, bounded, and never blanked by one part that fails."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import lazynb
+from lazynb.record.snapshot import Place
+from lazynb.view import inspection_schema as schema
+from lazynb.view.inspection import inspection, size
+from lazynb.view.inspection_index import Index, Notes
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.fates import Fate
+
+from . import samples
+
+DATA_TS = Path(__file__).parents[2] / "extension" / "src" / "data.ts"
+FIGURES = re.compile(r"bytes|flops|transcendentals|_step|seconds|median|low|high|bandwidth")
+
+
+def compiled() -> tuple[Compilation, list]:
+    x, w = jnp.ones((64, 32)), jnp.ones((32, 16))
+    with lazynb.lazy():
+        h = jax.nn.gelu(x @ w + 1.5)
+        p = jax.nn.softmax(h)
+        dead = p + 1
+        del dead
+        return lazynb.compile(), [h, p]
+
+
+@pytest.fixture
+def made(clean):
+    compilation, kept = compiled()
+    yield compilation
+    del kept
+
+
+def walk(value, path=""):
+    yield path, value
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from walk(inner, f"{path}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from walk(inner, f"{path}[]")
+
+
+def test_every_key_is_there_and_plain(made):
+    data = inspection(made)
+    assert json.loads(json.dumps(data)) == data
+    check(data, schema.Inspection)
+
+
+def check(value, kind):
+    """Each dictionary has exactly the keys of its TypedDict, however deep."""
+    assert set(value) == set(kind.__annotations__), (kind, set(value) ^ set(kind.__annotations__))
+    for key, annotation in kind.__annotations__.items():
+        text = getattr(annotation, "__forward_arg__", str(annotation))
+        inner = next((getattr(schema, name) for name in re.findall(r"\b[A-Z]\w+", text) if hasattr(schema, name)), None)
+        if inner is not None and hasattr(inner, "__annotations__"):
+            for item in value[key] if isinstance(value[key], list) else [value[key]]:
+                if item is not None:
+                    check(item, inner)
+
+
+def interfaces(text: str) -> dict[str, set[str]]:
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    text = re.sub(r"//.*", "", text)
+    found = {}
+    for name, body in re.findall(r"export interface (\w+) \{(.*?)\n\}", text, flags=re.DOTALL):
+        flat = re.sub(r"\{[^{}]*\}", "object", body)
+        found[name] = set(re.findall(r"(?:^|[;\n])\s*(\w+)\??:", flat))
+    return found
+
+
+@pytest.mark.skipif(not DATA_TS.exists(), reason="no front end here")
+@pytest.mark.parametrize("name", ["Inspection", "Source", "Place", "Node", "Fate", "Program", "Stage", "HloLine", "PassInfo",
+                                  "Change", "Cluster", "Value", "Boundary", "Memory", "Buffer", "Machine", "Table", "Time"])
+def test_the_front_end_agrees(name):
+    assert interfaces(DATA_TS.read_text())[name] == set(getattr(schema, name).__annotations__)
+
+
+def test_ids_lead_somewhere(made):
+    data = inspection(made)
+    clusters, nodes = {c["id"] for c in data["clusters"]}, {n["id"] for n in data["nodes"]}
+    assert clusters == set(range(len(data["clusters"]))) and nodes == set(range(len(data["nodes"])))
+    assert [f["node"] for f in data["fates"]] == [n["id"] for n in data["nodes"] if n["kind"] == "op"]
+    for fate in data["fates"]:
+        assert set(fate["clusters"]) <= clusters
+        for id_ in fate["clusters"]:
+            cluster = data["clusters"][id_]
+            assert fate["node"] in cluster["nodes"] or cluster["kind"] == "control" or fate["label"] == "rule inferred"
+    for number, boundary in enumerate(data["boundaries"]):
+        assert boundary["id"] == number and boundary["producer"] in clusters
+        assert boundary["consumer"] is None or boundary["consumer"] in clusters
+    lines = data["programs"][0]["hlo"]["after"]["lines"]
+    assert {line["cluster"] for line in lines} - {None} == clusters
+    assert any(line["nodes"] for line in lines) and not any("metadata=" in line["text"] for line in lines)
+
+
+def test_what_is_dead_is_counted_and_the_sum_is_right(made):
+    data = inspection(made)
+    coverage = data["coverage"]
+    assert coverage["followed"] + coverage["inferred"] + coverage["lost"] == coverage["operations"] == len(data["fates"])
+    assert [f["kind"] for f in data["fates"]].count("dead") == 1
+
+
+def test_nothing_unknown_is_a_number(made):
+    for path, value in walk(inspection(made)):
+        if FIGURES.search(path.rsplit(".", 1)[-1]) and isinstance(value, (int, float)) and not isinstance(value, bool):
+            assert value >= 0, path
+
+
+def test_inputs_have_the_users_names(clean):
+    x = jnp.ones((64, 32))
+    with lazynb.lazy():
+        y = jnp.sin(x) * 2.5
+        data = inspection(lazynb.compile())
+    assert "x" in {value["name"] for value in data["clusters"][0]["inputs"]}
+    assert y.is_pending
+
+
+def test_sources_hold_the_lines(made):
+    data = inspection(made)
+    (source,) = data["sources"]
+    assert source["file"] == __file__ and source["cell"] is None
+    for node in data["nodes"]:
+        if node["place"]:
+            line = source["lines"][node["place"]["line"] - source["first"]]
+            assert line.strip() == node["place"]["text"]
+    assert len(source["lines"]) < 12
+
+
+def test_neighbours_have_other_colours(made):
+    data = inspection(made)
+    colour = [cluster["colour"] for cluster in data["clusters"]]
+    for one in data["boundaries"]:
+        if one["consumer"] is not None:
+            assert colour[one["producer"]] != colour[one["consumer"]]
+    assert all(a != b for a, b in zip(colour, colour[1:]))
+
+
+def test_passes_are_counted_where_nobody_can_ask(made):
+    (saved,) = inspection(made)["programs"]
+    assert any(one["fused"] for one in saved["hlo"]["passes"])
+    assert any(cluster["passes"] for cluster in inspection(made)["clusters"])
+    (live,) = inspection(made, live=True)["programs"]
+    assert [one["name"] for one in live["hlo"]["passes"]] == [one["name"] for one in saved["hlo"]["passes"]]
+    assert all(one["fused"] is None and one["changes"] is None for one in live["hlo"]["passes"])
+
+
+def broken(*names, **instead):
+    """A compiled trace of which the attributes ``names`` raise."""
+    compilation, kept = compiled()
+    (trace,) = compilation.traces
+
+    class Broken(type(trace)):
+        def __getattribute__(self, name):
+            if name in names:
+                raise RuntimeError(f"no {name} <b>here</b>")
+            return instead[name] if name in instead else super().__getattribute__(name)
+
+    trace.__class__ = Broken
+    return compilation, kept
+
+
+@pytest.mark.parametrize("part", ["clusters", "fates", "boundaries", "costs", "times", "memory", "passes", "before",
+                                  "compiled"])
+def test_a_part_that_fails_leaves_the_rest(part, clean):
+    compilation, _ = broken(part)
+    data = inspection(compilation)
+    assert any(part in note or "missing" in note for note in data["notes"])
+    assert data["nodes"] and len(data["fates"]) == data["coverage"]["operations"]
+    check(data, schema.Inspection)
+
+
+def test_a_backend_without_hlo_says_so(clean):
+    compilation, _ = broken(text="", module=None, clusters=[], has_dump=False)
+    data = inspection(compilation)
+    assert not data["clusters"] and any("no HLO" in note for note in data["notes"])
+    assert data["coverage"]["lost"] == data["coverage"]["operations"] - 1  # the dead one is known
+    check(data, schema.Inspection)
+
+
+def test_no_passes_at_hand_says_why(clean):
+    compilation, _ = broken(has_dump=False)
+    data = inspection(compilation)
+    assert data["programs"][0]["hlo"]["passes"] == [] and data["programs"][0]["hlo"]["before"]["text"] is None
+    assert any("passes are not at hand" in note for note in data["notes"])
+
+
+def test_nothing_pending(clean):
+    data = inspection(lazynb.compile())
+    assert data["nodes"] == data["clusters"] == data["programs"] == []
+    check(data, schema.Inspection)
+
+
+def test_several_programs(clean):
+    with lazynb.lazy():
+        a = jnp.sin(jnp.arange(8.0)) + 1
+    with lazynb.lazy():
+        lazynb.record.trace.thread_trace().cut()
+        b = jnp.cos(a) * 2
+        data = inspection(lazynb.compile(b))
+    assert len(data["programs"]) == 2
+    assert {cluster["program"] for cluster in data["clusters"]} == {0, 1}
+    assert b.is_pending
+
+
+class Large:
+    """A compilation of many operations, ``each`` of them a kernel, without a compiler."""
+
+    def __init__(self, operations: int, each: int):
+        from lazynb.xla.boundaries import Boundary
+        from lazynb.xla.clusters import Cluster, Value
+        from lazynb.xla.hlo import Instruction
+
+        self.snapshot = samples.chain(operations)
+        names = [f"broadcast_add_fusion.{number}" for number in range(operations // each)]
+        shape = "f32[8,8]{1,0}"
+        value = {name: Value(name, shape, 256) for name in names}
+        clusters = [Cluster(name, "fusion", "loop", "", name, "", (name, "add." + name, "param_0." + name),
+                            (value[names[max(0, number - 1)]],), (value[name],)) for number, name in enumerate(names)]
+        by_name = {i: Instruction(i, "add", shape, (), "main", False, f"%{i} = {shape} add()")
+                   for cluster in clusters for i in cluster.instructions}
+        text = "HloModule x\n\nENTRY %main () -> f32[] {\n" + "\n".join("  " + one.text for one in by_name.values()) + "\n}"
+        ops = [n.id for n in self.snapshot.nodes if n.kind == "op"]
+        nodes = {name: ops[number * each : (number + 1) * each] for number, name in enumerate(names)}
+        reason = "2 clusters read it: XLA computes `sine` once and writes it, rather than compute it again in each"
+        trace = SimpleNamespace(
+            clusters=clusters, operations=operations, text=text,
+            module=SimpleNamespace(by_name=by_name), cache_event="compiled", compile_seconds=9.0, has_dump=False,
+            fates={node: Fate("own kernel", "a kernel of its own", clusters=(name,)) for name in names for node in nodes[name]},
+            boundaries=[Boundary(a, b, shape, 256, "several-users", reason) for a, b in zip(names, names[1:])],
+            costs={}, times={}, memory=None, compiled=None, origins=SimpleNamespace(operations={}, inputs={}))
+        self.traces = (trace,)
+
+
+@pytest.mark.parametrize("live", [True, False])
+@pytest.mark.parametrize("each, most", [(10, 6_000_000), (1, 9_000_000)])
+def test_ten_thousand_operations_are_quick_and_small(each, most, live):
+    compilation = Large(10_000, each)
+    start = time.process_time()
+    data = inspection(compilation, live=live)  # type: ignore[arg-type]
+    seconds = time.process_time() - start
+    assert len(data["clusters"]) == 10_000 // each and len(data["fates"]) == 10_000
+    assert size(data) < most, size(data)
+    assert seconds < 3, seconds  # under 1 s on a machine that does nothing else
+    assert any("left out" in note for note in data["notes"]) == (each == 1)
+
+
+def test_colours_of_one_cluster_with_many_neighbours():
+    index = Index.__new__(Index)
+    index.clusters = [(0, SimpleNamespace(kind="loop")) for _ in range(40)]
+    found = index.colours([(0, other) for other in range(1, 40)])
+    assert all(found[0] != other for other in found[1:]) and set(found) <= set(range(8))
+
+
+def test_notes_say_a_thing_once():
+    notes = Notes()
+    for _ in range(2):
+        assert notes.attempt("Costs are missing", lambda: 1 / 0, 7) == 7
+    assert notes == ["Costs are missing: ZeroDivisionError: division by zero"]
+
+
+def test_a_cell_is_shown_whole(clean):
+    from lazynb import source
+    from lazynb.view.inspection_sources import Sources
+
+    source.register_cell("a-cell", 7, "\n\n# first\nx = 1\ny = 2\n\n")
+    node = samples.Trace()
+    node.op("sin", place=Place("a-cell", 4, "x = 1", 7))
+    (found,) = Sources(node.snapshot().nodes).data
+    assert found == {"file": "a-cell", "cell": 7, "first": 3, "lines": ["# first", "x = 1", "y = 2"]}

@@ -1,0 +1,104 @@
+"""XLA's log of fusion decisions, in both of its forms, and the way from its names to the clusters."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zipfile
+
+import pytest
+from xla.programs import PROGRAMS
+
+from lazynb.execute.dumps import Dump
+from lazynb.xla.boundaries import REASONS
+from lazynb.xla.decisions import Decision, code_of, latest, read_decisions, renamed
+from lazynb.xla.fusing import (
+    CODE,
+    CONCATENATE,
+    CUSTOM,
+    DUPLICATED,
+    EXPENSIVE,
+    IN_PLACE,
+    NO_CASE,
+    NOT_LOOP,
+    REDUCTIONS,
+    UNPROFITABLE,
+)
+from lazynb.xla.passes import read_passes
+
+LINES = [
+    "Not fusing |a| into |sort.1| as Not fusing: not found a fusible case ; multi-output fusion not supported by this pass",
+    "About to fuse |b| into |c| inside InstructionFusion with may_duplicate=1",
+    "Fused |b| into |c_fusion| inside InstructionFusion with may_duplicate=1",
+    "Not fusing |a| into |c_fusion| as Fusion is not profitable. ; multi-output fusion not supported by this pass",
+    "About to fuse |d| into |a| inside InstructionFusion with may_duplicate=1",
+    "Fused |d| into |a_fusion| inside InstructionFusion with may_duplicate=1",
+]
+EXPECTED = [Decision("a_fusion", "sort.1", "Not fusing: not found a fusible case"),
+            Decision("a_fusion", "c_fusion", "Fusion is not profitable.")]
+
+
+def page(dump: Dump, lines) -> None:
+    frames = ", ".join(f'[{n}, {json.dumps(line)}, "", ""]' for n, line in enumerate(lines))
+    (dump.directory / "m._fusion.html").write_text(f"<html><script>const frames = [{frames}];</script>")
+
+
+def archive(dump: Dump, lines) -> None:
+    path = dump.directory / "fusions.db"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE frames (id INTEGER, label TEXT)")
+        database.executemany("INSERT INTO frames VALUES (?, ?)", enumerate(lines))
+    database.close()
+    with zipfile.ZipFile(dump.directory / "m._fusion.pyz", "w") as file:
+        file.write(path, "fusions.db")
+
+
+@pytest.mark.parametrize("write", [page, archive])
+def test_names_are_those_of_the_fusions_that_became_of_them(write):
+    dump = Dump()
+    write(dump, LINES)
+    assert read_decisions(dump) == EXPECTED
+
+
+def test_the_last_word_on_a_pair_counts():
+    decisions = [Decision("a", "b", "one"), Decision("a", "c", "x"), Decision("a", "b", "two")]
+    assert latest(decisions) == {("a", "b"): "two", ("a", "c"): "x"}
+
+
+def test_no_log_and_one_that_was_cut_off():
+    assert read_decisions(Dump()) == []
+    dump = Dump()
+    archive(dump, LINES)
+    file = dump.directory / "m._fusion.pyz"
+    for content in (b"", b"PK nonsense", file.read_bytes()[:200]):
+        file.write_bytes(content)
+        assert read_decisions(dump) == []
+    (dump.directory / "m._fusion.html").write_text("<html>[1, \"About to fu")
+    assert read_decisions(dump) == []
+
+
+@pytest.mark.parametrize("words, code", [
+    (DUPLICATED, "several-users"), (EXPENSIVE, "expensive-several-users"), (UNPROFITABLE, "expensive-reused"),
+    (CUSTOM, "library-consumer"), (CONCATENATE, "concatenate"), (CODE, "size-limit"), (REDUCTIONS, "size-limit"),
+    (NOT_LOOP, "producer-not-fusible"), (NO_CASE, "consumer-not-fusible"), (IN_PLACE, "in-place"),
+    ("DUS and slice index mismatch", "in-place"), ("unrecognized inplace update non-elementwise output pair", "in-place"),
+    ("words of a release to come", "other"), ("", "other")])
+def test_words_and_codes(words, code):
+    assert code_of(words) == code and code in REASONS
+
+
+@pytest.mark.parametrize("name", ["mlp", "sort", "kept_product", "solve", "cartpole", "scatter"])
+def test_the_log_of_a_real_program_speaks_of_its_clusters(name):
+    [trace] = PROGRAMS[name]().traces
+    dump = Dump()
+    trace._executable.compile_again(options=dump.options(decisions=True))
+    decisions = renamed(read_decisions(dump), read_passes(dump), trace.module, trace.clusters)
+    known = {cluster.name for cluster in trace.clusters}
+    pairs = {(one.producer, one.consumer) for one in decisions}
+    assert decisions and len({pair for pair in pairs if set(pair) <= known}) >= len({one for one in trace.edges}) // 3
+    assert pairs & set(trace.edges)
+
+
+def test_without_passes_names_stay():
+    [trace] = PROGRAMS["mlp"]().traces
+    assert renamed([Decision("x", "y", "z")], [], trace.module, trace.clusters) == [Decision("x", "y", "z")]

@@ -1,0 +1,120 @@
+"""The measured peak: plausible, quick, and without a trace in the records, the settings or the cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import lazynb
+from lazynb import _jax_compat as jc
+from lazynb.xla import machine
+from lazynb.xla.machine import Machine, measured_peak
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Measures anew, quickly and roughly."""
+    monkeypatch.setattr(machine, "SECONDS", 0.02)
+    monkeypatch.setattr(machine, "MIN_ARRAY", 4 << 20)
+    monkeypatch.setattr(machine, "_last_cache", lambda: 0)
+    machine._measured.cache_clear()
+    yield
+    machine._measured.cache_clear()
+
+
+def test_peak_is_plausible(short):
+    peak = measured_peak()
+    assert peak.flops is not None and 1e9 < peak.flops < 1e15
+    assert peak.bandwidth is not None and 1e8 < peak.bandwidth < 1e14
+    assert peak.flops > 2 * peak.bandwidth / 12  # a product beats what a stream of additions could do
+    assert jax.__version__ in peak.text and "1024" in peak.text and "4 MiB" in peak.text
+
+
+def test_measured_once_for_each_device(short):
+    assert measured_peak() is measured_peak()
+    first, second = jax.devices()[:2]
+    assert measured_peak(first) is measured_peak()
+    assert measured_peak(second) is not measured_peak(first)
+
+
+def test_in_lazy_mode_nothing_is_recorded(short, clean):
+    with lazynb.lazy():
+        pending = jnp.arange(3.0) + 1
+        before = len(lazynb.events())
+        assert measured_peak().flops
+        assert jnp.sin(jnp.ones(2)).__class__ is pending.__class__  # still lazy
+        assert len(lazynb.events()) == before
+        assert list(lazynb.breaks()) == []
+        assert lazynb.cache_info().misses == 0
+        assert pending.tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("setting", ["jax_disable_jit", "jax_enable_x64", "jax_debug_nans"])
+def test_whatever_the_settings(short, setting):
+    jax.config.update(setting, True)
+    try:
+        assert measured_peak().flops and getattr(jax.config, setting)
+    finally:
+        jax.config.update(setting, False)
+
+
+def test_device_that_cannot(short, monkeypatch):
+    def fails(device):
+        raise RuntimeError("RESOURCE_EXHAUSTED")
+
+    monkeypatch.setattr(machine, "_matrix_product", fails)
+    peak = measured_peak()
+    assert peak.flops is None and peak.bandwidth and "no operations a second" in peak.text
+    machine._measured.cache_clear()
+    monkeypatch.setattr(machine, "_triad", fails)
+    assert measured_peak() == Machine(None, None, measured_peak().text)
+
+
+def test_last_cache_is_a_size():
+    size = machine._last_cache()
+    assert size == 0 or 64 << 10 <= size <= 4 << 30
+
+
+def test_users_cache_stays_as_it_is(tmp_path):
+    """JAX decides at its first compilation whether it has a cache: that one must not be ours."""
+    code = f"""
+import os, jax, jax.numpy as jnp
+jax.config.update("jax_compilation_cache_dir", {str(tmp_path)!r})
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+from lazynb.xla import machine
+machine.SECONDS = 0.0
+print(machine.measured_peak().flops > 0, len(os.listdir({str(tmp_path)!r})))
+jax.jit(lambda x: x * 3)(1.0)
+print(len(os.listdir({str(tmp_path)!r})) > 0)
+"""
+    root = os.path.dirname(os.path.dirname(lazynb.__file__))
+    environment = {**os.environ, "PYTHONPATH": root}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
+    assert done.stdout.split() == ["True", "0", "True"], done.stderr
+
+
+def test_no_cache_puts_everything_back():
+    before = {name: getattr(jc._compilation_cache, name) for name in jc._CACHE_STATE}
+    with pytest.raises(KeyError), jc.no_cache():
+        assert jc._compilation_cache.is_cache_used(jax.devices()[0].client) is False
+        raise KeyError
+    assert {name: getattr(jc._compilation_cache, name) for name in jc._CACHE_STATE} == before
+
+
+@pytest.mark.parametrize("each, runs", [(0.05, 7), (0.2, 4)])
+def test_repeats_for_a_third_of_a_second_and_three_times_at_least(each, runs, monkeypatch):
+    """By a clock of its own: how fast this machine is makes no difference to what is measured how often."""
+    now, ran = [0.0], []
+
+    def run():
+        ran.append(now[0])
+        now[0] += each
+
+    monkeypatch.setattr(machine.time, "perf_counter", lambda: now[0])
+    assert machine._best(run) == pytest.approx(each)
+    assert len(ran) == runs

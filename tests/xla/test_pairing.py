@@ -1,0 +1,64 @@
+"""Which instruction stands where another stood, on modules written by hand."""
+
+from __future__ import annotations
+
+from lazynb.xla.hlo import parse
+from lazynb.xla.pairing import pair
+
+
+def module(*lines: str, more: str = ""):
+    body = "\n".join(f"  {line}" for line in ("%x = f32[4] parameter(0)", "%y = f32[4] parameter(1)", *lines))
+    return parse(f"HloModule m\n\n{more}ENTRY %e (x: f32[4], y: f32[4]) -> f32[4] {{\n{body}\n}}\n")
+
+
+BEFORE = module("%a = f32[4] add(%x, %y)", "%s = f32[4] sine(%a)", "ROOT %m = f32[4] multiply(%s, %a)")
+FUSED = '''%f (p: f32[4], q: f32[4]) -> f32[4] {
+  %p = f32[4] parameter(0)
+  %q = f32[4] parameter(1)
+  %a.1 = f32[4] add(%p, %q)
+  %s.1 = f32[4] sine(%a.1)
+  ROOT %m.1 = f32[4] multiply(%s.1, %a.1)
+}
+
+'''
+
+
+def test_the_same_module_is_paired_with_itself():
+    pairing = pair(BEFORE, BEFORE)
+    assert pairing.instead == {} and pairing.same == {name: [name] for name in ("a", "s", "m", "x", "y")}
+
+
+def test_into_a_fusion_and_out_of_it():
+    after = module("ROOT %fusion = f32[4] fusion(%x, %y), kind=kLoop, calls=%f", more=FUSED)
+    assert pair(BEFORE, after).same == {"m": ["m.1"], "s": ["s.1"], "a": ["a.1"], "x": ["x"], "y": ["y"]}
+    assert pair(after, BEFORE).same["a.1"] == ["a"]
+
+
+def test_a_copy_in_each_of_two_places():
+    after = module("%a = f32[4] add(%x, %y)", "%a.2 = f32[4] add(%x, %y)", "%s = f32[4] sine(%a.2)",
+                   "ROOT %m = f32[4] multiply(%s, %a)")
+    assert sorted(pair(BEFORE, after).same["a"]) == ["a", "a.2"]
+
+
+def test_what_is_read_instead():
+    after = module("%s = f32[4] sine(%x)", "ROOT %m = f32[4] multiply(%s, %x)")
+    assert pair(BEFORE, after).instead == {"a": ["x"]}
+
+
+def test_operands_that_changed_places_replace_nothing():
+    after = module("%a = f32[4] add(%y, %x)", "%s = f32[4] sine(%a)", "ROOT %m = f32[4] multiply(%a, %s)")
+    pairing = pair(BEFORE, after)
+    assert pairing.instead == {} and pairing.same["s"] == ["s"] and pairing.same["x"] == ["x"]
+
+
+def test_copies_and_views_that_came_in_are_looked_through():
+    after = module("%a = f32[4] add(%x, %y)", "%c = f32[4] copy(%a)", "%b = f32[4] bitcast(%c)", "%s = f32[4] sine(%b)",
+                   "ROOT %m = f32[4] multiply(%s, %a)")
+    assert pair(BEFORE, after).same["a"] == ["a"] and pair(BEFORE, after).instead == {}
+
+
+def test_a_long_chain():
+    def chain(suffix: str):
+        lines = [f"%n{k}{suffix} = f32[4] sine(%{f'n{k - 1}{suffix}' if k else 'x'})" for k in range(5000)]
+        return module(*lines, f"ROOT %r = f32[4] negate(%n4999{suffix})")
+    assert len(pair(chain(""), chain(".1")).same) == 5002

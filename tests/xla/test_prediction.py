@@ -1,0 +1,69 @@
+"""Predict, then reveal."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import pytest
+
+import lazynb
+from lazynb.view.prediction import Reveal
+from lazynb.xla.prediction import BadPrediction, compare, parse_groups, written_lines
+
+
+@pytest.mark.parametrize("text, groups", [
+    ("1", [{1}]), ("2-4 | 5 7", [{2, 3, 4}, {5, 7}]), ("2,3|4", [{2, 3}, {4}]), (" 10 - 12 ", [{10, 11, 12}])])
+def test_groups(text, groups):
+    assert parse_groups(text) == groups
+
+
+@pytest.mark.parametrize("text", ["", "a", "1 | ", "1-", "1 2 | 2", "-3", "1 | 2 | 1-5"])
+def test_bad_groups(text):
+    with pytest.raises(BadPrediction):
+        parse_groups(text)
+
+
+def compiled():
+    a, b = jnp.ones((256, 128)), jnp.ones((256, 128))
+    with lazynb.lazy():
+        h = a * b
+        t = jnp.tanh(h)
+        del h
+        s = t.sum(1)  # noqa: F841
+        return lazynb.compile()
+
+
+def test_comparison(clean):
+    compilation = compiled()
+    lines = [place.line for place in written_lines(compilation.snapshot)]
+    assert [place.text for place in written_lines(compilation.snapshot)] == [
+        "h = a * b", "t = jnp.tanh(h)", "s = t.sum(1)  # noqa: F841"]
+    right = compare(compilation, [set(lines[:2]), {lines[2]}])
+    assert [(verdict.expected, verdict.fused) for verdict in right.verdicts] == [(True, True), (False, False)]
+    assert right.right == 2 and right.verdicts[1].boundaries
+    wrong = compare(compilation, [{lines[0]}, set(lines[1:])])
+    assert [(verdict.expected, verdict.fused) for verdict in wrong.verdicts] == [(False, True), (True, False)]
+    assert wrong.right == 0
+
+
+def test_a_line_without_operations(clean):
+    with pytest.raises(BadPrediction, match="no operation was recorded on line 9999"):
+        compare(compiled(), [{9999}])
+
+
+def test_reveal_shows_text_and_escapes(clean):
+    compilation = compiled()
+    reveal = Reveal(compare(compilation, []))
+    bundle = reveal._repr_mimebundle_()
+    assert "1 of 2 right" in bundle["text/plain"] and "1 of 2 right" in bundle["text/html"]
+    a = jnp.ones(3)
+    with lazynb.lazy():
+        y = a + 1; "<script>"  # noqa: B018, E702
+        z = y * 2  # noqa: F841
+        shown = Reveal(compare(lazynb.compile(), []))._repr_mimebundle_()["text/html"]
+    assert "<script>" not in shown and "&lt;script&gt;" in shown
+
+
+def test_nothing_to_predict(clean):
+    with lazynb.lazy():
+        shown = repr(Reveal(compare(lazynb.compile(), [])))
+    assert "nothing to predict" in shown
