@@ -39,6 +39,11 @@ class Cells:
         cell = self._ids.get(found) if found is not None else None
         return cell if cell is not None and self._newest[cell] == found else None
 
+    def made(self, one: Tally) -> str | None:
+        """The cell whose newest run made the code that broke: the same text run again is other code in the same file."""
+        cell, then = self.of(one.spot.code.co_filename), one.spot.cell
+        return cell if cell is not None and (then is None or self._newest[cell] == then[0]) else None
+
     def lines(self, cell: str) -> list[str]:
         """The lines of ``cell`` as they were run."""
         return self._lines.get(cell, [])
@@ -53,7 +58,7 @@ def break_lines(cells: Cells) -> dict[str, dict[int, list[Break]]]:
     ranked = sorted(break_log.tallies(), key=lambda one: -one.seconds)
     found: dict[str, dict[int, list[Break]]] = {}
     for rank, one in enumerate(ranked, 1):
-        cell = cells.of(one.spot.code.co_filename)
+        cell = cells.made(one)
         if cell is not None:
             found.setdefault(cell, {}).setdefault(one.spot.place.line, []).append(_break(one, rank))
     return found

@@ -176,6 +176,14 @@ def test_an_edited_cell_loses_its_old_marks(page):
     assert marks["lines"] == []
 
 
+def test_a_cell_that_runs_again_counts_its_breaks_anew(page):
+    page.say(type="hello")
+    for _ in range(2):
+        messages = page.run("for i in range(3):\n    if jnp.ones(4).sum() > i:\n        pass", "again")
+        (line,) = of(messages, "marks")[-1]["lines"]
+        assert [(one["code"], one["count"]) for one in line["breaks"]] == [("LNB101", 3)]
+
+
 def test_a_function_of_another_cell_is_marked_there(page):
     page.say(type="hello")
     page.run("def f(x):\n    return jnp.exp(x) * 2", "def")

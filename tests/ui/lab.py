@@ -104,7 +104,7 @@ class Notebook:
 
     def __init__(self, browser: Any, width: int = 1400, height: int = 1000):
         self.page = browser.new_page(viewport={"width": width, "height": height})
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(60_000)
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
 
