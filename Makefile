@@ -9,7 +9,7 @@ ENV := .venv/bin/python
 help:
 	@echo 'make lab        JupyterLab on the tour (ARGS= is passed on to it)'
 	@echo 'make demo       runs the tour without a browser: HTML and a summary'
-	@echo 'make test       all tests, on each of Python 3.11, 3.12 and 3.13 found (LAZYNB_PYTHONS="3.11 3.12", ARGS= for pytest)'
+	@echo 'make test       the tests, on each of Python 3.11, 3.12 and 3.13 found (LAZYNB_PYTHONS="3.11 3.12", ARGS= for pytest)'
 	@echo 'make lint       ruff and mypy'
 	@echo 'make bench      times lazynb against its peers, writes benchmarks/RESULTS.md (ARGS=--quick, --check, --help)'
 	@echo 'make notebooks  runs the notebooks and stores them with what they show'

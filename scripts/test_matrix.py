@@ -4,10 +4,10 @@
     python3 scripts/test_matrix.py --environment    makes the first one's environment and prints its Python
 
 Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each has its own environment in .venvs/.
-The first Python with a given JAX runs the whole suite; another with that same JAX leaves out what is marked slow. Where there are
-two JAXs (Python 3.11 has another than the newer ones), each runs one half of the large tables of programs.
-The course's long notebooks (`tests/course`, marked course) are left out; LAZYNB_COURSE=1 runs them too.
-LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else one of each).
+Where the Pythons have two JAXs (3.11 has another than the newer ones), each test runs on one of the two, those marked once on the
+first; another Python with a JAX that was seen takes an eighth of what is quick. Tests marked long are left out (tests/parts.py).
+LAZYNB_REST=1 runs instead what this leaves out. LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's
+functions (else one of each).
 LAZYNB_TORCH=1 puts the CPU build of PyTorch into the first environment of each JAX, where it can be had; without it, the tests of
 PyTorch code are skipped.
 """
@@ -86,12 +86,13 @@ def wanted() -> list[str]:
     return asked or list(SUPPORTED)
 
 
-def share(version: str) -> dict[str, str]:
-    """Says which half of the tables `version` runs; nothing where there is but one JAX, or all is asked for."""
-    there = [one for one in wanted() if find(one)[0]]
-    if os.environ.get("LAZYNB_FULL") or OLDER not in there or len(there) == 1:
+def share(version: str, seen: bool) -> dict[str, str]:
+    """Says which part of the tests `version` runs, see tests/parts.py; ``seen``: another Python has had its JAX."""
+    if os.environ.get("LAZYNB_FULL"):
         return {}
-    return {"LAZYNB_SHARE": "0/2" if version == OLDER else "1/2"}
+    two = OLDER in (there := [one for one in wanted() if find(one)[0]]) and len(there) > 1
+    number = 0 if version == OLDER else 1
+    return {"LAZYNB_SHARE": "1/8" if seen else f"{number}/2" if two else "0/1"}
 
 
 def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[str]) -> Outcome:
@@ -102,24 +103,24 @@ def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[
     if jax not in seen and os.environ.get("LAZYNB_TORCH"):
         torch_cpu.main([str(inside)])
     options = ["-n", os.environ.get("LAZYNB_WORKERS", "2"), "--dist", "loadgroup", "-q", "--durations=20", "--durations-min=5"]
+    part = share(version, jax in seen)
     left_out, scope = leave_out(jax, seen)
     if left_out:
         options += ["-m", " and ".join(f"not {mark}" for mark in left_out)]
     seen.setdefault(jax, version)
     print(f"== Python {version}, JAX {jax}: {scope}", flush=True)
-    status, closing = _pass_through([str(inside), "-m", "pytest", *options, *arguments], share(version))
+    status, closing = _pass_through([str(inside), "-m", "pytest", *options, *arguments], part)
     return Outcome(f"Python {version}, JAX {jax}", status, closing, time.monotonic() - began)
 
 
 def leave_out(jax: str, seen: dict[str, str]) -> tuple[list[str], str]:
     """The marks of the tests that the next Python leaves out, and what is left in words; ``seen``: which Python had which JAX."""
-    full = bool(os.environ.get("LAZYNB_FULL"))
-    long = [] if full or os.environ.get("LAZYNB_COURSE") else ["course"]
-    if jax in seen and not full:
-        return [*long, "slow", "browser"], f"all but the slow tests (Python {seen[jax]} has this JAX too)"
+    if jax in seen and not os.environ.get("LAZYNB_FULL"):
+        return ["slow", "once"], f"some of the quick tests (Python {seen[jax]} has this JAX too)"
+    what = "what `make test` leaves out" if os.environ.get("LAZYNB_REST") else "tests"
     if seen:
-        return [*long, "browser"], f"all but those in a browser (Python {next(iter(seen.values()))} has had them)"
-    return long, "all tests but the course's long notebooks" if long else "all tests"
+        return ["once"], f"{what}, but for those that need one Python only (Python {next(iter(seen.values()))} has had them)"
+    return [], what
 
 
 def environment() -> Path:

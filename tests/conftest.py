@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-import zlib
 
 # An executable left on disk by an older lazynb would be what is tested.
 os.environ.setdefault("LAZYNB_PERSISTENT_CACHE", "0")
@@ -14,6 +13,7 @@ import jax
 
 jax.config.update("jax_num_cpu_devices", 2)
 
+import parts  # noqa: E402
 import pytest  # noqa: E402
 
 import lazynb  # noqa: E402
@@ -26,26 +26,16 @@ with contextlib.suppress(ImportError):
     hypothesis.settings.load_profile("lazynb")
 
 
-# Tables of programs, a test or several for each row. `make test` runs each row on one JAX, `.ci/run` on both.
-TABLES = ("xla/test_programs.py", "frontends/test_functions.py", "frontends/test_ufuncs.py", "breaks/test_corpus.py",
-          "execute/test_misses.py")
-
-
 def pytest_collection_modifyitems(config, items):
     for item in items:
         if "ui" in item.path.parts:
-            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.once)
         # A loaded machine makes a page or a clock late: once more, and the run says so.
         if ("ui" in item.path.parts or item.path.name == "test_speed.py") and config.pluginmanager.hasplugin("rerunfailures"):
             item.add_marker(pytest.mark.flaky(reruns=2))
-    share = os.environ.get("LAZYNB_SHARE")  # "0/2": the first half of the rows
-    if share:
-        number, shares = map(int, share.split("/"))
-        left = [item for item in items if hasattr(item, "callspec") and item.path.as_posix().endswith(TABLES)
-                and zlib.crc32(item.callspec.id.encode()) % shares != number]
-        config.hook.pytest_deselected(items=left)
-        gone = set(map(id, left))
-        items[:] = [item for item in items if id(item) not in gone]
+    left = [item for item in items if not parts.taken(item)]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if parts.taken(item)]
 
 
 @pytest.fixture

@@ -238,6 +238,8 @@ def site(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.once
 @pytest.mark.xdist_group("docs")
 def test_it_is_built_without_a_warning(site):
     pages, _, done = site
@@ -246,6 +248,8 @@ def test_it_is_built_without_a_warning(site):
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.once
 @pytest.mark.xdist_group("docs")
 def test_every_entry_has_its_anchor(site):
     pages, _, _ = site
@@ -254,6 +258,8 @@ def test_every_entry_has_its_anchor(site):
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.once
 @pytest.mark.xdist_group("docs")
 def test_every_link_leads_somewhere(site):
     pages, target, _ = site
@@ -271,6 +277,8 @@ def test_every_link_leads_somewhere(site):
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.once
 @pytest.mark.xdist_group("docs")
 def test_nothing_comes_from_another_host(site):
     pages, target, _ = site
@@ -281,6 +289,8 @@ def test_nothing_comes_from_another_host(site):
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.once
 @pytest.mark.xdist_group("docs")
 def test_the_pages_show_what_the_cells_showed(site):
     _, target, _ = site
@@ -291,6 +301,8 @@ def test_the_pages_show_what_the_cells_showed(site):
 
 
 @pytest.mark.slow
+@pytest.mark.long
+@pytest.mark.once
 @pytest.mark.xdist_group("docs")
 def test_docstrings_arrive_whole(site):
     _, target, _ = site

@@ -86,6 +86,7 @@ def test_start_up_is_small():
 
 
 @pytest.mark.slow
+@pytest.mark.once
 def test_committed_build_is_what_the_sources_give(tmp_path):
     """Built in a folder of its own, by the same tools."""
     if shutil.which("npm") is None or not (EXTENSION / "node_modules").is_dir():
@@ -105,6 +106,7 @@ def test_committed_build_is_what_the_sources_give(tmp_path):
 
 @needs_hatchling
 @pytest.mark.slow
+@pytest.mark.once
 def test_wheel_carries_the_extension(tmp_path):
     wheel, _ = hatch("build_wheel", ROOT, tmp_path)
     found = shared(wheel)
@@ -115,6 +117,7 @@ def test_wheel_carries_the_extension(tmp_path):
 
 @needs_hatchling
 @pytest.mark.slow
+@pytest.mark.once
 def test_wheel_from_the_source_distribution(tmp_path):
     """As ``python -m build`` does: what it needs is in the source distribution, and nothing that was left behind."""
     source, _ = hatch("build_sdist", ROOT, tmp_path)
@@ -129,6 +132,7 @@ def test_wheel_from_the_source_distribution(tmp_path):
 
 @needs_hatchling
 @pytest.mark.slow
+@pytest.mark.once
 def test_wheel_without_the_extension_says_so_and_works(tmp_path):
     copy = tmp_path / "copy"
     copy.mkdir()
@@ -151,6 +155,7 @@ def test_wheel_without_the_extension_says_so_and_works(tmp_path):
 
 @needs_hatchling
 @pytest.mark.slow
+@pytest.mark.once
 def test_installed_wheel_is_an_enabled_extension(tmp_path):
     """Without Node, network or the checkout."""
     pytest.importorskip("jupyterlab", reason="jupyterlab is not installed here")

@@ -184,15 +184,30 @@ def test_wheel_holds_the_package_and_its_templates(tmp_path):
     assert all(one.startswith(("lazynb/", "lazynb-", "pytest_lazynb.py")) for one in inside)
 
 
-def test_matrix_leaves_the_long_notebooks_out_unless_asked(monkeypatch):
+def test_matrix_leaves_out_what_another_python_has_had(monkeypatch):
     import test_matrix
 
-    for name in ("LAZYNB_FULL", "LAZYNB_COURSE"):
+    for name in ("LAZYNB_FULL", "LAZYNB_REST"):
         monkeypatch.delenv(name, raising=False)
-    assert test_matrix.leave_out("0.10.2", {})[0] == ["course"]
-    assert test_matrix.leave_out("0.12", {"0.10.2": "3.11"})[0] == ["course", "browser"]
-    assert test_matrix.leave_out("0.12", {"0.12": "3.12"})[0] == ["course", "slow", "browser"]
-    monkeypatch.setenv("LAZYNB_COURSE", "1")
-    assert test_matrix.leave_out("0.10.2", {})[0] == []
+    assert test_matrix.leave_out("0.10.2", {}) == ([], "tests")
+    assert test_matrix.leave_out("0.12", {"0.10.2": "3.11"})[0] == ["once"]
+    assert test_matrix.leave_out("0.12", {"0.12": "3.12"})[0] == ["slow", "once"]
+    monkeypatch.setenv("LAZYNB_REST", "1")
+    assert "leaves out" in test_matrix.leave_out("0.10.2", {})[1]
     monkeypatch.setenv("LAZYNB_FULL", "1")
-    assert test_matrix.leave_out("0.12", {"0.12": "3.12"})[0] == ["browser"]
+    assert test_matrix.leave_out("0.12", {"0.12": "3.12"})[0] == ["once"]
+
+
+def test_the_two_jaxs_and_the_rest_have_every_test_between_them(monkeypatch, request):
+    """Each test is in one half at least, and in the rest of the other half; a long one is in the rest of both."""
+    import parts
+
+    def runs(share, rest):
+        monkeypatch.setenv("LAZYNB_SHARE", share)
+        monkeypatch.setenv("LAZYNB_REST", rest)
+        return {item for item in request.session.items if parts.taken(item)}
+
+    every = set(request.session.items)
+    for share in ("0/2", "1/2"):
+        assert runs(share, "") | runs(share, "1") == every and not runs(share, "") & runs(share, "1")
+    assert runs("0/2", "") | runs("1/2", "") == {item for item in every if not item.get_closest_marker("long")}

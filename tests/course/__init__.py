@@ -20,7 +20,7 @@ say: "Replace the ...", "Not yet", "Right.". So a notebook's test is::
     def mine(tmp_path_factory):
         return executed(NOTEBOOKS / "05-cartpole.ipynb", tmp_path_factory)
 
-    @pytest.mark.course                 # where it takes more than a minute
+    @pytest.mark.long                 # where it takes more than a minute
     @pytest.mark.xdist_group("cartpole")
     def test_exercises(mine):
         check_exercises(mine, 3)

@@ -15,6 +15,7 @@ def breaks(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("breaks")
 def test_breaks_are_found_and_cured(breaks):
     """What the text says of each version of the loop is in what its cell shows; the time is the reader's own."""
@@ -36,6 +37,7 @@ def test_breaks_are_found_and_cured(breaks):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("breaks")
 def test_breaks_exercises_know_right_from_wrong(breaks):
     check_exercises(breaks, 3)

@@ -13,6 +13,7 @@ def cache(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("cache")
 def test_misses_are_explained_and_cured(cache):
     """The causes that the text speaks of are those that the cells show."""
@@ -31,6 +32,7 @@ def test_misses_are_explained_and_cured(cache):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("cache")
 def test_cache_exercises_know_right_from_wrong(cache):
     check_exercises(cache, 3)

@@ -35,7 +35,7 @@ def rows(run):
     return {found["name"]: found for found in ROW.finditer(shown(cell_with(run.notebook, "cartpole.race(rows, rounds=7)")))}
 
 
-@pytest.mark.course
+@pytest.mark.long
 @pytest.mark.xdist_group("cartpole")
 def test_it_runs_quietly_and_in_time(run):
     check_quiet(run)
@@ -43,13 +43,13 @@ def test_it_runs_quietly_and_in_time(run):
     assert run.seconds < 180 * others, "on a machine that does nothing else it has three minutes"
 
 
-@pytest.mark.course
+@pytest.mark.long
 @pytest.mark.xdist_group("cartpole")
 def test_exercises(run):
     check_exercises(run, 3)
 
 
-@pytest.mark.course
+@pytest.mark.long
 @pytest.mark.xdist_group("cartpole")
 def test_every_row_has_runs_and_spread_and_the_papers_figure(rows):
     there = PAPER | (PYTORCH if importlib.util.find_spec("torch") else {})
@@ -61,7 +61,7 @@ def test_every_row_has_runs_and_spread_and_the_papers_figure(rows):
     assert float(rows["random inside, one array"]["speed"]) == 1
 
 
-@pytest.mark.course
+@pytest.mark.long
 @pytest.mark.xdist_group("cartpole")
 def test_kernels_a_step_are_known_of_all_that_lazynb_compiled(rows):
     recorded = [name for name in PAPER if name != "eager JAX"]
@@ -72,7 +72,7 @@ def test_kernels_a_step_are_known_of_all_that_lazynb_compiled(rows):
     assert unrolled[0] > unrolled[1] > unrolled[2], "fewer turns, fewer kernels of the loop's own"
 
 
-@pytest.mark.course
+@pytest.mark.long
 @pytest.mark.xdist_group("cartpole")
 def test_all_versions_simulate_the_same(run, rows):
     text = shown(cell_with(run.notebook, "steps up"))
@@ -81,7 +81,7 @@ def test_all_versions_simulate_the_same(run, rows):
     assert max(counts) - min(counts) < 0.002 * counts[0] and counts[0] > 400_000
 
 
-@pytest.mark.course
+@pytest.mark.long
 @pytest.mark.xdist_group("cartpole")
 def test_the_papers_boundaries_are_answered_from_what_was_found(run):
     """On XLA:CPU. What the cell says of each is held against the description of the programs."""
@@ -98,7 +98,7 @@ def test_the_papers_boundaries_are_answered_from_what_was_found(run):
     assert not re.search("`(sine|cosine)` is expensive", body + before)
 
 
-@pytest.mark.course
+@pytest.mark.long
 @pytest.mark.xdist_group("cartpole")
 def test_sines_are_computed_again_where_steps_are_unrolled(run):
     text = markdown(cell_with(run.notebook, "best = min(unrolled"))

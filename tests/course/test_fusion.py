@@ -15,6 +15,7 @@ def fusion(tmp_path_factory):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("fusion")
 def test_fusion_has_no_error_and_no_warning(fusion):
     assert fusion.seconds < 180
@@ -22,6 +23,7 @@ def test_fusion_has_no_error_and_no_warning(fusion):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("fusion")
 def test_fusion_shows_what_its_text_says(fusion):
     """What the text states as a fact, not as a question, is in what the cells show: on this XLA too."""
@@ -40,6 +42,7 @@ def test_fusion_shows_what_its_text_says(fusion):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("fusion")
 def test_fusion_says_which_pass_does_what(fusion):
     """Of the paper's four passes, XLA:CPU has instruction fusion, and multi-output fusion where it is asked for."""
@@ -55,6 +58,7 @@ def test_fusion_says_which_pass_does_what(fusion):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.xdist_group("fusion")
 def test_fusion_has_an_exercise_for_each_idea(fusion):
     check_exercises(fusion, 8)

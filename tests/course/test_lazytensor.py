@@ -9,7 +9,7 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
-pytestmark = [pytest.mark.course, pytest.mark.slow, pytest.mark.xdist_group("lazytensor")]
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("lazytensor")]
 
 TORCH = all(importlib.util.find_spec(name) for name in ("torch", "torchax"))
 

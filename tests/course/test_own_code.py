@@ -8,7 +8,7 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
-pytestmark = [pytest.mark.course, pytest.mark.xdist_group("own-code")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("own-code")]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
-pytestmark = [pytest.mark.course, pytest.mark.xdist_group("torchy")]
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("torchy")]
 
 HAS_TORCH = all(importlib.util.find_spec(name) for name in ("torch", "torchax"))
 TORCHY = {"PyTorch", "TorchScript", "PyTorch, lazynb"}

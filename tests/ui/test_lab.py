@@ -16,7 +16,7 @@ from nbformat.sign import NotebookNotary  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 from reading import CONTRAST, tab, thing, things  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab")]  # one server and one kernel serve all
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab")]  # one server and one kernel serve all
 
 SETUP = """import jax, jax.numpy as jnp
 x = jax.random.normal(jax.random.key(0), (256, 512))

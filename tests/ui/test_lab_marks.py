@@ -25,7 +25,7 @@ from lab_page import (  # noqa: E402
     violations,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.xdist_group("lab-marks")]  # one server and one kernel serve all
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab-marks")]  # one server and one kernel serve all
 
 BROKEN = """for i in range(3):
     y = jnp.sin(x) * i

@@ -30,7 +30,7 @@ from nbformat.sign import NotebookNotary  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 from reading import CONTRAST  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.xdist_group("lab-panel")]  # one server and one kernel serve all
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab-panel")]  # one server and one kernel serve all
 
 MAIN, OTHER = 1, 2
 PENDING = "p = jnp.sin(x) @ jnp.ones((512, 4))"

@@ -14,7 +14,7 @@ for package in ("jupyterlab", "ipykernel", "playwright", "flax", "optax", "sklea
 from lab import NOTEBOOK, ROOT, Notebook, write  # noqa: E402
 from lab_page import SETUP, STATUS, extended, marks, until  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser, pytest.mark.xdist_group("lab-tour")]
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-tour")]
 
 PAST = f"""() => {{
   const code = {NOTEBOOK}.content.widgets.filter(cell => cell.model.type === 'code' && cell.model.sharedModel.getSource());
