@@ -2,7 +2,7 @@
 
 import { Questions } from "./asking";
 import { fill, h } from "./dom";
-import { describe } from "./describe";
+import { fillFoot } from "./foot";
 import { header } from "./header";
 import type { Kernel } from "./kernel";
 import { kernelsOf } from "./program";
@@ -168,23 +168,10 @@ export function mountInspector(el: HTMLElement, given: unknown, kernel: Kernel, 
 
   /** The previewed or selected thing in words. */
   function tell(): void {
-    const thing = store.shown;
-    if (!thing)
-      return fill(
-        foot,
-        h(
-          "span.muted",
-          {},
-          "Point at a line, a box, an instruction or a kernel: what belongs to it lights up everywhere. A click keeps it, Escape lets it go.",
-        ),
-      );
-    const { title, facts, code } = describe(thing, store);
-    const said = facts.filter(Boolean).join(" · ");
-    fill(
+    fillFoot(
       foot,
-      h("b.foot-title", { title }, title),
-      h("span.foot-facts", { title: said }, said),
-      code ? h("code.foot-code", { title: code }, code) : null,
+      store,
+      "Point at a line, a box, an instruction or a kernel: what belongs to it lights up everywhere. A click keeps it, Escape lets it go.",
     );
   }
 

@@ -1,8 +1,8 @@
 /** A graph without a kernel: drawn, zoomed, opened and read from its data alone. */
 
 import { Questions } from "../asking";
-import { describe } from "../describe";
-import { fill, h } from "../dom";
+import { h } from "../dom";
+import { fillFoot } from "../foot";
 import { noKernel } from "../kernel";
 import { keepKeys } from "../shortcuts";
 import { Store } from "../store";
@@ -38,15 +38,7 @@ export function mountGraph(el: HTMLElement, given: unknown, fills = false): Pict
     view.update?.();
     root.classList.toggle("lz-pointing", store.shown !== null);
     foot.classList.toggle("lz-idle", !store.shown);
-    if (!store.shown) return fill(foot, h("span.muted", {}, "Point at a box for its types and its line."));
-    const { title, facts, code } = describe(store.shown, store);
-    const said = facts.filter(Boolean).join(" · ");
-    fill(
-      foot,
-      h("b.foot-title", { title }, title),
-      h("span.foot-facts", { title: said }, said),
-      code ? h("code.foot-code", { title: code }, code) : null,
-    );
+    fillFoot(foot, store, "Point at a box for its types and its line.");
   };
   root.addEventListener("keydown", (event) => event.key === "Escape" && store.clear(), { signal });
   keepKeys(root, signal);

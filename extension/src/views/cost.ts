@@ -4,6 +4,7 @@ import type { Cluster } from "../data";
 import { KINDS } from "../describe";
 import { fill, h } from "../dom";
 import { ABSENT, bytes, figure, ratio, seconds } from "../format";
+import { moreButton } from "../more";
 import { bar, chip, colourOf } from "../palette";
 import { placeWords } from "../program";
 import { times as readTimes } from "../read";
@@ -191,20 +192,10 @@ export function costView({ store, kernel, questions, signal }: Context): View {
       ),
       h("td.where", {}),
     );
-    const more =
-      clusters.length > shown
-        ? h(
-            "button.more-button",
-            {
-              type: "button",
-              onclick: () => {
-                shown += PAGE;
-                draw();
-              },
-            },
-            `Show more of ${clusters.length - shown} kernels`,
-          )
-        : null;
+    const more = moreButton(clusters.length - shown, PAGE, "kernels", () => {
+      shown += PAGE;
+      draw();
+    });
     fill(
       table,
       clusters.length

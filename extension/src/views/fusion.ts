@@ -4,6 +4,7 @@ import type { Boundary, Cluster, Value } from "../data";
 import { KINDS } from "../describe";
 import { fill, h } from "../dom";
 import { bytes, count, listed } from "../format";
+import { moreButton } from "../more";
 import { bar, chip } from "../palette";
 import { kernelsOf, placeWords } from "../program";
 import { boundaries, boundary as readBoundary } from "../read";
@@ -55,19 +56,11 @@ export function fusionView(context: Context): View {
     for (const cluster of clusters.slice(0, shown)) {
       list.append(card(cluster), ...produced(cluster.id).map(boundaryRow));
     }
-    if (clusters.length > shown) {
-      const more = () => {
-        shown += PAGE;
-        draw();
-      };
-      list.append(
-        h(
-          "button.more-button",
-          { type: "button", onclick: more },
-          `Show ${Math.min(PAGE, clusters.length - shown)} of ${clusters.length - shown} more kernels`,
-        ),
-      );
-    }
+    const more = moreButton(clusters.length - shown, PAGE, "kernels", () => {
+      shown += PAGE;
+      draw();
+    });
+    if (more) list.append(more);
     list.scrollTop = top;
     light(element, store);
   };

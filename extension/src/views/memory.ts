@@ -3,6 +3,7 @@
 import type { Buffer, Memory } from "../data";
 import { fill, h, s } from "../dom";
 import { ABSENT, bytes, count, listed } from "../format";
+import { moreButton } from "../more";
 import { chips, colourOf } from "../palette";
 import { light, reveal, tag } from "../things";
 import type { Context, View } from "../view";
@@ -107,20 +108,10 @@ export function memoryView({ store, signal }: Context): View {
       key("constant", "constant"),
     );
     const rows = sorted.slice(0, shown).map((buffer) => rangeRow(buffer, steps, most, memory));
-    const more =
-      sorted.length > shown
-        ? h(
-            "button.more-button",
-            {
-              type: "button",
-              onclick: () => {
-                shown += PAGE;
-                draw();
-              },
-            },
-            `Show more of ${sorted.length - shown} values`,
-          )
-        : null;
+    const more = moreButton(sorted.length - shown, PAGE, "values", () => {
+      shown += PAGE;
+      draw();
+    });
     const made = [head, h("div.ranges", {}, profile(use, memory), ...rows)];
     return more ? [...made, more] : made;
   };

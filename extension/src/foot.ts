@@ -1,0 +1,19 @@
+/** The line at the foot: what is pointed at or selected, in words. */
+
+import { describe } from "./describe";
+import { fill, h } from "./dom";
+import type { Store } from "./store";
+
+/** `idle`: what stands there while nothing is. */
+export function fillFoot(foot: HTMLElement, store: Store, idle: string): void {
+  const thing = store.shown;
+  if (!thing) return fill(foot, h("span.muted", {}, idle));
+  const { title, facts, code } = describe(thing, store);
+  const said = facts.filter(Boolean).join(" · ");
+  fill(
+    foot,
+    h("b.foot-title", { title }, title),
+    h("span.foot-facts", { title: said }, said),
+    code ? h("code.foot-code", { title: code }, code) : null,
+  );
+}
