@@ -7,6 +7,7 @@ Needs PyTorch, torchax and Transformers in the running environment; the page has
 
 from __future__ import annotations
 
+import argparse
 import copy
 import os
 import sys
@@ -78,6 +79,9 @@ def versions() -> str:
 
 
 def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description="Writes a table of models in docs/pytorch.md.")
+    parser.add_argument("--print", action="store_true", help="print it instead")
+    asked = parser.parse_args(arguments)
     from pytorch_models import MODELS
 
     import lazynb.torch
@@ -85,7 +89,7 @@ def main(arguments: list[str]) -> int:
     lazynb.torch.enable()
     rows = [HEADINGS, ["---"] * len(HEADINGS), *(line(name) for name in MODELS)]
     table = f"{versions()}:\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    if "--print" in arguments:
+    if asked.print:
         print(table)
         return 0
     begin = BEGIN.format(".".join(metadata.version("jax").split(".")[:2]))
