@@ -618,10 +618,10 @@ def is_host_array(value: Any) -> bool:
 UNSPECIFIED = _sharding_impls.UNSPECIFIED
 """The sharding of an argument about which nothing was said."""
 
-def element(array: Any, position: int, weak: bool) -> Any:
-    """Element ``position`` of a vector, weakly typed on demand."""
-    scalar = jax.lax.squeeze(jax.lax.slice(array, (position,), (position + 1,)), (0,))
-    return _lax_internal._convert_element_type(scalar, array.dtype, weak_type=True) if weak else scalar
+def elements(vector: Any, weak: bool) -> list[Any]:
+    """The elements of a vector, weakly typed on demand: one operation for all of them, and one for each."""
+    typed = _lax_internal._convert_element_type(vector, vector.dtype, weak_type=weak)
+    return [jax.lax.squeeze(one, (0,)) for one in jax.lax.split(typed, [1] * vector.shape[0])]
 
 
 def strongly_typed(value: Any) -> Any:

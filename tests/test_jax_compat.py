@@ -173,9 +173,9 @@ def test_typed_scalars():
 
 
 def test_element_keeps_weak_types():
-    assert jc.element(jnp.arange(3.0), 1, True).weak_type is True
-    assert jc.element(jnp.arange(3.0), 1, False).weak_type is False
-    assert float(jc.element(jnp.arange(3.0), 2, True)) == 2.0
+    assert [one.weak_type for one in jc.elements(jnp.arange(3.0), True)] == [True] * 3
+    assert [one.weak_type for one in jc.elements(jnp.arange(3.0), False)] == [False] * 3
+    assert [float(one) for one in jc.elements(jnp.arange(3.0), True)] == [0.0, 1.0, 2.0]
 
 
 def test_attributes_of_arrays():

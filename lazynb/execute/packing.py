@@ -57,6 +57,8 @@ class Packing:
         for number, argument in zip(self._single, arguments, strict=False):
             values[number] = argument
         for (_, numbers), packed in zip(self._groups, arguments[len(self._single):], strict=True):
-            for position, number in enumerate(numbers):
-                values[number] = jc.element(packed, position, self._avals[number].weak_type)
+            for weak in {self._avals[number].weak_type for number in numbers}:
+                for number, value in zip(numbers, jc.elements(packed, weak), strict=True):
+                    if self._avals[number].weak_type is weak:
+                        values[number] = value
         return values
