@@ -7,13 +7,15 @@ Each row is measured in a process of its own.
 
 A figure is the time that a tenth of the steps stays below: what else the machine does adds to the others. Beside it stands the
 work of this thread alone, which other processes change less. Of a row that is measured in fresh processes, the parts of the
-first step are timed.
+first step are timed, for lazynb and for jax.jit.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -21,6 +23,8 @@ import time
 from collections.abc import Callable
 from importlib import metadata
 from typing import Any
+
+import jax
 
 from benchmarks import machine
 from benchmarks.case import Case, way
@@ -36,13 +40,16 @@ MARK = "<!-- written by python -m benchmarks.profile --write -->"
 UNMET = ("adds", "torchy-8-100", "torchy-8-1000", "torchy-32-1000", "mlp-jit", "transformer", "cartpole", "first-adds",
          "first-transformer", "first-cartpole")
 
+COMPILING = "/jax/core/compile/backend_compile_duration"  # the event of JAX's whose length is XLA's time
+STILL = {"parameter", "tuple", "get-tuple-element", "constant", "bitcast"}
+
 
 def tenth(seconds: list[float]) -> float:
     """What a tenth of the figures stays below."""
     return statistics.quantiles(seconds, n=10)[0] if len(seconds) > 1 else seconds[0]
 
 
-def parts_of(row: Row) -> list[tuple[str, float, float | None]]:
+def parts_of(row: Row) -> list[tuple[str, float, float]]:
     """Of one step: part, seconds, seconds of this thread's own work."""
     case = Case(row, way(PEERS["lazynb"]))
     found: dict[str, list[tuple[float, float]]] = {}
@@ -87,37 +94,77 @@ def whole(row: Row, peer: str) -> float:
     return tenth(found)
 
 
-def first_parts(row: Row) -> list[tuple[str, float, float | None]]:
-    """Of the first step in this process: recording, the program made, the rest."""
+def first_parts(row: Row, peer: str) -> list[tuple[str, str]]:
+    """Of the first step in this process, with lazynb or ``jax.jit``: each part, and the kernels of the program."""
+    case = Case(row, way(PEERS[peer]))
+    xla: list[float] = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: xla.append(seconds) if event == COMPILING else None)
+    recording, making, running, text = (_first_lazily if peer == "lazynb" else _first_jitted)(case)
+    seconds = recording, making - xla[0], xla[0], running, recording + making + running
+    names = "recording, or tracing", "lowering", "compiling, in XLA", "running, the rest", "together"
+    found = [(name, quantity(one, "time")) for name, one in zip(names, seconds, strict=True)]
+    return [*found, ("kernels", str(kernels(text)))]
+
+
+def _first_lazily(case: Case) -> tuple[float, float, float, str]:
+    """Seconds of recording, of lowering and compiling, of the rest; the optimised HLO."""
     import lazynb
 
-    case = Case(row, way(PEERS["lazynb"]))
     with case.how.ambient():
         began = time.perf_counter()
         state = case.program(case.start, *case.each[0])
         recorded = time.perf_counter()
         case.how.wait(state)
         ended = time.perf_counter()
-    made = sum(event.compile_seconds for event in lazynb.events())
-    return [("recording, every call through JAX", recorded - began, None), ("lowering and compiling", made, None),
-            ("running, the rest", ended - recorded - made, None)]
+        made = sum(event.compile_seconds for event in lazynb.events())
+        again = lazynb.compile(case.program(case.start, *case.each[0]))
+        return recorded - began, made, ended - recorded - made, again.hlo.after
+
+
+def _first_jitted(case: Case) -> tuple[float, float, float, str]:
+    """Likewise; tracing instead of recording."""
+    began = time.perf_counter()
+    traced = case.program.trace(case.start, *case.each[0])
+    recorded = time.perf_counter()
+    compiled = traced.lower().compile()
+    made = time.perf_counter()
+    case.how.wait(compiled(case.start, *case.each[0]))
+    return recorded - began, made - recorded, time.perf_counter() - made, compiled.as_text()
+
+
+def kernels(text: str) -> int:
+    """How many instructions of the entry computation compute something."""
+    entry = text[text.index("\nENTRY"):]
+    return sum(opcode not in STILL for opcode in re.findall(r"^ +(?:ROOT )?%\S+ = .*? ([a-z][a-z-]*)\(", entry, re.M))
 
 
 def profile(row: Row) -> str:
-    """The parts of a row as a table."""
-    parts = first_parts(row) if row.measure == "first" else parts_of(row)
-    lines = [(part, quantity(wall, "time"), quantity(own, "time") if own is not None else "") for part, wall, own in parts]
+    """The parts of a row that is measured step after step, as a table."""
+    parts = parts_of(row)
+    lines = [(part, quantity(wall, "time"), quantity(own, "time")) for part, wall, own in parts]
     lines.append(("together", quantity(sum(wall for _, wall, _ in parts), "time"), ""))
-    if row.measure == "time" and "jit" in row.peers:
+    if "jit" in row.peers:
         lines.append(("jax.jit", quantity(whole(row, "jit"), "time"), ""))
     return table(("part of a step", "time", "work of this thread"), lines)
 
 
 def alone(row: str) -> str:
-    """The parts of a row, measured in a process of its own."""
+    """The parts of a row, measured in a process of its own; where a first step is, in one each for lazynb and ``jax.jit``."""
+    if ROWS[row].measure != "first":
+        return _here(row, "lazynb")
+    answers = [_here(row, peer) for peer in ("lazynb", "jit")]
+    if failed := [answer for answer in answers if answer.startswith("failed")]:
+        return failed[0]
+    ours, theirs = map(json.loads, answers)
+    lines = [(*one, other) for one, (_, other) in zip(ours, theirs, strict=True)]
+    return table(("part of the first step", "lazynb", "jax.jit"), lines)
+
+
+def _here(row: str, peer: str) -> str:
     caches = {"LAZYNB_PERSISTENT_CACHE": "0", "JAX_ENABLE_COMPILATION_CACHE": "false"}
-    done = subprocess.run([sys.executable, "-m", "benchmarks.profile", row, "--here"], cwd=ROOT, env={**os.environ, **caches},
-                          capture_output=True, text=True)
+    command = [sys.executable, "-m", "benchmarks.profile", row, "--here", peer]
+    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **caches}, capture_output=True, text=True)
     return done.stdout.strip() if done.returncode == 0 else f"failed: {last_line(done.stderr)}"
 
 
@@ -132,12 +179,13 @@ def main(arguments: list[str]) -> None:
     known = [row.name for row in ROWS.values() if row.peers[0] == "lazynb" and row.measure != "memory"]
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(known)}; without any: {', '.join(UNMET)}")
     parser.add_argument("--write", action="store_true", help="into docs/speed.md")
-    parser.add_argument("--here", action="store_true", help="one row, in this process, its table alone")
+    parser.add_argument("--here", choices=("lazynb", "jit"), help="one row, in this process, what it comes to alone")
     options = parser.parse_args(arguments)
     if unknown := [row for row in options.rows if row not in known]:
         parser.error(f"no such row: {', '.join(unknown)}")
     if options.here:
-        print(profile(ROWS[options.rows[0]]))
+        row = ROWS[options.rows[0]]
+        print(json.dumps(first_parts(row, options.here)) if row.measure == "first" else profile(row))
         return
     facts = "\n".join(f"- {name}: {text}" for name, text in machine.facts().items())
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("jax", "jaxlib", "numpy"))

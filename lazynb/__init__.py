@@ -65,7 +65,7 @@ def graph(*tensors: _Any) -> Graph:
 
 
 def compile(*tensors: _Any) -> Compilation:
-    """Compiles what ``tensors`` need, or all that is pending of this thread, and runs nothing.
+    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs nothing.
 
     Returns:
       A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``; the run then uses its programs.

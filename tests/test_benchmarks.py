@@ -308,6 +308,16 @@ def test_a_profile_for_real(monkeypatch, row, parts):
     assert len(lines) == 2 + parts and lines[2].startswith("| recording") and "jax.jit" in lines[-1]
 
 
+@pytest.mark.slow
+def test_a_profile_of_a_first_step_has_both_sides():
+    from benchmarks import profile
+
+    head, _, *lines = profile.alone("first-adds").splitlines()
+    assert [one.strip() for one in head.split("|")[2:4]] == ["lazynb", "jax.jit"]
+    assert [line.split("|")[1].strip() for line in lines][2::3] == ["compiling, in XLA", "kernels"]
+    assert [one.strip() for one in lines[-1].split("|")[2:4]] == ["1", "1"]
+
+
 def test_a_profile_is_put_behind_its_mark(monkeypatch, tmp_path):
     from benchmarks import profile
 

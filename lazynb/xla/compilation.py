@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
+
 from lazynb.execute.dumps import dumping
 from lazynb.execute.flush import execution
 from lazynb.execute.records import Records
@@ -178,7 +180,7 @@ def _pass_row(one: Pass) -> dict[str, str]:
 
 
 def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True) -> Compilation:
-    """Compiles what ``tensors`` need, or all that is pending of this thread, and runs nothing.
+    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs nothing.
 
     Arguments:
       namespace: the user's variables, whose names the inspector shows.
@@ -186,7 +188,7 @@ def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead:
 
     Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it was.
     """
-    lazy = [tensor for tensor in tensors if isinstance(tensor, LazyTensor)]
+    lazy = [leaf for leaf in jax.tree.leaves(list(tensors)) if isinstance(leaf, LazyTensor)]
     waiting = execution.waiting(lazy) if lazy or not tensors else []
     description = Description(waiting, names_of(namespace))
     snapshot = description.snapshot()

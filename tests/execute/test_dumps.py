@@ -15,6 +15,14 @@ from lazynb.execute import dumps
 from lazynb.execute.dumps import Dump, DumpUnavailable, dumping, new_dump
 
 
+def test_what_is_compiled_may_stand_in_a_pytree(clean):
+    with lazynb.lazy():
+        x = jnp.ones(8)
+        state = {"loss": (jnp.sin(x), [x @ x])}
+        made = lazynb.compile(state)
+        assert made.operations == len(lazynb.graph(state)) > 2 and made.hlo.after
+
+
 def test_nothing_is_written_unasked(clean):
     assert new_dump() is None
     with lazynb.lazy():

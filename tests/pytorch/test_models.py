@@ -98,6 +98,7 @@ def test_the_module_path_groups_the_graph():
     with torch.no_grad(), lazynb.lazy():
         output = lazy(**there)
         scopes = {node.scope for node in lazynb.graph(output).nodes}
+        assert lazynb.compile(output).operations == len(lazynb.graph(output))
     assert any("bert/encoder/layer.1/attention" in scope for scope in scopes), sorted(scopes)
 
 
