@@ -166,9 +166,11 @@ def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
     outermost one stands in.
     """
     below: list[FrameType] = []
-    while not is_user_code(frame.f_code):
+    while True:  # a call of a PyTorch module is forty frames deep: what is known already costs no call
+        code = frame.f_code
+        known = _is_user.get(id(code))
         above = frame.f_back
-        if above is None:
+        if (known[0] if known is not None else is_user_code(code)) or above is None:
             break
         below.append(frame)
         frame = above
