@@ -254,20 +254,24 @@ class Execution:
         if not tensors:
             for pending in thread_trace().all_pending():
                 self.flush(pending, "sync")
-        for tensor in jax.tree.leaves(tensors):
-            if isinstance(tensor, LazyTensor) and tensor._pending is not None:
+        for tensor in tensors_in(tensors):
+            if tensor._pending is not None:
                 self.flush(tensor._pending, "sync")
 
-    def waiting(self, tensors: Sequence[LazyTensor]) -> list[Pending]:
-        """The pending traces that ``tensors`` need, in the order they would run; all of this thread's without any."""
-        if not tensors:
-            return thread_trace().all_pending()
-        return closure(tensors)
+    def waiting(self, tensors: Sequence[Any]) -> list[Pending]:
+        """The pending traces that ``tensors`` (or pytrees of them) need, in the order they would run; all of this thread's where
+        none are given."""
+        return closure(tensors_in(tensors)) if tensors else thread_trace().all_pending()
 
     def run_all(self, kind: str) -> None:
         """Runs all that is pending of this thread."""
         for pending in thread_trace().all_pending():
             self.flush(pending, kind)
+
+
+def tensors_in(trees: Sequence[Any]) -> list[LazyTensor]:
+    """The lazy tensors among the leaves of pytrees."""
+    return [leaf for leaf in jax.tree.leaves(list(trees)) if isinstance(leaf, LazyTensor)]
 
 
 def _compiled(made: Sequence[Miss]) -> tuple[int, float]:

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-import jax
-
 from lazynb import _jax_compat as jc
-from lazynb.execute.flush import execution
+from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.outlook import outlook
 from lazynb.execute.program import Program, lower
 from lazynb.record.describe import Description
@@ -26,9 +24,9 @@ def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
     Arguments:
       namespace: the user's variables, for the names in the drawing.
     """
-    leaves = [leaf for leaf in jax.tree.leaves(list(tensors)) if isinstance(leaf, LazyTensor)]
+    leaves = tensors_in(tensors)
     names = names_of(namespace)
-    traces = execution.waiting(leaves) if leaves or not tensors else []
+    traces = execution.waiting(tensors)
     wanted = [leaf for leaf in leaves if leaf._pending is not None] if tensors else None
     snapshot = Description(traces, names).snapshot(wanted)
     outputs = wanted if wanted is not None else [tensor for trace in traces for tensor in trace.live()]

@@ -6,15 +6,12 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-
 from lazynb.execute.dumps import dumping
 from lazynb.execute.flush import execution
 from lazynb.execute.records import Records
 from lazynb.record.describe import Description
 from lazynb.record.names import names_of
 from lazynb.record.snapshot import Snapshot
-from lazynb.record.tensor import LazyTensor
 from lazynb.xla.boundaries import Boundary
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.cost import Cost
@@ -188,8 +185,7 @@ def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead:
 
     Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it was.
     """
-    lazy = [leaf for leaf in jax.tree.leaves(list(tensors)) if isinstance(leaf, LazyTensor)]
-    waiting = execution.waiting(lazy) if lazy or not tensors else []
+    waiting = execution.waiting(tensors)
     description = Description(waiting, names_of(namespace))
     snapshot = description.snapshot()
     traces = []
