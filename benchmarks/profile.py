@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import statistics
 import subprocess
 import sys
@@ -32,6 +31,8 @@ from benchmarks.environments import ROOT, last_line
 from benchmarks.peers import PEERS
 from benchmarks.report import quantity, table
 from benchmarks.rows import ROWS, Row
+from lazynb.xla.clusters import find_clusters
+from lazynb.xla.hlo import parse
 
 SECONDS = 2.0
 WARM = 80  # more runs than a program has before lazynb takes it to be one that is often waited for
@@ -41,7 +42,6 @@ UNMET = ("adds", "torchy-8-100", "torchy-8-1000", "torchy-32-1000", "mlp-jit", "
          "first-transformer", "first-cartpole")
 
 COMPILING = "/jax/core/compile/backend_compile_duration"  # the event of JAX's whose length is XLA's time
-STILL = {"parameter", "tuple", "get-tuple-element", "constant", "bitcast"}
 
 
 def tenth(seconds: list[float]) -> float:
@@ -104,7 +104,8 @@ def first_parts(row: Row, peer: str) -> list[tuple[str, str]]:
     seconds = recording, making - xla[0], xla[0], running, recording + making + running
     names = "recording, or tracing", "lowering", "compiling, in XLA", "running, the rest", "together"
     found = [(name, quantity(one, "time")) for name, one in zip(names, seconds, strict=True)]
-    return [*found, ("kernels", str(kernels(text)))]
+    kernels = [one for one in find_clusters(parse(text)) if one.kind != "control"]
+    return [*found, ("kernels", str(len(kernels)))]
 
 
 def _first_lazily(case: Case) -> tuple[float, float, float, str]:
@@ -131,12 +132,6 @@ def _first_jitted(case: Case) -> tuple[float, float, float, str]:
     made = time.perf_counter()
     case.how.wait(compiled(case.start, *case.each[0]))
     return recorded - began, made - recorded, time.perf_counter() - made, compiled.as_text()
-
-
-def kernels(text: str) -> int:
-    """How many instructions of the entry computation compute something."""
-    entry = text[text.index("\nENTRY"):]
-    return sum(opcode not in STILL for opcode in re.findall(r"^ +(?:ROOT )?%\S+ = .*? ([a-z][a-z-]*)\(", entry, re.M))
 
 
 def profile(row: Row) -> str:
