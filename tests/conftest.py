@@ -33,9 +33,11 @@ def pytest_collection_modifyitems(config, items):
         # A loaded machine makes a page or a clock late: once more, and the run says so.
         if ("ui" in item.path.parts or item.path.name == "test_speed.py") and config.pluginmanager.hasplugin("rerunfailures"):
             item.add_marker(pytest.mark.flaky(reruns=2))
-    left = [item for item in items if not parts.taken(item)]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if parts.taken(item)]
+    taken: dict[bool, list[pytest.Item]] = {True: [], False: []}
+    for item in items:
+        taken[parts.taken(item)].append(item)
+    config.hook.pytest_deselected(items=taken[False])
+    items[:] = taken[True]
 
 
 @pytest.fixture

@@ -8,15 +8,14 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("breaks")]
+
 
 @pytest.fixture(scope="module")
 def breaks(tmp_path_factory):
     return executed(NOTEBOOKS / "03-trace-breaks.ipynb", tmp_path_factory)
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.xdist_group("breaks")
 def test_breaks_are_found_and_cured(breaks):
     """What the text says of each version of the loop is in what its cell shows; the time is the reader's own."""
     check_quiet(breaks)
@@ -36,8 +35,5 @@ def test_breaks_are_found_and_cured(breaks):
     assert "Without the break" in shown(cell_with(notebook, "lazynb.explain("))
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.xdist_group("breaks")
 def test_breaks_exercises_know_right_from_wrong(breaks):
     check_exercises(breaks, 3)

@@ -6,15 +6,14 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("cache")]
+
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     return executed(NOTEBOOKS / "04-cache.ipynb", tmp_path_factory)
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.xdist_group("cache")
 def test_misses_are_explained_and_cured(cache):
     """The causes that the text speaks of are those that the cells show."""
     check_quiet(cache)
@@ -31,8 +30,5 @@ def test_misses_are_explained_and_cured(cache):
     assert "over budget: 2 compilations where 1 is allowed" in shown(cell_with(notebook, "BudgetExceeded"))
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.xdist_group("cache")
 def test_cache_exercises_know_right_from_wrong(cache):
     check_exercises(cache, 3)

@@ -8,23 +8,19 @@ import pytest
 
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("fusion")]
+
 
 @pytest.fixture(scope="module")
 def fusion(tmp_path_factory):
     return executed(NOTEBOOKS / "02-fusion.ipynb", tmp_path_factory)
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.xdist_group("fusion")
 def test_fusion_has_no_error_and_no_warning(fusion):
     assert fusion.seconds < 180
     check_quiet(fusion)
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.xdist_group("fusion")
 def test_fusion_shows_what_its_text_says(fusion):
     """What the text states as a fact, not as a question, is in what the cells show: on this XLA too."""
     notebook = fusion.notebook
@@ -41,9 +37,6 @@ def test_fusion_shows_what_its_text_says(fusion):
     assert "fused" in shown(cell_with(notebook, "softmax.hlo.passes"))
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.xdist_group("fusion")
 def test_fusion_says_which_pass_does_what(fusion):
     """Of the paper's four passes, XLA:CPU has instruction fusion, and multi-output fusion where it is asked for."""
     took_part = shown(cell_with(fusion.notebook, "families ="))
@@ -57,8 +50,5 @@ def test_fusion_says_which_pass_does_what(fusion):
     assert re.search(r"strangers +2 kernels", asked)
 
 
-@pytest.mark.slow
-@pytest.mark.long
-@pytest.mark.xdist_group("fusion")
 def test_fusion_has_an_exercise_for_each_idea(fusion):
     check_exercises(fusion, 8)

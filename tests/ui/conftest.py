@@ -73,6 +73,21 @@ def browser() -> Iterator[Any]:
         running.close()
 
 
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that a module's Jupyter server serves."""
+    return tmp_path_factory.mktemp("lab")
+
+
+@pytest.fixture(scope="module")
+def address(browser: Any, root: Path) -> Iterator[str]:
+    """That of a JupyterLab with lazynb's extension, on ``root``."""
+    from lab_page import extended
+
+    with extended(root) as address:
+        yield address
+
+
 @pytest.fixture
 def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Opens an inspection from a file. A script error in the page fails the test."""

@@ -35,12 +35,8 @@ MAIN, OTHER = 1, 2  # cells
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("lab")
-
-
-@pytest.fixture(scope="module")
 def address(browser, root):
+    """That of a JupyterLab without the extension."""
     with serving(root) as address:
         yield address
 

@@ -17,7 +17,6 @@ from lab_page import (  # noqa: E402
     activate,
     cell,
     change,
-    extended,
     marks,
     restart,
     text_of,
@@ -34,17 +33,6 @@ BROKEN = """for i in range(3):
 PLAIN = "1 + 1"
 MAIN, BREAKS, OTHER, LAST = 1, 2, 3, 40  # cells; the last one is far down
 ALL = {1, 2, 3, 4, 5}  # the marked lines of PROGRAM; the fifth breaks
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("marks")
-
-
-@pytest.fixture(scope="module")
-def address(browser, root):
-    with extended(root) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")

@@ -45,17 +45,6 @@ from comm import get_comm_manager
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("panel")
-
-
-@pytest.fixture(scope="module")
-def address(browser, root):
-    with extended(root) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
 def opened(browser, root, address):
     write(root / "main.ipynb", SETUP, PROGRAM, "", "")
     write(root / "plain.ipynb", "1 + 1", "")

@@ -12,7 +12,7 @@ for package in ("jupyterlab", "ipykernel", "playwright", "flax", "optax", "sklea
     pytest.importorskip(package, reason=f"{package} is not installed here")
 
 from lab import NOTEBOOK, ROOT, Notebook, write  # noqa: E402
-from lab_page import SETUP, STATUS, extended, marks, until  # noqa: E402
+from lab_page import SETUP, STATUS, marks, until  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-tour")]
 
@@ -20,17 +20,6 @@ PAST = f"""() => {{
   const code = {NOTEBOOK}.content.widgets.filter(cell => cell.model.type === 'code' && cell.model.sharedModel.getSource());
   return code.every(({{ model }}) => model.executionCount !== null && model.executionState !== 'running');
 }}"""
-
-
-@pytest.fixture(scope="module")
-def root(tmp_path_factory):
-    return tmp_path_factory.mktemp("tour")
-
-
-@pytest.fixture(scope="module")
-def address(browser, root):
-    with extended(root) as address:
-        yield address
 
 
 def test_the_tour(browser, root, address):
