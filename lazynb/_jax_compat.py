@@ -24,6 +24,7 @@ from jax._src import (
     compute_on as _compute_on,
     config as _config,
     core as _core,
+    dlpack as _dlpack,
     dtypes as _dtypes,
     layout as _layout,
     linear_util as _linear_util,
@@ -33,11 +34,12 @@ from jax._src import (
     sharding_impls as _sharding_impls,
     source_info_util as _source_info_util,
     stages as _stages,
+    xla_bridge as _xla_bridge,
     xla_metadata as _xla_metadata,
 )
 from jax._src.interpreters import ad as _ad, partial_eval as _partial_eval, pxla as _pxla
 from jax._src.lax import lax as _lax_internal
-from jax._src.lib import xla_client as _xla_client
+from jax._src.lib import _jax as _jaxlib, xla_client as _xla_client
 from jax._src.numpy import array_methods as _array_methods
 
 Trace = _core.Trace
@@ -216,14 +218,19 @@ def must_run_eagerly() -> bool:
 
 
 def runs_as_compiled(x64: bool) -> bool:
-    """Whether an executable made in 64-bit mode ``x64`` can be called under the configuration in force."""
-    return _config.enable_x64.value is x64 and not _config.disable_jit.value
+    """Whether an executable made in 64-bit mode ``x64`` can be called under the configuration in force.
+
+    JAX looks for NaN in the results of whatever it calls. What was recorded before the user switched that on would have run
+    unchecked in eager JAX, and an error after the run would take the results, and the memory that was given away for them.
+    """
+    return _config.enable_x64.value is x64 and not (
+        _config.disable_jit.value or _config.debug_nans.value or _config.debug_infs.value)
 
 
 @contextlib.contextmanager
 def running_settings(x64: bool) -> Iterator[None]:
     """Settings under which an executable made in 64-bit mode ``x64`` can be called."""
-    with _config.enable_x64(x64), _config.disable_jit(False):
+    with (_config.enable_x64(x64), _config.disable_jit(False), _config.debug_nans(False), _config.debug_infs(False)):
         yield
 
 
@@ -632,9 +639,66 @@ def strongly_typed(value: Any) -> Any:
 no_effects = _core.no_effects
 
 
-def fast_call(compiled: Any) -> Callable[..., Any]:
-    """What calls an executable with the least Python in between: JAX's C++ dispatch, once it has run."""
-    return compiled._call or compiled
+def capturing_call(compiled: Any) -> Callable[..., Any]:
+    """What calls an executable with the least Python in between: JAX's C++ dispatch. Where that needs JAX's Python (the first
+    call, one with arguments of another kind) the results are kept as soon as XLA gives them, see :class:`Captured`."""
+    executable, call = copy.copy(compiled._executable), copy.copy(compiled._executable.unsafe_call)
+    call.xla_executable = _Capturing(call.xla_executable)
+    executable._unsafe_call = call
+    return executable.create_cpp_call(compiled._params._replace(executable=executable)) or compiled
+
+
+class Captured(threading.local):
+    """Where the calls of this thread keep what XLA gave: first its own object for the results, then the arrays made of that.
+
+    Between the two, and after them, runs Python code of JAX's in which an interrupt may arrive, when the memory of the inputs
+    has been given away already.
+    """
+
+    into: list[Any] | None = None
+
+
+captured = Captured()
+
+
+def recovered(compiled: Any, kept: Sequence[Any]) -> Sequence[Any] | None:
+    """The results that a call of ``compiled`` kept before it was interrupted; None if XLA gave none."""
+    if not kept:
+        return None
+    if len(kept) == 1:
+        captured.into = None
+        return kept[0].consume_with_handlers(compiled._executable.unsafe_call.out_handler.handlers)
+    return kept[1]
+
+
+class _Capturing:
+    """Stands for an executable of XLA's in JAX's Python code."""
+
+    def __init__(self, loaded: Any):
+        self._loaded = loaded
+
+    def execute_sharded(self, buffers: Any, **more: Any) -> Any:
+        into: list[Any] = captured.into if captured.into is not None else []
+        if more:
+            return self._loaded.execute_sharded(buffers, **more)
+        into.clear()
+        into.extend(map(self._loaded.execute_sharded, (buffers,)))  # C all the way: no signal is handled in between
+        return _CapturingResults(into)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loaded, name)
+
+
+class _CapturingResults:
+    def __init__(self, into: list[Any]):
+        self._into = into
+
+    def consume_with_handlers(self, handlers: Any, **more: Any) -> Any:
+        self._into.extend(map(functools.partial(self._into[0].consume_with_handlers, **more), (handlers,)))
+        return self._into[1]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._into[0], name)
 
 
 filling: Any = _lax_internal
@@ -665,7 +729,7 @@ def call_here(compiled: Any, entry: bytes | None) -> Callable[..., Any] | None:
     except Exception:  # a program that XLA cannot write down
         return None
     executable, call = copy.copy(compiled._executable), copy.copy(compiled._executable.unsafe_call)
-    executable.xla_executable = call.xla_executable = again
+    executable.xla_executable, call.xla_executable = again, _Capturing(again)
     executable._unsafe_call = call
     found: Callable[..., Any] | None = executable.create_cpp_call(compiled._params._replace(executable=executable))
     return found
@@ -788,3 +852,107 @@ def new_profile() -> Any:
     options.python_tracer_level = 0
     options.host_tracer_level = 2
     return _profiler.ProfilerSession(options)
+
+
+# ---- whose memory an array has -----------------------------------------------------------------------------------------------
+
+
+def buffers(value: Any) -> list[Any]:
+    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of; none for other values."""
+    plain = getattr(value, "_base_array", value)
+    if type(plain) is not ArrayImpl:
+        return []
+    return [plain] if len(plain.sharding.device_set) == 1 else list(plain._arrays)
+
+
+def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
+    """An array like ``value``, placement and commitment included, that consists of ``parts``; ``value`` may be deleted."""
+    plain = getattr(value, "_base_array", value)
+    made = ArrayImpl(plain.aval, plain.sharding, list(parts), committed=plain._committed, _skip_checks=True)
+    return made if plain is value else type(value)(value._impl, made)
+
+
+def on_host(buffer: Any) -> bool:
+    """Whether a plain array on one device lies in memory that Python code can reach."""
+    return next(iter(buffer.sharding.device_set)).platform == "cpu"
+
+
+def view(buffer: Any) -> Any:
+    """What holds the memory of a plain array on one device of the host: while it lives the memory stays as it is, also when the
+    array is deleted or donated (XLA then copies). Waits for the array.
+
+    A DLPack capsule would do the same, but deleting an array that is still being computed then aborts the process (0.10, 0.12).
+    """
+    try:
+        return memoryview(buffer)
+    except BufferError:  # a type that Python's protocol has not; an array of its own keeps the view, ``buffer`` would keep it for good
+        return np.asarray(with_buffers(buffer, [buffer]))
+
+
+def put(host: np.ndarray, buffer: Any) -> Any:
+    """The NumPy array ``host`` as an array where ``buffer`` is, without a copy where its address allows that."""
+    return _pxla_batched_device_put(buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed)
+
+
+_pxla_batched_device_put = _pxla.batched_device_put
+
+
+def watch_memory(borrowed: Callable[[Any, Any], None], shared: Callable[[Any], None]) -> None:
+    """Reports arrays whose memory other code may write: ``borrowed(array, source)`` for one just made of memory of the host's
+    (``source`` is None for DLPack), ``shared(array)`` for one handed out by DLPack.
+
+    JAX takes over memory of NumPy arrays in two places: where it moves arguments to devices, and where it puts an array together
+    from shards. Nothing that the user sees is replaced.
+    """
+    def watched(handler: Callable[..., Any]) -> Callable[..., Any]:
+        def shard(args: Sequence[Any], *rest: Any) -> Any:
+            made = handler(args, *rest)
+            for array, arg in zip(made, args):
+                borrowed(array, arg)
+            return made
+
+        return shard
+
+    def put_shards(aval: Any, sharding: Any, xs: Sequence[Any], *rest: Any, **more: Any) -> Any:
+        made = _pxla_batched_device_put(aval, sharding, xs, *rest, **more)
+        for x in xs:
+            if is_host_array(x):
+                borrowed(made, x)
+        return made
+
+    def place(array: Any, *rest: Any) -> Any:
+        borrowed(array, None)
+        return _place_array(array, *rest)
+
+    def export(x: Any, *rest: Any, **more: Any) -> Any:
+        shared(x)
+        return _to_dlpack(x, *rest, **more)
+
+    handlers = _pxla.shard_arg_handlers
+    for cls, handler in list(handlers.items()):
+        if isinstance(cls, type) and issubclass(cls, np.ndarray) and not issubclass(cls, np.ma.MaskedArray):
+            handlers[cls] = watched(handler)
+    _pxla.batched_device_put = put_shards
+    _dlpack._place_array = place
+    _dlpack._to_dlpack = export
+
+
+_place_array, _to_dlpack = _dlpack._place_array, _dlpack._to_dlpack
+
+
+def existing_arrays() -> list[Any]:
+    """The arrays that exist; none where JAX was not used yet (asking would start its backends)."""
+    return jax.live_arrays() if _xla_bridge.backends_are_initialized() else []
+
+
+# ---- running and failing -----------------------------------------------------------------------------------------------------
+
+
+def out_of_memory(size: int) -> Exception:
+    """The error that eager JAX raises where ``size`` bytes cannot be had."""
+    return jax.errors.JaxRuntimeError(f"RESOURCE_EXHAUSTED: Out of memory allocating {size} bytes.")
+
+
+def sub_jaxprs(params: dict[str, Any]) -> list[Any]:
+    """The jaxprs in the parameters of a primitive."""
+    return list(_core.jaxprs_in_params(params))

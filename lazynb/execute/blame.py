@@ -5,6 +5,7 @@ Eager JAX raises such an error at the operation; a lazy one when the trace runs,
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 import jax
@@ -15,13 +16,15 @@ from lazynb.record.trie import State
 
 
 def add_note(error: BaseException, pending: Pending, steps: Sequence[State], *, running: bool = False) -> None:
-    """Adds to ``error`` the user's lines of the steps that explain it: those that fail alone, else all of them."""
-    if isinstance(error, KeyboardInterrupt):
+    """Adds to ``error`` the user's lines of the steps that explain it: those that fail alone, else all of them. Once."""
+    if isinstance(error, KeyboardInterrupt) or hasattr(error, _BLAMED):
         return
     operations = [step for step in steps if step.operation is not None]
-    guilty = [step for step in operations if "callback" in _name(step)] if running else []
+    guilty = [step for step in operations if _may_fail(step)] if running else []
     if not guilty and not running:
         guilty = [step for step in operations if _fails_alone(step, pending)]
+    with contextlib.suppress(AttributeError):  # an error without attributes
+        setattr(error, _BLAMED, guilty)
     origins = pending.origins()
     places = [origin.place for step in guilty or operations if (origin := origins[step.depth - 1]) is not None]
     lines = list(dict.fromkeys(f"{place.label}: {place.text}" if place.text else place.label for place in places))
@@ -30,11 +33,19 @@ def add_note(error: BaseException, pending: Pending, steps: Sequence[State], *, 
     shown = lines if len(lines) <= 4 else [*lines[:2], f"... {len(lines) - 3} lines more", lines[-1]]
     what = "This operation was" if len(guilty) == 1 else f"These {len(guilty or operations)} operations were"
     error.add_note(f"lazynb: {what} recorded at\n  " + "\n  ".join(shown)
-                   + "\nWhat was pending still is; delete what depends on it to go on without.")
+                   + "\nWhat was pending still is; what does not depend on it can be used.")
 
 
-def _name(step: State) -> str:
-    return step.operation.primitive.name if step.operation is not None else ""
+_BLAMED = "_lazynb_blamed"
+
+
+def to_blame(error: BaseException) -> list[State]:
+    """The steps that :func:`add_note` held responsible for ``error``; none where it could not tell."""
+    return list(getattr(error, _BLAMED, ()))
+
+
+def _may_fail(step: State) -> bool:
+    return step.operation is not None and step.operation.may_fail
 
 
 def _fails_alone(step: State, pending: Pending) -> bool:

@@ -80,8 +80,8 @@ def is_large(aval: Any) -> bool:
 def _large(state: State, wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Numbers of the inputs worth offering: large, and of the type of a result."""
     path = state.path()
-    if any("callback" in step.operation.primitive.name for step in path if step.operation is not None):
-        return ()  # may raise: then the inputs are needed again
+    if any(step.operation.may_fail for step in path if step.operation is not None):
+        return ()  # the inputs are needed again
     kinds = {_kind(step.avals[slot - step.first]) for step in path for slot in range(step.first, step.slots) if slot in wanted}
     inputs = [step.avals[0] for step in path if step.operation is None]
     return tuple([number for number, aval in enumerate(inputs) if is_large(aval) and _kind(aval) in kinds])
@@ -103,7 +103,8 @@ def _is_unreachable(pending: Pending, values: Sequence[Any], number: int) -> boo
         return True  # the user gave it away
     if pending.inputs[number].__class__ is LazyTensor and _references(pending.inputs, number) > _HELD_ONCE:
         return False
-    return _references(values, number) == _HELD_ONCE + 1
+    guard = pending.guards.get(id(values[number]))
+    return _references(values, number) == _HELD_ONCE + 1 + (guard.references if guard is not None else 0)
 
 
 def _references(items: Sequence[Any], number: int) -> int:

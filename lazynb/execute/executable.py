@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import collections
-import concurrent.futures
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -14,13 +12,16 @@ import jax
 
 from lazynb import _jax_compat as jc
 from lazynb.config import config
+from lazynb.execute.background import in_background, wait
 from lazynb.execute.blame import add_note
 from lazynb.execute.donation import is_large
 from lazynb.execute.dumps import Dump, new_dump
+from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.packing import Packing
 from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower, needed_steps
+from lazynb.record.capacity import lacks
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending
 from lazynb.record.trie import State, Trie
@@ -38,6 +39,7 @@ class Executable:
       origin: ``compiled`` or ``disk``.
       compile_seconds: lowering, compiling or loading.
       runs: how often it was run.
+      may_fail: whether it has operations that can fail when they run; nothing is donated to it, and its end is waited for.
       hits: runs after the first.
       wait_seconds: how long Python last waited for its results, where that was measured.
       compiled: JAX's compiled object: HLO, cost and memory analysis.
@@ -64,7 +66,9 @@ class Executable:
         self._donated = self._packing.positions(donated)
         self._large = [number for number, aval in enumerate(self._jaxpr.out_avals) if is_large(aval)]
         self.operations = len(program.eqns)
-        self.callbacks = any("callback" in step.operation.primitive.name for step in path if step.operation)
+        self._need: int | None = None  # bytes that a run takes beyond its inputs
+        self._device = next((step.program[0] for step in reversed(path) if step.program), None) or jax.local_devices()[0]
+        self.may_fail = any(step.operation.may_fail for step in path if step.operation)
         self._uncommit, self._commit = self._placed_results(path, taken)
         self._arguments: list[Any] = []  # what they look like, to lower again when the text is asked for
         self.compiled: Any = None
@@ -144,7 +148,7 @@ class Executable:
             self._brief, self._call_here = 0, None
         elif seconds < _BRIEF:
             self._brief += 1
-            if self._brief == _OFTEN and not self.callbacks:
+            if self._brief == _OFTEN and not self.may_fail:
                 self._load_here()
 
     def _load_here(self) -> None:
@@ -152,18 +156,15 @@ class Executable:
         if self._entry is None or entry is not None:
             self._call_here = jc.call_here(self.compiled, entry)
 
-    def _call(self, arguments: Sequence[Any], awaited: bool) -> list[Any]:
+    def _call(self, arguments: Sequence[Any], awaited: bool, landing: Landing) -> None:
         """Calls the program in 64-bit mode as it was when the trace was recorded (it decides what a scalar argument is)."""
-        if not jc.runs_as_compiled(self._x64):
+        if self.call is None:
+            self.call = jc.capturing_call(self.compiled)
+        if jc.runs_as_compiled(self._x64):
+            landing.take((awaited and self._call_here) or self.call, arguments)
+        else:
             with jc.running_settings(self._x64):
-                return list(self.compiled(*arguments))
-        if awaited and self._call_here is not None:
-            return list(self._call_here(*arguments))
-        if self.call is not None:
-            return list(self.call(*arguments))
-        results = list(self.compiled(*arguments))
-        self.call = jc.fast_call(self.compiled)
-        return results
+                landing.take(self.call, arguments)
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
@@ -179,26 +180,60 @@ class Executable:
         sharding = None if loose else self.compiled.output_shardings[number]
         return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
-    def run(self, inputs: Sequence[Any], awaited: bool = False) -> list[Any]:
-        """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does, unless a result is ``awaited`` anyway."""
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The results for ``inputs``; returns at once (asynchronous)."""
+        landing = Landing()
+        self.start(inputs, False, landing)
+        return self.placed(landing.results)
+
+    def start(self, inputs: Sequence[Any], awaited: bool, landing: Landing) -> None:
+        """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does, unless a result is ``awaited`` anyway.
+        ``landing`` has the results from the moment that the inputs are given away.
+
+        Raises:
+          jax.errors.JaxRuntimeError: there is not the memory for it, or an operation that may fail has failed; nothing is given away.
+        """
+        if self._need is None:
+            self._need = _needed_memory(self.compiled)
+        if self._need and lacks(self._need, self._device):
+            raise jc.out_of_memory(self._need)
         arguments = self._packing.arguments(inputs)
         before = jc.current_trace()
         jc.set_trace(jc.eval_trace)
         try:
-            results = self._call(arguments, awaited)
+            self._call(arguments, awaited, landing)
         finally:
             jc.set_trace(before)
+        if self.may_fail:
+            try:
+                jax.block_until_ready(landing.results)
+            except BaseException:
+                landing.drop()
+                raise
+
+    def placed(self, found: Sequence[Any]) -> list[Any]:
+        """The results as the user gets them, where ``found`` are those of XLA's."""
+        results = list(found)
         for number in self._uncommit:
             results[number] = jc.uncommitted(results[number])
         for number, device in self._commit.items():
             results[number] = jc.committed(results[number], device)
         for number in self._large:
             owned.add(results[number])
-        if self.callbacks:
-            jax.block_until_ready(results)  # a callback may raise: then nothing was run yet
         return results
 
 
+def _needed_memory(compiled: Any) -> int:
+    """Bytes that a run of ``compiled`` takes on a device, inputs not counted; 0 where that is little or not known."""
+    try:
+        found = compiled.memory_analysis()
+        need = found.output_size_in_bytes + found.temp_size_in_bytes - found.alias_size_in_bytes
+    except Exception:  # not every backend says
+        return 0
+    return int(need) if need > _LITTLE else 0
+
+
+_LITTLE = 1 << 20
 _BRIEF, _LONG = 2e-3, 0.1  # seconds
 _OFTEN = 64
 """So many brief waits have cost what loading a program once more does: some milliseconds."""
@@ -230,25 +265,6 @@ def _compile_uncached(lowered: jax.stages.Lowered, config_then: Any, options: di
         return lowered.compile(compiler_options=options)
 
 
-def in_background(work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
-    """Runs ``work`` in a thread that does not keep the process alive."""
-    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-
-    def run() -> None:
-        try:
-            future.set_result(work())
-        except BaseException as error:
-            future.set_exception(error)
-
-    threading.Thread(target=run, name="lazynb-compile", daemon=True).start()
-    return future
-
-
-def wait(future: concurrent.futures.Future[Any]) -> Any:
-    """The future's result. Waiting in Python lets an interrupt through at once; the work then goes on unobserved."""
-    return future.result()
-
-
 class Binding(NamedTuple):
     """How a recorded trace runs.
 
@@ -260,9 +276,9 @@ class Binding(NamedTuple):
     executable: Executable
     inputs: list[int]
 
-    def run(self, values: Sequence[Any], awaited: bool = False) -> list[Any]:
-        """Runs the trace whose inputs are ``values``; see :meth:`Executable.run`."""
-        return self.executable.run([values[number] for number in self.inputs], awaited)
+    def start(self, values: Sequence[Any], awaited: bool, landing: Landing) -> None:
+        """Runs the trace whose inputs are ``values``; see :meth:`Executable.start`."""
+        self.executable.start([values[number] for number in self.inputs], awaited, landing)
 
 
 def _last_place(pending: Pending, steps: Sequence[State]) -> Place:

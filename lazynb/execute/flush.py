@@ -1,7 +1,8 @@
 """The flush: runs a pending trace and gives the waiting tensors their values.
 
-What is computed is what somebody can still reach. Nothing is changed before the run succeeded: after an error or an interrupt
-the trace is pending as before.
+What is computed is what somebody can still reach. Nothing is changed before the run succeeded: after an error the trace is pending as
+before, but for what does not depend on the operation that failed. An interrupt ends the wait, not the run: its results are there
+for whoever asks next.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ import jax
 from lazynb import _jax_compat as jc
 from lazynb.config import config
 from lazynb.errors import TraceBreakError
+from lazynb.execute.background import in_background, wait
 from lazynb.execute.blame import add_note
 from lazynb.execute.breaks import break_log
 from lazynb.execute.donation import offers
 from lazynb.execute.events import log
-from lazynb.execute.executable import Binding, Executable, ExecutableCache, in_background, wait
+from lazynb.execute.executable import Binding, Executable, ExecutableCache
+from lazynb.execute.failure import Attempt, Trouble, obtain
+from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
+from lazynb.execute.program import needed_steps
 from lazynb.reasons import REASONS
 from lazynb.record.names import names_of, user_namespace
 from lazynb.record.pending import Pending, closure
@@ -107,8 +112,7 @@ class Execution:
             if trace.strict and not REASONS[kind].explicit and any(one.has_live() for one in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
             awaited = forced if kind in WAITING else None
-            found = [self._run_one(one, kind, spot, awaited is not None and one is pending) for one in traces]
-        runs = [run for run in found if run is not None]
+            runs = self._run(traces, kind, spot, forced, awaited is not None)
         if not runs:
             return
         last = runs[-1].binding.executable
@@ -135,43 +139,122 @@ class Execution:
             return {"text/plain": repr(tensor)}
         return self.show(tensor)
 
-    def _run_one(self, pending: Pending, kind: str, spot: Spot, awaited: bool = False) -> Run | None:
-        """Runs ``pending``, whose inputs have values; None if nobody waits. ``awaited``: Python needs a value of it at once."""
-        tensors = pending.live()
-        if not tensors:
-            pending.close()
-            return None
-        pending.seal()
-        recorded = time.perf_counter() - pending.began
-        try:
-            values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
-            found = self._binding(pending, tensors, values, kind, spot)
-            if found is None:
-                pending.close()
-                return None
-            binding, miss = found
-            start = time.perf_counter()
-            results = self._results(pending, binding, values, awaited)
-        except BaseException:
-            pending.trace.resume(pending)
-            raise
-        executable, seconds = binding.executable, time.perf_counter() - start
-        self._count(executable)
-        run = Run(binding, miss, seconds, recorded)
-        log.events.append((kind, spot, len(pending), executable.operations, "hit" if executable.hits else executable.origin,
-                           miss.seconds if miss is not None else 0.0, seconds, recorded, executable.miss))
-        if pending.trace.witness is not None:
-            pending.trace.witness.ran(run, pending, tensors, values, results)
-        self._settle(pending, tensors, results)
-        return run
+    def _run(self, traces: Sequence[Pending], kind: str, spot: Spot, forced: LazyTensor | None, awaited: bool) -> list[Run]:
+        """Runs ``traces``; where not all of it can run, what ``forced`` needs, or without it all that can.
+
+        Arguments:
+          awaited: whether Python needs a value of the last trace at once.
+        """
+        runs: list[Run] = []
+        if not any(one.trouble is not None for one in traces):
+            try:
+                for one in traces:
+                    self._run_one(one, kind, spot, runs, awaited and one is traces[-1])
+                return runs
+            except Exception as error:
+                one.trouble = Trouble()
+                one.trouble.learn(error)
+        self._run_what_can(traces, forced, lambda one, tensors: self._run_one(one, kind, spot, runs, tensors=tensors))
+        return runs
 
     @staticmethod
-    def _results(pending: Pending, binding: Binding, values: list[Any], awaited: bool) -> list[Any]:
+    def _run_what_can(traces: Sequence[Pending], forced: LazyTensor | None, attempt: Attempt) -> None:
+        if forced is None:
+            gc.collect()  # the traceback of an earlier error may hold what nobody else can reach
+            traces[-1].trace.close_dead()
+        targets = [forced] if forced is not None else [tensor for one in traces for tensor in one.live()]
+        errors: list[Exception] = []
+        for tensor in targets:
+            if tensor._pending is not None:
+                try:
+                    obtain(tensor, traces, attempt)
+                except Exception as error:
+                    errors.append(error)
         try:
-            return binding.run(values, awaited)
-        except BaseException as error:
-            add_note(error, pending, pending.state.path(), running=True)
+            if errors:
+                raise errors[0]
+        finally:
+            errors.clear()  # their tracebacks hold this frame
+
+    def _run_one(self, pending: Pending, kind: str, spot: Spot, runs: list[Run], awaited: bool = False,
+                 tensors: list[LazyTensor] | None = None) -> None:
+        """Runs ``pending`` for all who wait, or for ``tensors`` alone, and adds to ``runs``.
+
+        Its inputs that are needed have values. ``awaited``: Python needs a value of it at once.
+        """
+        self.finish(pending)
+        whole = tensors is None
+        tensors = pending.live() if tensors is None else tensors
+        if not tensors:
+            pending.close()
+            return
+        pending.seal()
+        recorded = time.perf_counter() - pending.began
+        landing = None
+        try:
+            if pending.guards:
+                pending.restore()
+            values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
+            found = self._binding(pending, tensors, values, kind, spot, whole)
+            if found is None:
+                pending.close()
+                return
+            binding, miss = found
+            landing = pending.landing = Landing(binding, tensors, kind, spot, miss, recorded)
+            self._start(pending, landing, values, awaited)
+        except BaseException:
+            if landing is None or not landing.arrived():
+                pending.landing = None
+                pending.trace.resume(pending)
             raise
+        run = Run(binding, miss, landing.seconds, recorded)
+        if pending.trace.witness is not None:
+            pending.trace.witness.ran(run, pending, tensors, values, landing.placed())
+        self.finish(pending)
+        runs.append(run)
+
+    @staticmethod
+    def _start(pending: Pending, landing: Landing, values: list[Any], awaited: bool) -> None:
+        binding = landing.binding
+        for number in binding.executable.donated:  # nobody else can reach them, and XLA cannot take what is held elsewhere
+            pending.guards.pop(id(values[binding.inputs[number]]), None)
+        start = time.perf_counter()
+        try:
+            binding.start(values, awaited, landing)
+        except BaseException as error:
+            add_note(error, pending, needed_steps(pending.state.path(), [tensor._slot for tensor in landing.tensors]),
+                     running=True)
+            raise
+        landing.seconds = time.perf_counter() - start
+
+    def finish(self, pending: Pending) -> None:
+        """Gives the tensors of ``pending`` what a run of it gave; after an interrupt, that of the run which it came upon."""
+        landing = pending.landing
+        if landing is None:
+            return
+        if not landing.arrived():
+            pending.landing = None
+            return
+        if not landing.noted:
+            landing.noted = True
+            self._note(pending, landing)
+        for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
+            tensor._settle(value)
+        doomed = pending.doomed
+        landing.tensors = ()
+        pending.landing = None
+        if not pending.live():
+            pending.close()
+            for array in doomed:
+                if not array.is_deleted():
+                    array.delete()
+
+    def _note(self, pending: Pending, landing: Landing) -> None:
+        executable, miss = landing.binding.executable, landing.miss
+        self._count(executable)
+        log.events.append((landing.kind, landing.spot, len(pending), executable.operations,
+                           "hit" if executable.hits else executable.origin, miss.seconds if miss is not None else 0.0,
+                           landing.seconds, landing.recorded, executable.miss))
 
     @staticmethod
     def _count(executable: Executable) -> None:
@@ -188,6 +271,7 @@ class Execution:
         What ``pending`` takes inputs from must have been prepared before it.
         """
         with pending.trace.lock:
+            self.finish(pending)
             values = [self._preview(value) for value in pending.inputs]
             found = self._binding(pending, pending.live(), values, "compile", here(2))
         return (found[0], found[1] is not None) if found is not None else None
@@ -202,12 +286,13 @@ class Execution:
         wanted = tuple([tensor._slot for tensor in value._pending.live()])
         return executables.any(value._pending.state, wanted).abstract_result(wanted.index(value._slot))
 
-    def _binding(self, pending: Pending, tensors: list[LazyTensor], values: list[Any], kind: str,
-                 spot: Spot) -> tuple[Binding, Miss | None] | None:
+    def _binding(self, pending: Pending, tensors: list[LazyTensor], values: list[Any], kind: str, spot: Spot,
+                 whole: bool = True) -> tuple[Binding, Miss | None] | None:
         """What runs ``pending`` for ``tensors`` (brought up to date), and why it had to be made, if it had; None where it turns
-        out that nobody can reach them (only the traceback of an error did)."""
-        wanted, donated, found = self._look_up(pending, tensors, values)
-        if found is None:
+        out that nobody can reach them (only the traceback of an error did). Unless they are the ``whole`` of those that wait,
+        nothing is donated."""
+        wanted, donated, found = self._look_up(pending, tensors, values, whole)
+        if found is None and whole:
             # Tensors in reference cycles live until the collector runs, at times that differ between equal steps: collecting
             # costs less than compiling for a tensor that nobody can reach. The young generations take about a millisecond;
             # the whole heap is worth it when this trace was compiled before, for other tensors.
@@ -216,7 +301,7 @@ class Execution:
             tensors.extend(pending.live())
             if not tensors:
                 return None
-            wanted, donated, found = self._look_up(pending, tensors, values)
+            wanted, donated, found = self._look_up(pending, tensors, values, whole)
         if found is not None:
             return found, None
         binding, made = executables.make(pending, wanted, donated, values)
@@ -231,23 +316,13 @@ class Execution:
         return executable.miss
 
     @staticmethod
-    def _look_up(pending: Pending, tensors: list[LazyTensor], values: list[Any],
+    def _look_up(pending: Pending, tensors: list[LazyTensor], values: list[Any], whole: bool,
                  ) -> tuple[tuple[int, ...], tuple[int, ...], Binding | None]:
         wanted = tuple([tensor._slot for tensor in tensors])
-        donated = offers(pending, wanted, values)
+        donated = offers(pending, wanted, values) if whole else ()
         if donated:
             donated = executables.allowed(pending.state, wanted, donated)
         return wanted, donated, executables.find(pending, wanted, donated)
-
-    @staticmethod
-    def _settle(pending: Pending, tensors: list[LazyTensor], results: list[Any]) -> None:
-        for tensor, value in zip(tensors, results, strict=True):
-            tensor._settle(value)
-        doomed = pending.doomed
-        pending.close()
-        for array in doomed:
-            if not array.is_deleted():
-                array.delete()
 
     def sync(self, *tensors: Any) -> None:
         """Runs what is pending of this thread; see :func:`lazynb.sync`."""

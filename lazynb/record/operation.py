@@ -20,7 +20,7 @@ class Operation:
       name: what the user would call it: ``softmax`` for a jitted function of that name.
     """
 
-    __slots__ = ("__weakref__", "context", "name", "params", "primitive")
+    __slots__ = ("__weakref__", "_may_fail", "context", "name", "params", "primitive")
 
     def __init__(self, primitive: Any, params: dict[str, Any]):
         self.primitive = primitive
@@ -28,8 +28,30 @@ class Operation:
         self.context = jc.eqn_context()
         self.name = str(params.get("name") or primitive.name) if primitive.name in jc.JIT_PRIMITIVES else primitive.name
 
+        self._may_fail: bool | None = None
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether it can fail when it runs: it calls code that is not XLA's, itself or in a jaxpr of its own."""
+        if self._may_fail is None:
+            self._may_fail = _calls_others(self.primitive, self.params)
+        return self._may_fail
+
     def __repr__(self) -> str:
         return f"Operation({self.name})"
+
+
+def _calls_others(primitive: Any, params: dict[str, Any]) -> bool:
+    left = [(primitive, params)]
+    while left:
+        primitive, params = left.pop()
+        if "callback" in primitive.name or primitive.name in _OTHERS:
+            return True
+        left += [(eqn.primitive, eqn.params) for jaxpr in jc.sub_jaxprs(params) for eqn in jaxpr.eqns]
+    return False
+
+
+_OTHERS = frozenset(("ffi_call",))
 
 
 class OperationTable:

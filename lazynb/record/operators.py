@@ -39,7 +39,8 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
             if cls is LazyTensor and other._pending is pending:
                 part = other._slot
             elif cls is LazyTensor or cls is array:
-                part = pending.array(other if cls is array else other._value)
+                outside = cls is array or other._trace is not pending.trace
+                part = pending.array(other if cls is array else other._value, outside)
                 tip = pending.tip or tip  # the array may have become an input just now
             else:
                 part = kinds.get(cls)
@@ -117,9 +118,9 @@ def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, betwee
             for arg in args:
                 cls = arg.__class__
                 if cls is LazyTensor:
-                    part = arg._slot if arg._pending is pending else pending.array(arg._value)
+                    part = arg._slot if arg._pending is pending else pending.array(arg._value, arg._trace is not trace)
                 elif cls is array:
-                    part = pending.array(arg)
+                    part = pending.array(arg, True)
                 elif scalars_alike:
                     part = kinds.get(cls)
                     scalars.append(arg)

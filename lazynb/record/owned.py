@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
 from typing import Any
 
 
 class Owned:
-    """A set of arrays by identity, without keeping them alive."""
+    """A set of arrays by identity, without keeping them alive.
+
+    Attributes:
+      ids: of those that live.
+    """
 
     def __init__(self) -> None:
-        self._refs: dict[int, weakref.ref[Any]] = {}
+        self.ids: dict[int, weakref.ref[Any]] = {}
 
     def add(self, array: Any) -> None:
         """Notes that a run of ours made ``array``."""
         key = id(array)
-        self._refs[key] = weakref.ref(array, lambda _: self._refs.pop(key, None))
+        self.ids[key] = weakref.ref(array, functools.partial(self.ids.pop, key))  # no Python: an interrupt there would be lost
 
     def discard(self, array: Any) -> None:
         """Notes that ``array`` was handed out: another array may share its memory from here on."""
-        self._refs.pop(id(array), None)
+        self.ids.pop(id(array), None)
 
     def __contains__(self, array: object) -> bool:
-        return id(array) in self._refs
+        return id(array) in self.ids
 
 
 owned = Owned()

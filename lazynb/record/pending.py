@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lazynb import _jax_compat as jc
+from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, same_content
 from lazynb.record.trie import HOST, Root, State, Trie
 from lazynb.source import Origin
 
@@ -48,10 +49,13 @@ class Pending:
       began: ``time.perf_counter()`` when it was opened.
       cut_by: see :class:`lazynb.record.trace.LazyTrace`.
       doomed: concrete arrays that the user donated: they are deleted when the trace has run.
+      guards: by the id of an input that other code may delete, what keeps its value.
+      landing: while it runs, and until its tensors have what it gave: see :mod:`lazynb.execute.landing`.
+      trouble: why not all of it can run, see :mod:`lazynb.execute.failure`; None as far as is known.
     """
 
-    __slots__ = ("__weakref__", "_end", "_owners", "append", "began", "context", "cut_by", "depends", "doomed", "epoch",
-                 "inputs", "records", "root", "slots_of", "tip", "trace", "trie")
+    __slots__ = ("__weakref__", "_copies", "_end", "_owners", "append", "began", "context", "cut_by", "depends", "doomed", "epoch",
+                 "guards", "inputs", "landing", "records", "root", "slots_of", "tip", "trace", "trie", "trouble")
 
     def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any):
         self.trace = trace
@@ -70,6 +74,10 @@ class Pending:
         self.depends = False
         self.began = perf_counter()
         self.cut_by: Any = None
+        self.guards: dict[int, Guard] = {}
+        self.landing: Any = None
+        self.trouble: Any = None
+        self._copies: dict[int, tuple[Any, Any]] = {}  # by id, arrays whose memory others write, and the last copies of them
 
     @property
     def state(self) -> State:
@@ -99,28 +107,95 @@ class Pending:
         entry = (value if identity is None else identity,)
         if identity is not None:
             self.depends |= identity is value and hasattr(value, "_pending")
-            self.slots_of[id(identity)] = before.slots  # ``inputs`` keeps the object alive, so the id stays its own
         self.inputs[before.inputs:] = entry
         self.tip = state
+        if identity is not None:  # last: a slot that is known must be there. ``inputs`` keeps the object, so the id stays its own
+            self.slots_of[id(identity)] = before.slots
         return before.slots
 
-    def array(self, value: Any) -> int | None:
-        """The slot of an uncommitted concrete array whose type was an input at this state before; None for any other value."""
-        tip, key = self.tip, id(value)
+    def concrete(self, value: Any, outside: bool = True) -> int:
+        """The slot of a concrete array, which must not be deleted. ``outside``: other code may hold it too."""
+        slot = self.slots_of.get(id(value))
+        if slot is not None:
+            return slot
+        if outside or id(value) in held_outside.ids:
+            value = self._secured(value)
+        return self.input(value, value.aval, value)
+
+    def array(self, value: Any, outside: bool = False) -> int | None:
+        """The slot of an uncommitted concrete array whose type was an input at this state before; None for any other value.
+
+        Arguments:
+          outside: as for :meth:`concrete`.
+        """
+        key = id(value)
         slot = self.slots_of.get(key)
-        if slot is not None or tip is None or value.__class__ is not jc.ArrayImpl:
+        if slot is not None and not (self.guards and key in self.guards and value.is_deleted()):
+            return slot
+        if self.tip is None or value.__class__ is not jc.ArrayImpl or value.is_deleted():
+            return None
+        if outside or key in held_outside.ids:
+            value = self._secured(value)
+            key = id(value)
+            slot = self.slots_of.get(key)
+        tip = self.tip
+        if slot is not None or tip is None:
             return slot
         aval = value.aval
         known = tip.edges.get((id(aval), None))
-        if known is None or known[0] is not aval or value._committed or value.is_deleted():
+        if known is None or known[0] is not aval or value._committed:
             return None
         slot, before, entry, state = tip.slots, tip.inputs, (value,), known[1]
         if self.tip is not tip:
             return None
         self.inputs[before:] = entry  # as in ``recall.take``: nothing comes in between
-        self.slots_of[key] = slot
         self.tip = state
+        self.slots_of[key] = slot
         return slot
+
+    # ---- what others hold --------------------------------------------------------------------------------------
+
+    def _secured(self, value: Any) -> Any:
+        """What to take as an input for an array that other code holds: itself, guarded, or a copy."""
+        if value in borrowed:
+            return self._copy(value)
+        guard = guarded(value)
+        if guard is not None:
+            self.guards[id(value)] = guard
+        return value
+
+    def _copy(self, value: Any) -> Any:
+        """A copy of an array whose memory others may write; the last one while its content is the same."""
+        known = self._copies.get(id(value))
+        if known is not None and same_content(*known):
+            return known[1]
+        copy = private_copy(value)
+        self._copies[id(value)] = (value, copy)
+        return copy
+
+    def secure(self, value: Any) -> None:
+        """Other code gets hold of ``value``: what is pending here keeps what it has now."""
+        slot = self.slots_of.get(id(value))
+        if slot is None or id(value) in self.guards and value not in borrowed:
+            return
+        held = self._secured(value)
+        if held is not value:
+            self._replace(slot, value, held)
+
+    def _replace(self, slot: int, value: Any, held: Any) -> None:
+        """Lets the input ``slot`` be ``held`` instead of ``value``."""
+        number = self.owner(slot).inputs - 1
+        self.inputs[number] = held
+        self.slots_of[id(held)] = slot
+        self.slots_of.pop(id(value), None)
+        self.guards.pop(id(value), None)
+
+    def restore(self) -> None:
+        """Brings inputs back that somebody deleted."""
+        for number, value in enumerate(self.inputs):
+            guard = self.guards.get(id(value))
+            if guard is not None and value.is_deleted():
+                self._replace(self.slots_of[id(value)], value, guard.restored(value))
 
     def _after_input(self, before: State, value: Any, aval: Any) -> State:
         """The state after ``before`` for an input like ``value``."""
@@ -194,10 +269,14 @@ class Pending:
     def close(self) -> None:
         """Lets go of the path, when the trace has run or nobody waits for it."""
         self.seal()
+        for tensor in self.records:
+            if tensor._pending is None:
+                tensor._forget_origin()
         state, self._end = self._end, self.root
         if not state.executables:
             self.trie.prune(state)
         self.inputs, self.records, self.doomed, self.slots_of, self._owners = [], [], [], {}, []
+        self.guards, self._copies, self.landing, self.trouble = {}, {}, None, None
         self.append = self.records.append
 
     # ---- looking ---------------------------------------------------------------------------------------------

@@ -101,9 +101,9 @@ def recall(trace: Any, name: Hashable, call: Callable[..., Any], args: tuple[Any
         parts: list[Hashable] = [name]
         for arg in args:  # the commonest first
             if arg.__class__ is LazyTensor:
-                part: Any = arg._slot if arg._pending is pending else pending.array(arg._value)
+                part: Any = arg._slot if arg._pending is pending else pending.array(arg._value, arg._trace is not trace)
             else:
-                part = pending.array(arg) if arg.__class__ is jc.ArrayImpl else None
+                part = pending.array(arg, True) if arg.__class__ is jc.ArrayImpl else None
             parts.append(part if part is not None else _part(pending, arg, scalars))
         for word, arg in kwargs.items():
             parts.append((word, _part(pending, arg, None)))
@@ -208,11 +208,11 @@ def by_value(arg: Any, item: Callable[[Any], Hashable]) -> Hashable:
 
 def _input(pending: Pending, arg: Any) -> int:
     """The slot of a tensor that this trace has not computed."""
-    value = arg
+    value, outside = arg, True
     if arg.__class__ is LazyTensor:
-        value = arg._value
+        value, outside = arg._value, arg._trace is not pending.trace
         if value is None:
-            if arg._trace is not pending.trace:
+            if outside:
                 raise NotRecalled
             value = arg
     if value is DELETED or (value.__class__ is not LazyTensor and value.is_deleted()):
@@ -222,7 +222,9 @@ def _input(pending: Pending, arg: Any) -> int:
         with pending.trace.lock:
             if pending.tip is None:
                 raise NotRecalled
-            slot = pending.input(value, value.aval, value)
+            if value.__class__ is LazyTensor:
+                return pending.input(value, value.aval, value)
+            return pending.concrete(value, outside)
     return slot
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from lazynb import _jax_compat as jc
 from lazynb.record.asker import CONVERSIONS, asked
+from lazynb.record.outside import held_outside
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import numpy_calls, runtime
@@ -49,7 +50,7 @@ DELETED = _Deleted()
 
 # What hands the concrete array itself to other code. A number or text is a copy, and of views of NumPy and DLPack XLA takes care.
 _SHARES = frozenset(("eager", "compiled", "attribute", "sharding", "buffer", "device_put", "unrecordable", "effect", "devices",
-                     "thread"))
+                     "thread", "dlpack"))
 
 
 class LazyTensor(jc.Tracer):
@@ -82,9 +83,13 @@ class LazyTensor(jc.Tracer):
         self._edge = self._code = None
 
     def _settle(self, value: Any) -> None:
-        """The value is there: what was kept for the pending trace goes."""
+        """The value is there. What tells where it was recorded stays until the whole trace has run."""
         self._value = value
-        self._pending = self._edge = self._code = None
+        self._pending = None
+
+    def _forget_origin(self) -> None:
+        """The trace has run: what was kept for it goes."""
+        self._edge = self._code = None
 
     # ---- the value -------------------------------------------------------------------------------------------
 
@@ -104,10 +109,17 @@ class LazyTensor(jc.Tracer):
                 kind, detail = asked(self, kind, sys._getframe(2))
             value = runtime().force(self, kind, detail)
         if kind in _SHARES:
-            owned.discard(value)
+            self._hand_out(value)
         if value is DELETED:
             raise RuntimeError(f"Array has been deleted with shape={self.aval.str_short()}.")
         return value
+
+    def _hand_out(self, value: Any) -> None:
+        """Other code gets hold of the concrete array, and may delete or donate it."""
+        owned.discard(value)
+        if value is not DELETED and id(value) not in held_outside.ids:
+            held_outside.add(value)
+            self._trace.secure(value)
 
     @property
     def is_pending(self) -> bool:

@@ -17,8 +17,10 @@ import numpy as np
 
 from lazynb import _jax_compat as jc
 from lazynb.config import config
+from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.jitted import donated, lift_constants
 from lazynb.record.operation import Operation, OperationTable
+from lazynb.record.outside import held_outside, lenders
 from lazynb.record.pending import Pending, scalar_input
 from lazynb.record.placement import given_to, is_same, stays
 from lazynb.record.runtime import runtime
@@ -111,7 +113,14 @@ class LazyTrace(jc.Trace):
         # ``jnp.array(...)`` and ``jax.random.key(seed)`` lift constants here.
         if isinstance(val, jc.Tracer):
             return val
-        value = val if isinstance(val, jax.Array) else jc.stage(val)
+        if isinstance(val, jax.Array):
+            return self._known(val)
+        value = jc.stage(val)
+        return LazyTensor(self, jc.typeof(value), None, 0, value)
+
+    def _known(self, value: Any) -> LazyTensor:
+        """A tensor of a concrete array that comes from outside."""
+        held_outside.add(value)
         return LazyTensor(self, jc.typeof(value), None, 0, value)
 
     def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any], /) -> Any:
@@ -208,6 +217,8 @@ class LazyTrace(jc.Trace):
         results, effects = jc.abstract_eval(operation.primitive, avals, operation.params)
         if effects:
             raise _Unrecordable("effect")
+        if (size := size_of(results)) > SURELY_THERE and lacks(size, program[0]):
+            raise jc.out_of_memory(size)
         if not all(isinstance(aval, jc.ShapedArray) and aval.dtype != jc.float0 for aval in results):
             raise _Unrecordable("unrecordable")  # tokens, references, float0: no program returns these as arrays
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
@@ -218,19 +229,23 @@ class LazyTrace(jc.Trace):
         if arg.__class__ is LazyTensor:
             if arg._pending is pending:
                 return arg._slot
-            value = arg._value
-            slot = pending.array(value)
+            value, elsewhere = arg._value, arg._trace is not self
+            slot = pending.array(value, elsewhere)
             if slot is not None:
                 return slot
             if value is None:  # still pending in an earlier trace of this thread
                 return pending.input(arg, arg.aval, arg)
-            arg = arg._force("eager") if value is DELETED else value
+            if value is DELETED:
+                arg._force("eager")
+            if value.is_deleted():
+                raise RuntimeError(f"Array has been deleted with shape={arg.aval.str_short()}.")
+            return pending.concrete(value, elsewhere)
         elif isinstance(arg, jc.Tracer):
             raise jc.escaped_tracer_error(arg)
         if arg.__class__ is jc.ArrayImpl or isinstance(arg, jax.Array):
             if arg.is_deleted():
                 raise RuntimeError(f"Array has been deleted with shape={jc.typeof(arg).str_short()}.")
-            return pending.input(arg, arg.aval, arg)
+            return pending.concrete(arg)
         if isinstance(arg, (bool, *jc.TYPED_SCALARS)) or (  # 0.12 has no typed bool
                 jc.is_host_array(arg) and np.ndim(arg) == 0 and arg.dtype != jc.float0):
             return pending.input(scalar_input(arg), jc.typeof(arg))
@@ -304,7 +319,7 @@ class LazyTrace(jc.Trace):
         if not any(isinstance(arg, LazyTensor) and arg._value is None for arg in args):
             results = self._run_eagerly(primitive, args, params, "device_put")
             return [arg if isinstance(arg, LazyTensor) and arg._value is result  # it was there already
-                    else LazyTensor(self, jc.typeof(result), None, 0, result) for arg, result in zip(args, results, strict=True)]
+                    else self._known(result) for arg, result in zip(args, results, strict=True)]
         found = []
         for number, arg in enumerate(args):
             device, alone = params["devices"][number], {name: value[number:number + 1] for name, value in params.items()}
@@ -314,7 +329,7 @@ class LazyTrace(jc.Trace):
                 found += self._record(primitive, [arg], alone)
             else:
                 result, = self._run_eagerly(primitive, [arg], alone, "device_put")
-                found.append(LazyTensor(self, jc.typeof(result), None, 0, result))
+                found.append(self._known(result))
         return found
 
     def _constrain(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -341,6 +356,13 @@ class LazyTrace(jc.Trace):
             if isinstance(arg, LazyTensor):
                 arg._value, arg._pending = DELETED, None
 
+    def secure(self, value: Any) -> None:
+        """Other code gets hold of ``value``: the pending traces that need it keep what it is now."""
+        with self.lock:
+            for pending in (*self.sealed, self.pending):
+                if pending is not None:
+                    pending.secure(value)
+
     def release(self, value: Any) -> None:
         """Runs the pending traces that need ``value``, whose memory is about to be given back."""
         self._run_users(value, [*self.sealed, self.pending])
@@ -365,6 +387,13 @@ class LazyTrace(jc.Trace):
                 self._seal()  # the same cell has the same root, whatever JAX's configuration was when this trace was opened
             elif self.pending is not None:
                 self.pending.began, self.pending.cut_by = time.perf_counter(), None
+
+    def close_dead(self) -> None:
+        """Lets go of the traces that nobody waits for, and of their inputs; the newest first, which may hold results of others."""
+        with self.lock:
+            for pending in (self.pending, *reversed(self.sealed)):
+                if pending is not None and not pending.has_live():
+                    pending.close()
 
     # ---- looking -----------------------------------------------------------------------------------------------------
 
@@ -405,3 +434,11 @@ def thread_trace() -> LazyTrace:
 def every_trace() -> list[LazyTrace]:
     """The recorders of all threads."""
     return list(_all_traces)
+
+
+def _secure_everywhere(value: Any) -> None:
+    for trace in every_trace():
+        trace.secure(value)
+
+
+lenders.append(_secure_everywhere)

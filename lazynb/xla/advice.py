@@ -135,7 +135,7 @@ def _repetitions(programs: Sequence[Any], start: int, length: int) -> int:
 
 def _measure(step: Step) -> tuple[Spread, str] | None:
     """How long the step's programs run without recording, and on what; None where they cannot or need not be run again."""
-    if step.operations < _FEW or any(seen.run.binding.executable.callbacks for seen in step.runs):
+    if step.operations < _FEW or any(seen.run.binding.executable.may_fail for seen in step.runs):
         return None
     apart = Apart(step.times[-1])
     try:

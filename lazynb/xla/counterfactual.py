@@ -257,7 +257,7 @@ def _sum(figures: Iterator[float | None]) -> float | None:
 
 def _times(apart: Apart, joined: Joined) -> tuple[Spread | None, Spread | None, str]:
     """Measured times of both ways; or why there are none."""
-    if any(seen.run.binding.executable.callbacks for seen in apart.runs):
+    if any(seen.run.binding.executable.may_fail for seen in apart.runs):
         return None, None, "not measured: the program calls Python back, which lazynb does not do unasked"
     try:
         now, then = measure(apart.run, joined.run)

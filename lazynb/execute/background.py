@@ -1,0 +1,27 @@
+"""Work in another thread: waiting for it in Python lets an interrupt through at once."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import threading
+from collections.abc import Callable
+from typing import Any
+
+
+def in_background(work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
+    """Runs ``work`` in a thread that does not keep the process alive."""
+    future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="lazynb", daemon=True).start()
+    return future
+
+
+def wait(future: concurrent.futures.Future[Any]) -> Any:
+    """The future's result. After an interrupt the work goes on unobserved."""
+    return future.result()

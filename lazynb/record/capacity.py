@@ -1,0 +1,86 @@
+"""How much memory there is: what cannot fit is refused before it runs.
+
+Eager JAX raises at the operation whose result does not fit. A program of many operations fails later, on XLA:CPU asynchronously, after
+it has taken the memory of its inputs, or never comes back (0.10, 0.12: a result of 4 TiB).
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from lazynb import _jax_compat as jc
+
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None  # type: ignore[assignment]
+
+SURELY_THERE = 1 << 28
+"""Bytes that are not asked for: below this a program is refused for a limit on the process alone."""
+
+
+def size_of(avals: Iterable[Any]) -> int:
+    """Bytes of the largest array among those of types ``avals``."""
+    return max((aval.size * aval.dtype.itemsize for aval in avals if hasattr(aval, "size") and not jc.is_key(aval)), default=0)
+
+
+def lacks(need: int, device: Any) -> bool:
+    """Whether ``need`` bytes more can surely not be had on ``device``."""
+    if device.platform != "cpu":
+        limit = _device_limit(device)
+        return limit is not None and need > limit
+    return need > _address_space() or (need > SURELY_THERE and need > _host_memory())
+
+
+@functools.cache
+def _device_limit(device: Any) -> int | None:
+    try:
+        return (device.memory_stats() or {}).get("bytes_limit")
+    except Exception:  # not every backend keeps statistics
+        return None
+
+
+def _address_space() -> float:
+    """What a limit on the process's address space leaves (``ulimit -v``)."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource is not None else -1
+    if limit < 0:
+        return float("inf")
+    try:
+        return limit - int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return limit
+
+
+def _host_memory() -> float:
+    """What the system can give: free, swap, or what it can free at once; all there is where it does not say."""
+    there = _available()
+    return min([there if there is not None else _physical(), *_group_limits()])
+
+
+def _available() -> float | None:
+    try:
+        found = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+        return sum(int(found[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree"))
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+def _physical() -> float:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return float("inf")
+
+
+def _group_limits() -> Iterator[float]:
+    """What the control group of a container leaves."""
+    folder = Path("/sys/fs/cgroup")
+    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+        try:
+            yield int((folder / limit).read_text()) - int((folder / used).read_text())
+        except (OSError, ValueError):  # no such limit
+            pass
