@@ -7,8 +7,6 @@ errors. Elsewhere it is a trace break, and NumPy runs on the values. Outside laz
 
 from __future__ import annotations
 
-import dis
-from types import FrameType
 from typing import Any
 
 import jax
@@ -16,19 +14,13 @@ import numpy as np
 
 from lazynb import _jax_compat as jc
 from lazynb.frontends import functions, mutable_calls, ufuncs
-from lazynb.frontends.leaves import Numpy, arrays_in, values_in
+from lazynb.frontends.leaves import Numpy, arrays_in, leaves, values_in
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 
-_REFLECTED = {
-    np.add: "radd", np.subtract: "rsub", np.multiply: "rmul", np.true_divide: "rtruediv", np.floor_divide: "rfloordiv",
-    np.remainder: "rmod", np.divmod: "rdivmod", np.power: "rpow", np.matmul: "rmatmul", np.left_shift: "rlshift",
-    np.right_shift: "rrshift", np.bitwise_and: "rand", np.bitwise_or: "ror", np.bitwise_xor: "rxor", np.less: "gt",
-    np.less_equal: "ge", np.greater: "lt", np.greater_equal: "le", np.equal: "eq", np.not_equal: "ne"}
+_PLAIN = (np.ndarray, np.memmap)
 
 _AT_ONCE = {np.shape: "shape", np.ndim: "ndim", np.size: "size"}
-
-_OPERATORS = frozenset(number for name, number in dis.opmap.items() if name in ("BINARY_OP", "COMPARE_OP"))
 
 
 def is_recording() -> bool:
@@ -36,21 +28,16 @@ def is_recording() -> bool:
     return jc.ambient.value.__class__ is LazyTrace
 
 
-def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of ``ufunc`` with a lazy tensor among its operands.
 
-    Python's operators between an array of NumPy's and a lazy tensor come here too, and are told from calls by the caller's
-    instruction: they mean what they mean for any ``jax.Array``. (``divmod`` and the functions of ``operator`` are calls.)
+    Operators between an array of NumPy's and a lazy tensor do not come here, see :mod:`lazynb.record.deferral`.
 
     Arguments:
       method: ``__call__``, ``reduce``, ``accumulate``, ``reduceat``, ``outer`` or ``at``.
-      frame: the caller's.
 
     Raises: what NumPy raises; of a lazy tensor as ``out``, what it raises of any ``jax.Array``.
     """
-    if method == "__call__" and len(inputs) == 2 and inputs[1].__class__ is LazyTensor and _by_operator(inputs[0], frame):
-        # ``array + x``: to Python, the operator of both. JAX's own meaning holds, as for any jax.Array on the right.
-        return getattr(inputs[1], f"__{_REFLECTED[ufunc]}__")(inputs[0])
     if mutable_calls.concerned(inputs, kwargs):
         return mutable_calls.array_ufunc(ufunc, method, inputs, kwargs)
     out = kwargs.get("out")
@@ -62,6 +49,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     if not is_recording():
         return getattr(ufunc, method)(*values_in(inputs), **values_in(kwargs))
     try:
+        _leave_subclasses(ufunc, (inputs, kwargs))
         return ufuncs.record(ufunc, method, inputs, kwargs)
     except Numpy as needed:
         return needed.run(getattr(ufunc, method), inputs, kwargs)
@@ -84,14 +72,10 @@ def array_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     functions.refuse_writing(function, args, kwargs)
     _refuse_tracers((args, kwargs))
     try:
+        _leave_subclasses(function, (args, kwargs))
         return functions.record(function, args, kwargs)
     except Numpy as needed:
         return needed.run(function, args, kwargs)
-
-
-def _by_operator(left: Any, frame: FrameType) -> bool:
-    """Whether ``frame`` is at an operator whose left operand is NumPy's."""
-    return isinstance(left, np.ndarray | np.generic) and frame.f_code.co_code[frame.f_lasti] in _OPERATORS
 
 
 def _refuse_tracers(tree: Any) -> None:
@@ -99,3 +83,15 @@ def _refuse_tracers(tree: Any) -> None:
     for leaf in arrays_in(tree):
         if (isinstance(leaf, jc.Tracer) and leaf.__class__ is not LazyTensor) or not isinstance(leaf.dtype, np.dtype):
             np.asarray(leaf)
+
+
+def _leave_subclasses(function: Any, tree: Any) -> None:
+    """NumPy gives a matrix for a matrix, and what others make of their own arrays. (A file's array is to it as any other.)
+
+    Raises:
+      Numpy: one is among the arguments.
+    """
+    for leaf in leaves(tree):
+        if isinstance(leaf, np.ndarray) and leaf.__class__ not in _PLAIN:
+            name = ufuncs.name_of(function) if isinstance(function, np.ufunc) else f"np.{function.__name__}"
+            raise Numpy("numpy_function", f"{name} of a {type(leaf).__name__}")

@@ -7,7 +7,6 @@ that. All of it is recorded while the thread is lazy.
 from __future__ import annotations
 
 import operator
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from lazynb.frontends import indexing
 from lazynb.frontends.leaves import holds, strong
 from lazynb.frontends.paths import Index, Part, ReadOnly, Reshaped, Step, Transposed, layout, order_of, read, reshaped, write
+from lazynb.record.deferral import ufunc_answered
 from lazynb.record.runtime import numpy_calls
 from lazynb.record.tensor import LazyTensor
 
@@ -291,7 +291,8 @@ class MutableArray:
     # ---- NumPy's protocols ---------------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
-        return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs, sys._getframe(1))
+        ufunc_answered()  # a lazy tensor may have been asked too
+        return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return numpy_calls().array_function(function, args, kwargs)

@@ -14,6 +14,7 @@ import numpy as np
 
 from lazynb import _jax_compat as jc
 from lazynb.record.asker import CONVERSIONS, asked
+from lazynb.record.deferral import ArrayUfunc
 from lazynb.record.outside import held_outside
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending, closure
@@ -176,8 +177,8 @@ class LazyTensor(jc.Tracer):
         return self._force("asarray").__array__(dtype, context, copy)
 
     # NumPy's protocols (NEP 13, NEP 18): what they do stands in ``lazynb.frontends``, loaded when NumPy first asks.
-    def __array_ufunc__(self, ufunc: Any, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
-        return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs, sys._getframe(1))
+    __array_ufunc__ = ArrayUfunc()
+    __array_priority__ = 100  # as of any jax.Array; a tracer's is higher
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return numpy_calls().array_function(function, args, kwargs)

@@ -39,6 +39,15 @@ EXCEPTIONS: tuple[Difference, ...] = (
         "outside shard_map JAX says of an unbound axis name to call the function there, when it is being recorded",
         ("jax.lax.psum(float32[3], 'no')", "jax.lax.pmean(float32[3], 'no')"),
     ),
+    Difference(
+        "NumPy asks a lazy tensor the same whether C code (map, reduce) does an operator or calls the array's method behind it, "
+        "which eagerly says NotImplemented; nor does it say of a ufunc in a local variable that another operand answered it",
+        ("list(map(N32.__add__, [x]))[0] is NotImplemented", "[f(one, x) for f in [np.add] for one in (Answers(), N64)]"),
+    ),
+    Difference(
+        "an operator that C code does asks an array with its own __array_ufunc__ before the lazy tensor, whatever its priority",
+        ("next(map(operator.add, [N32.view(Doubles)], [x]))",),
+    ),
 )
 
 
