@@ -13,7 +13,11 @@ trace breaks, with a reason (`%breaks LNB311`), and NumPy's own function runs on
   would give as int64.
 - **Values.** Where the shape, the type or an error depends on values (`np.unique`, `np.linalg.inv` of a singular matrix,
   an index that is itself pending), the call breaks. `jax.numpy` has forms without: `jnp.unique(x, size=n)`, `jnp.linalg.inv` (nan).
-- **Operators** between NumPy's arrays and lazy tensors mean what they mean for any `jax.Array`, on either side: `array + x` is JAX's.
+- **Operators** between NumPy's arrays and lazy tensors mean what they mean for any `jax.Array`, on either side and whoever does them:
+  `array + x` is JAX's, and so are `operator.add(array, x)`, `sum([array, x])` and `jax.tree.map(operator.add, arrays, tensors)`;
+  `np.add(array, x)` is NumPy's. C code that calls the array's own method (`map(array.__add__, ...)`) gets the result where eagerly it
+  gets `NotImplemented`.
+- **Subclasses.** NumPy's functions of a matrix, a masked array or another subclass of its arrays break, and give what NumPy gives.
 - **Only lazy tensors take part.** An array made outside lazy mode is JAX's own, which has no protocol for NumPy: `np.sin` of it alone is an
   `ndarray`, also in lazy mode. Together with a lazy tensor it is recorded; alone, `jnp.asarray(x) * 1` or any function of `jax.numpy` makes a
   lazy tensor of it. (`jnp.asarray(array)` of an array of NumPy's, in lazy mode, is lazy already.)
