@@ -98,10 +98,12 @@ def ufunc_answered() -> None:
 
 
 def _answer(tensor: Any, ufunc: np.ufunc, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
-    by_operator = _asked.times > 1
-    _asked.times = 0
-    if by_operator and method == "__call__" and ufunc in _OPERATORS and not isinstance(inputs[0], type(tensor)):
-        return _apply(_OPERATORS[ufunc]["out" in kwargs], *inputs)
+    times, _asked.times = _asked.times, 0
+    if times > 1 and method == "__call__" and ufunc in _OPERATORS and inputs[1] is tensor:
+        left = inputs[0]
+        if times > 2 and isinstance(left, np.ndarray):
+            left = left[()]  # a scalar asks, becomes an array, and asks again
+        return _apply(_OPERATORS[ufunc]["out" in kwargs], left, tensor)
     return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
 
 
