@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import inspect
+import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -89,6 +91,16 @@ ambient: Any = _core.trace_state_strong_ref
 def set_trace(trace: Trace | None) -> None:
     """Makes ``trace`` the current one of this thread."""
     _core.trace_ctx.set_trace(trace)
+
+
+def at_work() -> bool:
+    """Whether a function of JAX's is running in this thread, below the caller."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(("jax.", "jax._src.")):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def is_eval(trace: Trace | None) -> bool:
@@ -501,16 +513,41 @@ def stand_in(device: Any) -> Any:
 
 # ---- values that outlive lazy mode ------------------------------------------------------------------------------------------
 
-_device_get = _api._device_get
+class DeviceGet:
+    """``jax.device_get`` returns tracers as they are; a lazy tensor, which outlives lazy mode, has to give its value. JAX's own
+    function is replaced for so long only as ``jax.device_get`` is about to read a lazy tensor."""
+
+    def __init__(self) -> None:
+        self._plain = _api._device_get
+        self._caller = inspect.unwrap(_api.device_get).__code__
+        self._threads: set[int] = set()  # those that are between the two halves of ``jax.device_get``
+        self._ours: Any = None
+
+    def register(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]) -> None:
+        """Says what a lazy tensor is, and how it gives its value."""
+
+        def device_get(leaf: Any) -> Any:
+            self.done()  # JAX has hold of this function already
+            return self._plain(concrete(leaf) if is_lazy(leaf) else leaf)
+
+        self._ours = device_get
+
+    def announced(self, caller: types.FrameType) -> None:
+        """A lazy tensor was asked to come to the host, by ``caller``: the first half of ``jax.device_get``, if that is it."""
+        if caller.f_code is self._caller:
+            self._threads.add(threading.get_ident())
+            if _api._device_get is self._plain:
+                _api._device_get = self._ours
+
+    def done(self) -> None:
+        """This thread is past it."""
+        if self._threads:
+            self._threads.discard(threading.get_ident())
+        if not self._threads and _api._device_get is self._ours:
+            _api._device_get = self._plain
 
 
-def register_device_get(is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]) -> None:
-    """``jax.device_get`` returns tracers as they are; a lazy tensor, which outlives lazy mode, has to give its value."""
-
-    def device_get(leaf: Any) -> Any:
-        return _device_get(concrete(leaf) if is_lazy(leaf) else leaf)
-
-    _api._device_get = device_get
+device_get = DeviceGet()
 
 
 def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
@@ -542,46 +579,36 @@ _INHERITED = object()
 
 
 class AmbientPatches:
-    """``jax.set_mesh`` and ``get_mesh`` insist on a clean trace state, and executables compiled ahead of time
-    refuse tracers. Both are right for a transformation and wrong for a lazy notebook."""
+    """What stands for something else while some thread is lazy. ``jax.set_mesh`` and ``get_mesh`` insist on a clean trace state,
+    and executables compiled ahead of time refuse tracers: both are right for a transformation and wrong for a lazy notebook.
+
+    Attributes:
+      on: whether it is in place; None while that changes, and after a change that an interrupt ended: the next one puts all right.
+    """
 
     def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):
-        self._clean_core = _core_seen_as_clean(is_lazy)
         self._concrete = concrete
-        self._depth = 0
-        self._call: Any = None
-        self._lock = threading.Lock()
         self._replaced: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
+        self._turns = 0
+        self.on: bool | None = False
+        self.substitute(_stages.Compiled, {"__call__": self._calling_concretely(_stages.Compiled.__call__)})
+        self.substitute(_sharding_impls, {"core": _core_seen_as_clean(is_lazy)})
 
     def substitute(self, owner: Any, names: dict[str, Any]) -> None:
         """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is lazy."""
         self._replaced.append((owner, names, {name: vars(owner).get(name, _INHERITED) for name in names}))
 
-    def enter(self) -> None:
-        """Puts the patches in place; calls nest."""
-        with self._lock:
-            self._depth += 1
-            changes.count += 1  # nobody counted while no thread was lazy
-            if self._depth > 1:
-                return
-            self._call = _stages.Compiled.__call__
-            _stages.Compiled.__call__ = self._calling_concretely(self._call)  # type: ignore[method-assign]
-            _sharding_impls.core = self._clean_core  # type: ignore[attr-defined]
-            for owner, names, plain in self._replaced:
-                now = vars(owner)  # what somebody else has changed is theirs
-                _assign(owner, {name: ours for name, ours in names.items() if now.get(name, _INHERITED) is plain[name]})
-
-    def leave(self) -> None:
-        """Takes the patches out again when the last user of them left."""
-        with self._lock:
-            self._depth -= 1
-            if self._depth:
-                return
-            _stages.Compiled.__call__ = self._call  # type: ignore[method-assign]
-            _sharding_impls.core = _core  # type: ignore[attr-defined]
-            for owner, names, plain in self._replaced:
-                now = vars(owner)
-                _assign(owner, {name: plain[name] for name, ours in names.items() if now.get(name) is ours})
+    def switch(self, on: bool) -> None:
+        """Puts everything in place, or back. What somebody else has changed is theirs."""
+        self._turns = turn = self._turns + 1
+        self.on = None
+        for owner, ours, plain in self._replaced:
+            now = vars(owner)
+            if on:
+                _assign(owner, {name: own for name, own in ours.items() if now.get(name, _INHERITED) is plain[name]})
+            else:
+                _assign(owner, {name: plain[name] for name, own in ours.items() if now.get(name) is own})
+        self.on = on if turn == self._turns else None  # a finalizer may have switched in between
 
     def _calling_concretely(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """An executable's ``__call__`` for arguments that may be lazy."""

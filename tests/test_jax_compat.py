@@ -338,9 +338,9 @@ def test_substitutes_of_inherited_names_go_away_again():
 
     patches = jc.AmbientPatches(lambda trace: False, lambda leaf: leaf)
     patches.substitute(Derived, {"name": lambda self: "other"})
-    patches.enter()
+    patches.switch(True)
     assert Derived().name() == "other" and "name" in vars(Derived)
-    patches.leave()
+    patches.switch(False)
     assert Derived().name() == "base" and "name" not in vars(Derived)
 
 

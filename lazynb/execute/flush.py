@@ -89,11 +89,6 @@ class Execution:
             self._break(pending, kind, here(2), detail, tensor)
         return tensor._value
 
-    def strict(self, on: bool) -> bool:
-        """See :class:`lazynb.record.runtime.Runtime`."""
-        before, self.local.strict = self.local.strict, on
-        return before
-
     def flush(self, pending: Pending, kind: str) -> None:
         """Runs ``pending`` and what it depends on; notes a trace break of ``kind``."""
         self._break(pending, kind, here(2))

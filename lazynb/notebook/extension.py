@@ -6,13 +6,12 @@ from typing import Any
 
 import lazynb
 from lazynb import source
-from lazynb.execute.flush import execution
+from lazynb.notebook.cells import Cells
 from lazynb.notebook.lab import Lab
 from lazynb.notebook.magics import MAGICS, LazyMagics, status
 from lazynb.record import names
-from lazynb.record.mode import mode
+from lazynb.record.blocks import blocks
 from lazynb.record.tensor import looking
-from lazynb.record.trace import thread_trace
 
 
 class Extension:
@@ -27,8 +26,7 @@ class Extension:
         self.shell = shell
         self.enabled = True
         self.strict = False
-        self._nested = 0
-        self._strict_before: list[bool] = []  # one a cell that is running
+        self._cells = Cells()
         self.lab = Lab(self, lambda: status(self.enabled, self.strict))
         self._name_cell = shell.compile.cache
         self._inspect = shell.inspector.info
@@ -47,8 +45,9 @@ class Extension:
 
     def stop(self) -> None:
         """Takes them out again. Pending values stay pending: they are computed when they are needed."""
-        while self._nested:
-            self._after(None)
+        if self._cells:
+            self._cells.end_all()
+            self.lab.end()
         self.lab.stop()
         for event, hook in self._hooks():
             self.shell.events.unregister(event, hook)
@@ -59,6 +58,7 @@ class Extension:
         self.shell.inspector.info = self._inspect
         self._line_magics()["whos"] = self._whos
         source.set_current_cell(None)
+        blocks.end_all()
 
     def _hooks(self) -> list[tuple[str, Any]]:
         return [("pre_execute", self._begin), ("pre_run_cell", self._before), ("post_run_cell", self._after),
@@ -68,7 +68,8 @@ class Extension:
     # ``pre_execute`` and only those that are not silent with ``pre_run_cell``; inspectors also run cells without history.
     # A script that a cell runs silently (``%run script.ipy``) is the user's own all the same.
     def _begin(self) -> None:
-        looking.active = not self._nested
+        self._cells.sweep()
+        looking.active = not self._cells
 
     def _end(self) -> None:
         looking.active = False
@@ -89,10 +90,7 @@ class Extension:
     def switch(self, on: bool, strict: bool = False) -> None:
         """Turns lazy mode on (with trace breaks as errors, if ``strict``) or off, from the next line on."""
         self.enabled, self.strict = on, strict
-        if self._nested:  # a cell is running, and its hooks expect the mode to be theirs
-            mode.off()
-            mode.on() if on else mode.pause()
-            execution.strict(strict)
+        self._cells.switch(on, strict)
 
     def _namespace(self) -> dict[str, Any]:
         return self.shell.user_ns
@@ -106,21 +104,18 @@ class Extension:
         return name
 
     def _before(self, info: Any) -> None:
-        looking.active = not info.store_history and not self._nested
-        thread_trace().cut()
-        mode.on() if self.enabled else mode.pause()
-        self._strict_before.append(execution.strict(self.strict))
-        self._nested += 1
-        if self._nested == 1:
+        self._cells.sweep()
+        outermost = not self._cells
+        looking.active = not info.store_history and outermost
+        self._cells.begin(self.enabled, self.strict)
+        if outermost:
             self.lab.begin(info)
 
     def _after(self, _result: Any) -> None:
-        if self._nested:  # the cell that loaded the extension has no beginning
-            self._nested -= 1
-            mode.off()
-            execution.strict(self._strict_before.pop())
+        if self._cells:  # the cell that loaded the extension has no beginning
+            outermost = self._cells.end()
             source.set_current_cell(None)
-            if not self._nested:
+            if outermost:
                 self.lab.end()
 
 

@@ -19,7 +19,7 @@ from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.explain import explain_cell
 from lazynb.notebook.showing import TABS, comes_later, compilation_of, inspect, shown
 from lazynb.reasons import find
-from lazynb.record.mode import mode
+from lazynb.record.mode import is_lazy, recording
 from lazynb.record.snapshot import Snapshot
 from lazynb.record.trace import thread_trace
 from lazynb.view.difference import explained_miss
@@ -182,11 +182,8 @@ class LazyMagics(Magics):
 
     def _run_lazily(self, cell: str) -> Any:
         __tracebackhide__ = True
-        mode.on()
-        try:
+        with recording():
             return run_body(self.shell, cell)
-        finally:
-            mode.off()
 
     @magic_arguments()
     @argument("name", nargs="?", help="variable that receives the Explanation")
@@ -259,7 +256,7 @@ def status(on: bool | None = None, strict: bool | None = None) -> str:
       on: whether lazy mode is; None: whether it is in force now, which it never is between two cells.
       strict: whether a trace break is an error; None: whether it is now.
     """
-    on = mode.is_on if on is None else on
+    on = is_lazy() if on is None else on
     strict = execution.local.strict if strict is None else strict
     info, broken = lazynb.cache_info(), lazynb.breaks()
     pending = sum(len(trace) for trace in thread_trace().all_pending())

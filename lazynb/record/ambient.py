@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lazynb import _jax_compat as jc
 from lazynb.record import asker, filling, functions, linearize, operators, transpose
-from lazynb.record.mode import patches
+from lazynb.record.blocks import patches
 from lazynb.record.tensor import LazyTensor
 
 operators.install()

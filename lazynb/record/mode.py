@@ -1,61 +1,63 @@
-"""Lazy mode: which trace JAX binds primitives on, in this thread."""
+"""Lazy mode: ``lazynb.lazy()``, ``lazynb.eager()``, and whether this thread records."""
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Iterator
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lazynb import _jax_compat as jc
-from lazynb.record.runtime import runtime
-from lazynb.record.tensor import LazyTensor
+from lazynb.record.blocks import Block, blocks, here
 from lazynb.record.trace import LazyTrace, thread_trace
 
 
-def _concrete(leaf: Any) -> Any:
-    return leaf._force("compiled") if isinstance(leaf, LazyTensor) else leaf
+class Region:
+    """A context manager and decorator whose bodies are blocks. It may be entered again, also while it is open.
+
+    A decorated generator or coroutine runs each of its steps in a block of its own: what runs while it waits is not in it.
+    """
+
+    def __init__(self, make: Callable[[], Block]):
+        self._make = make
+        self._open: list[Block] = []
+
+    # A class rather than a generator function: whatever an interrupt cuts short is done again, and an object that was given up
+    # takes its blocks with it.
+    def __enter__(self) -> None:
+        block: Any = None
+        try:
+            block = self._make()
+            self._open.append(block)
+            blocks.enter(block)
+        except BaseException:
+            if block is not None:
+                self._close(block)
+            raise
+
+    def __exit__(self, *_: Any) -> None:
+        block: Any = None
+        try:
+            block = self._last()
+            self._close(block)
+        except BaseException:
+            self._close(block or self._last())
+            raise
+
+    def _last(self) -> Block:
+        """The block to leave: of this thread the latest, if it has entered one."""
+        return next((block for block in reversed(self._open) if block.owner is here()), self._open[-1])
+
+    def _close(self, block: Block) -> None:
+        blocks.leave(block)
+        self._open = [one for one in self._open if one is not block]
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return _decorated(function, lambda: Region(self._make))
 
 
-patches = jc.AmbientPatches(lambda trace: isinstance(trace, LazyTrace), _concrete)
-
-
-class Mode(threading.local):
-    """Lazy mode switched on for a thread until it is switched off (what a notebook does between cells)."""
-
-    def __init__(self) -> None:
-        self._before: list[Any] = []
-
-    def on(self) -> None:
-        """Records what this thread does from here on."""
-        self._enter(thread_trace())
-
-    def pause(self) -> None:
-        """Runs what this thread does at once from here on."""
-        self._enter(jc.eval_trace)
-
-    def _enter(self, trace: Any) -> None:
-        patches.enter()
-        self._before.append(jc.current_trace())
-        jc.set_trace(trace)
-
-    def off(self) -> None:
-        """Undoes the last :meth:`on` or :meth:`pause`."""
-        if self._before:
-            jc.set_trace(self._before.pop())
-            patches.leave()
-
-    @property
-    def is_on(self) -> bool:
-        """Whether this thread records."""
-        return isinstance(jc.current_trace(), LazyTrace)
-
-
-mode = Mode()
-
-
-@contextlib.contextmanager
-def lazy(*, strict: bool | None = None) -> Iterator[None]:
+def lazy(*, strict: bool | None = None) -> Region:
     """Records the operations of its body instead of running them; also a decorator.
 
     Each body is a trace of its own: what it compiles does not depend on what was pending before it.
@@ -67,35 +69,99 @@ def lazy(*, strict: bool | None = None) -> Iterator[None]:
 
     Where recording goes on already (in a lazy cell, in another such body), and inside a JAX transformation (``jit``, ``grad``,
     ``vmap``), it changes nothing but ``strict``: what is traced there is traced already.
+
+    Lazy mode belongs to the thread. While a body waits (``await``, ``yield``), what else runs in the thread is recorded too. A
+    decorated generator, coroutine or asynchronous generator function is lazy whenever its own code runs, and only then. Bodies may
+    end in any order, and in another thread.
     """
-    before = runtime().strict(strict) if strict is not None else None
-    try:
-        with _recording():
-            yield
-    finally:
-        if before is not None:
-            runtime().strict(before)
+    def block() -> Block:
+        now = jc.current_trace()
+        if not (jc.is_eval(now) or isinstance(now, LazyTrace)):
+            return Block(None, strict)
+        if jc.is_eval(now):
+            thread_trace().cut()
+        return Block(thread_trace(), strict)
+
+    return Region(block)
 
 
-@contextlib.contextmanager
-def _recording() -> Iterator[None]:
-    if not jc.is_eval(jc.current_trace()):
-        yield
-        return
-    thread_trace().cut()
-    patches.enter()
-    try:
-        with jc.set_current_trace(thread_trace()):
-            yield
-    finally:
-        patches.leave()
+def eager() -> Region:
+    """Runs the operations of its body at once; also a decorator. Pending values used in it are computed.
+
+    Of bodies that wait, and of decorated generators and coroutines, what :func:`lazynb.lazy` says holds.
+    """
+    def block() -> Block:
+        now = jc.current_trace()
+        return Block(jc.eval_trace if jc.is_eval(now) or isinstance(now, LazyTrace) else None)
+
+    return Region(block)
 
 
-@contextlib.contextmanager
-def eager() -> Iterator[None]:
-    """Runs the operations of its body at once; also a decorator. Pending values used in it are computed."""
-    if not isinstance(jc.current_trace(), LazyTrace):
-        yield
-        return
-    with jc.set_current_trace(jc.eval_trace):
-        yield
+def recording() -> Region:
+    """Records the operations of its body, in the trace that was begun."""
+    return Region(lambda: Block(thread_trace()))
+
+
+def is_lazy() -> bool:
+    """Whether this thread records."""
+    return isinstance(jc.current_trace(), LazyTrace)
+
+
+# ---- decorators ----------------------------------------------------------------------------------------------------------------
+
+
+def _decorated(function: Callable[..., Any], region: Callable[[], Region]) -> Callable[..., Any]:
+    """``function``, run in a region."""
+    call: Callable[..., Any]
+    if inspect.iscoroutinefunction(function):
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            return await _stepwise(function(*args, **kwargs), region)
+    elif inspect.isasyncgenfunction(function):
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return _stepwise_asynchronously(function(*args, **kwargs), region)
+    elif inspect.isgeneratorfunction(function):
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return (yield from _stepwise(function(*args, **kwargs), region))
+    else:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with region():
+                return function(*args, **kwargs)
+
+    return functools.wraps(function)(call)
+
+
+@types.coroutine
+def _stepwise(steps: Any, region: Callable[[], Region]) -> Iterator[Any]:
+    """Runs the steps of a generator or coroutine, each in a region."""
+    step, value = steps.send, None
+    while True:
+        try:
+            with region():
+                given = step(value)
+        except StopIteration as end:
+            return end.value
+        try:
+            step, value = steps.send, (yield given)
+        except GeneratorExit:
+            with region():
+                steps.close()
+            raise
+        except BaseException as error:
+            step, value = steps.throw, error
+
+
+async def _stepwise_asynchronously(steps: Any, region: Callable[[], Region]) -> Any:
+    """Runs the steps of an asynchronous generator, each in a region."""
+    step, value = steps.asend, None
+    while True:
+        try:
+            given = await _stepwise(step(value), region)
+        except StopAsyncIteration:
+            return
+        try:
+            step, value = steps.asend, (yield given)
+        except GeneratorExit:
+            await _stepwise(steps.aclose(), region)
+            raise
+        except BaseException as error:
+            step, value = steps.athrow, error

@@ -240,7 +240,7 @@ class Pending:
     def same_context(self) -> bool:
         """Whether JAX's configuration is what it was when the trace was opened, so that calls may be recalled."""
         count = jc.changes.count
-        if self.context is None or jc.must_run_eagerly() or jc.raw_context() != self.context:
+        if self.context is None or self.trace.stray or jc.must_run_eagerly() or jc.raw_context() != self.context:
             return False
         self.epoch = count
         return True

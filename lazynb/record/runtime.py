@@ -19,9 +19,6 @@ class Runtime(Protocol):
     def flush(self, pending: Pending, kind: str) -> None:
         """Runs ``pending``."""
 
-    def strict(self, on: bool) -> bool:
-        """From here on a trace break of this thread is an error, or is not; what held before."""
-
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
         """MIME bundle of a pending tensor. Runs nothing."""
 

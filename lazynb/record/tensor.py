@@ -325,6 +325,7 @@ class LazyTensor(jc.Tracer):
         return self
 
     def copy_to_host_async(self) -> None:
+        jc.device_get.announced(sys._getframe(1))
         if self._value is not None:  # a hint: what is pending has nothing to copy yet
             self._force("block").copy_to_host_async()
 
@@ -359,5 +360,5 @@ class LazyTensor(jc.Tracer):
 _ASKED_OF_ANY = ("__cuda_array_interface__", "device_buffer", "device_buffers")
 
 jc.register_tracer_type(LazyTensor)
-jc.register_device_get(lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray", "jax.device_get"))
+jc.device_get.register(lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray", "jax.device_get"))
 jc.register_argument_type(LazyTensor, lambda argument: argument._force("compiled"))

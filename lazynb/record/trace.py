@@ -87,10 +87,13 @@ class LazyTrace(jc.Trace):
       user_code: the code from which the last call was recalled, known to be the user's.
       cut_by: what ended the trace before the next one, as whoever ran it noted; None at the beginning of a cell or body.
       strict: whether a trace break of it is an error.
+      stray: whether the thread records no more. It may be current still: another thread ended its last block, or JAX has made it
+        current again. Then everything runs at once.
       witness: sees its runs and breaks, see ``lazynb.execute.flush.Witness``.
     """
 
     strict = False
+    stray = False
     witness: Any = None
 
     def __init__(self) -> None:
@@ -113,10 +116,10 @@ class LazyTrace(jc.Trace):
         # ``jnp.array(...)`` and ``jax.random.key(seed)`` lift constants here.
         if isinstance(val, jc.Tracer):
             return val
-        if isinstance(val, jax.Array):
-            return self._known(val)
-        value = jc.stage(val)
-        return LazyTensor(self, jc.typeof(value), None, 0, value)
+        value = val if isinstance(val, jax.Array) else jc.stage(val)
+        if self.stray:
+            return value
+        return self._known(value) if value is val else LazyTensor(self, jc.typeof(value), None, 0, value)
 
     def _known(self, value: Any) -> LazyTensor:
         """A tensor of a concrete array that comes from outside."""
@@ -124,8 +127,8 @@ class LazyTrace(jc.Trace):
         return LazyTensor(self, jc.typeof(value), None, 0, value)
 
     def process_primitive(self, primitive: Any, tracers: Sequence[Any], params: dict[str, Any], /) -> Any:
-        if jc.must_run_eagerly():
-            return self._run_eagerly(primitive, tracers, params, "unrecordable")
+        if jc.must_run_eagerly() or self.stray:
+            return self._run_eagerly(primitive, tracers, params, "eager" if self.stray else "unrecordable")
         if primitive.name == "device_put":
             return self._device_put(primitive, tracers, params)
         if primitive.name == "sharding_constraint":

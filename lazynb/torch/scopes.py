@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import torch
 
-from lazynb.record.mode import mode
+from lazynb.record.mode import is_lazy
 from lazynb.torch.trees import learn
 
 _handles: list[Any] = []
@@ -39,7 +39,7 @@ def _last_names(root: torch.nn.Module) -> None:
 
 
 def _enter(module: torch.nn.Module, args: Any) -> None:
-    if not mode.is_on:
+    if not is_lazy():
         return
     running = _running.modules
     if not running:

@@ -159,16 +159,16 @@ def _finished(name: str, watched: Watched) -> Explanation:
 @contextlib.contextmanager
 def _watching(watched: Watched) -> Iterator[None]:
     """Records what the body does, as a trace of its own, while the observer sees it. Breaks raise nothing."""
-    local, before, strict = execution.local, execution.local.witness, execution.local.strict
-    with lazy():
+    local, before = execution.local, execution.local.witness
+    with lazy(strict=False):
         thread_trace().cut()
-        local.witness, local.strict = watched.observer, False
+        local.witness = watched.observer
         start = time.perf_counter()
         try:
             yield
         finally:
             watched.seconds = time.perf_counter() - start - watched.observer.spent
-            local.witness, local.strict = before, strict
+            local.witness = before
             thread_trace().cut()
 
 

@@ -1,0 +1,253 @@
+"""Open blocks: the stretches of program that record or run at once, of all threads, in the order in which they were entered.
+
+Everything else follows from the list of them: which names of JAX's are substituted (some block of a living thread records),
+what the current trace of a thread is when one of its blocks ends (what was current before it, or before those that ended in
+between), and whether trace breaks are errors. Bodies of generators and of asyncio's tasks end in any order; a block may be left
+in another thread, or never: its owner is gone, or an interrupt came between the body and the block's end. So the list holds weak
+references, each step can be done again, and whoever enters or leaves a block mends what an earlier one left half done.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from lazynb import _jax_compat as jc
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace, thread_trace
+
+
+def _concrete(leaf: Any) -> Any:
+    return leaf._force("compiled") if isinstance(leaf, LazyTensor) else leaf
+
+
+patches = jc.AmbientPatches(lambda trace: isinstance(trace, LazyTrace), _concrete)
+
+
+class _Thread:
+    """Stands for a thread, and dies with it.
+
+    Attributes:
+      recorder: its trace.
+      due: whether another thread ended one of its blocks.
+    """
+
+    def __init__(self) -> None:
+        self.recorder = thread_trace()
+        self.due = False
+
+
+class _Here(threading.local):
+    def __init__(self) -> None:
+        self.thread = _Thread()
+        _threads.add(weakref.ref(self.thread, _ended))
+
+
+def _ended(thread: weakref.ref[_Thread]) -> None:
+    _threads.discard(thread)
+    if not sys.is_finalizing():
+        blocks.substitute()
+
+
+_threads: set[weakref.ref[_Thread]] = set()
+_here = _Here()
+
+
+def here() -> weakref.ref[_Thread]:
+    """This thread."""
+    return weakref.ref(_here.thread)
+
+
+class Block:
+    """A stretch of program. It is open as long as it is in :data:`blocks`.
+
+    Attributes:
+      trace: which trace is current in it; None where a transformation of JAX's goes on (``jit``, ``grad``): that has its own.
+      before: which trace is current after it.
+      strict: whether trace breaks are errors in it; None if it says nothing of that.
+      owner: the thread that entered it.
+      task: asyncio's task that entered it, if any.
+    """
+
+    __slots__ = ("__weakref__", "before", "owner", "strict", "task", "trace")
+
+    def __init__(self, trace: Any, strict: bool | None = None):
+        self.trace = trace
+        self.strict = strict
+        self.before: Any = jc.eval_trace
+        self.owner = here()
+        self.task: Any = lambda: None
+
+    @property
+    def records(self) -> bool:
+        """Whether operations are recorded in it."""
+        return self.trace.__class__ is LazyTrace
+
+    def suspended(self) -> bool:
+        """Whether it belongs to a task that waits and will go on in it."""
+        task = self.task()
+        return task is not None and not task.done() and task is not current_task()
+
+
+def current_task() -> Any:
+    """The task of asyncio's that is running in this thread; None if there is none."""
+    asyncio = sys.modules.get("asyncio")
+    try:
+        return asyncio.current_task() if asyncio is not None else None
+    except RuntimeError:  # no loop is running
+        return None
+
+
+class _Ref(weakref.ref[Block]):
+    """A block in the list. The owner is found here when the block is gone."""
+
+    __slots__ = ("owner",)
+
+    def __init__(self, block: Block, callback: Any):
+        super().__init__(block, callback)
+        self.owner = block.owner
+
+    def __new__(cls, block: Block, callback: Any) -> _Ref:
+        return super().__new__(cls, block, callback)
+
+
+class Blocks:
+    """The open blocks."""
+
+    def __init__(self) -> None:
+        self._refs: list[_Ref] = []
+        self._lock = threading.RLock()  # a generator that is collected while it is held leaves its block
+
+    # ---- entering and leaving: each may be interrupted anywhere, and done again ----------------------------------------------
+
+    def enter(self, block: Block) -> None:
+        """Opens ``block``, in this thread."""
+        with self._lock:
+            self._mend()
+            task = current_task()
+            if task is not None:
+                block.task = weakref.ref(task)
+            block.before = jc.current_trace()
+            self._refs.append(_Ref(block, self._vanished))
+            self._follow()
+            if block.trace is not None:
+                jc.set_trace(block.trace)
+
+    def leave(self, block: Block) -> None:
+        """Ends ``block``, in whatever order and thread; does nothing if it has ended."""
+        with self._lock:
+            owner = block.owner()
+            if owner is not None and block in (mine := self.of(owner)):
+                later = [one for one in mine[mine.index(block) + 1:] if one.trace is not None]
+                if block.trace is None:
+                    pass
+                elif later:
+                    if later[0].before is block.trace:
+                        later[0].before = block.before
+                elif owner is _here.thread:
+                    self._restore(self._sound(block.before, [one for one in mine if one is not block]))
+                else:
+                    owner.due = True
+            self._refs = [ref for ref in self._refs if ref() is not block]
+            self._mend()
+
+    def end_after(self, block: Block) -> None:
+        """Ends ``block`` and what this thread entered since, but for the blocks of tasks that go on in them."""
+        with self._lock:
+            mine = self.of(_here.thread)
+            since = mine[mine.index(block) + 1:] if block in mine else []
+            for one in reversed(since):
+                if not one.suspended():
+                    self.leave(one)
+            self.leave(block)
+
+    def reset(self) -> None:
+        """To be called between programs, when nothing of JAX's is running: the current trace is what the open blocks say,
+        whatever an interrupt left of a transformation."""
+        with self._lock:
+            _here.thread.due = True
+            self._mend()
+
+    def end_all(self) -> None:
+        """Ends the blocks of all threads: every name of JAX's is JAX's own, and no thread records."""
+        with self._lock:
+            if sys.is_finalizing():
+                return
+            ended = {id(owner): owner for ref in self._refs if (owner := ref.owner()) is not None}
+            self._refs = []
+            for owner in ended.values():
+                owner.due = True
+                self._judge(owner)
+            self._mend()
+
+    def _vanished(self, ref: _Ref) -> None:
+        """A block was given up without its end: what held it was collected, or an interrupt came before its end began."""
+        if not sys.is_finalizing():
+            with self._lock:
+                owner = ref.owner()
+                if owner is not None:
+                    owner.due = True
+                    self._judge(owner)
+                self._mend()
+
+    # ---- what follows from the list ------------------------------------------------------------------------------------------
+
+    def all(self) -> Iterator[Block]:
+        """The open blocks of living threads."""
+        return (block for ref in list(self._refs) if (block := ref()) is not None and ref.owner() is not None)
+
+    def of(self, thread: Any) -> list[Block]:
+        """The open blocks of one thread, in the order in which they were entered."""
+        return [block for block in self.all() if block.owner() is thread]
+
+    def _mend(self) -> None:
+        """Brings about what follows from the list, as far as this thread can."""
+        self._refs = [ref for ref in self._refs if ref() is not None and ref.owner() is not None]
+        self._follow()
+        thread = _here.thread
+        now = jc.current_trace()
+        mine = [one for one in self.of(thread) if one.trace is not None]
+        astray = now.__class__ is LazyTrace and not any(one.records for one in mine)
+        if astray or thread.due or (now is None and not jc.at_work()):
+            self._restore(mine[-1].trace if mine else jc.eval_trace)
+            thread.due = False
+
+    def _follow(self) -> None:
+        """Names, and what the recorder of this thread is told."""
+        jc.device_get.done()
+        self.substitute()
+        jc.changes.count += 1  # nobody counted while no thread was lazy
+        self._judge(_here.thread)
+
+    def substitute(self) -> None:
+        """Substitutes names of JAX's if some thread records, else puts them back."""
+        with self._lock:
+            while patches.on is not (wanted := any(block.records for block in self.all())):
+                patches.switch(wanted)
+
+    def _judge(self, thread: _Thread) -> None:
+        """Tells a thread's recorder whether it has to record, and whether trace breaks are errors."""
+        mine = self.of(thread)
+        thread.recorder.stray = not any(block.records for block in mine)
+        thread.recorder.strict = next((block.strict for block in reversed(mine) if block.strict is not None), False)
+
+    @staticmethod
+    def _sound(trace: Any, blocks: list[Block]) -> Any:
+        """``trace``, if it may be current where ``blocks`` are open."""
+        recorded = trace.__class__ is LazyTrace
+        return trace if trace is not None and (not recorded or any(one.trace is trace for one in blocks)) else jc.eval_trace
+
+    @staticmethod
+    def _restore(trace: Any) -> None:
+        """Makes ``trace`` current, unless a transformation of JAX's is going on: JAX has its own current then."""
+        now = jc.current_trace()
+        if jc.is_eval(now) or now.__class__ is LazyTrace or not jc.at_work():
+            jc.set_trace(trace)
+
+
+blocks = Blocks()
+atexit.register(blocks.end_all)
