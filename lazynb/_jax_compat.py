@@ -534,7 +534,8 @@ class DeviceGet:
 
     def announced(self, caller: types.FrameType) -> None:
         """A lazy tensor was asked to come to the host, by ``caller``: the first half of ``jax.device_get``, if that is it."""
-        if caller.f_code is self._caller:
+        frames = (caller, caller.f_back, caller.f_back and caller.f_back.f_back)  # 0.12 has two functions in between
+        if any(frame is not None and frame.f_code is self._caller for frame in frames):
             self._threads.add(threading.get_ident())
             if _api._device_get is self._plain:
                 _api._device_get = self._ours

@@ -13,7 +13,7 @@ import atexit
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
 from lazynb import _jax_compat as jc
@@ -82,11 +82,6 @@ class Block:
         self.owner = here()
         self.task: Any = lambda: None
 
-    @property
-    def records(self) -> bool:
-        """Whether operations are recorded in it."""
-        return self.trace.__class__ is LazyTrace
-
     def suspended(self) -> bool:
         """Whether it belongs to a task that waits and will go on in it."""
         task = self.task()
@@ -102,6 +97,14 @@ def current_task() -> Any:
         return None
 
 
+def _record(blocks: Sequence[Block]) -> bool:
+    """Whether something is recorded in one of ``blocks``."""
+    for block in blocks:
+        if block.trace.__class__ is LazyTrace:
+            return True
+    return False
+
+
 class _Ref(weakref.ref[Block]):
     """A block in the list. The owner is found here when the block is gone."""
 
@@ -110,9 +113,6 @@ class _Ref(weakref.ref[Block]):
     def __init__(self, block: Block, callback: Any):
         super().__init__(block, callback)
         self.owner = block.owner
-
-    def __new__(cls, block: Block, callback: Any) -> _Ref:
-        return super().__new__(cls, block, callback)
 
 
 class Blocks:
@@ -127,7 +127,8 @@ class Blocks:
     def enter(self, block: Block) -> None:
         """Opens ``block``, in this thread."""
         with self._lock:
-            self._mend()
+            if jc.current_trace() is not jc.eval_trace or _here.thread.due:
+                self._mend()
             task = current_task()
             if task is not None:
                 block.task = weakref.ref(task)
@@ -196,50 +197,55 @@ class Blocks:
 
     # ---- what follows from the list ------------------------------------------------------------------------------------------
 
-    def all(self) -> Iterator[Block]:
-        """The open blocks of living threads."""
-        return (block for ref in list(self._refs) if (block := ref()) is not None and ref.owner() is not None)
-
     def of(self, thread: Any) -> list[Block]:
-        """The open blocks of one thread, in the order in which they were entered."""
-        return [block for block in self.all() if block.owner() is thread]
-
-    def _mend(self) -> None:
-        """Brings about what follows from the list, as far as this thread can."""
-        self._refs = [ref for ref in self._refs if ref() is not None and ref.owner() is not None]
-        self._follow()
-        thread = _here.thread
-        now = jc.current_trace()
-        mine = [one for one in self.of(thread) if one.trace is not None]
-        astray = now.__class__ is LazyTrace and not any(one.records for one in mine)
-        if astray or thread.due or (now is None and not jc.at_work()):
-            self._restore(mine[-1].trace if mine else jc.eval_trace)
-            thread.due = False
-
-    def _follow(self) -> None:
-        """Names, and what the recorder of this thread is told."""
-        jc.device_get.done()
-        self.substitute()
-        jc.changes.count += 1  # nobody counted while no thread was lazy
-        self._judge(_here.thread)
+        """The open blocks of a thread, in the order in which they were entered."""
+        return [block for ref in self._refs if ref.owner() is thread and (block := ref()) is not None]
 
     def substitute(self) -> None:
         """Substitutes names of JAX's if some thread records, else puts them back."""
         with self._lock:
-            while patches.on is not (wanted := any(block.records for block in self.all())):
+            while patches.on is not (wanted := self._some_record()):
                 patches.switch(wanted)
 
-    def _judge(self, thread: _Thread) -> None:
-        """Tells a thread's recorder whether it has to record, and whether trace breaks are errors."""
-        mine = self.of(thread)
-        thread.recorder.stray = not any(block.records for block in mine)
-        thread.recorder.strict = next((block.strict for block in reversed(mine) if block.strict is not None), False)
+    def _some_record(self) -> bool:
+        for ref in self._refs:
+            block = ref()
+            if block is not None and block.trace.__class__ is LazyTrace and ref.owner() is not None:
+                return True
+        return False
+
+    def _mend(self) -> None:
+        """Brings about what follows from the list, as far as this thread can."""
+        self._refs = [ref for ref in self._refs if ref() is not None and ref.owner() is not None]
+        mine = self._follow()
+        now = jc.current_trace()
+        if (now.__class__ is LazyTrace and not _record(mine)) or _here.thread.due or (now is None and not jc.at_work()):
+            self._restore(next((block.trace for block in reversed(mine) if block.trace is not None), jc.eval_trace))
+            _here.thread.due = False
+
+    def _follow(self) -> list[Block]:
+        """Substitutes names, and tells this thread's recorder how things stand; the open blocks of this thread."""
+        jc.device_get.done()
+        self.substitute()
+        jc.changes.count += 1  # nobody counted while no thread was lazy
+        return self._judge(_here.thread)
+
+    def _judge(self, thread: _Thread) -> list[Block]:
+        """Tells a thread's recorder whether it has to record, and whether trace breaks are errors; the thread's open blocks."""
+        mine, recorder = self.of(thread), thread.recorder
+        strict = False
+        for block in mine:
+            if block.strict is not None:
+                strict = block.strict
+        recorder.stray, recorder.strict = not _record(mine), strict
+        return mine
 
     @staticmethod
     def _sound(trace: Any, blocks: list[Block]) -> Any:
         """``trace``, if it may be current where ``blocks`` are open."""
-        recorded = trace.__class__ is LazyTrace
-        return trace if trace is not None and (not recorded or any(one.trace is trace for one in blocks)) else jc.eval_trace
+        if trace is None or (trace.__class__ is LazyTrace and not _record(blocks)):
+            return jc.eval_trace
+        return trace
 
     @staticmethod
     def _restore(trace: Any) -> None:
