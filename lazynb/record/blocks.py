@@ -154,6 +154,8 @@ class Blocks:
                 else:
                     owner.due = True
             self._refs = [ref for ref in self._refs if ref() is not block]
+            if owner is not None:
+                self._judge(owner)
             self._mend()
 
     def end_after(self, block: Block) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pkgutil
 import types
 from collections.abc import Callable
 from typing import Any
@@ -47,6 +48,30 @@ class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         return self._lazynb_call(*args, **kwargs)  # type: ignore[attr-defined]
 
+    def __reduce__(self) -> Any:
+        return pkgutil.resolve_name, (f"jax.numpy:{self.__name__}",)
+
+
+class Form(functools.partial[Any]):
+    """What stands in for a function of JAX's. Whoever got hold of it while a thread was lazy has it for good: it pickles as the name
+    under which JAX's own is found, and a copy is itself, as of any function. (pickle writes down a plain function only as long as
+    it is what is found under its name; a partial costs a call next to nothing, and has no frame.)"""
+
+    def __reduce__(self) -> Any:
+        return pkgutil.resolve_name, (f"{self.__module__}:{self.__qualname__}",)  # type: ignore[attr-defined]
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __copy__(self) -> Form:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Form:
+        return self
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)  # type: ignore[attr-defined]
+
 
 def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
     """Under ``grad`` and ``vmap``, an array that is what is asked for already stays itself: libraries convert each operand, and
@@ -76,6 +101,7 @@ def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     call: Callable[..., Any] = remembered(f"{plain.__module__}.{name}", plain, name in _ALIKE)
     call = _BY_HAND.get(name, lambda call: call)(call)
     functools.update_wrapper(call, plain)
+    call = functools.update_wrapper(Form(call), plain)
     call.__module__, call.__qualname__ = module.__name__, name  # where pickle finds it, while lazy and later
     if isinstance(plain, _PJIT):
         for attribute in ("lower", "trace", "eval_shape", "clear_cache"):

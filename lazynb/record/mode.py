@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -36,7 +37,9 @@ class Region:
                 self._close(block)
             raise
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, *_: Any, over: Callable[[], bool] = sys.is_finalizing) -> None:
+        if over():  # a generator that nobody closed: what this module knows is gone, and so are its blocks
+            return
         block: Any = None
         try:
             block = self._last()

@@ -1,0 +1,112 @@
+"""An interrupt at any instruction of entering and leaving a block."""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import threading
+import time
+
+import pytest
+from record.ownership import assert_own, changed
+
+import lazynb
+from lazynb.record.blocks import blocks
+
+DENSE, STEP = 150, 151
+"""An interrupt comes before each of the first instructions, then before every so manyth: most of the 14,000 of a body substitute names."""
+
+
+def lazy():
+    with lazynb.lazy(strict=True):
+        pass
+
+
+def nested():
+    with lazynb.lazy(), lazynb.eager():
+        pass
+
+
+def waiting():
+    one, other = waiting_body(lazynb.lazy()), waiting_body(lazynb.lazy())
+    next(one), next(other)
+    one.close()
+    other.close()
+
+
+def waiting_body(region):
+    with region:
+        yield
+
+
+OURS = {lazy.__code__, nested.__code__, waiting.__code__, waiting_body.__code__}
+
+
+def interrupted(body, number):
+    """Runs ``body``, with an interrupt before instruction ``number`` of what is not the test's own; whether there is such."""
+    count = 0
+
+    def tracer(frame, event, _):
+        nonlocal count
+        if frame.f_code in OURS or not frame.f_globals.get("__name__", "").startswith(("lazynb.", "contextlib")):
+            return tracer if frame.f_code in OURS else None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            count += 1
+            if count == number:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return tracer
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        body()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return count >= number
+
+
+@pytest.mark.parametrize("body", [lazy, nested, waiting])
+def test_at_any_instruction(body):
+    assert_own()
+    number = 1
+    while interrupted(body, number):
+        assert not changed(), (number, changed()[:3])
+        number += 1 if number < DENSE else STEP
+    assert number > 3000
+    lazy()
+    assert_own()
+
+
+def test_by_signals(clean):
+    """Signals come where they come: between two instructions, and while one runs."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals reach the main thread only")
+    choose = random.Random(1)
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    came, found = 0, []
+    end = time.monotonic() + 3
+    try:
+        while time.monotonic() < end:
+            try:
+                signal.setitimer(signal.ITIMER_REAL, choose.uniform(5e-6, 600e-6))
+                for _ in range(10):
+                    nested()
+                signal.setitimer(signal.ITIMER_REAL, 0)
+            except KeyboardInterrupt:
+                came += 1
+                left = changed()
+                if left:
+                    lazy()  # the next touch mends
+                    found.append((left[:3], changed()[:3]))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        blocks.end_all()
+    assert came > 300
+    assert not [after for _, after in found if after] and len(found) <= came // 100, found[:3]
+    assert_own()
