@@ -41,7 +41,7 @@ from jax._src import (
 )
 from jax._src.interpreters import ad as _ad, partial_eval as _partial_eval, pxla as _pxla
 from jax._src.lax import lax as _lax_internal
-from jax._src.lib import _jax as _jaxlib, xla_client as _xla_client
+from jax._src.lib import xla_client as _xla_client
 from jax._src.numpy import array_methods as _array_methods
 
 Trace = _core.Trace
@@ -242,8 +242,17 @@ def runs_as_compiled(x64: bool) -> bool:
 @contextlib.contextmanager
 def running_settings(x64: bool) -> Iterator[None]:
     """Settings under which an executable made in 64-bit mode ``x64`` can be called."""
-    with (_config.enable_x64(x64), _config.disable_jit(False), _config.debug_nans(False), _config.debug_infs(False)):
-        yield
+    with _config.enable_x64(x64), _config.disable_jit(False):
+        before = [(state, state.swap_local(off)) for state, off in _CHECKS]
+        try:
+            yield
+        finally:
+            for state, value in before:
+                state.set_local(value)
+
+
+# Set one by one: see :func:`_checks_kept`.
+_CHECKS = ((_config.debug_nans, False), (_config.debug_infs, False), (_api._post_hook_state, None))
 
 
 def x64_in(snapshot: dict[Any, Any]) -> bool:
@@ -341,8 +350,19 @@ def is_jaxpr(value: Any) -> bool:
 @contextlib.contextmanager
 def lowering_settings() -> Iterator[None]:
     """Settings under which lazynb lowers: jit enabled, no source lines in locations."""
-    with (_config.traceback_in_locations_limit(0), _config.disable_jit(False), set_current_trace(eval_trace)):
+    with (_config.traceback_in_locations_limit(0), _config.disable_jit(False), set_current_trace(eval_trace), _checks_kept()):
         yield
+
+
+@contextlib.contextmanager
+def _checks_kept() -> Iterator[None]:
+    """JAX's own ``with debug_nans(False)``, when it traces a jaxpr, leaves the thread without the hook that a global
+    ``jax_debug_nans`` sets, so that compiled code is not checked any more (0.10, 0.12)."""
+    before = _api._post_hook_state.get_local()
+    try:
+        yield
+    finally:
+        _api._post_hook_state.set_local(before)
 
 
 @contextlib.contextmanager
@@ -794,7 +814,7 @@ LinearizeTracer = _ad.LinearizeTracer
 
 def traced(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Any:
     """``function`` as a closed jaxpr, for arguments of types ``avals``."""
-    with set_current_trace(eval_trace):
+    with set_current_trace(eval_trace), _checks_kept():
         return jax.make_jaxpr(function)(*[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
                                           for aval in avals])
 
@@ -913,7 +933,7 @@ def view(buffer: Any) -> Any:
     """
     try:
         return memoryview(buffer)
-    except BufferError:  # a type that Python's protocol has not; an array of its own keeps the view, ``buffer`` would keep it for good
+    except BufferError:  # a type that Python's protocol has not. ``buffer`` would keep its view for good, hence another array
         return np.asarray(with_buffers(buffer, [buffer]))
 
 

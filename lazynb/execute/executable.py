@@ -191,7 +191,8 @@ class Executable:
         ``landing`` has the results from the moment that the inputs are given away.
 
         Raises:
-          jax.errors.JaxRuntimeError: there is not the memory for it, or an operation that may fail has failed; nothing is given away.
+          jax.errors.JaxRuntimeError: there is not the memory for it, or an operation that may fail has failed. Nothing is given
+            away then.
         """
         if self._need is None:
             self._need = _needed_memory(self.compiled)

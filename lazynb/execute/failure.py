@@ -24,10 +24,12 @@ class Trouble:
 
     Attributes:
       steps: that failed, or that could not be told from the one that did.
+      told: slots whose error the user has seen.
     """
 
     def __init__(self) -> None:
         self.steps: set[State] = set()
+        self.told: set[int] = set()
 
     def reaches(self, pending: Pending, tensor: LazyTensor) -> bool:
         """Whether ``tensor`` depends on one of the steps, or on an input that could not be computed."""

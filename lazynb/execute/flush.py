@@ -1,8 +1,8 @@
 """The flush: runs a pending trace and gives the waiting tensors their values.
 
-What is computed is what somebody can still reach. Nothing is changed before the run succeeded: after an error the trace is pending as
-before, but for what does not depend on the operation that failed. An interrupt ends the wait, not the run: its results are there
-for whoever asks next.
+What is computed is what somebody can still reach. Nothing is changed before the run succeeded: after an error the trace is pending
+as before, but for what does not depend on the operation that failed. An interrupt ends the wait, not the run: its results are
+there for whoever asks next.
 """
 
 from __future__ import annotations
@@ -93,8 +93,12 @@ class Execution:
         """Runs ``pending`` and what it depends on; notes a trace break of ``kind``."""
         self._break(pending, kind, here(2))
 
-    def _break(self, pending: Pending, kind: str, spot: Spot, detail: str = "", forced: LazyTensor | None = None) -> None:
+    def _break(self, pending: Pending, kind: str, spot: Spot, detail: str = "", forced: LazyTensor | None = None,
+               targets: Sequence[LazyTensor] = ()) -> None:
         """Runs ``pending`` after what it takes inputs from, waits for ``forced`` if Python needs it at once, and notes why.
+
+        Arguments:
+          targets: what was asked for, where it is not ``forced``; by default all of ``pending``.
 
         Raises:
           TraceBreakError: trace breaks are errors in this thread.
@@ -107,7 +111,7 @@ class Execution:
             if trace.strict and not REASONS[kind].explicit and any(one.has_live() for one in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
             awaited = forced if kind in WAITING else None
-            runs = self._run(traces, kind, spot, forced, awaited is not None)
+            runs = self._run(traces, kind, spot, targets or ((forced,) if forced is not None else ()), awaited is not None)
         if not runs:
             return
         last = runs[-1].binding.executable
@@ -134,8 +138,8 @@ class Execution:
             return {"text/plain": repr(tensor)}
         return self.show(tensor)
 
-    def _run(self, traces: Sequence[Pending], kind: str, spot: Spot, forced: LazyTensor | None, awaited: bool) -> list[Run]:
-        """Runs ``traces``; where not all of it can run, what ``forced`` needs, or without it all that can.
+    def _run(self, traces: Sequence[Pending], kind: str, spot: Spot, targets: Sequence[LazyTensor], awaited: bool) -> list[Run]:
+        """Runs ``traces``; where not all of it can run, what ``targets`` need, or without them all that can.
 
         Arguments:
           awaited: whether Python needs a value of the last trace at once.
@@ -149,22 +153,28 @@ class Execution:
             except Exception as error:
                 one.trouble = Trouble()
                 one.trouble.learn(error)
-        self._run_what_can(traces, forced, lambda one, tensors: self._run_one(one, kind, spot, runs, tensors=tensors))
+        self._run_what_can(traces, targets, lambda one, tensors: self._run_one(one, kind, spot, runs, tensors=tensors))
         return runs
 
     @staticmethod
-    def _run_what_can(traces: Sequence[Pending], forced: LazyTensor | None, attempt: Attempt) -> None:
-        if forced is None:
+    def _run_what_can(traces: Sequence[Pending], targets: Sequence[LazyTensor], attempt: Attempt) -> None:
+        """Runs what ``targets`` need, or all that can run of ``traces``. Of the latter it raises no error a second time: eager JAX
+        raises once, where the operation stands."""
+        if not targets:
             gc.collect()  # the traceback of an earlier error may hold what nobody else can reach
             traces[-1].trace.close_dead()
-        targets = [forced] if forced is not None else [tensor for one in traces for tensor in one.live()]
+            targets = [one for pending in traces for one in pending.live()
+                       if pending.trouble is None or one._slot not in pending.trouble.told]
         errors: list[Exception] = []
         for tensor in targets:
-            if tensor._pending is not None:
+            pending = tensor._pending
+            if pending is not None:
                 try:
                     obtain(tensor, traces, attempt)
                 except Exception as error:
                     errors.append(error)
+                    if pending.trouble is not None:
+                        pending.trouble.told.add(tensor._slot)
         try:
             if errors:
                 raise errors[0]
@@ -326,7 +336,7 @@ class Execution:
                 self.flush(pending, "sync")
         for tensor in tensors_in(tensors):
             if tensor._pending is not None:
-                self.flush(tensor._pending, "sync")
+                self._break(tensor._pending, "sync", here(1), targets=(tensor,))
 
     def waiting(self, tensors: Sequence[Any]) -> list[Pending]:
         """The pending traces that ``tensors`` (or pytrees of them) need, in the order they would run; all of this thread's where

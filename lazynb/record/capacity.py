@@ -1,7 +1,7 @@
 """How much memory there is: what cannot fit is refused before it runs.
 
-Eager JAX raises at the operation whose result does not fit. A program of many operations fails later, on XLA:CPU asynchronously, after
-it has taken the memory of its inputs, or never comes back (0.10, 0.12: a result of 4 TiB).
+Eager JAX raises at the operation whose result does not fit. A program of many operations fails later, on XLA:CPU asynchronously,
+after it has taken the memory of its inputs, or never comes back (0.10, 0.12: a result of 4 TiB).
 """
 
 from __future__ import annotations

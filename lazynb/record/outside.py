@@ -1,8 +1,8 @@
 """Arrays that code outside lazynb holds: who may delete them, and who may write to their memory.
 
 A pending trace computes with the values of the moment at which an operation was recorded. An array is immutable in JAX, but its
-memory need not be: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack`` share memory that its owner may write again, and
-whoever holds an array may delete or donate it. What a pending trace takes from outside is therefore held by a
+memory need not be: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack`` share memory that its owner may write again,
+and whoever holds an array may delete or donate it. What a pending trace takes from outside is therefore held by a
 :class:`Guard`, or copied where somebody else can write it.
 """
 
@@ -25,8 +25,8 @@ held_outside = Owned()
 class Borrowed:
     """The addresses of memory that JAX shares with code which can write to it.
 
-    An entry lasts as long as the owner of the memory, which JAX keeps alive as long as it uses it. Where the owner is not known it
-    lasts for good: XLA may use the address again for an array of its own, which is then copied without need.
+    An entry lasts as long as the owner of the memory, which JAX keeps alive as long as it uses it. Where the owner is not known
+    it lasts for good: XLA may use the address again for an array of its own, which is then copied without need.
     """
 
     def __init__(self) -> None:

@@ -54,8 +54,8 @@ class Pending:
       trouble: why not all of it can run, see :mod:`lazynb.execute.failure`; None as far as is known.
     """
 
-    __slots__ = ("__weakref__", "_copies", "_end", "_owners", "append", "began", "context", "cut_by", "depends", "doomed", "epoch",
-                 "guards", "inputs", "landing", "records", "root", "slots_of", "tip", "trace", "trie", "trouble")
+    __slots__ = ("__weakref__", "_copies", "_end", "_owners", "append", "began", "context", "cut_by", "depends", "doomed",
+                 "epoch", "guards", "inputs", "landing", "records", "root", "slots_of", "tip", "trace", "trie", "trouble")
 
     def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any):
         self.trace = trace
@@ -176,7 +176,7 @@ class Pending:
     def secure(self, value: Any) -> None:
         """Other code gets hold of ``value``: what is pending here keeps what it has now."""
         slot = self.slots_of.get(id(value))
-        if slot is None or id(value) in self.guards and value not in borrowed:
+        if slot is None or (id(value) in self.guards and value not in borrowed):
             return
         held = self._secured(value)
         if held is not value:
@@ -190,9 +190,18 @@ class Pending:
         self.slots_of.pop(id(value), None)
         self.guards.pop(id(value), None)
 
+    def replace(self, tensor: LazyTensor, other: LazyTensor) -> None:
+        """Lets ``other`` stand for ``tensor``, a result or an input that is still pending elsewhere."""
+        for number, one in enumerate(self.records):
+            if one is tensor:
+                self.records[number] = other
+        slot = self.slots_of.get(id(tensor))
+        if slot is not None:
+            self._replace(slot, tensor, other)
+
     def restore(self) -> None:
         """Brings inputs back that somebody deleted."""
-        for number, value in enumerate(self.inputs):
+        for value in list(self.inputs):
             guard = self.guards.get(id(value))
             if guard is not None and value.is_deleted():
                 self._replace(self.slots_of[id(value)], value, guard.restored(value))

@@ -357,7 +357,22 @@ class LazyTrace(jc.Trace):
                 self.pending.doomed.append(value)
                 self._run_users(value, self.sealed)
             if isinstance(arg, LazyTensor):
+                if arg._pending not in (None, self.pending):
+                    self._leave_to_the_trace(arg)
                 arg._value, arg._pending = DELETED, None
+
+    def _leave_to_the_trace(self, arg: LazyTensor) -> None:
+        """Lets another tensor stand for ``arg`` in the earlier trace that computes it and in those that take it from there."""
+        earlier = arg._pending
+        assert earlier is not None
+        twin = LazyTensor(self, arg.aval, earlier, arg._slot)
+        if arg._edge is not None:
+            twin._edge, twin._code = arg._edge, arg._code
+            if not isinstance(arg._code, Origin):
+                twin._lasti, twin._scope = arg._lasti, arg._scope
+        for pending in (*self.sealed, self.pending):
+            if pending is not None:
+                pending.replace(arg, twin)
 
     def secure(self, value: Any) -> None:
         """Other code gets hold of ``value``: the pending traces that need it keep what it is now."""
@@ -392,7 +407,7 @@ class LazyTrace(jc.Trace):
                 self.pending.began, self.pending.cut_by = time.perf_counter(), None
 
     def close_dead(self) -> None:
-        """Lets go of the traces that nobody waits for, and of their inputs; the newest first, which may hold results of others."""
+        """Lets go of the traces that nobody waits for and of their inputs; the newest first, it may hold results of others."""
         with self.lock:
             for pending in (self.pending, *reversed(self.sealed)):
                 if pending is not None and not pending.has_live():

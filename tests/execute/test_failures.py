@@ -164,3 +164,126 @@ def test_what_only_a_traceback_reached_is_not_compiled(clean):
         assert lazynb.cache_info().misses == 0, "nobody can reach the sum"
         fail()
         assert lazynb.compile().clusters.to_dicts() == []
+
+
+# ---- what does not depend on the operation that failed -----------------------------------------------------------------------
+
+
+def refused(w):
+    return jnp.dot(w[:4], w[:4], precision=jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3)
+
+
+def called_back(w):
+    def fail(x):
+        raise ValueError("the user's")
+
+    return jax.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32), w[0])
+
+
+def called_back_inside(w):
+    return jax.jit(lambda x: jax.lax.cond(x[0] > 0, called_back, lambda x: x[0], x) + 1)(w)
+
+
+LARGE = 1 << 18  # what is donated
+
+
+@pytest.mark.parametrize("fails", [called_back, called_back_inside])
+@pytest.mark.parametrize("first", ["sound", "failing"])
+def test_what_does_not_depend_on_it_is_computed(clean, fails, first):
+    with lazynb.lazy():
+        w = jnp.ones(LARGE)
+        lazynb.sync(w)
+        w = w * 2
+        bad = fails(w)
+        worse, good = bad + 1, w + 1
+        if first == "failing":
+            with pytest.raises(jax.errors.JaxRuntimeError, match="the user's"):
+                float(worse)
+        assert float(w[0]) == 2.0 and float(good[0]) == 3.0
+        for _ in range(2):
+            with pytest.raises(jax.errors.JaxRuntimeError, match="the user's"):
+                float(bad)
+        w = w * 2  # goes on
+        assert float(w[0]) == 4.0
+        if first == "sound":  # not told yet
+            with pytest.raises(jax.errors.JaxRuntimeError, match="the user's"):
+                lazynb.sync()
+        lazynb.sync()
+        with pytest.raises(jax.errors.JaxRuntimeError, match="the user's"):
+            lazynb.sync(worse)
+        assert bad.is_pending and worse.is_pending
+
+
+def test_a_later_cell_that_needs_it(clean):
+    with lazynb.lazy():
+        w = jnp.ones(LARGE) * 2
+        bad = called_back(w)
+    with lazynb.lazy():
+        worse, good = bad + w[0], w + 1
+    with lazynb.lazy():
+        assert float(good[0]) == 3.0
+        with pytest.raises(jax.errors.JaxRuntimeError, match="the user's") as caught:
+            float(worse)
+        assert "bad = called_back(w)" in "".join(caught.value.__notes__) or "pure_callback" in "".join(caught.value.__notes__)
+        assert float(w[0]) == 2.0
+
+
+def test_only_what_failed_is_held_back_when_all_is_asked_for(clean):
+    with lazynb.lazy():
+        w = jnp.ones(8)
+        bad, good = called_back(w), w * 3
+        with pytest.raises(jax.errors.JaxRuntimeError, match="the user's"):
+            lazynb.sync()
+        assert not good.is_pending and bad.is_pending
+
+
+@pytest.mark.parametrize("make", [
+    lambda w: jnp.zeros(1 << 40) + w[0],
+    lambda w: jnp.zeros((1 << 20, 1 << 20)) + w[0],
+    lambda w: jnp.broadcast_to(w[:1], (1 << 21, 1 << 21)),
+    lambda w: w[:, None] * jnp.ones((1, 1 << 24)),
+])
+def test_what_cannot_fit_is_refused_at_its_line(clean, make):
+    with lazynb.lazy():
+        w = jnp.ones(LARGE)
+        lazynb.sync(w)
+        w = w * 2
+        with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED: Out of memory allocating"):
+            make(w)
+        assert float(w[0]) == 2.0
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED: Out of memory allocating"):
+        jax.block_until_ready(make(jnp.ones(LARGE)))  # the oracle
+
+
+def test_a_program_that_cannot_fit_is_refused_before_it_runs(clean, monkeypatch):
+    """What no single operation shows: the memory that the whole program needs."""
+    monkeypatch.setattr("lazynb.execute.executable.lacks", lambda need, device: need > 40 << 20)
+    with lazynb.lazy():
+        w = jnp.ones(4 << 20)  # 16 MB
+        lazynb.sync(w)
+        parts = [jnp.sin(w + i) for i in range(4)]
+        small = w[0] + 1
+        w = w * 2
+        with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
+            lazynb.sync(jnp.stack(parts))
+        assert float(small) == 2.0 and float(w[0]) == 2.0
+        assert float(parts[1][0]) == pytest.approx(np.sin(2.0))
+
+
+@pytest.mark.parametrize("checks", ["jax_debug_nans", "jax_debug_infs"])
+def test_checks_switched_on_later_do_not_reach_back(clean, checks):
+    with lazynb.lazy():
+        w = jnp.ones(LARGE)
+        lazynb.sync(w)
+        w = w * 2
+        y = jnp.log(w - 2) * (0 if checks == "jax_debug_nans" else 1)
+        before = getattr(jax.config, checks)
+        jax.config.update(checks, True)
+        try:
+            assert float(w[0]) == 2.0
+            with pytest.raises(FloatingPointError):
+                jnp.log(jnp.zeros(3)) * 0
+            assert float(w[0]) == 2.0
+        finally:
+            jax.config.update(checks, before)
+        assert not np.isfinite(np.asarray(y)).any()

@@ -1,0 +1,191 @@
+"""A pending trace computes with the values of the moment: memory that others write or give away makes no difference."""
+
+import ctypes
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lazynb
+from lazynb.record.outside import borrowed
+
+LENGTH = 1024
+LARGE = 1 << 18  # 1 MB
+
+
+def aligned(memory=None, dtype=np.float32):
+    """A NumPy array whose memory JAX takes over as it is."""
+    memory = np.empty(LENGTH * 4 + 64, np.uint8) if memory is None else memory
+    start = -memory.ctypes.data % 64
+    return memory[start:start + LENGTH * 4].view(dtype)
+
+
+def one_device():
+    return jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+
+MAKERS = {
+    "device_put": jax.device_put,
+    "device_put there": lambda b: jax.device_put(b, jax.devices()[0]),
+    "device_put twice": lambda b: jax.device_put(jax.device_put(b), jax.devices()[0]),
+    "device_put of a tree": lambda b: jax.device_put({"x": [b]})["x"][0],
+    "device_put of a part": lambda b: jax.device_put(b[64:]),
+    "device_put onto a mesh": lambda b: jax.device_put(
+        b, jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)), jax.sharding.PartitionSpec("x"))),
+    "from_dlpack": jnp.from_dlpack,
+    "a callback": lambda b: jax.make_array_from_callback(b.shape, one_device(), lambda index: b[index]),
+    "local data": lambda b: jax.make_array_from_process_local_data(one_device(), b),
+    "a shard": lambda b: jax.device_put(b).addressable_data(0),
+    "asarray": jnp.asarray,
+    "itself": lambda b: b,
+}
+
+
+def eager(make):
+    found, buffer = [], aligned()
+    for i in range(5):
+        buffer[:] = i
+        found.append(float(jax.block_until_ready(jnp.sum(make(buffer)))))
+    return found
+
+
+@pytest.mark.parametrize("name", MAKERS)
+@pytest.mark.parametrize("where", ["lazily", "eagerly"])
+def test_memory_that_is_written_again(name, where):
+    make, buffer, totals = MAKERS[name], aligned(), []
+    with lazynb.lazy():
+        for i in range(5):
+            buffer[:] = i
+            if where == "eagerly":
+                with lazynb.eager():
+                    x = make(buffer)
+            else:
+                x = make(buffer)
+            totals.append(jnp.sum(x))
+        buffer[:] = -1
+        assert [float(total) for total in totals] == eager(make)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_one_array_whose_memory_is_written_again(name):
+    def run(mode):
+        buffer, totals = aligned(), []
+        buffer[:] = 0
+        x = MAKERS[name](buffer)
+        with mode:
+            for i in range(4):
+                buffer[:] = i
+                totals.append(jax.block_until_ready(jnp.sum(x) + 1) if isinstance(mode, Eagerly) else jnp.sum(x) + 1)
+            return [float(total) for total in totals]
+
+    assert run(lazynb.lazy()) == run(Eagerly())
+
+
+class Eagerly:
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64", "bfloat16", "float8_e4m3fn", "int4"])
+@pytest.mark.parametrize("gone", ["deleted", "donated"])
+def test_an_array_that_others_give_away(dtype, gone):
+    x = jnp.ones(LARGE).astype(dtype)
+    with lazynb.lazy():
+        y = jnp.where(x == 1, 2, 3)
+    if gone == "deleted":
+        x.delete()
+    else:
+        jax.block_until_ready(jax.jit(lambda a: ~a if dtype == "bool" else a + a, donate_argnums=0)(x))
+    junk = [jnp.zeros(LARGE).astype(dtype) for _ in range(4)]
+    assert np.all(np.asarray(y) == 2) and len(junk) == 4
+
+
+def twice():
+    like = jax.ShapeDtypeStruct((LARGE,), jnp.float32)
+    return jax.jit(lambda a: a * 2, donate_argnums=0).lower(like).compile()
+
+
+def delete(x):
+    x.delete()
+
+
+def donate_eagerly(x):
+    with lazynb.eager():
+        jax.block_until_ready(jax.jit(lambda a: a * 2, donate_argnums=0)(x))
+
+
+def donate_compiled(x):
+    jax.block_until_ready(twice()(x))
+
+
+def in_thread(work):
+    def run(x):
+        thread = threading.Thread(target=work, args=(x,))
+        thread.start()
+        thread.join()
+
+    return run
+
+
+@pytest.mark.parametrize("give", [delete, donate_eagerly, donate_compiled, in_thread(delete), in_thread(donate_eagerly)])
+@pytest.mark.parametrize("own", [True, False])
+def test_users_of_an_array_that_is_given_away_in_a_lazy_cell(give, own):
+    outside = jnp.full(LARGE, 3.0)
+    with lazynb.lazy():
+        x = outside
+        if own:
+            x = x * 1
+            lazynb.sync(x)
+        del outside
+        y = x + 1
+        give(x)
+        junk = [jnp.zeros(LARGE) + i for i in range(4)]
+        lazynb.sync(*junk)
+        assert np.all(np.asarray(y) == 4)
+
+
+def test_a_deleted_array_cannot_be_used_again():
+    x = jnp.ones(4)
+    with lazynb.lazy():
+        y = x + 1
+        x.delete()
+        for use in (lambda: x + 1, lambda: 1 + x, lambda: jnp.sin(x), lambda: x + y, lambda: y + x):
+            with pytest.raises(RuntimeError, match="Array has been deleted"):
+                use()
+        assert y.sum() == 8
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_memory_that_is_handed_out_and_written(own):
+    outside = jnp.arange(float(LENGTH))
+    with lazynb.lazy():
+        x = outside * 1 if own else outside
+        lazynb.sync(x)
+        y = x + 1
+        view = np.from_dlpack(x)  # as PyTorch takes it, which would let us write
+        (ctypes.c_float * LENGTH).from_address(view.ctypes.data)[0] = 99.0
+        again = x + 1
+        assert float(y[0]) == 1.0 and float(again[0]) == 100.0
+
+
+def test_what_is_computed_is_not_taken_for_borrowed():
+    buffer = aligned()
+    x = jax.device_put(buffer)
+    assert x in borrowed and x + 1 not in borrowed
+    del x, buffer
+    assert jnp.arange(float(LENGTH)) + 1 not in borrowed
+
+
+def test_an_array_that_does_not_change_is_one_input():
+    buffer = aligned()
+    buffer[:] = 2
+    x = jax.device_put(buffer)
+    with lazynb.lazy():
+        y = x * x + x
+        assert len(lazynb.graph(y).inputs) == 1
+        assert float(y[0]) == 6.0
