@@ -1,0 +1,79 @@
+"""Random programs: a seed gives a set-up, statements of the kinds in ``kinds``, signals on their way, and what is looked at when."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from pathlib import Path
+
+from .interrupts import Aim
+from .kinds import KINDS, SETUP, Scene, Statement
+from .world import STYLES
+
+LAZYNB = Path(__file__).resolve().parents[2] / "lazynb"
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A statement and what follows it.
+
+    Attributes:
+      aim: a signal that arrives while it runs, or while a later one does where this one does not get there.
+      look: variables that are compared afterwards; None for all, which includes those that a failure was put off in.
+    """
+
+    statement: Statement
+    aim: Aim | None = None
+    look: tuple[str, ...] | None = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What is run in both worlds. At the end all variables are compared."""
+
+    seed: str
+    style: str
+    setup: str
+    steps: tuple[Step, ...]
+
+
+def generate(seed: str, length: int = 14) -> Program:
+    """The program of a seed."""
+    draw = random.Random(seed)
+    style = draw.choices(STYLES, (4, 4, 2))[0]
+    scene = Scene(draw, style, draw.choice((8, 8, 8, 64, 1 << 10, 1 << 18)))
+    setup = SETUP.format(size=scene.size) + f"lazynb.config.min_donated = {draw.choice((1, 1, 1 << 20))}\n"
+    troubled = draw.random() < 0.6
+    kinds = [kind for kind in KINDS if not kind.styles or style in kind.styles]
+    # A program has few kinds: what goes wrong only together comes together more often, and what is found is easier to read.
+    chosen = draw.sample(kinds, min(len(kinds), 7))
+    steps: list[Step] = []
+    while len(steps) < length:
+        kind = draw.choices(chosen + kinds[:3], [one.weight for one in chosen] + [one.weight for one in kinds[:3]])[0]
+        for statement in kind.make(scene):
+            aim = _aim(draw) if troubled and draw.random() < 0.35 else None
+            steps.append(Step(dataclasses.replace(statement, kind=kind.name), aim, _look(draw, scene)))
+    for statement in scene.closing:
+        steps.append(Step(dataclasses.replace(statement, kind="closing")))
+    return Program(seed, style, setup, tuple(steps))
+
+
+def _look(draw: random.Random, scene: Scene) -> tuple[str, ...] | None:
+    chance = draw.random()
+    return () if chance < 0.6 else (draw.choice(scene.arrays),) if chance < 0.85 else None
+
+
+def _files() -> list[str]:
+    """Where signals are aimed: the recorder, what runs, what stands in for JAX's, and entering and leaving."""
+    found = [str(path.relative_to(LAZYNB)) for folder in ("record", "execute") for path in sorted((LAZYNB / folder).glob("*.py"))]
+    return [*found, "_jax_compat.py", "contextlib.py"]
+
+
+_OFTEN = ("execute/flush.py", "execute/executable.py", "execute/donation.py", "record/mode.py", "record/tensor.py", "record/pending.py",
+          "record/trace.py", "_jax_compat.py", "contextlib.py")
+
+
+def _aim(draw: random.Random) -> Aim:
+    often = draw.random() < 0.7
+    file = draw.choice(_OFTEN) if often else draw.choice(_files())
+    return Aim(file, count=int(2 ** draw.uniform(0, 9)), number=draw.choice((0, 0, 2)))
