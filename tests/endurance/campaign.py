@@ -6,7 +6,7 @@ import argparse
 import collections
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 
 from .comparison import Finding, Outcome, compare
@@ -55,13 +55,14 @@ class Report:
         return "\n".join([*lines, f"{self.seconds:>10,.0f}  seconds"])
 
 
-def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.0, kinds: int = 30, environment: dict[str, str] | None = None,
-             say: Callable[[str], None] = print) -> Report:
+def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.0, kinds: int = 30, until: Set[str] = frozenset(),
+             environment: dict[str, str] | None = None, say: Callable[[str], None] = print) -> Report:
     """Runs programs until ``seconds`` are over or so many ``kinds`` of differences are known.
 
     Arguments:
       first: the number of the first program.
       patience: seconds for making a program shorter.
+      until: what is looked for: the first difference of one of these ends it.
       environment: variables for the lazy world's process.
       say: takes what is found when it is found.
     """
@@ -69,6 +70,8 @@ def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.
     with Worlds(environment) as worlds:
         number = first
         while time.monotonic() - start < seconds and len(report.found) < kinds:
+            if until & {one.finding.what for one in report.found}:
+                break
             program = generate(f"{seed}:{number}")
             outcome = compare(program, worlds)
             report.figures.update(outcome.figures)
@@ -82,8 +85,8 @@ def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.
     return report
 
 
-def _enter(report: Report, known: dict[tuple[str, ...], Found], program: Program, outcome: Outcome, worlds: Worlds, patience: float,
-           say: Callable[[str], None]) -> None:
+def _enter(report: Report, known: dict[tuple[str, ...], Found], program: Program, outcome: Outcome, worlds: Worlds,
+           patience: float, say: Callable[[str], None]) -> None:
     """Notes a difference; the first of its kind is made shorter."""
     finding = outcome.finding
     assert finding is not None
@@ -91,7 +94,6 @@ def _enter(report: Report, known: dict[tuple[str, ...], Found], program: Program
         there.times += 1
         return
     short, found = minimise(program, outcome, worlds, patience)
-    worlds.renew()
     assert found.finding is not None
     one = Found(program.seed, found.finding, short, found)
     if (there := known.get(one.kinds)) is not None:
@@ -100,13 +102,14 @@ def _enter(report: Report, known: dict[tuple[str, ...], Found], program: Program
         return
     known[one.kinds] = known["", *finding.signature] = one
     report.found.append(one)
-    steps = "\n".join(f"    {step.statement.source!r} x{step.statement.repeat}" + (f"  <- {step.aim}" if step.aim else "") for step in found.steps)
+    steps = "\n".join(f"    {step.statement.source!r} x{step.statement.repeat}" + (f"  <- {step.aim}" if step.aim else "")
+                      for step in found.steps)
     say(f"seed {program.seed} step {finding.number}, {short.style}: {found.finding.what}: {found.finding.text}\n{steps}")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; 1 where something differs."""
-    parser = argparse.ArgumentParser(prog="python -m tests.endurance", description="Random programs, lazily and eagerly, for a while.")
+    parser = argparse.ArgumentParser(prog="python -m tests.endurance", description="Random programs, lazily and eagerly.")
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", default="1", help="the same seed, the same programs")
     parser.add_argument("--first", type=int, default=0, help="number of the first program")

@@ -112,7 +112,8 @@ class Comparison:
         self.outcome.steps.append(dataclasses.replace(step, aim=None))  # a crash leaves it so
         self.outcome.expected.append({})
         self.outcome.errors.append("")
-        expected = self.eager.ask("run", filename, statement.source, statement.repeat, bool(statement.destroys), patience=PATIENCE)
+        expected = self.eager.ask("run", filename, statement.source, statement.repeat, bool(statement.destroys),
+                                  patience=PATIENCE)
         self._now = expected["seen"]
         self.outcome.errors[-1] = expected["error"][0] if expected["error"] else ""
         self.outcome.figures["statements"] += statement.repeat
@@ -140,8 +141,8 @@ class Comparison:
                 figures["interrupts in " + found["handled"].rsplit(":", 2)[0]] += 1
 
     def _stopped(self, statement: Statement, expected: Any, found: dict[str, Any]) -> bool:
-        """Whether the lazy world was stopped in a statement as it may be: by a signal, or by a failure that was put off and that a
-        barrier for everything met."""
+        """Whether the lazy world was stopped in a statement as it may be: by a signal, or by a failure that was put off, at a
+        barrier."""
         error = found["error"]
         if error is None or error == expected:
             return False
@@ -180,11 +181,11 @@ class Comparison:
         for number, then in enumerate(trail):
             if then.get(name) == value:
                 return number
-        raise Different("lost after an interrupt",
-                        f"{name} is {reads(value or ('unbound',))}; eagerly {' or '.join(reads(then.get(name, ('unbound',))) for then in trail)}")
+        eagerly = " or ".join(reads(then.get(name, ("unbound",))) for then in trail)
+        raise Different("lost after an interrupt", f"{name} is {reads(value or ('unbound',))}; eagerly {eagerly}")
 
     def _anew(self, name: str, trail: list[dict[str, Seen]]) -> None:
-        """An interrupt met a statement that gives ``name`` away: it has its value or is gone, and gets a new one in both worlds."""
+        """An interrupt met a statement that gives ``name`` away: it has its value or is gone, and gets a new one in both."""
         value = self._ask("read", [name]).get(name, ("unbound",))
         if value[0] != "deleted array" and value not in [then.get(name, ("unbound",)) for then in trail]:
             raise Different("lost after an interrupt", f"{name} is {reads(value)}")
@@ -228,8 +229,8 @@ class Comparison:
 def _given(statement: Statement, trail: list[dict[str, Seen]]) -> set[str]:
     """Variables whose memory a statement gives away, though it may bind them again: an interrupt between the two leaves nothing
     in them, in eager JAX too."""
-    gone = {name for then in trail[1:] for name, value in then.items() if value[0] == "deleted array" and trail[0].get(name) != value}
-    # Another name of the same array goes with it, and so does what the statement itself has bound in between.
+    gone = {name for then in trail[1:] for name, value in then.items()  # another name of the same array goes with it
+            if value[0] == "deleted array" and trail[0].get(name) != value}
     return gone | {name for name in statement.destroys if name in trail[0]}
 
 
@@ -238,8 +239,13 @@ def _size(setup: str) -> str:
 
 
 def compare(program: Program, worlds: Worlds) -> Outcome:
-    """What ``program`` comes to; after a difference the next program gets new worlds."""
-    outcome = Comparison(program, *worlds.pair()).run()
+    """What ``program`` comes to; after a difference the next program gets a new lazy world."""
+    eager, lazy = worlds.pair()
+    outcome = Comparison(program, eager, lazy).run()
     if outcome.finding is not None:
-        worlds.renew()
+        worlds.renew("lazy")
+        try:
+            eager.ask("end", patience=PATIENCE)
+        except Gone:
+            worlds.renew()
     return outcome

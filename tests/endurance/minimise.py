@@ -19,7 +19,7 @@ def minimise(program: Program, outcome: Outcome, worlds: Worlds, seconds: float)
     """
     assert outcome.finding is not None
     what, end = outcome.finding.what, time.monotonic() + seconds
-    worlds.renew()
+    worlds.renew("lazy")
     best, known = dataclasses.replace(program, steps=tuple(outcome.steps)), outcome
     found = compare(best, worlds)
     if found.finding is None or found.finding.what != what:
@@ -56,8 +56,9 @@ def _shorter(program: Program) -> Iterator[Program]:
                 yield dataclasses.replace(program, steps=left)
         size //= 2
     for number, step in enumerate(steps):
-        if step.look != ():
-            yield dataclasses.replace(program, steps=steps[:number] + (dataclasses.replace(step, look=()),) + steps[number + 1:])
+        simpler = [dataclasses.replace(step, look=())] if step.look != () else []
         if step.statement.repeat > 1:
             fewer = dataclasses.replace(step.statement, repeat=step.statement.repeat // 2)
-            yield dataclasses.replace(program, steps=steps[:number] + (dataclasses.replace(step, statement=fewer),) + steps[number + 1:])
+            simpler.append(dataclasses.replace(step, statement=fewer))
+        for one in simpler:
+            yield dataclasses.replace(program, steps=steps[:number] + (one,) + steps[number + 1:])

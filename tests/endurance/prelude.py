@@ -19,8 +19,8 @@ import numpy as np
 
 import lazynb
 
-__all__ = ["ThreadPoolExecutor", "aligned", "asyncio", "backwards", "contextlib", "fail", "hold", "holder", "in_thread", "jax", "jnp",
-           "lazynb", "memory", "np", "operator", "recording", "step", "threading", "together"]
+__all__ = ["ThreadPoolExecutor", "aligned", "asyncio", "backwards", "contextlib", "fail", "hold", "holder", "in_thread", "jax",
+           "jnp", "lazynb", "memory", "np", "operator", "recording", "step", "threading", "together"]
 
 
 def aligned(size: int) -> np.ndarray:

@@ -73,7 +73,7 @@ class Zygote:
         paths = [str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]
         settings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OPENBLAS_NUM_THREADS": "1",
                     "OMP_NUM_THREADS": "1", "LAZYNB_PERSISTENT_CACHE": "0", "JAX_PLATFORMS": "cpu", **(environment or {})}
-        self._process = subprocess.Popen([sys.executable, "-m", "endurance.zygote", name, self._address], env=settings,
+        self._process = subprocess.Popen([sys.executable, "-m", f"{__package__}.zygote", name, self._address], env=settings,
                                          stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         self._out = self._process.stdout
@@ -108,7 +108,7 @@ class Worlds:
         self._zygotes = [Zygote("eager", folder), Zygote("lazy", folder, environment)]
         for zygote in self._zygotes:
             zygote.wait()
-        self._peers: list[Peer] = []
+        self._peers: dict[str, Peer] = {}
 
     def __enter__(self) -> Worlds:
         return self
@@ -119,14 +119,15 @@ class Worlds:
             zygote.close()
         self._folder.cleanup()
 
-    def renew(self) -> None:
-        """The next program gets new processes."""
-        for peer in self._peers:
-            peer.close()
-        self._peers = []
+    def renew(self, *names: str) -> None:
+        """The next program gets new processes; of the named kinds only, where there are names."""
+        for name in names or tuple(self._peers):
+            if name in self._peers:
+                self._peers.pop(name).close()
 
     def pair(self) -> tuple[Peer, Peer]:
         """The eager and the lazy world."""
-        if not self._peers:
-            self._peers = [zygote.fork() for zygote in self._zygotes]
-        return self._peers[0], self._peers[1]
+        for zygote in self._zygotes:
+            if zygote.name not in self._peers:
+                self._peers[zygote.name] = zygote.fork()
+        return self._peers["eager"], self._peers["lazy"]

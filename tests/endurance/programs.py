@@ -1,9 +1,12 @@
-"""Random programs: a seed gives a set-up, statements of the kinds in ``kinds``, signals on their way, and what is looked at when."""
+"""Random programs: a seed gives a set-up, statements of the kinds in ``kinds``, signals on their way, and what is looked at."""
 
 from __future__ import annotations
 
 import dataclasses
+import dis
+import functools
 import random
+import types
 from pathlib import Path
 
 from .interrupts import Aim
@@ -51,7 +54,7 @@ def generate(seed: str, length: int = 14) -> Program:
     while len(steps) < length:
         kind = draw.choices(chosen + kinds[:3], [one.weight for one in chosen] + [one.weight for one in kinds[:3]])[0]
         for statement in kind.make(scene):
-            aim = _aim(draw) if troubled and draw.random() < 0.35 else None
+            aim = _aim(draw) if troubled and draw.random() < 0.5 else None
             steps.append(Step(dataclasses.replace(statement, kind=kind.name), aim, _look(draw, scene)))
     for statement in scene.closing:
         steps.append(Step(dataclasses.replace(statement, kind="closing")))
@@ -63,17 +66,37 @@ def _look(draw: random.Random, scene: Scene) -> tuple[str, ...] | None:
     return () if chance < 0.6 else (draw.choice(scene.arrays),) if chance < 0.85 else None
 
 
+_OFTEN = ("execute/flush.py", "execute/executable.py", "execute/donation.py", "record/mode.py", "record/tensor.py",
+          "record/pending.py", "record/trace.py", "_jax_compat.py", "contextlib.py")
+"""What runs, settles, enters and leaves."""
+
+
+@functools.cache
+def _functions(file: str) -> list[tuple[str, int]]:
+    """The functions in a file of lazynb's, and how many instructions each has."""
+    if not (LAZYNB / file).exists():
+        return []
+    found, left = [], [compile((LAZYNB / file).read_text(), file, "exec")]
+    while left:
+        inner = [one for one in left.pop().co_consts if isinstance(one, types.CodeType)]
+        found += [(code.co_qualname, len(list(dis.get_instructions(code)))) for code in inner]
+        left += inner
+    return sorted(found)
+
+
+@functools.cache
 def _files() -> list[str]:
     """Where signals are aimed: the recorder, what runs, what stands in for JAX's, and entering and leaving."""
     found = [str(path.relative_to(LAZYNB)) for folder in ("record", "execute") for path in sorted((LAZYNB / folder).glob("*.py"))]
     return [*found, "_jax_compat.py", "contextlib.py"]
 
 
-_OFTEN = ("execute/flush.py", "execute/executable.py", "execute/donation.py", "record/mode.py", "record/tensor.py", "record/pending.py",
-          "record/trace.py", "_jax_compat.py", "contextlib.py")
-
-
 def _aim(draw: random.Random) -> Aim:
-    often = draw.random() < 0.7
-    file = draw.choice(_OFTEN) if often else draw.choice(_files())
-    return Aim(file, count=int(2 ** draw.uniform(0, 9)), number=draw.choice((0, 0, 2)))
+    """Any instruction of a file, or of one function: a rare one is met as often as one that everything calls."""
+    file = draw.choice(_OFTEN if draw.random() < 0.7 else _files())
+    number = draw.choice((0, 0, 2))
+    functions = _functions(file)
+    if not functions or draw.random() < 0.3:
+        return Aim(file, count=int(2 ** draw.uniform(0, 9)), number=number)
+    name, size = draw.choice(functions)
+    return Aim(file, name, int(draw.randint(1, size) * 2 ** draw.uniform(0, 2)), number=number)

@@ -1,4 +1,4 @@
-"""A difference as a Python program that needs nothing of the campaign: its helpers are pasted in, eager JAX's values are written out."""
+"""A difference as a Python program that needs nothing of the campaign: helpers are pasted in, eager JAX's values written out."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def script(program: Program, outcome: Outcome, command: str) -> str:
       command: what found it.
     """
     finding = outcome.finding
-    assert finding is not None
-    head = f'"""Found by {command}\n\n{finding.what}, step {finding.number} ({finding.kind}): {finding.text}\n"""\n'.replace("\\", "/")
+    said = f"{finding.what}, step {finding.number} ({finding.kind}): {finding.text}" if finding is not None else "No difference."
+    head = f'"""Found by {command}\n\n{said}\n"""\n'.replace("\\", "/")
     pasted = [_pasted(module) for module in (prelude, observe, interrupts)]
     if program.style == "shell":
         pasted.append(SHELL)
@@ -101,9 +101,8 @@ def script(program: Program, outcome: Outcome, command: str) -> str:
     body = "".join(_step(number, program, *one) for number, one in enumerate(steps, 1))
     if program.style == "body":
         body = indented(body or "pass", "with lazynb.lazy():")
-    final = {"crash": "", "hang": ""}.get(finding.what, "outside()\n")
     return (head + "from __future__ import annotations\n" + "\n\n".join(pasted) + HELPERS
-            + f"\n# ---- the program ----\n\n{program.setup}\n{body}\n{final}")
+            + f"\n# ---- the program ----\n\n{program.setup}\n{body}\noutside()\n")
 
 
 def _pasted(module: Any) -> str:

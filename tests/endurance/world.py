@@ -136,7 +136,7 @@ class EagerWorld(World):
 
 
 def error_of(error: BaseException) -> tuple[str, str]:
-    """The type of an error, and the beginning of its text. For a deleted array JAX has two errors, one for each of its ways to call."""
+    """The type of an error, and the beginning of its text. For a deleted array JAX has two errors, one for each way to call."""
     text = str(error)[:300]
     deleted = isinstance(error, (RuntimeError, ValueError)) and "has been deleted" in text
     return "ArrayDeleted" if deleted else type(error).__name__, text

@@ -1,7 +1,7 @@
-"""A process that has imported a world and forks it on demand: a new world takes milliseconds, and one that crashes or hangs is only
-itself lost. Nothing runs on JAX here before a fork, so no thread of JAX's is there to be lost.
+"""A process that has imported a world and forks it on demand: a new one takes milliseconds, and one that crashes or hangs is
+alone lost. Nothing runs on JAX here before a fork, so there is no thread of JAX's that a fork would lose.
 
-    python -m endurance.zygote eager|lazy ADDRESS
+    python -m tests.endurance.zygote eager|lazy ADDRESS
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ def _world(name: str) -> Any:
 
         return EagerWorld()
     from .lazy_world import LazyWorld
+    from .plants import plant
 
+    plant()
     return LazyWorld()
 
 

@@ -1,0 +1,75 @@
+"""A short campaign, and that a campaign finds what is wrong."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import lazynb
+
+from .campaign import campaign
+from .comparison import compare
+from .interrupts import Aim, Interrupter
+from .processes import Worlds
+from .programs import generate
+from .reproducer import script
+
+MINUTES = float(os.environ.get("LAZYNB_ENDURANCE_MINUTES", "0.33"))
+
+
+def test_nothing_differs():
+    """``.ci/run`` gives it ten minutes. What it finds is printed, with a program that shows it."""
+    report = campaign(MINUTES * 60, os.environ.get("LAZYNB_ENDURANCE_SEED", "1"))
+    print(report.text())
+    for found in report.found:
+        print(script(found.program, found.outcome, f"the campaign, program {found.seed}"))
+    assert report.figures["values compared"] > 100
+    assert report.figures["interrupts"] > 3
+    assert not report.found, [(found.seed, found.finding) for found in report.found]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant, what", [("given away too early", {"raises", "deleted array", "lost after an interrupt"}),
+                                         ("other values", {"value"}), ("never left", {"mode"}), ("crash", {"crash"})])
+def test_a_fault_is_found(plant, what):
+    report = campaign(90, "7", patience=0, environment={"LAZYNB_ENDURANCE_PLANT": plant}, until=what)
+    assert {found.finding.what for found in report.found} & what
+
+
+def test_the_same_seed_gives_the_same_program():
+    assert generate("3:4") == generate("3:4") != generate("3:5")
+
+
+def test_a_reproducer_runs_and_fails_where_a_value_differs(tmp_path):
+    with Worlds() as worlds:
+        program = next(one for one in map(generate, map("5:{}".format, range(50)))
+                       if one.style == "cells" and not any(step.aim or step.statement.deferred for step in one.steps))
+        outcome = compare(program, worlds)
+    assert outcome.finding is None
+    right = script(program, outcome, "a test")
+    number = next(number for number, values in enumerate(outcome.expected) if values)
+    name = next(iter(outcome.expected[number]))
+    outcome.expected[number][name] = ("array", "float32", (), "strong", "free", "[99.0]")
+    for text, status in ((right, 0), (script(program, outcome, "a test"), 1)):
+        (tmp_path / "reproducer.py").write_text(text)
+        done = subprocess.run([sys.executable, tmp_path / "reproducer.py"], capture_output=True, text=True)
+        assert done.returncode == status, done.stderr
+
+
+def test_a_signal_arrives_at_each_instruction():
+    """And is handled where CPython looks for signals; the function is over before the last ones are."""
+    interrupter, handled = Interrupter(lazynb.__file__), []
+    for count in range(1, 40):
+        try:
+            with interrupter.armed(Aim("record/mode.py", "Mode._enter", count)) as shot:
+                try:
+                    lazynb.record.mode.mode.pause()
+                finally:
+                    sys.settrace(None)
+        except KeyboardInterrupt:
+            pass
+        handled.append(shot.handled.split(":")[1] if shot.handled else "")
+        while lazynb.record.mode.mode._before:
+            lazynb.record.mode.mode.off()
+    assert "AmbientPatches.enter" in handled or "Mode._enter" in handled
