@@ -56,6 +56,7 @@ class Report:
 
 
 def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.0, kinds: int = 30, until: Set[str] = frozenset(),
+             only: tuple[str, ...] = (),
              environment: dict[str, str] | None = None, say: Callable[[str], None] = print) -> Report:
     """Runs programs until ``seconds`` are over or so many ``kinds`` of differences are known.
 
@@ -63,6 +64,7 @@ def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.
       first: the number of the first program.
       patience: seconds for making a program shorter.
       until: what is looked for: the first difference of one of these ends it.
+      only: see :func:`generate`.
       environment: variables for the lazy world's process.
       say: takes what is found when it is found.
     """
@@ -72,7 +74,7 @@ def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.
         while time.monotonic() - start < seconds and len(report.found) < kinds:
             if until & {one.finding.what for one in report.found}:
                 break
-            program = generate(f"{seed}:{number}")
+            program = generate(f"{seed}:{number}", only)
             outcome = compare(program, worlds)
             report.figures.update(outcome.figures)
             report.figures["programs"] += 1
@@ -116,9 +118,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--kinds", type=int, default=30, help="stop when so many kinds of differences are known")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds for making a program shorter")
     parser.add_argument("--out", type=Path, default=Path("build/endurance"), help="where reproducers are written")
+    parser.add_argument("--only", default="", help="kinds of statements, with commas between; see kinds.py")
     options = parser.parse_args(arguments)
+    only = tuple(filter(None, options.only.split(",")))
     report = campaign(options.minutes * 60, options.seed, first=options.first, patience=options.patience, kinds=options.kinds,
-                      say=lambda text: print(text, flush=True))
+                      only=only, say=lambda text: print(text, flush=True))
     print(report.text())
     for number, one in enumerate(report.found, 1):
         options.out.mkdir(parents=True, exist_ok=True)

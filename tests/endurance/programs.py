@@ -40,8 +40,12 @@ class Program:
     steps: tuple[Step, ...]
 
 
-def generate(seed: str, length: int = 14) -> Program:
-    """The program of a seed."""
+def generate(seed: str, only: tuple[str, ...] = (), length: int = 14) -> Program:
+    """The program of a seed.
+
+    Arguments:
+      only: names of the kinds of statements that it has besides the common ones; chosen by chance where empty.
+    """
     draw = random.Random(seed)
     style = draw.choices(STYLES, (4, 4, 2))[0]
     scene = Scene(draw, style, draw.choice((8, 8, 8, 64, 1 << 10, 1 << 18)))
@@ -49,7 +53,7 @@ def generate(seed: str, length: int = 14) -> Program:
     troubled = draw.random() < 0.6
     kinds = [kind for kind in KINDS if not kind.styles or style in kind.styles]
     # A program has few kinds: what goes wrong only together comes together more often, and what is found is easier to read.
-    chosen = draw.sample(kinds, min(len(kinds), 7))
+    chosen = [kind for kind in kinds if kind.name in only] if only else draw.sample(kinds, min(len(kinds), 7))
     steps: list[Step] = []
     while len(steps) < length:
         kind = draw.choices(chosen + kinds[:3], [one.weight for one in chosen] + [one.weight for one in kinds[:3]])[0]

@@ -19,7 +19,7 @@ MINUTES = float(os.environ.get("LAZYNB_ENDURANCE_MINUTES", "0.33"))
 
 
 def test_nothing_differs():
-    """``.ci/run`` gives it ten minutes. What it finds is printed, with a program that shows it."""
+    """``.ci/run`` gives it minutes. What it finds is printed, with a program that shows it."""
     report = campaign(MINUTES * 60, os.environ.get("LAZYNB_ENDURANCE_SEED", "1"))
     print(report.text())
     for found in report.found:
