@@ -55,7 +55,7 @@ class Report:
         return "\n".join([*lines, f"{self.seconds:>10,.0f}  seconds"])
 
 
-def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.0, kinds: int = 30, until: Set[str] = frozenset(),
+def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.0, kinds: int = 30, least: int = 0, until: Set[str] = frozenset(),
              only: tuple[str, ...] = (),
              environment: dict[str, str] | None = None, say: Callable[[str], None] = print) -> Report:
     """Runs programs until ``seconds`` are over or so many ``kinds`` of differences are known.
@@ -63,6 +63,7 @@ def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.
     Arguments:
       first: the number of the first program.
       patience: seconds for making a program shorter.
+      least: so many programs are run though the time be over.
       until: what is looked for: the first difference of one of these ends it.
       only: see :func:`generate`.
       environment: variables for the lazy world's process.
@@ -71,7 +72,7 @@ def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.
     report, start, known = Report(), time.monotonic(), dict[tuple[str, ...], Found]()
     with Worlds(environment) as worlds:
         number = first
-        while time.monotonic() - start < seconds and len(report.found) < kinds:
+        while (time.monotonic() - start < seconds or number - first < least) and len(report.found) < kinds:
             if until & {one.finding.what for one in report.found}:
                 break
             program = generate(f"{seed}:{number}", only)

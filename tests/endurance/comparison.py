@@ -117,7 +117,8 @@ class Comparison:
         self._now = expected["seen"]
         self.outcome.errors[-1] = expected["error"][0] if expected["error"] else ""
         self.outcome.figures["statements"] += statement.repeat
-        found = self._ask("run", filename, statement.source, statement.repeat, self._armed)
+        found = self._ask("run", filename, statement.source, statement.repeat,
+                          None if statement.calm else self._armed)
         self._count(found)
         self.outcome.steps[-1] = dataclasses.replace(step, aim=found["fired"])
         self._failed = {name: kind for name, kind in self._failed.items() if name not in found["rebound"]}
@@ -173,6 +174,11 @@ class Comparison:
         self.eager.ask("settle", rounds, patience=PATIENCE)
         for name in given:
             self._anew(name, trail)
+        for name, value in trail[-1].items():  # NumPy memory may have been written or not
+            if value[0] == "numpy" and name not in expected["changed"] and value != trail[0].get(name):
+                self._both(f"{name}[...] = 1")
+        if "config" in statement.source:
+            self._both(statement.source)
         self._now = self.eager.ask("read", list({**trail[0], **trail[-1]}), patience=PATIENCE)
 
     def _round(self, name: str, trail: list[dict[str, Seen]]) -> int:
@@ -190,9 +196,13 @@ class Comparison:
         if value[0] != "deleted array" and value not in [then.get(name, ("unbound",)) for then in trail]:
             raise Different("lost after an interrupt", f"{name} is {reads(value)}")
         source = f"{name} = jnp.arange({_size(self.program.setup)}, dtype=jnp.float32) % 5"
+        self._both(source)
+
+    def _both(self, source: str) -> None:
+        """Brings both worlds to the same state after an interrupt; part of the program from here on."""
         for peer, more in ((self.eager, False), (self.lazy, None)):
-            peer.ask("run", "<anew>", source, 1, more, patience=PATIENCE)
-        self.outcome.steps.append(Step(Statement(source, kind="anew")))
+            peer.ask("run", "<again>", source, 1, more, patience=PATIENCE)
+        self.outcome.steps.append(Step(Statement(source, kind="again")))
         self.outcome.expected.append({})
         self.outcome.errors.append("")
 

@@ -6,6 +6,7 @@ import dataclasses
 import dis
 import functools
 import random
+import re
 import types
 from pathlib import Path
 
@@ -88,6 +89,14 @@ def _functions(file: str) -> list[tuple[str, int]]:
     return sorted(found)
 
 
+def _telling(functions: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """Those whose name says that they run, settle, give away, enter or leave; all where none does."""
+    return [one for one in functions if _TELLING.search(one[0])] or functions
+
+
+_TELLING = re.compile(r"(?i)run|call|settle|result|enter|leave|exit|\bon\b|\boff\b|pause|recording|eager|lazy|hold|give|release")
+
+
 @functools.cache
 def _files() -> list[str]:
     """Where signals are aimed: the recorder, what runs, what stands in for JAX's, and entering and leaving."""
@@ -102,5 +111,5 @@ def _aim(draw: random.Random) -> Aim:
     functions = _functions(file)
     if not functions or draw.random() < 0.3:
         return Aim(file, count=int(2 ** draw.uniform(0, 9)), number=number)
-    name, size = draw.choice(functions)
+    name, size = draw.choice(_telling(functions) if draw.random() < 0.6 else functions)
     return Aim(file, name, int(draw.randint(1, size) * 2 ** draw.uniform(0, 2)), number=number)

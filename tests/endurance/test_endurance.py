@@ -20,7 +20,7 @@ MINUTES = float(os.environ.get("LAZYNB_ENDURANCE_MINUTES", "0.33"))
 
 def test_nothing_differs():
     """``.ci/run`` gives it minutes. What it finds is printed, with a program that shows it."""
-    report = campaign(MINUTES * 60, os.environ.get("LAZYNB_ENDURANCE_SEED", "1"))
+    report = campaign(MINUTES * 60, os.environ.get("LAZYNB_ENDURANCE_SEED", "1"), least=12)
     print(report.text())
     for found in report.found:
         print(script(found.program, found.outcome, f"the campaign, program {found.seed}"))

@@ -7,6 +7,7 @@ alone lost. Nothing runs on JAX here before a fork, so there is no thread of JAX
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -45,6 +46,8 @@ def main() -> None:
     world = _world(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no child is waited for
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the campaign's
+    gc.collect()
+    gc.freeze()  # the collector of a world looks at what its programs make
     with Listener(address, "AF_UNIX") as listener:
         print("ready", flush=True)
         while True:
