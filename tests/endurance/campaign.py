@@ -55,9 +55,9 @@ class Report:
         return "\n".join([*lines, f"{self.seconds:>10,.0f}  seconds"])
 
 
-def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.0, kinds: int = 30, least: int = 0, until: Set[str] = frozenset(),
-             only: tuple[str, ...] = (),
-             environment: dict[str, str] | None = None, say: Callable[[str], None] = print) -> Report:
+def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.0, kinds: int = 30, least: int = 0,
+             until: Set[str] = frozenset(),
+             only: tuple[str, ...] = (), environment: dict[str, str] | None = None, say: Callable[[str], None] = print) -> Report:
     """Runs programs until ``seconds`` are over or so many ``kinds`` of differences are known.
 
     Arguments:

@@ -90,7 +90,8 @@ class Comparison:
             number, kind = number + 1, "end"
             self._look(None)
             if self.program.style == "body":
-                self._mode(True)
+                if not any(step.statement.elsewhere for step in self.program.steps):
+                    self._mode(True)
                 self._ask("leave")
             self._note(self._ask("end"))
             self.eager.ask("end", patience=PATIENCE)

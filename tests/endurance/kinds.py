@@ -38,6 +38,7 @@ class Statement:
         JAX too.
       deferred: eager JAX raises in it; lazily the error may come when what it bound is read.
       calm: no signal arrives in it: an interrupt inside a setting that JAX makes for a while leaves it made, in eager JAX too.
+      elsewhere: leaves in another thread what it entered in this one, which then stays eager until its body ends.
       kind: the name of its kind.
     """
 
@@ -46,6 +47,7 @@ class Statement:
     destroys: tuple[str, ...] = ()
     deferred: bool = False
     calm: bool = False
+    elsewhere: bool = False
     kind: str = ""
 
 
@@ -95,7 +97,7 @@ def kind(weight: float = 1.0, styles: tuple[str, ...] = ()) -> Callable[[Callabl
 
 
 def simple(name: str, weight: float, *sources: str, repeat: tuple[int, ...] = (1,), destroys: str = "", deferred: bool = False,
-           calm: bool = False, fresh: str = "", closing: str = "", styles: tuple[str, ...] = ()) -> None:
+           calm: bool = False, elsewhere: bool = False, fresh: str = "", closing: str = "", styles: tuple[str, ...] = ()) -> None:
     """Enters a kind whose statements are one of ``sources``, with ``{a}`` and ``{c}`` for arrays, ``{i}`` for a small number, ``{q}``
     for a variable of its own, ``{size}``.
 
@@ -109,7 +111,7 @@ def simple(name: str, weight: float, *sources: str, repeat: tuple[int, ...] = (1
         c = scene.draw.choice([one for one in scene.arrays if one != a])
         words = {"a": a, "c": c, "i": scene.draw.randrange(2, 9), "q": scene.name("q"), "size": scene.size}
         lost = (destroys.format(**words),) if destroys else ()
-        yield Statement(scene.draw.choice(sources).format(**words), scene.draw.choice(repeat), lost, deferred, calm)
+        yield Statement(scene.draw.choice(sources).format(**words), scene.draw.choice(repeat), lost, deferred, calm, elsewhere)
         if closing:
             scene.closing.append(Statement(closing.format(**words)))
         if fresh:
@@ -233,7 +235,7 @@ simple("wrong", 1, "{a} + jnp.ones({size} + 3)", "{a}.reshape(3, -1, 7, 11)", "b
 
 simple("left in another order", 1, "backwards(lazynb.eager, lazynb.eager)", "backwards(lazynb.lazy, lazynb.eager)", "backwards(lazynb.eager, lazynb.lazy)", "backwards(lazynb.eager, lazynb.lazy, lazynb.eager)")
 simple("held over", 1, "{q} = holder(lazynb.eager); next({q})", "{q} = holder(lazynb.lazy); next({q})", closing="{q}.close()", styles=("cells", "shell"))
-simple("left in a thread", 0.5, "{q} = holder(lazynb.eager); next({q}); t = in_thread(lambda: (next({q}, None), recording()))")
+simple("left in a thread", 0.5, "{q} = holder(lazynb.eager); next({q}); t = in_thread(lambda: (next({q}, None), recording()))", elsewhere=True)
 simple("left to the collector", 0.5, "{q} = holder(lazynb.eager); next({q}); {q} = None")
 
 

@@ -70,9 +70,8 @@ import io
 
 from IPython.core.interactiveshell import InteractiveShell
 
-shell = InteractiveShell.instance()
+shell = InteractiveShell.instance(user_module=sys.modules[__name__], user_ns=globals())
 shell.history_manager.enabled = False
-shell.user_ns = shell.user_global_ns = globals()
 shell.run_line_magic("load_ext", "lazynb")
 
 
@@ -100,6 +99,8 @@ def script(program: Program, outcome: Outcome, command: str) -> str:
     steps = zip(outcome.steps, outcome.expected, outcome.errors)
     body = "".join(_step(number, program, *one) for number, one in enumerate(steps, 1))
     if program.style == "body":
+        if finding is not None and finding.what == "mode":
+            body += 'if not recording():\n    raise Gone("the body records no more")\n'
         body = indented(body or "pass", "with lazynb.lazy():")
     return (head + "from __future__ import annotations\n" + "\n\n".join(pasted) + HELPERS
             + f"\n# ---- the program ----\n\n{program.setup}\n{body}\noutside()\n")
@@ -126,6 +127,7 @@ def _step(number: int, program: Program, step: Step, expected: dict[str, Any], e
     lines = [f"# {number}: {statement.kind}", text.rstrip()]
     if program.style != "body":
         lines.append("outside()")
-    if expected:
-        lines.append("check(" + ",\n      ".join(f"{name}={value!r}" for name, value in expected.items()) + ")")
+    shown = {name: value for name, value in expected.items() if value != ("object",)}
+    if shown:
+        lines.append("check(" + ",\n      ".join(f"{name}={value!r}" for name, value in shown.items()) + ")")
     return "\n".join(lines) + "\n"
