@@ -57,7 +57,8 @@ class Report:
 
 def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.0, kinds: int = 30, least: int = 0,
              until: Set[str] = frozenset(),
-             only: tuple[str, ...] = (), environment: dict[str, str] | None = None, say: Callable[[str], None] = print) -> Report:
+             only: tuple[str, ...] = (), signals: bool = True, environment: dict[str, str] | None = None,
+             say: Callable[[str], None] = print) -> Report:
     """Runs programs until ``seconds`` are over or so many ``kinds`` of differences are known.
 
     Arguments:
@@ -65,17 +66,17 @@ def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.
       patience: seconds for making a program shorter.
       least: so many programs are run though the time be over.
       until: what is looked for: the first difference of one of these ends it.
-      only: see :func:`generate`.
+      only, signals: see :func:`generate`.
       environment: variables for the lazy world's process.
       say: takes what is found when it is found.
     """
-    report, start, known = Report(), time.monotonic(), dict[tuple[str, ...], Found]()
+    report, known, number = Report(), dict[tuple[str, ...], Found](), first
     with Worlds(environment) as worlds:
-        number = first
+        start = time.monotonic()
         while (time.monotonic() - start < seconds or number - first < least) and len(report.found) < kinds:
             if until & {one.finding.what for one in report.found}:
                 break
-            program = generate(f"{seed}:{number}", only)
+            program = generate(f"{seed}:{number}", only, signals)
             outcome = compare(program, worlds)
             report.figures.update(outcome.figures)
             report.figures["programs"] += 1
@@ -120,10 +121,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--patience", type=float, default=60.0, help="seconds for making a program shorter")
     parser.add_argument("--out", type=Path, default=Path("build/endurance"), help="where reproducers are written")
     parser.add_argument("--only", default="", help="kinds of statements, with commas between; see kinds.py")
+    parser.add_argument("--no-signals", action="store_true")
     options = parser.parse_args(arguments)
     only = tuple(filter(None, options.only.split(",")))
     report = campaign(options.minutes * 60, options.seed, first=options.first, patience=options.patience, kinds=options.kinds,
-                      only=only, say=lambda text: print(text, flush=True))
+                      only=only, signals=not options.no_signals, say=lambda text: print(text, flush=True))
     print(report.text())
     for number, one in enumerate(report.found, 1):
         options.out.mkdir(parents=True, exist_ok=True)

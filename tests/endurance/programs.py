@@ -41,11 +41,12 @@ class Program:
     steps: tuple[Step, ...]
 
 
-def generate(seed: str, only: tuple[str, ...] = (), length: int = 14) -> Program:
+def generate(seed: str, only: tuple[str, ...] = (), signals: bool = True, length: int = 14) -> Program:
     """The program of a seed.
 
     Arguments:
       only: names of the kinds of statements that it has besides the common ones; chosen by chance where empty.
+      signals: whether some arrive.
     """
     draw = random.Random(seed)
     style = draw.choices(STYLES, (4, 4, 2))[0]
@@ -59,7 +60,7 @@ def generate(seed: str, only: tuple[str, ...] = (), length: int = 14) -> Program
     while len(steps) < length:
         kind = draw.choices(chosen + kinds[:3], [one.weight for one in chosen] + [one.weight for one in kinds[:3]])[0]
         for statement in kind.make(scene):
-            aim = _aim(draw) if troubled and draw.random() < 0.5 else None
+            aim = _aim(draw) if troubled and signals and draw.random() < 0.5 else None
             steps.append(Step(dataclasses.replace(statement, kind=kind.name), aim, _look(draw, scene)))
     for statement in scene.closing:
         steps.append(Step(dataclasses.replace(statement, kind="closing")))
