@@ -211,16 +211,19 @@ simple("settings for a while", 1, "with jax.debug_nans(True): {a} = step({a})", 
 
 @kind(weight=2)
 def not_numbers(scene: Scene) -> Iterator[Statement]:
-    a, c, q = scene.array(), scene.array(), scene.name("q")
-    on = scene.draw.random() < 0.8
-    if on:
-        yield Statement("jax.config.update('jax_debug_nans', True)")
+    a, c, q, draw = scene.array(), scene.array(), scene.name("q"), scene.draw
+    on = Statement("jax.config.update('jax_debug_nans', True)")
+    first = draw.random() < 0.5  # else the search for NaN begins while one is pending
+    if first:
+        yield on
     yield Statement(f"{a} = ({a} * 2) % 16")
-    bad = scene.draw.choice(("jnp.log({c} - 99)", "jnp.sqrt({c} - 99)", "jnp.zeros({size}) / ({c} * 0)", "jnp.arccos({c} + 2)"))
+    bad = draw.choice(("jnp.log({c} - 99)", "jnp.sqrt({c} - 99)", "jnp.zeros({size}) / ({c} * 0)", "jnp.arccos({c} + 2)"))
     yield Statement(f"{q} = {bad.format(c=c, size=scene.size)}", deferred=True)
-    if scene.draw.random() < 0.6:
-        yield Statement(scene.draw.choice((f"{a} = step({a})", f"t = float({a}[0])", "lazynb.config.min_donated = 1")))
-    if on and scene.draw.random() < 0.5:
+    if draw.random() < 0.5:
+        yield Statement(draw.choice((f"{a} = step({a})", f"t = float({a}[0])", "lazynb.config.min_donated = 1")))
+    if not first:
+        yield draw.choice((on, Statement(f"with jax.debug_nans(True): t = float({a}[0])", calm=True)))
+    if draw.random() < 0.5:
         yield Statement(f"t = float({a}[0])")
         yield Statement("jax.config.update('jax_debug_nans', False)")
 

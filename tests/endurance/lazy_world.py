@@ -100,6 +100,7 @@ class LazyWorld(World):
     def mode(self, inside: bool) -> str:
         """What is wrong with the mode that the thread is in, inside or outside of a body; empty where nothing is."""
         if inside:
+            self.restore()  # some say that nothing is recorded
             return "" if prelude.recording() else "the body records no more"
         problem = self._outside()
         if problem:  # what repairs itself in the next body or cell is not lost

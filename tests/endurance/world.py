@@ -45,13 +45,17 @@ class World:
     def end(self) -> str:
         """The program is over. Returns what it left behind that it should not have."""
         self.variables = {}
-        for name, value in self._settings.items():
-            if jax.config.values[name] != value:
-                jax.config.update(name, value)
+        self.restore()
         gc.collect()
         return ""
 
     # ---- for both -------------------------------------------------------------------------------------------------
+
+    def restore(self) -> None:
+        """JAX's settings as they were before all programs."""
+        for name, value in self._settings.items():
+            if jax.config.values[name] != value:
+                jax.config.update(name, value)
 
     def names(self) -> list[str]:
         """The program's own variables."""
