@@ -250,13 +250,8 @@ def _size(setup: str) -> str:
 
 
 def compare(program: Program, worlds: Worlds) -> Outcome:
-    """What ``program`` comes to; after a difference the next program gets a new lazy world."""
-    eager, lazy = worlds.pair()
-    outcome = Comparison(program, eager, lazy).run()
+    """What ``program`` comes to; after a difference the next program gets new worlds: what both have run before stays the same."""
+    outcome = Comparison(program, *worlds.pair()).run()
     if outcome.finding is not None:
-        worlds.renew("lazy")
-        try:
-            eager.ask("end", patience=PATIENCE)
-        except Gone:
-            worlds.renew()
+        worlds.renew()
     return outcome

@@ -19,11 +19,12 @@ def minimise(program: Program, outcome: Outcome, worlds: Worlds, seconds: float)
     """
     assert outcome.finding is not None
     what, end = outcome.finding.what, time.monotonic() + seconds
-    worlds.renew("lazy")
+    worlds.renew()
     best, known = dataclasses.replace(program, steps=tuple(outcome.steps)), outcome
     found = compare(best, worlds)
     if found.finding is None or found.finding.what != what:
-        return program, outcome
+        finding = dataclasses.replace(outcome.finding, text="(not by itself, only after earlier programs) " + outcome.finding.text)
+        return program, dataclasses.replace(outcome, finding=finding)
     best, known = dataclasses.replace(best, steps=tuple(found.steps)), found
     shorter = True
     while shorter and what != "hang":

@@ -119,11 +119,10 @@ class Worlds:
             zygote.close()
         self._folder.cleanup()
 
-    def renew(self, *names: str) -> None:
-        """The next program gets new processes; of the named kinds only, where there are names."""
-        for name in names or tuple(self._peers):
-            if name in self._peers:
-                self._peers.pop(name).close()
+    def renew(self) -> None:
+        """The next program gets new processes."""
+        while self._peers:
+            self._peers.popitem()[1].close()
 
     def pair(self) -> tuple[Peer, Peer]:
         """The eager and the lazy world."""
