@@ -150,6 +150,9 @@ class Comparison:
             return False
         if error[0] == "KeyboardInterrupt" and found["fired"] is not None:
             return True
+        if statement.deferred and expected is None and error[0] == "FloatingPointError":
+            self.outcome.figures["NaN that eager JAX let pass"] += 1  # its search misses some in a process that has run others
+            return True
         late = any(word in statement.source for word in _BARRIERS) and error[0] in self._failed.values()
         self.outcome.figures["failures met at a barrier"] += late
         return late
@@ -250,7 +253,7 @@ def _size(setup: str) -> str:
 
 
 def compare(program: Program, worlds: Worlds) -> Outcome:
-    """What ``program`` comes to; after a difference the next program gets new worlds: what both have run before stays the same."""
+    """What ``program`` comes to; after a difference the next gets new worlds: what both have run stays the same."""
     outcome = Comparison(program, *worlds.pair()).run()
     if outcome.finding is not None:
         worlds.renew()

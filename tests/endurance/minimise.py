@@ -23,7 +23,8 @@ def minimise(program: Program, outcome: Outcome, worlds: Worlds, seconds: float)
     best, known = dataclasses.replace(program, steps=tuple(outcome.steps)), outcome
     found = compare(best, worlds)
     if found.finding is None or found.finding.what != what:
-        finding = dataclasses.replace(outcome.finding, text="(not by itself, only after earlier programs) " + outcome.finding.text)
+        text = "(not by itself, only after earlier programs) " + outcome.finding.text
+        finding = dataclasses.replace(outcome.finding, text=text)
         return program, dataclasses.replace(outcome, finding=finding)
     best, known = dataclasses.replace(best, steps=tuple(found.steps)), found
     shorter = True
