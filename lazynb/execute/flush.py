@@ -1,8 +1,8 @@
 """The flush: runs a pending trace and gives the waiting tensors their values.
 
-What is computed is what somebody can still reach. Nothing is changed before the run succeeded: after an error the trace is pending
-as before, but for what does not depend on the operation that failed. An interrupt ends the wait, not the run: its results are
-there for whoever asks next.
+What is computed is what somebody can still reach. Nothing is changed before the run succeeded: after an error the trace is
+pending as before, but for what does not depend on the operation that failed. An interrupt ends the wait, not the run: its results
+are there for whoever asks next.
 """
 
 from __future__ import annotations
@@ -158,8 +158,10 @@ class Execution:
 
     @staticmethod
     def _run_what_can(traces: Sequence[Pending], targets: Sequence[LazyTensor], attempt: Attempt) -> None:
-        """Runs what ``targets`` need, or all that can run of ``traces``. Of the latter it raises no error a second time: eager JAX
-        raises once, where the operation stands."""
+        """Runs what ``targets`` need, or all that can run of ``traces``.
+
+        Of the latter no error is raised a second time: eager JAX raises once, where the operation stands.
+        """
         if not targets:
             gc.collect()  # the traceback of an earlier error may hold what nobody else can reach
             traces[-1].trace.close_dead()

@@ -125,10 +125,15 @@ class Guard:
         return jc.with_buffers(array, [jc.put(np.asarray(view), part) for view, part in zip(self._views, parts, strict=True)])
 
 
+def is_on_host(array: Any) -> bool:
+    """Whether an array lies in memory that Python can reach, all of it."""
+    parts = jc.buffers(array)
+    return bool(parts) and all(map(jc.on_host, parts))
+
+
 def guarded(array: Any) -> Guard | None:
     """A guard of ``array``, for which it waits; None where none can be had: on an accelerator, and for what failed."""
-    parts = jc.buffers(array)
-    if not parts or not all(map(jc.on_host, parts)):
+    if not is_on_host(array):
         return None
     try:
         return Guard(array)

@@ -88,6 +88,14 @@ class LazyTensor(jc.Tracer):
         self._value = value
         self._pending = None
 
+    def _twin(self) -> LazyTensor:
+        """Another tensor for the same pending result."""
+        twin = LazyTensor(self._trace, self.aval, self._pending, self._slot)
+        if self._edge is not None:
+            twin._edge, twin._code = self._edge, self._code
+            twin._lasti, twin._scope = getattr(self, "_lasti", 0), getattr(self, "_scope", None)
+        return twin
+
     def _forget_origin(self) -> None:
         """The trace has run: what was kept for it goes."""
         self._edge = self._code = None
@@ -337,7 +345,7 @@ class LazyTensor(jc.Tracer):
         if self._value is None:
             self._force("delete")  # other pending values may need it: they are computed with it
         if self._value is not DELETED and not self._value.is_deleted():
-            self._trace.release(self._value)
+            self._trace.release(self)
             self._value.delete()
         self._value = DELETED
 

@@ -20,7 +20,7 @@ from lazynb.config import config
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.jitted import donated, lift_constants
 from lazynb.record.operation import Operation, OperationTable
-from lazynb.record.outside import held_outside, lenders
+from lazynb.record.outside import held_outside, is_on_host, lenders, private_copy
 from lazynb.record.pending import Pending, scalar_input
 from lazynb.record.placement import given_to, is_same, stays
 from lazynb.record.runtime import runtime
@@ -353,26 +353,27 @@ class LazyTrace(jc.Trace):
         """The arguments ``gone`` may not be used again; their memory goes when the trace has run."""
         for arg in (args[number] for number in gone):
             value = arg._value if isinstance(arg, LazyTensor) else arg
-            if isinstance(value, jax.Array) and self.pending is not None:
+            if isinstance(arg, LazyTensor):
+                self._detach(arg)
+            if isinstance(value, jax.Array) and (value is arg or id(value) in held_outside.ids) and is_on_host(value):
+                self._replace(value, private_copy(value))  # others hold it, and may not use it from here on
+                value.delete()
+            elif isinstance(value, jax.Array) and self.pending is not None:
                 self.pending.doomed.append(value)
                 self._run_users(value, self.sealed)
             if isinstance(arg, LazyTensor):
-                if arg._pending not in (None, self.pending):
-                    self._leave_to_the_trace(arg)
                 arg._value, arg._pending = DELETED, None
 
-    def _leave_to_the_trace(self, arg: LazyTensor) -> None:
-        """Lets another tensor stand for ``arg`` in the earlier trace that computes it and in those that take it from there."""
-        earlier = arg._pending
-        assert earlier is not None
-        twin = LazyTensor(self, arg.aval, earlier, arg._slot)
-        if arg._edge is not None:
-            twin._edge, twin._code = arg._edge, arg._code
-            if not isinstance(arg._code, Origin):
-                twin._lasti, twin._scope = arg._lasti, arg._scope
+    def _detach(self, tensor: LazyTensor) -> None:
+        """The pending traces do without ``tensor``, which goes: they hold its value, or another tensor in its place."""
+        if tensor._pending is self.pending is not None:
+            return
+        self._replace(tensor, tensor._value if tensor._pending is None else tensor._twin())
+
+    def _replace(self, one: Any, other: Any) -> None:
         for pending in (*self.sealed, self.pending):
             if pending is not None:
-                pending.replace(arg, twin)
+                pending.replace(one, other)
 
     def secure(self, value: Any) -> None:
         """Other code gets hold of ``value``: the pending traces that need it keep what it is now."""
@@ -381,9 +382,11 @@ class LazyTrace(jc.Trace):
                 if pending is not None:
                     pending.secure(value)
 
-    def release(self, value: Any) -> None:
-        """Runs the pending traces that need ``value``, whose memory is about to be given back."""
-        self._run_users(value, [*self.sealed, self.pending])
+    def release(self, tensor: LazyTensor) -> None:
+        """Runs the pending traces that need ``tensor``, whose memory is about to be given back."""
+        with self.lock:
+            self._detach(tensor)
+            self._run_users(tensor._value, [*self.sealed, self.pending])
 
     @staticmethod
     def _run_users(value: Any, traces: Sequence[Pending | None]) -> None:
