@@ -604,7 +604,7 @@ class AmbientPatches:
     and executables compiled ahead of time refuse tracers: both are right for a transformation and wrong for a lazy notebook.
 
     Attributes:
-      on: whether it is in place; None while that changes, and after a change that an interrupt ended: the next one puts all right.
+      on: whether it is in place; None while that changes, and after a change that an interrupt ended: the next mends it.
     """
 
     def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):

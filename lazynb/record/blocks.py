@@ -99,20 +99,20 @@ def current_task() -> Any:
 
 def _record(blocks: Sequence[Block]) -> bool:
     """Whether something is recorded in one of ``blocks``."""
-    for block in blocks:
-        if block.trace.__class__ is LazyTrace:
-            return True
-    return False
+    return any([block.trace.__class__ is LazyTrace for block in blocks])
 
 
 class _Ref(weakref.ref[Block]):
     """A block in the list. The owner is found here when the block is gone."""
 
     __slots__ = ("owner",)
+    owner: weakref.ref[_Thread]
 
-    def __init__(self, block: Block, callback: Any):
-        super().__init__(block, callback)
-        self.owner = block.owner
+
+def _ref(block: Block, callback: Any) -> _Ref:
+    ref = _Ref(block, callback)
+    ref.owner = block.owner
+    return ref
 
 
 class Blocks:
@@ -133,7 +133,7 @@ class Blocks:
             if task is not None:
                 block.task = weakref.ref(task)
             block.before = jc.current_trace()
-            self._refs.append(_Ref(block, self._vanished))
+            self._refs.append(_ref(block, self._vanished))
             self._follow()
             if block.trace is not None:
                 jc.set_trace(block.trace)

@@ -49,13 +49,13 @@ class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
         return self._lazynb_call(*args, **kwargs)  # type: ignore[attr-defined]
 
     def __reduce__(self) -> Any:
-        return pkgutil.resolve_name, (f"jax.numpy:{self.__name__}",)
+        return pkgutil.resolve_name, (f"jax.numpy:{self.__name__}",)  # type: ignore[attr-defined]
 
 
 class Form(functools.partial[Any]):
-    """What stands in for a function of JAX's. Whoever got hold of it while a thread was lazy has it for good: it pickles as the name
-    under which JAX's own is found, and a copy is itself, as of any function. (pickle writes down a plain function only as long as
-    it is what is found under its name; a partial costs a call next to nothing, and has no frame.)"""
+    """What stands in for a function of JAX's. Whoever got hold of it while a thread was lazy has it for good: it pickles as the
+    name under which JAX's own is found, and a copy is itself, as of any function. (pickle writes down a plain function only as
+    long as it is what is found under its name; a partial costs a call next to nothing, and has no frame.)"""
 
     def __reduce__(self) -> Any:
         return pkgutil.resolve_name, (f"{self.__module__}:{self.__qualname__}",)  # type: ignore[attr-defined]

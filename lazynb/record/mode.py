@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from lazynb import _jax_compat as jc
@@ -74,8 +74,8 @@ def lazy(*, strict: bool | None = None) -> Region:
     ``vmap``), it changes nothing but ``strict``: what is traced there is traced already.
 
     Lazy mode belongs to the thread. While a body waits (``await``, ``yield``), what else runs in the thread is recorded too. A
-    decorated generator, coroutine or asynchronous generator function is lazy whenever its own code runs, and only then. Bodies may
-    end in any order, and in another thread.
+    decorated generator, coroutine or asynchronous generator function is lazy whenever its own code runs, and only then. Bodies
+    may end in any order, and in another thread.
     """
     def block() -> Block:
         now = jc.current_trace()
@@ -134,7 +134,7 @@ def _decorated(function: Callable[..., Any], region: Callable[[], Region]) -> Ca
 
 
 @types.coroutine
-def _stepwise(steps: Any, region: Callable[[], Region]) -> Iterator[Any]:
+def _stepwise(steps: Any, region: Callable[[], Region]) -> Generator[Any, Any, Any]:
     """Runs the steps of a generator or coroutine, each in a region."""
     step, value = steps.send, None
     while True:

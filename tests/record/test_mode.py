@@ -396,7 +396,8 @@ def test_held_functions_bind_as_functions_do():
 LEFT_OPEN = {
     "manager": "held = lazynb.lazy(); held.__enter__()",
     "generator": "def body():\n    with lazynb.lazy(strict=True):\n        yield\nheld = body(); next(held)",
-    "stack": "import contextlib; held = contextlib.ExitStack(); held.enter_context(lazynb.lazy()); held.enter_context(lazynb.eager())",
+    "stack": "import contextlib; held = contextlib.ExitStack(); held.enter_context(lazynb.lazy()); "
+             "held.enter_context(lazynb.eager())",
     "thread": "import threading\nheld = lazynb.lazy()\nt = threading.Thread(target=held.__enter__); t.start(); t.join()",
     "daemon": "import threading, time\ndef work():\n    with lazynb.lazy():\n        time.sleep(60)\n"
               "threading.Thread(target=work, daemon=True).start(); time.sleep(.1)",

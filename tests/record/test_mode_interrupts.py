@@ -15,7 +15,7 @@ import lazynb
 from lazynb.record.blocks import blocks
 
 DENSE, STEP = 150, 151
-"""An interrupt comes before each of the first instructions, then before every so manyth: most of the 14,000 of a body substitute names."""
+"""An interrupt comes before each of the first instructions, then before every so manyth: most of a body's substitute names."""
 
 
 def lazy():
@@ -60,6 +60,7 @@ def interrupted(body, number):
         return tracer
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # 3.12 looks for it when tracing begins
     sys.settrace(tracer)
     try:
         body()

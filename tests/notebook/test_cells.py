@@ -1,0 +1,198 @@
+"""Nothing of a cell's outlasts it: tasks, interrupts and magics at any time leave JAX as it was."""
+
+from __future__ import annotations
+
+import asyncio
+
+import jax
+import pytest
+from jax._src import core
+from record.ownership import assert_own, changed
+
+import lazynb
+from lazynb.notebook import extension
+from lazynb.record.blocks import blocks, patches
+
+
+@pytest.fixture(autouse=True)
+def own():
+    assert_own()
+    yield
+    blocks.end_all()
+
+
+def lazily(notebook):
+    notebook.run("z = jnp.ones(3) + 1")
+    return isinstance(notebook["z"], lazynb.LazyTensor)
+
+
+HOLD = """
+import asyncio, lazynb
+async def hold(region, seconds=.02):
+    with region:
+        await asyncio.sleep(seconds)
+        return jnp.ones(2) + 1
+"""
+
+
+@pytest.mark.parametrize("region", ["eager", "lazy"])
+def test_a_task_goes_on_after_its_cell(notebook, region):
+    notebook.run(HOLD)
+    notebook.run(f"task = asyncio.create_task(hold(lazynb.{region}()))\nawait asyncio.sleep(0)")
+    assert core.trace_ctx.trace is core.eval_trace or region == "lazy"
+    assert lazily(notebook)
+    notebook.run("await task")
+    assert_own()
+    assert lazily(notebook)
+    assert_own()
+
+
+def test_a_task_that_ends_between_cells(notebook):
+    notebook.run(HOLD)
+    notebook.run("task = asyncio.create_task(hold(lazynb.eager(), .01))\nawait asyncio.sleep(0)")
+    notebook["task"].get_loop().run_until_complete(asyncio.sleep(.05))
+    assert notebook["task"].done()
+    assert_own()
+    assert lazily(notebook)
+
+
+@pytest.mark.parametrize("region", ["eager", "lazy", "lazy(strict=True)"])
+def test_unload_while_a_task_waits(notebook, region):
+    plain = notebook["jnp"].sin
+    notebook.run(HOLD)
+    region += "()" * (not region.endswith(")"))
+    notebook.run(f"task = asyncio.create_task(hold(lazynb.{region}))\nawait asyncio.sleep(0)")
+    notebook.run("%unload_ext lazynb")
+    assert_own()
+    assert notebook["jnp"].sin is plain
+    notebook.run("y = await task")
+    assert_own()
+    assert not lazily(notebook) and not isinstance(notebook["y"], lazynb.LazyTensor)
+    notebook.run("%load_ext lazynb")
+    assert lazily(notebook)
+
+
+def test_unload_inside_of_everything(notebook):
+    notebook.run("""
+        import lazynb
+        with lazynb.lazy(strict=True), lazynb.eager(), lazynb.lazy():
+            get_ipython().run_line_magic("unload_ext", "lazynb")
+            after = jnp.ones(3) + 1
+    """)
+    assert_own()
+    assert not isinstance(notebook["after"], lazynb.LazyTensor)
+
+
+def test_many_tasks_over_many_cells(notebook):
+    notebook.run(HOLD)
+    for cell in range(6):
+        notebook.run(f"""
+            tasks = globals().get("tasks", []) + [
+                asyncio.create_task(hold(lazynb.eager() if n % 2 else lazynb.lazy(strict=n == 2), .001 * (n + 1) * {cell + 1}))
+                for n in range(5)]
+            await asyncio.sleep(.004)
+        """)
+        assert lazily(notebook)
+    notebook.run("results = await asyncio.gather(*tasks)\ntotal = sum(float(one.sum()) for one in results)")
+    assert notebook["total"] == 4 * 30
+    assert_own()
+
+
+def test_a_generator_over_cells(notebook):
+    notebook.run("""
+        import lazynb
+        def numbers():
+            with lazynb.eager():
+                while True:
+                    yield jnp.ones(2) + 1
+        g = numbers(); next(g)
+    """)
+    assert_own()
+    assert lazily(notebook)
+    notebook.run("next(g)\ng.close()")
+    assert_own()
+    assert lazily(notebook)
+
+
+def test_a_manager_that_nobody_left(notebook):
+    notebook.run("import lazynb\nheld = lazynb.eager(); held.__enter__()")
+    assert_own()
+    assert lazily(notebook)
+    notebook.run("%lazy off\nheld = lazynb.lazy(strict=True); held.__enter__()")
+    assert_own()
+    assert not lazily(notebook)
+
+
+def test_a_cell_in_a_cell(notebook):
+    notebook.run("""
+        get_ipython().run_cell("inner = jnp.ones(2) + 1")
+        outer = jnp.ones(2) + 1
+        get_ipython().run_cell("%lazy off")
+        off = jnp.ones(2) + 1
+    """)
+    assert isinstance(notebook["inner"], lazynb.LazyTensor) and isinstance(notebook["outer"], lazynb.LazyTensor)
+    assert_own()
+    assert not lazily(notebook)
+
+
+def test_a_notebook_inside_of_lazy(notebook):
+    with lazynb.lazy():
+        assert lazily(notebook)
+        notebook.run("%lazy off")
+        assert not lazily(notebook)
+        assert isinstance(jax.numpy.ones(2) + 1, lazynb.LazyTensor)
+    assert_own()
+
+
+@pytest.mark.parametrize("event", ["pre_run_cell", "post_run_cell", "pre_execute", "post_execute"])
+def test_hooks_that_are_not_called(notebook, event):
+    """An interrupt comes between IPython and the hook."""
+    callbacks = notebook.shell.events.callbacks[event]
+    kept, callbacks[:] = callbacks[:], []
+    notebook.run("y = jnp.ones(3) + 1")
+    callbacks[:] = kept
+    assert lazily(notebook)
+    assert_own()
+    loaded = extension._loaded[id(notebook.shell)]
+    assert not loaded._cells
+
+
+@pytest.mark.parametrize("where", ["begin", "end", "sweep"])
+def test_hooks_that_are_interrupted(notebook, where, monkeypatch):
+    cells = extension._loaded[id(notebook.shell)]._cells
+    for method in ("enter", "leave", "_mend", "_follow", "substitute"):
+        done, plain = [], getattr(blocks, method)
+
+        def interrupting(*args, plain=plain, done=done):
+            plain(*args)
+            if not done:
+                done.append(True)
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            original = getattr(cells, where)
+
+            def hook(*args, original=original, interrupting=interrupting, method=method):
+                setattr(blocks, method, interrupting)
+                try:
+                    return original(*args)
+                finally:
+                    blocks.__dict__.pop(method, None)
+
+            patched.setattr(cells, where, hook)
+            notebook.run("y = jnp.ones(3) + 1")
+        assert lazily(notebook), method
+        assert not changed(), method
+        assert patches.on is False and not cells
+
+
+def test_an_interrupted_transformation_is_not_left(notebook):
+    """JAX's own managers can be cut short too: the current trace would be a dead one for ever."""
+    notebook.run("""
+        from jax._src import core
+        from jax._src.interpreters import partial_eval
+        dead = core.Trace()
+        core.trace_ctx.set_trace(dead)
+    """)
+    assert lazily(notebook)
+    assert_own()
