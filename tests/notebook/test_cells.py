@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import textwrap
+import threading
+import time
 
 import jax
 import pytest
@@ -196,3 +200,45 @@ def test_an_interrupted_transformation_is_not_left(notebook):
     """)
     assert lazily(notebook)
     assert_own()
+
+
+OWN = "core.trace_ctx.trace is core.eval_trace and jnp.sin is plain"
+
+
+@pytest.mark.slow
+def test_in_a_real_kernel():
+    """ipykernel's loop goes on between cells, and its interrupts are signals."""
+    manager_module = pytest.importorskip("jupyter_client.manager")
+    manager, client = manager_module.start_new_kernel(kernel_name="python3", env={**os.environ, "LAZYNB_PERSISTENT_CACHE": "0"})
+    said = []
+
+    def run(code):
+        listen = lambda message: said.append(message["content"])  # noqa: E731
+        reply = client.execute_interactive(textwrap.dedent(code), timeout=60, output_hook=listen)
+        return reply["content"]["status"]
+
+    def recorded():
+        return run("assert isinstance(jnp.ones(2) + 1, lazynb.LazyTensor)") == "ok"
+
+    try:
+        assert run("import jax.numpy as jnp, asyncio, time\nfrom jax._src import core\nplain = jnp.sin\n%load_ext lazynb") == "ok"
+        assert run(HOLD) == "ok"
+        assert run("tasks = [asyncio.create_task(hold(lazynb.eager(), .1)), asyncio.create_task(hold(lazynb.lazy(), 60))]\n"
+                   "await asyncio.sleep(.01)") == "ok"
+        assert run("await asyncio.sleep(.3)\nassert tasks[0].done()") == "ok" and recorded()
+        assert run("tasks[1].cancel()") == "ok"
+        for wait in (.05, .2, .4):
+            threading.Timer(wait, manager.interrupt_kernel).start()
+            assert run("while True:\n    with lazynb.lazy(strict=True), lazynb.eager():\n        pass") == "error"
+            assert run(f"task = asyncio.get_running_loop().call_later(.05, lambda: seen.append({OWN}))\n"
+                       "seen = []") == "ok", said
+            time.sleep(.2)
+            assert run("assert len(seen) == 1 and seen[0] is True, seen") == "ok", said
+            assert recorded()
+        assert run("tasks = [asyncio.create_task(hold(lazynb.eager(), .1))]\nawait asyncio.sleep(.01)") == "ok"
+        assert run("%unload_ext lazynb") == "ok"
+        assert run(f"assert {OWN}") == "ok"
+        assert run(f"await tasks[0]\nassert {OWN}") == "ok", said
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)

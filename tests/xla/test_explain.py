@@ -126,12 +126,10 @@ def test_explaining_within_what_is_explained(clean):
 
 
 def test_strict_mode_is_suspended(clean):
-    execution.local.strict = True
-    try:
+    with lazynb.lazy(strict=True):
         assert lazynb.explain(train, jnp.ones(8)).breaks.total == 5
         assert execution.local.strict
-    finally:
-        execution.local.strict = False
+    assert not execution.local.strict
 
 
 def test_other_threads_are_not_seen(clean):
