@@ -6,6 +6,7 @@ somebody wants to see them. Source never enters a key: moving a line compiles no
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import linecache
 import os
@@ -109,12 +110,38 @@ def current_cell() -> int | None:
     return _current_cell
 
 
+class _Lines:
+    """The lines of one code object's instructions, to be looked up one by one. Code has as many ranges as it has lines: walking
+    through them for each operation takes a time that grows with the square of a cell's length."""
+
+    __slots__ = ("_first", "_lines", "_starts", "code")
+
+    def __init__(self, code: CodeType):
+        ranges = list(code.co_lines())
+        self.code = code  # kept alive, so that its id stays its own
+        self._first = code.co_firstlineno
+        self._starts = [start for start, _, _ in ranges] + [ranges[-1][1] if ranges else 0]
+        self._lines = [line for _, _, line in ranges] + [None]
+
+    def at(self, lasti: int) -> int:
+        """The line of the instruction at ``lasti``; the first where none is known."""
+        found = bisect.bisect_right(self._starts, lasti) - 1
+        line = self._lines[found] if found >= 0 else None
+        return self._first if line is None else line
+
+
+_tables: dict[int, _Lines] = {}  # by id: hashing a code object walks through it
+_TABLES = 256
+
+
 def line_of(code: CodeType, lasti: int) -> int:
     """The line, from 1, of the instruction at ``lasti``."""
-    for start, end, line in code.co_lines():
-        if start <= lasti < end and line is not None:
-            return line
-    return code.co_firstlineno
+    table = _tables.get(id(code))
+    if table is None:
+        if len(_tables) >= _TABLES:
+            _tables.clear()
+        table = _tables[id(code)] = _Lines(code)
+    return table.at(lasti)
 
 
 def place(file: str, line: int, cell: tuple[int, str] | None = None) -> Place:
@@ -122,9 +149,38 @@ def place(file: str, line: int, cell: tuple[int, str] | None = None) -> Place:
     cell = cell or _cells.get(file)
     text = linecache.getline(file, line).strip()
     if not text and cell is not None:
-        lines = cell[1].splitlines()
-        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        text = _line(cell[1].splitlines(), line)
     return Place(file, line, text, cell[0] if cell is not None else None)
+
+
+def _line(lines: Sequence[str], number: int) -> str:
+    return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+
+class Places:
+    """The user's lines with their texts, for whoever asks for those of thousands of operations: each is looked up once, and so
+    is each file (what is not there, ``linecache`` looks for in every directory of ``sys.path``, each time it is asked)."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int], Place] = {}
+        self._codes: dict[int, CodeType] = {}  # kept alive, so that the ids stay their own
+        self._lines: dict[str, Sequence[str]] = {}
+
+    def of(self, origin: Origin) -> Place:
+        """``origin.place``."""
+        code, line = origin.code, origin.line
+        found = self._found.get((id(code), line))
+        if found is None:
+            self._codes[id(code)] = code
+            found = self._found[id(code), line] = self._place(code.co_filename, line)
+        return found
+
+    def _place(self, file: str, line: int) -> Place:
+        cell = _cells.get(file)
+        lines = self._lines.get(file)
+        if lines is None:
+            lines = self._lines[file] = linecache.getlines(file) or (cell[1].splitlines() if cell is not None else ())
+        return Place(file, line, _line(lines, line), cell[0] if cell is not None else None)
 
 
 def _library_roots() -> tuple[str, ...]:

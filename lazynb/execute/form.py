@@ -184,7 +184,7 @@ class _Lines:
 def _call(origin: Origin | None) -> tuple[str, int] | None:
     if origin is None or origin.callee is None or _INTERNALS in origin.callee.co_filename:
         return None
-    name = call_name(origin)
+    name = call_name(origin, origin.scope)
     return (_CALLS.get(name, name), origin.call_id) if name else None
 
 

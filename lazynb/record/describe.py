@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lazynb.record.pending import Pending
@@ -10,7 +11,7 @@ from lazynb.record.sketch import Input, Names, Sketch, sketch
 from lazynb.record.snapshot import Node, Snapshot
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import State
-from lazynb.source import Origin
+from lazynb.source import Origin, Places
 
 
 class Description:
@@ -24,6 +25,9 @@ class Description:
     def __init__(self, traces: Sequence[Pending], names: Names):
         self._nodes: list[Node] = []
         self._where: dict[tuple[int, int], tuple[int, int]] = {}  # (trace, slot) -> (node, result)
+        self._places = Places()
+        self._types: dict[Any, str] = {}
+        self._scopes: dict[int, tuple[Any, str]] = {}  # by id of the context, which is kept alive
         for pending in traces:
             self.add(sketch(pending, names))
 
@@ -34,13 +38,10 @@ class Description:
             self._where[id(t._pending), t._slot][0] for t in tensors if t._pending is not None}
         needed = _reached(self._nodes, wanted)
         if tensors is None:
-            return Snapshot(tuple(_replace(node, dead=node.id not in needed) for node in self._nodes))
+            return Snapshot(tuple([node if node.id in needed else replace(node, dead=True) for node in self._nodes]))
         kept = [node for node in self._nodes if node.id in needed]
         number = {node.id: index for index, node in enumerate(kept)}
-        return Snapshot(tuple(
-            _replace(node, id=number[node.id], output=node.id in wanted or node.output,
-                     operands=tuple((number[source], result) for source, result in node.operands))
-            for node in kept))
+        return Snapshot(tuple([_renumbered(node, number, node.id in wanted) for node in kept]))
 
     def result(self, pending: Pending, slot: int) -> tuple[int, int]:
         """Node, and number of its result, that gives ``slot`` of ``pending``."""
@@ -64,19 +65,36 @@ class Description:
         names = value.names
         self._append(drawn, state, Node(
             len(self._nodes), "input", names[0] if names else ("scalar" if value.scalar is not None else "input"), "", (),
-            tuple(aval.str_short() for aval in state.avals), None, None, None, "", names, value.scalar, False))
+            self._types_of(state), None, None, None, "", names, value.scalar, False))
 
     def _add_operation(self, drawn: Sketch, state: State, origin: Origin) -> None:
         operation = state.operation
         assert operation is not None
         results = [slot for slot in range(state.first, state.slots) if slot in drawn.live]
-        names = tuple(name for slot in results for name in drawn.live[slot])
+        names = tuple([name for slot in results for name in drawn.live[slot]])
+        scope = self._scope(origin)
         self._append(drawn, state, Node(
             len(self._nodes), "op", plain_name(operation.name), operation.primitive.name,
-            tuple(self._where[drawn.key, slot] for slot in state.operands),
-            tuple(aval.str_short() for aval in state.avals), origin.place,
-            call_name(origin), origin.call_id if origin.callee is not None else None, origin.scope, names, None,
+            tuple([self._where[drawn.key, slot] for slot in state.operands]),
+            self._types_of(state), self._places.of(origin),
+            call_name(origin, scope), origin.call_id if origin.callee is not None else None, scope, names, None,
             bool(results)))
+
+    def _types_of(self, state: State) -> tuple[str, ...]:
+        """The types of its results as text, which takes JAX longer than to tell that it was written already."""
+        found = []
+        for aval in state.avals:
+            text = self._types.get(aval)
+            if text is None:
+                text = self._types[aval] = aval.str_short()
+            found.append(text)
+        return tuple(found)
+
+    def _scope(self, origin: Origin) -> str:
+        known = self._scopes.get(id(origin.context))
+        if known is None:
+            known = self._scopes[id(origin.context)] = origin.context, origin.scope
+        return known[1]
 
     def _append(self, drawn: Sketch, state: State, node: Node) -> None:
         for result in range(len(state.avals)):
@@ -92,9 +110,12 @@ def _reached(nodes: Sequence[Node], wanted: set[int]) -> set[int]:
     return needed
 
 
-def _replace(node: Node, **changes: Any) -> Node:
-    fields = {name: getattr(node, name) for name in node.__slots__}
-    return Node(**{**fields, **changes})
+def _renumbered(node: Node, number: Mapping[int, int], wanted: bool) -> Node:
+    """``node`` under its new number, an output where it is ``wanted``; itself where it is that already."""
+    if number[node.id] == node.id and (node.output or not wanted):  # then nothing before it was left out either
+        return node
+    operands = tuple([(number[source], result) for source, result in node.operands])
+    return replace(node, id=number[node.id], output=wanted or node.output, operands=operands)
 
 
 _JAX_FUNCTIONS = {"grad_f": "grad", "value_and_grad_f": "value_and_grad", "value_and_grad_f_aux": "value_and_grad",
@@ -114,10 +135,11 @@ def plain_name(name: str) -> str:
 _WRAPPERS = {"wrapped_module_method", "_call_wrapped_method", "__call__", "wrapper", "wrapped", "inner", "fn", "new_fn"}
 
 
-def call_name(origin: Origin) -> str | None:
-    """Name of the function that the user called; None for an operator or a jitted function, which has its own."""
+def call_name(origin: Origin, scope: str) -> str | None:
+    """Name of the function that the user called under the name stack ``scope``; None for an operator or a jitted function, which
+    has its own."""
     if origin.callee is None:
         return None
     if origin.callee.co_name in _WRAPPERS:
-        return origin.scope.rsplit("/", 1)[-1].strip("()") or None
+        return scope.rsplit("/", 1)[-1].strip("()") or None
     return plain_name(_JAX_FUNCTIONS.get(origin.callee.co_name, origin.callee.co_name))

@@ -48,6 +48,7 @@ class Graph:
         self._stablehlo = stablehlo
         self._pending = pending
         self.outlook = outlook
+        self._views: dict[tuple[int | None, bool], GraphView] = {}
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -77,7 +78,10 @@ class Graph:
 
     def view(self, *, limit: int | None = 150, expand: bool = False) -> GraphView:
         """What is drawn: at most ``limit`` boxes, single operations when ``expand``."""
-        return build(self.snapshot, limit=limit, expand=expand)
+        key = limit, expand
+        if key not in self._views:  # one display needs the same view as text, as HTML and as data
+            self._views[key] = build(self.snapshot, limit=limit, expand=expand)
+        return self._views[key]
 
     def to_jaxpr(self) -> Any:
         """The graph as a ``jax.extend.core.ClosedJaxpr``."""
