@@ -399,9 +399,10 @@ def _borrowed_cache(cache: Any) -> Iterator[None]:
 
 
 def file_cache(path: str) -> Any:
-    """JAX's persistent cache in the directory ``path``."""
+    """JAX's persistent cache in the directory ``path``, without the check of contents that JAX can put around it: that unpacks
+    what it is given."""
     found = _compilation_cache.get_file_cache(path)
-    return found[0] if found is not None else None
+    return getattr(found[0], "_base_cache", found[0]) if found is not None else None
 
 
 def is_readable_entry(entry: bytes) -> bool:
@@ -421,6 +422,12 @@ def _executable_in(entry: bytes) -> bytes:
 def remove_entry(cache: Any, key: str) -> None:
     """Removes an entry from a :func:`file_cache`, which itself never writes over one."""
     (cache.path / f"{key}{_lru_cache._CACHE_SUFFIX}").unlink(missing_ok=True)
+
+
+def move_entry(cache: Any, key: str, directory: Any) -> None:
+    """Moves the file of an entry of a :func:`file_cache` into ``directory``."""
+    name = f"{key}{_lru_cache._CACHE_SUFFIX}"
+    (cache.path / name).replace(directory / name)
 
 
 def user_cache_dir() -> str | None:

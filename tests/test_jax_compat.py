@@ -379,3 +379,15 @@ def test_concretisation():
 def test_stand_in():
     device = jax.devices()[1]
     assert jc.stand_in(device).devices() == {device} and jc.stand_in(device) is jc.stand_in(device)
+
+
+def test_entries_of_a_file_cache_are_moved_and_removed(tmp_path):
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    cache = jc.file_cache(str(tmp_path))
+    cache.put("one", b"1")
+    cache.put("two", b"2")
+    jc.move_entry(cache, "one", aside)
+    jc.remove_entry(cache, "two")
+    assert cache.get("one") is None and cache.get("two") is None
+    assert [file.read_bytes() for file in aside.iterdir()] == [b"1"]

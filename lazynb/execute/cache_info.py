@@ -105,6 +105,8 @@ class CacheInfo(Records[CachedExecutable]):
       misses: flushes that compiled or loaded an executable.
       missed: the misses that are remembered, the oldest first, with cause and cure.
       recorded: operations and inputs in the trie of recorded traces.
+      held: bytes by which the process's heap grew while each of the executables was made (code, XLA's and JAX's descriptions of
+        it), all together; what other threads allocated meanwhile is in it. None where nobody counts them (glibc does).
     """
 
     def __init__(self) -> None:
@@ -115,10 +117,18 @@ class CacheInfo(Records[CachedExecutable]):
         self.missed: Records[Missed] = Records((), "no misses yet", _missed_row)
         self.missed._records = _Made(miss_log.misses, _missed)  # type: ignore[assignment]
         self.recorded = executables.trie.size
+        self.held = executables.held
+
+    @property
+    def memory(self) -> str:
+        """What the executables hold, such as ``31.4 MiB``; empty where nobody knows."""
+        return f"{self.held / 2**20:,.1f} MiB" if self.held is not None else ""
 
     @property
     def _heading(self) -> str:
-        return ", ".join((plural(len(self), "executable"), plural(self.hits, "hit"), plural(self.misses, "miss")))
+        held = f"{self.memory} of heap taken when they were made" if self.memory and self else ""
+        parts = (plural(len(self), "executable"), plural(self.hits, "hit"), plural(self.misses, "miss"), held)
+        return ", ".join(filter(None, parts))
 
     def __repr__(self) -> str:
         parts = [f"{self._heading}\n{super().__repr__()}"]

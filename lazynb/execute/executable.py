@@ -16,6 +16,7 @@ from lazynb.execute.background import in_background, wait
 from lazynb.execute.blame import add_note
 from lazynb.execute.donation import is_large
 from lazynb.execute.dumps import Dump, new_dump
+from lazynb.execute.heap import give_back, in_use
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.packing import Packing
@@ -38,6 +39,7 @@ class Executable:
       place: the user's line of the last one.
       origin: ``compiled`` or ``disk``.
       compile_seconds: lowering, compiling or loading.
+      held: bytes by which the process's heap grew while it was made; None where nobody counts them.
       runs: how often it was run.
       may_fail: whether it has operations that can fail when they run; nothing is donated to it, and its end is waited for.
       hits: runs after the first.
@@ -76,6 +78,7 @@ class Executable:
         self.call: Callable[..., Sequence[Any]] | None = None
         self.origin = ""
         self.compile_seconds = 0.0
+        self.held: int | None = None
         self.runs = 0
         self.hits = 0
         self.wait_seconds = float("inf")
@@ -104,7 +107,7 @@ class Executable:
 
         Raises what JAX raises for a program that cannot be lowered or compiled.
         """
-        start = time.perf_counter()
+        start, before = time.perf_counter(), in_use()
         with _announced(self.operations):
             arguments = self._packing.arguments(inputs)
             lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs, self._donated)
@@ -112,6 +115,8 @@ class Executable:
             dump = new_dump()
             self.compiled, self.origin, self._entry = wait(in_background(lambda: _compile(lowered, self._config, dump)))
         self.dump = dump if self.origin == "compiled" else None
+        after = in_use()
+        self.held = max(0, after - before) if after is not None and before is not None else None
         self.compile_seconds = time.perf_counter() - start
 
     def compile_apart(self, inputs: Sequence[Any]) -> None:
@@ -290,6 +295,9 @@ def _last_place(pending: Pending, steps: Sequence[State]) -> Place:
 MAX_VARIANTS = 4
 """Executables of one trace that differ in the inputs they take the memory of."""
 
+_TOGETHER = 16
+"""Executables that are forgotten before their memory is given back: that takes as long as compiling one."""
+
 
 def _key(wanted: tuple[int, ...], donated: tuple[int, ...]) -> tuple[Any, ...]:
     return (wanted, donated) if donated else wanted
@@ -308,6 +316,13 @@ class ExecutableCache:
         self.order: collections.OrderedDict[Executable, None] = collections.OrderedDict()
         self.hits = 0
         self.misses = 0
+        self._freed = 0  # executables, since memory was given back
+
+    @property
+    def held(self) -> int | None:
+        """Bytes of the heap that the executables hold, as measured when each was made; None where nobody counts them."""
+        known = [executable.held for executable in self.order if executable.held is not None]
+        return sum(known) if known or not self.order else None
 
     def find(self, pending: Pending, wanted: tuple[int, ...], donated: tuple[int, ...]) -> Binding | None:
         """What runs ``wanted`` of ``pending`` and takes the memory of the inputs ``donated``, if that was run before."""
@@ -391,8 +406,15 @@ class ExecutableCache:
         """Forgets the least recently used executables until the limits are kept."""
         while len(self.order) > max(1, config.max_executables) or (
                 self.trie.size > config.max_recorded and len(self.order) > 1):
-            oldest, _ = self.order.popitem(last=False)
-            self._forget(oldest)
+            self._forget(self.order.popitem(last=False)[0])
+            self._freed += 1
+        if self._freed >= _TOGETHER:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """What the executables held that were forgotten goes back to the operating system."""
+        self._freed = 0
+        give_back()
 
     def _forget(self, executable: Executable) -> None:
         if executable.miss is not None:
@@ -408,3 +430,4 @@ class ExecutableCache:
         self.order.clear()
         self.trie.clear()
         self.hits = self.misses = 0
+        self._give_back()

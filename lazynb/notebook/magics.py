@@ -262,7 +262,7 @@ def status(on: bool | None = None, strict: bool | None = None) -> str:
     pending = sum(len(trace) for trace in thread_trace().all_pending())
     lost = f" ({duration(broken.seconds)} lost)" if broken.seconds else ""
     parts = [f"lazy mode is {'on' if on else 'off'}{' (strict)' * (on and strict)}", plural(pending, "operation") + " pending",
-             plural(len(info), "executable"), plural(info.hits, "hit"),
+             plural(len(info), "executable") + (f" ({info.memory} measured)" if info and info.memory else ""), plural(info.hits, "hit"),
              plural(info.misses, "miss"), plural(broken.total, "trace break") + lost]
     return " · ".join(filter(None, [*parts, recording_share().hint]))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -50,15 +52,17 @@ def test_a_corrupt_entry_is_ignored_compiled_again_and_said_once(spoil, kept):
     origins, said = run(2.0)
     assert origins == ["compiled", "compiled"]
     assert len(said) == 1 and str(kept) in said[0] and "could not read" in said[0]
+    assert len(list((kept / "unreadable").iterdir())) == 2, "they are there for whoever wants to know"
     assert run(2.0) == (["disk", "disk"], []), "the entries were written anew"
 
 
 def test_an_entry_that_unpacks_but_is_no_program(kept):
     from lazynb import _jax_compat as jc
+    from lazynb.execute.entries import seal
 
     run(2.0)
     for file in kept.glob("*-cache"):
-        file.write_bytes(jc._compilation_cache.compress_executable(b"\x00" * 64))
+        file.write_bytes(seal(file.name.removesuffix("-1-cache"), jc._compilation_cache.compress_executable(b"\x00" * 64)))
     origins, said = run(2.0)
     assert origins == ["compiled", "compiled"]
     assert sum("lazynb could not read" in text for text in said) == 1
@@ -72,6 +76,146 @@ def test_an_entry_that_cannot_be_opened(kept):
         file.mkdir()
     origins, said = run(2.0)
     assert origins == ["compiled", "compiled"] and any(str(kept) in text for text in said)
+
+
+def test_entries_that_were_swapped(kept):
+    run(2.0)
+    one, other = sorted(kept.glob("*-cache"))
+    contents = one.read_bytes(), other.read_bytes()
+    other.write_bytes(contents[0])
+    one.write_bytes(contents[1])
+    origins, said = run(2.0)
+    assert origins == ["compiled", "compiled"] and len(said) == 1
+    assert run(2.0) == (["disk", "disk"], [])
+
+
+def test_a_directory_that_cannot_be_written_is_said_once(kept):
+    from lazynb.execute.persistent import persistent
+
+    kept.write_text("a file")
+    origins, said = run(2.0)
+    assert origins == ["compiled", "compiled"] and len(said) == 1 and "keeps no executables on disk" in said[0]
+    assert persistent._caches[str(kept)] is None
+
+
+def test_a_full_disk_is_said_once_and_leaves_nothing_behind(kept, monkeypatch):
+    from lazynb import _jax_compat as jc
+    from lazynb.execute.persistent import persistent
+
+    kind = type(jc.file_cache(str(kept))._path)
+    write = kind.write_bytes
+
+    def full(path, data):
+        write(path, data[: len(data) // 2])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(kind, "write_bytes", full)
+    persistent._caches.clear()
+    origins, said = run(2.0)
+    assert origins == ["compiled", "compiled"] and len(said) == 1 and "No space left" in said[0]
+    assert not list(kept.glob("*-cache"))
+
+
+def test_entries_of_jax_are_left_alone(kept, tmp_path):
+    given = tmp_path / "given"
+    with _cache_dir(given):
+        run(2.0)
+    assert list((given / "lazynb").glob("*-cache")) and not list(given.glob("*-cache"))
+
+
+@contextlib.contextmanager
+def _cache_dir(path):
+    before = jax.config.jax_compilation_cache_dir
+    jax.config.update("jax_compilation_cache_dir", str(path))
+    try:
+        yield
+    finally:
+        jax.config.update("jax_compilation_cache_dir", before)
+
+
+_POSIX = pytest.mark.skipif(os.name != "posix", reason="files have no modes here")
+
+
+@_POSIX
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o702, 0o1777])
+def test_a_directory_that_others_can_write_is_refused(mode, kept):
+    kept.mkdir()
+    kept.chmod(mode)
+    origins, said = run(2.0)
+    assert origins == ["compiled", "compiled"]
+    assert len(said) == 1 and "can write to" in said[0] and f"chmod go-w {kept}" in said[0]
+    assert not list(kept.iterdir())
+
+
+@_POSIX
+def test_a_link_to_a_directory_that_others_can_write_is_refused(kept, tmp_path):
+    open_to_all = tmp_path / "open"
+    open_to_all.mkdir()
+    open_to_all.chmod(0o777)
+    kept.symlink_to(open_to_all)
+    assert "can write to" in run(2.0)[1][0]
+
+
+@_POSIX
+def test_a_directory_in_one_that_others_can_write_is_refused(kept, tmp_path):
+    tmp_path.chmod(0o777)
+    try:
+        origins, said = run(2.0)
+    finally:
+        tmp_path.chmod(0o700)
+    assert origins == ["compiled", "compiled"] and len(said) == 1 and f"can write to {tmp_path}" in said[0]
+
+
+@_POSIX
+def test_directories_in_a_sticky_one_and_with_a_group_of_ones_own_are_trusted(tmp_path):
+    from lazynb.execute.trust import distrust
+
+    own = tmp_path / "own"
+    own.mkdir(mode=0o700)
+    assert distrust(own) == ""
+    tmp_path.chmod(0o1777)
+    assert distrust(own) == ""
+    tmp_path.chmod(0o700)
+
+
+@_POSIX
+def test_a_directory_of_another_user_is_refused(tmp_path, monkeypatch):
+    from lazynb.execute import trust
+
+    owner = tmp_path.stat().st_uid
+    monkeypatch.setattr(trust.os, "geteuid", lambda: owner + 1)
+    refused = trust.distrust(tmp_path)
+    assert "another user" in refused if owner else refused == ""
+
+
+def test_an_entry_that_ends_the_process_is_not_loaded_again(kept, tmp_path):
+    """The process that loads it is killed while it does; the next one starts without it."""
+    script = tmp_path / "script.py"
+    script.write_text(_LOADS)
+
+    def output(*args):
+        return subprocess.run([sys.executable, str(script), *args], capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "LAZYNB_PERSISTENT_CACHE": "1", "LAZYNB_CACHE_DIR": str(kept)})
+
+    assert output().stdout.split() == ["compiled"]
+    assert output("crash").returncode < 0
+    then = output()
+    assert then.stdout.split() == ["compiled"] and "the process ended while it did" in then.stderr
+    assert output().stdout.split() == ["disk"] and not list(kept.glob("*.loading"))[1:]
+
+
+_LOADS = """
+import os, signal, sys
+import jax.numpy as jnp, numpy as np, lazynb
+from lazynb import _jax_compat as jc
+if "crash" in sys.argv:  # where XLA would
+    from lazynb.execute import entries as module
+    begin = module.Journal.begin
+    module.Journal.begin = lambda self, key: (begin(self, key), os.kill(os.getpid(), signal.SIGSEGV))
+with lazynb.lazy():
+    np.asarray(jnp.sin(jnp.arange(4.0)) * 2)
+print(lazynb.cache_info()[0].origin)
+"""
 
 
 def test_a_corrupt_entry_in_a_new_process(kept, tmp_path):

@@ -1,0 +1,87 @@
+"""An executable that is forgotten is freed, and what it held goes back to the operating system."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lazynb
+from lazynb.config import config
+from lazynb.execute.heap import in_use
+
+counted = pytest.mark.skipif(in_use() is None, reason="nobody counts the heap here")
+
+
+def program(number: int) -> float:
+    """A program unlike those of other numbers."""
+    with lazynb.lazy():
+        x = jnp.ones((4, 3))
+        for bit in range(10):
+            x = jnp.sin(x) * (bit + 2) if number >> bit & 1 else jnp.tanh(x @ jnp.ones((3, 3)))
+        return float(x.sum())
+
+
+_MANY = """
+import os
+import lazynb, jax
+from tests.execute.test_memory import program
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+lazynb.config.max_executables = 8
+for number in range(24):
+    program(number)
+begin = resident()
+for number in range(24, 104):
+    program(number)
+grown, held = resident() - begin, lazynb.cache_info().held / 2**20
+full = resident()
+lazynb.clear_cache()
+print(grown, held, full - resident())
+"""
+
+
+@counted
+def test_many_programs_within_a_bound():
+    done = subprocess.run([sys.executable, "-c", _MANY], capture_output=True, text=True, timeout=300,
+                          env={"LAZYNB_PERSISTENT_CACHE": "0", "JAX_PLATFORMS": "cpu", "PYTHONPATH": ":".join(sys.path)})
+    assert done.returncode == 0, done.stderr
+    grown, held, freed = map(float, done.stdout.split())
+    assert grown < 40, "80 programs of about a megabyte came and went"
+    assert 2 < held < 40
+    assert freed > held / 2, "clear_cache() gives back what the executables held"
+
+
+@counted
+def test_what_the_cache_holds_is_measured(clean):
+    before = in_use()
+    program(1023)
+    info = lazynb.cache_info()
+    assert 0 < info.held <= in_use() - before + (1 << 20)
+    assert f"{info.held / 2**20:,.1f} MiB" in repr(info)
+    lazynb.clear_cache()
+    assert lazynb.cache_info().held == 0 and "MiB" not in repr(lazynb.cache_info())
+
+
+def test_forgetting_leaves_the_users_jitted_functions_compiled(clean, monkeypatch):
+    monkeypatch.setattr(config, "max_executables", 1)
+    traced = []
+
+    @jax.jit
+    def own(x):
+        traced.append(x)
+        return jnp.where(x > 0, x, 0.1 * x)
+
+    own(np.ones(3, np.float32))
+    for number in range(20):
+        program(number)
+    lazynb.clear_cache()
+    own(np.ones(3, np.float32))
+    assert len(traced) == 1 and own._cache_size() == 1
