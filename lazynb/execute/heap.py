@@ -1,8 +1,8 @@
 """What the process has of its memory: how much of the heap is in use, and giving the rest back.
 
-A compiled program of XLA:CPU takes a megabyte or more in thousands of small pieces (thunks, HLO, machine code), of which no interface
-of XLA tells. glibc does not return them to the operating system when they are freed, as pieces of other programs lie between them:
-of 220 MB, freeing all programs gave back 10 MB; ``malloc_trim`` another 140 MB.
+A compiled program of XLA:CPU takes a megabyte or more in thousands of small pieces (thunks, HLO, machine code), of which no
+interface of XLA tells. glibc does not return them to the operating system when they are freed, as pieces of other programs lie
+between them: of 220 MB, freeing all programs gave back 10 MB; ``malloc_trim`` another 140 MB.
 """
 
 from __future__ import annotations

@@ -261,9 +261,10 @@ def status(on: bool | None = None, strict: bool | None = None) -> str:
     info, broken = lazynb.cache_info(), lazynb.breaks()
     pending = sum(len(trace) for trace in thread_trace().all_pending())
     lost = f" ({duration(broken.seconds)} lost)" if broken.seconds else ""
+    held = f" ({info.memory} of heap, measured)" if info and info.memory else ""
     parts = [f"lazy mode is {'on' if on else 'off'}{' (strict)' * (on and strict)}", plural(pending, "operation") + " pending",
-             plural(len(info), "executable") + (f" ({info.memory} measured)" if info and info.memory else ""), plural(info.hits, "hit"),
-             plural(info.misses, "miss"), plural(broken.total, "trace break") + lost]
+             plural(len(info), "executable") + held, plural(info.hits, "hit"), plural(info.misses, "miss"),
+             plural(broken.total, "trace break") + lost]
     return " · ".join(filter(None, [*parts, recording_share().hint]))
 
 
