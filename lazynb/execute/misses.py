@@ -99,6 +99,15 @@ class Miss:
         """The differences in a line."""
         return "; ".join(cause.text for cause in self.causes)
 
+    def told(self, earlier: Sequence[Miss]) -> str:
+        """The differences in a line, to the nearest of the misses that were remembered when somebody asked first: the log may have
+        been cleared since."""
+        if "causes" not in vars(self):
+            from lazynb.execute.difference import causes
+
+            self.causes = causes(self, [other for other in earlier if other.number < self.number])
+        return self.reason
+
 
 class MissLog:
     """The misses of this process; the oldest go when their traces hold more than ``config.max_explained`` steps together.

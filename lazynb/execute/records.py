@@ -7,6 +7,7 @@ import html
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar, overload
 
+from lazynb.plain import plain
 from lazynb.source import Place
 
 T = TypeVar("T")
@@ -75,7 +76,7 @@ class Records(Sequence[T], Generic[T]):
 
 def _html_cell(text: str) -> str:
     whole = ";white-space:nowrap" if len(text) <= _BRIEF else ""
-    return f'<td style="text-align:left{whole}">{html.escape(text)}</td>'
+    return f'<td style="text-align:left{whole}">{html.escape(plain(text))}</td>'
 
 
 _BRIEF = 20  # characters: a figure with its unit, or a code, stays on one line
@@ -83,7 +84,7 @@ _BRIEF = 20  # characters: a figure with its unit, or a code, stays on one line
 
 def text_table(rows: Sequence[dict[str, str]]) -> list[str]:
     """Lines of a table: the columns' names, then a line a row."""
-    table = [list(rows[0]), *(list(row.values()) for row in rows)]
+    table = [list(rows[0]), *(list(map(plain, row.values())) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import lazynb
+from lazynb.plain import plain_data
 from lazynb.view import inspection_clusters as parts, inspection_hlo as hlo
 from lazynb.view.inspection_index import Index, Notes
 from lazynb.view.inspection_schema import Inspection, Machine
@@ -32,7 +33,7 @@ class Answers:
         id_ = request.get("id") if isinstance(request, dict) else None
         try:
             with lazynb.eager():
-                return {**self._made(request), "id": id_}
+                return {**plain_data(self._made(request)), "id": id_}
         except KeyboardInterrupt:  # the front end waits for an answer
             return {"type": "error", "id": id_, "message": "interrupted"}
         except Exception as error:
@@ -40,7 +41,7 @@ class Answers:
 
     def _made(self, request: Any) -> dict[str, Any]:
         kind = request.get("type") if isinstance(request, dict) else None
-        if kind not in self._kinds:
+        if not isinstance(kind, str) or kind not in self._kinds:
             raise ValueError(f"the inspector knows no request of type {kind!r}")
         return self._kinds[kind](request)
 

@@ -46,6 +46,7 @@ class Inspector(anywidget.AnyWidget):
         made = inspection(compilation, ran=ran, live=True) if data is None else data
         super().__init__(data=made, show=list(show))
         self._compilation: Compilation | None = compilation
+        self._ran = ran
         self._static = static or {}
         self._answers: Answers | None = None
         self._shown_by: set[tuple[str, str]] = set()
@@ -97,7 +98,7 @@ class Inspector(anywidget.AnyWidget):
         compilation = self._compilation
         if compilation is None or self._answers is not None or not all(map(countable, compilation.traces)):
             return
-        self.data = inspection(compilation, ran=self.data["ran"], live=True, full=True)  # type: ignore[assignment]
+        self.data = inspection(compilation, ran=self._ran, live=True, full=True)  # type: ignore[assignment]
 
     def _ipython_display_(self, **_kwargs: Any) -> None:
         """In JupyterLab and Notebook: the widget, and the static form as an output of its own. They would show a widget that no

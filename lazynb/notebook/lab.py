@@ -187,8 +187,8 @@ class Lab:
             self._waiting.clear()
 
     def _receive(self, message: Any) -> None:
-        request = message["content"]["data"]
-        kind = request.get("type") if isinstance(request, dict) else None
+        request = _data_of(message)
+        kind = request.get("type")
         if kind == "hello":
             self._welcome()
         elif kind == "settings":
@@ -196,8 +196,8 @@ class Lab:
         elif kind == "ask":
             self._send({"type": "answer", "id": request.get("id"), "answer": self._ask(request)})
         elif kind == "show":
-            view = str(request.get("view"))
-            self._send({"type": "panel", "id": request.get("id"), "view": view, **self._panel(view, request.get("compilation"))})
+            view, number = request.get("view"), self._number(request)
+            self._send({"type": "panel", "id": request.get("id"), "view": str(view), **self._panel(view, number)})
         elif kind in ("lazy", "compile", "clear"):
             self._send({"type": "done", "id": request.get("id"), **self._do(kind, request)})
             self._mark({}, None, None)
@@ -213,12 +213,18 @@ class Lab:
             self._explain(*self._waiting.popleft())
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        found = self._compilations.get(request.get("compilation"))  # type: ignore[arg-type]
+        number = self._number(request)
+        found = self._compilations[number] if number is not None else None
         if found is None:
             return {"type": "error", "id": None, "message": "this compilation is too old to answer: run its cell again"}
         return found[2].answer(request.get("request"))
 
-    def _panel(self, view: str, number: Any) -> dict[str, Any]:
+    def _number(self, request: dict[str, Any]) -> int | None:
+        """The compilation that ``request`` is about; None for none that is known."""
+        number = request.get("compilation")
+        return number if type(number) is int and number in self._compilations else None
+
+    def _panel(self, view: Any, number: int | None) -> dict[str, Any]:
         shell = self._extension.shell
         try:
             if view == "graph":
@@ -229,7 +235,7 @@ class Lab:
             if view == "cache":
                 return {"data": table(lazynb.cache_info(), "executable"), "text": "No executables yet."}
             if view == "compilation":
-                number = number if number in self._compilations else next(reversed(self._compilations), None)
+                number = next(reversed(self._compilations), None) if number is None else number
                 data = self._compilations[number][1] if number is not None else None
                 return {"data": data, "compilation": number, "text": "No cell has run a program yet."}
         except Exception as error:
@@ -251,3 +257,10 @@ class Lab:
         except (Exception, LazynbError) as error:
             return {"text": "", "error": f"{type(error).__name__}: {error}"}
         return {"text": self._status()}
+
+
+def _data_of(message: Any) -> dict[str, Any]:
+    """What a page sent; empty for what is not of the form that pages send."""
+    content = message.get("content") if isinstance(message, dict) else None
+    data = content.get("data") if isinstance(content, dict) else None
+    return data if isinstance(data, dict) else {}

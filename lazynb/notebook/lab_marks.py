@@ -8,6 +8,7 @@ from typing import Any
 from lazynb import source
 from lazynb.execute.breaks import Tally, break_log
 from lazynb.notebook.lab_messages import Break, Kernel, Line, Marks
+from lazynb.plain import plain_data
 from lazynb.view.inspection_schema import Cluster, Inspection
 from lazynb.view.inspection_words import kind as kind_words, number, size
 from lazynb.view.words import tally
@@ -107,6 +108,6 @@ def marks(cell: str, lines: Mapping[int, tuple[list[Kernel], list[str]]], breaks
     found: list[Line] = []
     for line in sorted({*lines, *breaks}):
         kernels, fates = lines.get(line, ([], []))
-        found.append({"line": line, "text": text[line - 1] if line <= len(text) else "", "kernels": kernels, "fates": fates,
-                      "breaks": breaks.get(line, [])})
+        said = plain_data({"kernels": kernels, "fates": fates, "breaks": breaks.get(line, [])})
+        found.append({"line": line, "text": text[line - 1] if line <= len(text) else "", **said})  # the text is compared
     return {"type": "marks", "cell": cell, "lines": found, "compilation": compilation}

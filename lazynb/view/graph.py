@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from lazynb.execute.outlook import Outlook
+from lazynb.plain import plain
 from lazynb.record.snapshot import Node, Snapshot
 from lazynb.view.boxes import build
 from lazynb.view.dot import to_dot
@@ -104,7 +105,7 @@ class Graph:
         return to_json(self.view(limit=limit, expand=expand), title=self.title, outlook=self.outlook)
 
     def __str__(self) -> str:
-        heading = f"{self.title}\n" if self.title else ""
+        heading = f"{plain(self.title)}\n" if self.title else ""
         return heading + to_text(self.view(limit=GLANCE), outlook=self._ahead)
 
     @property

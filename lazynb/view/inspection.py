@@ -13,6 +13,7 @@ from typing import Any
 from lazynb.execute.breaks import breaks as all_breaks
 from lazynb.execute.cache_info import cache_info
 from lazynb.execute.records import Records
+from lazynb.plain import plain_data
 from lazynb.record.snapshot import Node, Snapshot
 from lazynb.view import inspection_clusters as parts, inspection_hlo as hlo
 from lazynb.view.inspection_index import Index, Notes
@@ -69,7 +70,7 @@ def inspection(compilation: Compilation, *, ran: bool = True, live: bool = False
         "breaks": _table(all_breaks() if breaks is None else breaks, "trace break", notes),
         "notes": notes}
     _say_what_is_missing(index, made, notes)
-    return _bounded(made, notes)
+    return plain_data(_bounded(made, notes))  # type: ignore[no-any-return]
 
 
 def _table(records: Records[Any], noun: str, notes: Notes) -> Table:

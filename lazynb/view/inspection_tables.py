@@ -6,7 +6,7 @@ from typing import Any
 
 from lazynb.execute.records import Records
 from lazynb.view.inspection_schema import Table
-from lazynb.view.words import clip, plural
+from lazynb.view.words import clip, plain, plural
 
 EMPTY: Table = {"columns": [], "rows": [], "text": ""}
 _ROWS = 60
@@ -14,7 +14,7 @@ _ROWS = 60
 
 def table(records: Records[Any], noun: str) -> Table:
     """The newest records, a row each; ``noun`` is what one is called."""
-    rows = [{name: clip(cell, 160) for name, cell in row.items()} for row in records.rows(_ROWS)]
+    rows = [{name: clip(plain(cell), 160) for name, cell in row.items()} for row in records.rows(_ROWS)]
     said = [plural(len(records), noun)]
     for name in ("hits", "misses"):
         if hasattr(records, name):

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from lazynb.execute.outlook import Outlook
+from lazynb.plain import plain_data
 from lazynb.record.snapshot import Node, Place
 from lazynb.view.model import Box, Edge, GraphView
 
@@ -28,7 +29,7 @@ def to_json(view: GraphView, *, title: str = "", nodes: int | None = None, outlo
             all that is pending).
     """
     fits = nodes is None or len(view.nodes) <= nodes
-    return {
+    return plain_data({  # type: ignore[no-any-return]
         "version": VERSION,
         "title": title,
         "counts": asdict(view.counts),
@@ -39,7 +40,7 @@ def to_json(view: GraphView, *, title: str = "", nodes: int | None = None, outlo
         "regions": [{"place": _place(r.place), "boxes": list(r.boxes)} for r in view.regions],
         "nodes": [_node(node) for node in view.nodes] if fits else [],
         "nodes_left_out": 0 if fits else len(view.nodes),
-    }
+    })
 
 
 def _box(box: Box) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from lazynb.execute.records import plural as plural
+from lazynb.plain import plain as plain
 from lazynb.record.snapshot import Place
 
 _DTYPES = (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i"))
@@ -35,14 +36,6 @@ def clip(text: str, width: int) -> str:
     """``text`` on one line, in at most ``width`` characters."""
     text = " ".join(text[: 4 * width].split())
     return text if len(text) <= width else text[: width - 1].rstrip() + "…"
-
-
-_INVISIBLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
-
-
-def plain(text: str) -> str:
-    """``text`` without what XML 1.0 or a terminal cannot carry: control characters and lone surrogates."""
-    return _INVISIBLE.sub("\ufffd", text)
 
 
 def module(scope: str) -> str:

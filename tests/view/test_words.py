@@ -54,7 +54,9 @@ def test_where() -> None:
 
 def test_plain_leaves_text_and_takes_control_characters() -> None:
     assert words.plain("naïve 変数 🎉\n") == "naïve 変数 🎉\n"
-    assert words.plain("\x1b[31m\x00\ud800") == "\ufffd[31m\ufffd\ufffd"
+    assert words.plain("\x1b[31m\x00\ud800") == "\\x1b[31m\\x00\\ud800"
+    assert words.plain("a\u202eb\u2066c\u200f\u061c\u200b\U000e0041") == "a\\u202eb\\u2066c\\u200f\\u061c\\u200b\\U000e0041"
+    assert words.plain("❤️ שלום") == "❤️ שלום", "letters are written in their own direction"
 
 
 def test_clip() -> None:
