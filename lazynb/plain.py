@@ -14,8 +14,7 @@ _INVISIBLE = re.compile(
 
 
 def plain(text: str) -> str:
-    """``text`` with the invisible characters written as Python writes them: ``\\u202e``, ``\\x1b``. Text that is plain stays as it
-    is."""
+    """``text`` with the invisible characters written out as Python writes them, a backslash and ``u202e``."""
     if text.isascii() and text.isprintable():
         return text
     return _INVISIBLE.sub(_written_out, text)

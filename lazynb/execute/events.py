@@ -88,8 +88,8 @@ def events() -> Records[Event]:
     return Records([_event(earlier, *fields) for fields in log.events], "nothing has run yet")
 
 
-def _event(earlier: Sequence[Miss], kind: str, spot: Spot, operations: int, computed: int, cache: str, compile_seconds: float, run_seconds: float,
-           record_seconds: float, miss: Miss | None) -> Event:
+def _event(earlier: Sequence[Miss], kind: str, spot: Spot, operations: int, computed: int, cache: str, compile_seconds: float,
+           run_seconds: float, record_seconds: float, miss: Miss | None) -> Event:
     why = partial(_reason, miss if cache != "hit" else None, earlier)
     return Event(kind, spot.place, operations, computed, cache, compile_seconds, run_seconds, record_seconds, why)
 

@@ -100,8 +100,8 @@ class Miss:
         return "; ".join(cause.text for cause in self.causes)
 
     def told(self, earlier: Sequence[Miss]) -> str:
-        """The differences in a line, to the nearest of the misses that were remembered when somebody asked first: the log may have
-        been cleared since."""
+        """The differences in a line, to the nearest of the misses ``earlier``, which were remembered when somebody asked: the log
+        may have been cleared since."""
         if "causes" not in vars(self):
             from lazynb.execute.difference import causes
 

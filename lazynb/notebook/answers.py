@@ -67,7 +67,7 @@ class Answers:
     def _ask(self, request: Any) -> dict[str, Any]:
         self._compilation.ask()
         notes = Notes()
-        self._data["boundaries"] = parts.boundaries(self._index, notes)
+        self._data["boundaries"] = plain_data(parts.boundaries(self._index, notes))
         if notes:
             raise RuntimeError(notes[0])
         return {"type": "boundaries", "boundaries": self._data["boundaries"]}
@@ -80,7 +80,7 @@ class Answers:
         number, one = found
         made = parts.boundary(self._index, number, self._index.traces[number].verify(one), id_)
         assert made is not None
-        self._data["boundaries"] = [made if known["id"] == id_ else known for known in self._data["boundaries"]]
+        self._data["boundaries"] = [plain_data(made) if known["id"] == id_ else known for known in self._data["boundaries"]]
         return {"type": "boundary", "boundary": made}
 
     def _profile(self, request: Any) -> dict[str, Any]:

@@ -108,6 +108,7 @@ def marks(cell: str, lines: Mapping[int, tuple[list[Kernel], list[str]]], breaks
     found: list[Line] = []
     for line in sorted({*lines, *breaks}):
         kernels, fates = lines.get(line, ([], []))
-        said = plain_data({"kernels": kernels, "fates": fates, "breaks": breaks.get(line, [])})
-        found.append({"line": line, "text": text[line - 1] if line <= len(text) else "", **said})  # the text is compared
+        raw = text[line - 1] if line <= len(text) else ""  # as it is: the page compares it
+        found.append({"line": line, "text": raw, "kernels": plain_data(kernels), "fates": plain_data(fates),
+                      "breaks": plain_data(breaks.get(line, []))})
     return {"type": "marks", "cell": cell, "lines": found, "compilation": compilation}
