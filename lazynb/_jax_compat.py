@@ -347,6 +347,19 @@ def is_jaxpr(value: Any) -> bool:
     return isinstance(value, (Jaxpr, ClosedJaxpr))
 
 
+def constants(jaxpr: Any) -> Sequence[Any]:
+    """The values of the constants of a jaxpr; none for one that is not closed."""
+    return getattr(jaxpr, "consts", ())
+
+
+def with_content(jaxpr: Any, eqns: Sequence[Any], consts: Sequence[Any]) -> Any:
+    """``jaxpr``, closed or not, with other equations and other values of its constants."""
+    if isinstance(jaxpr, Jaxpr) and ClosedJaxpr is not Jaxpr:
+        return jaxpr.replace(eqns=list(eqns))
+    open_jaxpr = jaxpr.replace(eqns=list(eqns)) if ClosedJaxpr is Jaxpr else jaxpr.jaxpr.replace(eqns=list(eqns))
+    return ClosedJaxpr(open_jaxpr, list(consts))
+
+
 @contextlib.contextmanager
 def lowering_settings() -> Iterator[None]:
     """Settings under which lazynb lowers: jit enabled, no source lines in locations."""

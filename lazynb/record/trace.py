@@ -18,6 +18,7 @@ import numpy as np
 from lazynb import _jax_compat as jc
 from lazynb.config import config
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
+from lazynb.record.constants import settled
 from lazynb.record.jitted import donated, lift_constants
 from lazynb.record.operation import Operation, OperationTable
 from lazynb.record.outside import held_outside, is_on_host, lenders, private_copy
@@ -138,6 +139,7 @@ class LazyTrace(jc.Trace):
             return tracers[0]
         if primitive.name in jc.JIT_PRIMITIVES:
             tracers, params = lift_constants(tracers, params)
+        params = settled(primitive, params)
         try:
             results = self._record(primitive, tracers, params)
         except _Unrecordable as unrecordable:

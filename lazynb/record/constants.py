@@ -1,0 +1,59 @@
+"""Constants inside of an operation's jaxprs: a pending one gets its value before it is recorded.
+
+A function with a custom derivative may close over an array. Within ``scan`` or ``cond`` under ``jax.grad`` JAX then makes it a
+constant of a jaxpr that is a parameter of the operation, and no input of anything.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from lazynb import _jax_compat as jc
+from lazynb.record.tensor import LazyTensor
+
+_holders: dict[Any, bool] = {}  # by primitive, whether its parameters hold jaxprs
+# By jaxpr, what stands for it; None where it stands for itself, which must not keep itself alive.
+_settled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+
+
+def settled(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
+    """``params`` with the values of pending arrays that are constants of jaxprs among them."""
+    holds = _holders.get(primitive)
+    if holds is None:
+        holds = _holders[primitive] = any(_holds_jaxpr(value) for value in params.values())
+    return _settle_params(params, primitive.name) if holds else params
+
+
+def _holds_jaxpr(value: Any) -> bool:
+    return any(map(jc.is_jaxpr, value)) if isinstance(value, tuple | list) else jc.is_jaxpr(value)
+
+
+def _settle_params(params: dict[str, Any], name: str) -> dict[str, Any]:
+    found = {key: _settle(value, name) for key, value in params.items() if _holds_jaxpr(value)}
+    changed = {key: value for key, value in found.items() if value is not params[key]}
+    return dict(params, **changed) if changed else params
+
+
+def _settle(value: Any, name: str) -> Any:
+    """A jaxpr, or several; the same object where nothing in it is pending."""
+    if not jc.is_jaxpr(value):
+        found = [_settle(one, name) if jc.is_jaxpr(one) else one for one in value]
+        same = all(new is old for new, old in zip(found, value))
+        return value if same else (tuple(found) if type(value) is tuple else found)
+    if value not in _settled:
+        changed = _settle_jaxpr(value, name)
+        _settled[value] = None if changed is value else changed
+    return _settled[value] or value
+
+
+def _settle_jaxpr(jaxpr: Any, name: str) -> Any:
+    eqns, changed = [], False
+    for eqn in jaxpr.eqns:
+        params = _settle_params(eqn.params, name)
+        changed |= params is not eqn.params
+        eqns.append(eqn if params is eqn.params else eqn.replace(params=params))
+    consts = [const._force("static", f"a constant of {name}") if isinstance(const, LazyTensor) else const
+              for const in jc.constants(jaxpr)]
+    changed |= any(isinstance(const, LazyTensor) for const in jc.constants(jaxpr))
+    return jc.with_content(jaxpr, eqns, consts) if changed else jaxpr
