@@ -17,6 +17,7 @@ import numpy as np
 
 from lazynb import _jax_compat as jc
 from lazynb.record.recall import KINDS, NotRecalled, by_value, recall
+from lazynb.record.structure import derivative_rules
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, operations
 
@@ -196,7 +197,8 @@ def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
     def rule(primitive: Any, is_vjp: bool, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
         trace = jc.ambient.value
         if trace.__class__ is LazyTrace and not jc.must_run_eagerly() and (avals := known_avals(primals)) is not None:
-            key = (operations.find(primitive, params, trace.context_token()), is_vjp, tuple(nonzeros), avals)
+            key = (operations.find(primitive, params, trace.context_token()), derivative_rules(params), is_vjp, tuple(nonzeros),
+                   avals)
             found = rule_for(key, (primitive, avals), lambda: _Primitive(plain, primitive, is_vjp, nonzeros, avals, params))
             if found is not None:
                 values = found.known.values(trace, primals)

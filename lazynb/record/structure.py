@@ -92,6 +92,33 @@ def jaxpr_content(jaxpr: Any) -> Content:
     return known
 
 
+# Whether a jaxpr holds any: only where it does is it walked each time. What is found must not be kept with the jaxpr: it may hold
+# on to it.
+_has_rules: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+
+def derivative_rules(params: dict[str, Any]) -> tuple[Hashable, ...]:
+    """What :func:`params_structure` leaves out inside of the jaxprs among ``params``, by identity: operations that are equal
+    compute the same, and may have other derivatives."""
+    found: list[Hashable] = []
+    for value in params.values():
+        for jaxpr in value if isinstance(value, tuple | list) else (value,):
+            if jc.is_jaxpr(jaxpr) and _has_rules.get(jaxpr, True):
+                rules = _rules_in(jaxpr)
+                _has_rules[jaxpr] = bool(rules)
+                found += rules
+    return tuple(found)
+
+
+def _rules_in(jaxpr: Any) -> list[Hashable]:
+    found: list[Hashable] = []
+    for eqn in jaxpr.eqns:
+        skipped = jc.DIFFERENTIATION_PARAMS.get(eqn.primitive.name, ())
+        found += [Pinned(value) for name, value in eqn.params.items() if name in skipped]
+        found += derivative_rules(eqn.params)
+    return found
+
+
 def _walk(jaxpr: Any) -> tuple[Hashable, ...]:
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     inputs = jc.jaxpr_inputs(jaxpr)

@@ -90,6 +90,36 @@ def test_another_number_and_another_type():
             assert_same(lambda x: jax.grad(loss)(x, scale, power), x)
 
 
+def vjp_with(slope):
+    @jax.custom_vjp
+    def f(x):
+        return x * 2
+
+    f.defvjp(lambda x: (f(x), None), lambda _, g: (g * slope,))
+    return f
+
+
+def jvp_with(slope):
+    @jax.custom_jvp
+    def f(x):
+        return x * 2
+
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * slope))
+    return f
+
+
+@pytest.mark.parametrize("place", [
+    lambda f: f, jax.jit, jax.checkpoint, lambda f: jax.checkpoint(jax.jit(f)),
+    lambda f: jax.checkpoint(lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]),
+    lambda f: jax.checkpoint(lambda x: jax.lax.cond(x.sum() > 0, f, jnp.sin, x)),
+    lambda f: jax.checkpoint(lambda x: jnp.where(x > 0, f(x), 0)), lambda f: jax.vmap(jax.checkpoint(f)),
+])
+@pytest.mark.parametrize("make", [vjp_with, jvp_with])
+def test_functions_that_differ_in_their_rules_alone(make, place):
+    for slope in (3.0, 5.0, 3.0):
+        assert_same(lambda x: jax.grad(lambda x: place(make(slope))(x).sum())(x), X)
+
+
 def test_the_rules_stay_few():
     x = jnp.asarray(X)
     with lazynb.lazy():
