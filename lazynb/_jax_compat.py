@@ -40,7 +40,7 @@ from jax._src import (
     xla_metadata as _xla_metadata,
 )
 from jax._src.interpreters import ad as _ad, partial_eval as _partial_eval, pxla as _pxla
-from jax._src.lax import lax as _lax_internal
+from jax._src.lax import lax as _lax_internal, linalg as _linalg
 from jax._src.lib import xla_client as _xla_client
 from jax._src.numpy import array_methods as _array_methods
 
@@ -112,6 +112,26 @@ def abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) 
     """Output avals and effects of ``primitive``; raises what tracing the operation raises."""
     out, effects = primitive.abstract_eval(*avals, **params)
     return (list(out) if primitive.multiple_results else [out]), effects
+
+
+def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether it shows only in lowering that an operation cannot be done: what LAPACK has no routine for, a way to multiply that
+    the device has not, forward-mode differentiation of a function that has a reverse rule alone."""
+    if primitive in _LAPACK:
+        return any(getattr(aval.dtype, "itemsize", 4) < 4 for aval in avals)
+    if primitive.name == "dot_general":
+        return isinstance(params["precision"], _lax_internal.DotAlgorithm | _lax_internal.DotAlgorithmPreset)
+    return primitive is _ad.custom_lin_p
+
+
+_LAPACK = {value for value in vars(_linalg).values() if isinstance(value, _core.Primitive)}
+
+
+def lower_alone(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> None:
+    """Lowers an operation; raises what that raises."""
+    with set_current_trace(eval_trace), _config.disable_jit(False):
+        jax.jit(lambda *values: primitive.bind(*values, **params)).lower(
+            *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals])
 
 
 def eval_shard_map(primitive: Any, fun: Any, values: Sequence[Any], params: dict[str, Any]) -> Any:

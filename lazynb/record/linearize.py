@@ -31,6 +31,8 @@ class Known:
 
     def __init__(self, function: Callable[..., Sequence[Any]], avals: Sequence[Any]):
         jaxpr = jc.traced(function, avals)
+        if jaxpr.effects:
+            raise NotRecalled  # what prints has no results, or more to do than give them
         self._sources, self._fresh = jc.forwarded(jaxpr)
 
     def values(self, trace: LazyTrace, primals: Sequence[Any]) -> list[Any]:

@@ -24,6 +24,7 @@ from lazynb.record.operation import Operation, OperationTable
 from lazynb.record.outside import held_outside, is_on_host, lenders, private_copy
 from lazynb.record.pending import Pending, scalar_input
 from lazynb.record.placement import given_to, is_same, stays
+from lazynb.record.refusal import check
 from lazynb.record.runtime import runtime
 from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import Root, State, Trie
@@ -226,6 +227,7 @@ class LazyTrace(jc.Trace):
             raise jc.out_of_memory(size)
         if not all(isinstance(aval, jc.ShapedArray) and aval.dtype != jc.float0 for aval in results):
             raise _Unrecordable("unrecordable")  # tokens, references, float0: no program returns these as arrays
+        check(operation.primitive, avals, operation.params)
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
         state.program = program
         return state

@@ -1,0 +1,38 @@
+"""Operations that JAX refuses only when it lowers them: eager JAX does so at the call, so it is found out when one is recorded first.
+
+Lowering each operation on its own would take a millisecond each. Few can be refused: :func:`lazynb._jax_compat.may_be_refused`
+says which.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lazynb import _jax_compat as jc
+
+_accepted: set[Any] = set()
+_sound: weakref.WeakSet[Any] = weakref.WeakSet()  # jaxprs in which nothing is refused
+
+
+def check(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> None:
+    """Raises what lowering the operation raises, or one inside of it."""
+    if jc.may_be_refused(primitive, avals, params):
+        key = (primitive, tuple([aval.dtype for aval in avals]), params.get("precision"))
+        if key not in _accepted:
+            jc.lower_alone(primitive, avals, params)
+            _accepted.add(key)
+    for jaxpr in _jaxprs(params):
+        if jaxpr not in _sound:
+            for eqn in jaxpr.eqns:
+                check(eqn.primitive, [var.aval for var in eqn.invars], eqn.params)
+            _sound.add(jaxpr)
+
+
+def _jaxprs(params: dict[str, Any]) -> Iterator[Any]:
+    for value in params.values():
+        if jc.is_jaxpr(value):
+            yield value
+        elif isinstance(value, tuple | list):
+            yield from filter(jc.is_jaxpr, value)
