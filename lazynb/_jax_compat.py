@@ -39,7 +39,7 @@ from jax._src import (
     xla_bridge as _xla_bridge,
     xla_metadata as _xla_metadata,
 )
-from jax._src.interpreters import ad as _ad, partial_eval as _partial_eval, pxla as _pxla
+from jax._src.interpreters import ad as _ad, batching as _batching, mlir as _mlir, partial_eval as _partial_eval, pxla as _pxla
 from jax._src.lax import lax as _lax_internal, linalg as _linalg
 from jax._src.lib import xla_client as _xla_client
 from jax._src.numpy import array_methods as _array_methods
@@ -122,6 +122,17 @@ def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
     if primitive.name == "dot_general":
         return isinstance(params["precision"], _lax_internal.DotAlgorithm | _lax_internal.DotAlgorithmPreset)
     return primitive is _ad.custom_lin_p
+
+
+def hands_on(eqn: Any) -> bool:
+    """Whether transposing an equation of a linear program hands the very cotangent on: to the backward rule of a user's function, or
+    to where a copy was made of."""
+    return eqn.primitive is _ad.custom_lin_p or eqn.primitive.name in ("copy", "copy_p")
+
+
+def can_be_lowered(primitive: Any) -> bool:
+    """Whether a primitive can be part of a program; a user's own may have a function that evaluates it and no more."""
+    return primitive in _mlir._lowerings or any(primitive in rules for rules in _mlir._platform_specific_lowerings.values())
 
 
 _LAPACK = {value for value in vars(_linalg).values() if isinstance(value, _core.Primitive)}
@@ -245,8 +256,10 @@ def placement_context() -> tuple[Any, ...]:
 
 
 def must_run_eagerly() -> bool:
-    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks)."""
-    return bool(_config.debug_nans.value or _config.debug_infs.value or _config.debug_key_reuse.value)
+    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks), or forbids to run
+    any."""
+    return bool(_config.debug_nans.value or _config.debug_infs.value or _config.debug_key_reuse.value
+                or _config.no_execution.value)
 
 
 def runs_as_compiled(x64: bool) -> bool:
@@ -845,6 +858,13 @@ Zero = _ad.Zero
 def new_accumulator(like: Any) -> Any:
     """An empty accumulator of the kind and type of ``like``."""
     return type(like)(like.aval)
+
+
+def innermost(tracer: Any) -> Any:
+    """The value that tracers of ``grad``, ``jvp`` and ``vmap`` stand for, around one another; one of ``jit`` stands for itself."""
+    while isinstance(tracer, (_ad.JVPTracer, LinearizeTracer, _batching.BatchTracer)):
+        tracer = tracer.val if isinstance(tracer, _batching.BatchTracer) else tracer.primal
+    return tracer
 
 
 LinearizeTrace = _ad.LinearizeTrace

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
 from lazynb import _jax_compat as jc
+from lazynb.record.functions import PLACED, remembered_names
 from lazynb.record.placement import own_device
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
@@ -65,6 +67,8 @@ def _taken_over(x: LazyTensor, dtype: Any, shape: Any) -> Any:
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     """What stands in for JAX's own functions while some thread is lazy."""
-    module = jc.filling
-    ours = {"full": _full(module.full), "full_like": _full_like(module.full_like)}
-    return [(module, ours), (jax.lax, ours)]
+    module, fast = jc.filling, remembered_names()[jax.lax.__name__]
+    public = {"full": _full(fast["full"]), "full_like": _full_like(fast["full_like"])}
+    for name in PLACED:
+        functools.update_wrapper(public[name], fast[name])
+    return [(module, {"full": _full(module.full), "full_like": _full_like(module.full_like)}), (jax.lax, public)]

@@ -28,6 +28,8 @@ _LEFT = frozenset("""apply_along_axis apply_over_axes array_repr array_str broad
 # What libraries compare with ``is``: JAX knows the reducer of ``reduce_window(x, -inf, lax.max, ...)`` by it, Optax a loss's
 # default ``reduce_fn=jnp.mean``. These keep their identity; ``lazynb.numpy`` and the methods of arrays have remembered forms.
 _COMPARED = frozenset("""mean sum max min prod all any std var amax amin""".split())
+PLACED = frozenset(("full", "full_like"))
+"""Functions of ``jax.lax`` that :mod:`lazynb.record.filling` stands in for."""
 _MONOIDS = frozenset("""add mul max min bitwise_and bitwise_or bitwise_xor""".split())
 
 # These record every number of one type alike: their arguments are arguments of a jitted function or an elementwise primitive.
@@ -80,7 +82,8 @@ def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
     def asarray(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         if isinstance(a, jc.Tracer) and not args and not kwargs and not isinstance(a, LazyTensor):
             aval = a.aval
-            if isinstance(aval, jc.ShapedArray) and (dtype is None or (dtype == aval.dtype and not aval.weak_type)):
+            if isinstance(aval, jc.ShapedArray) and (dtype is None or (dtype == aval.dtype and not aval.weak_type)) and (
+                    isinstance(jc.innermost(a), jax.Array)):  # a number becomes an array
                 return a
         return call(a, dtype, *args, **kwargs)
 
@@ -127,4 +130,4 @@ def remembered_names() -> dict[str, dict[str, Any]]:
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     """For each of :data:`MODULES`, the names that change while a thread is lazy."""
     return [(module, {name: function for name, function in remembered_names()[module.__name__].items()
-                      if name not in (_MONOIDS if module is jax.lax else _COMPARED)}) for module in MODULES]
+                      if name not in (_MONOIDS | PLACED if module is jax.lax else _COMPARED)}) for module in MODULES]

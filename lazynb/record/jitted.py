@@ -26,6 +26,14 @@ def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequenc
         donated_invars=(False,) * front + tuple(params["donated_invars"]))
 
 
+def gives_twice(args: Sequence[Any], offered: Sequence[bool]) -> bool:
+    """Whether a call donates an argument that it also takes in another place: eager JAX then says what is wrong."""
+    if True not in offered:
+        return False
+    given = [id(getattr(arg, "_value", None)) if getattr(arg, "_value", None) is not None else id(arg) for arg in args]
+    return any(offer and given.count(one) > 1 for one, offer in zip(given, offered))
+
+
 def donated(args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]) -> list[int]:
     """The arguments whose memory a donating call takes: those that match a result in type, then in size.
 

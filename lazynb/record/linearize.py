@@ -38,7 +38,11 @@ class Known:
     def values(self, trace: LazyTrace, primals: Sequence[Any]) -> list[Any]:
         """What the function returns for ``primals``, recorded on ``trace``."""
         fresh = recall(trace, self, self._fresh, tuple(primals), {}, True) if self._fresh is not None else ()
-        return [primals[number] if given else fresh[number] for given, number in self._sources]
+        return [_as_array(primals[number], trace) if given else fresh[number] for given, number in self._sources]
+
+
+def _as_array(value: Any, trace: LazyTrace) -> Any:
+    return value if isinstance(value, jax.Array) else trace.stage_value(value)
 
 
 class _Primitive:

@@ -19,7 +19,7 @@ from lazynb import _jax_compat as jc
 from lazynb.config import config
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
-from lazynb.record.jitted import donated, lift_constants
+from lazynb.record.jitted import donated, gives_twice, lift_constants
 from lazynb.record.operation import Operation, OperationTable
 from lazynb.record.outside import held_outside, is_on_host, lenders, private_copy
 from lazynb.record.pending import Pending, scalar_input
@@ -139,6 +139,8 @@ class LazyTrace(jc.Trace):
             self._unmoved = tracers[0] if params["sharding"] is not None else None
             return tracers[0]
         if primitive.name in jc.JIT_PRIMITIVES:
+            if params["compiler_options_kvs"] or gives_twice(tracers, params["donated_invars"]):
+                return self._run_eagerly(primitive, tracers, params, "unrecordable")
             tracers, params = lift_constants(tracers, params)
         params = settled(primitive, params)
         try:
@@ -220,6 +222,8 @@ class LazyTrace(jc.Trace):
         if pending.state.program not in (None, program):
             raise _Elsewhere
         avals = [owner.avals[slot - owner.first] for slot, owner in zip(slots, owners, strict=True)]
+        if not jc.can_be_lowered(operation.primitive):
+            raise _Unrecordable("unrecordable")
         results, effects = jc.abstract_eval(operation.primitive, avals, operation.params)
         if effects:
             raise _Unrecordable("effect")

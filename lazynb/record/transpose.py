@@ -54,7 +54,8 @@ def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
                  cotangents_in: Sequence[Any]) -> Any:
         trace = jc.ambient.value
         if trace.__class__ is LazyTrace and transform_stack:
-            cotangents_in = [_strong(cotangent) for cotangent in cotangents_in]
+            cotangents_in = [_strong(cotangent, var, jaxpr) if _is_weak(cotangent) else cotangent
+                             for cotangent, var in zip(cotangents_in, getattr(jaxpr, "jaxpr", jaxpr).outvars)]
         if trace.__class__ is LazyTrace and len(jaxpr.eqns) >= MIN_EQUATIONS and not jaxpr.effects and _are_empty(primals_in):
             rule, operands = _rule(plain, trace, jaxpr, transform_stack, consts, primals_in, cotangents_in)
             if rule is not None:
@@ -86,12 +87,18 @@ def _rule(plain: Callable[..., Any], trace: LazyTrace, jaxpr: Any, transform_sta
     return rule, operands
 
 
-def _strong(cotangent: Any) -> Any:
-    """``cotangent`` without weak type. Eager JAX loses it in the first jitted function that it transposes, which all operators
-    are; the linear programs here have none."""
-    if type(cotangent) is jc.Zero or not getattr(jc.typeof(cotangent), "weak_type", False):
+def _is_weak(cotangent: Any) -> bool:
+    return type(cotangent) is not jc.Zero and getattr(jc.typeof(cotangent), "weak_type", False)
+
+
+def _strong(cotangent: Any, var: Any, jaxpr: Any) -> Any:
+    """``cotangent``, which is weakly typed, as what eager JAX makes of it for a result ``var`` that is not: it loses the weak type
+    in the first jitted function that is transposed, which all operators are; the linear programs here have none. The backward
+    rule of a user's function gets the very object."""
+    if var.aval.weak_type:
         return cotangent
-    return jc.strongly_typed(cotangent)
+    source = next((eqn for eqn in reversed(jaxpr.eqns) if var in eqn.outvars), None)
+    return cotangent if source is None or jc.hands_on(source) else jc.strongly_typed(cotangent)
 
 
 def _are_empty(primals: Sequence[Any]) -> bool:

@@ -1,0 +1,115 @@
+"""What eager JAX refuses at the call is refused there, and what was pending is as it was."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax._src import core
+from jax.extend.core import Primitive
+from oracle import assert_same
+
+import lazynb
+
+X = np.eye(3, dtype=np.float32) * 2
+PRESET = lax.DotAlgorithmPreset.TF32_TF32_F32  # no CPU has it
+
+
+@jax.custom_vjp
+def doubled(x):
+    return x * 2
+
+
+doubled.defvjp(lambda x: (doubled(x), None), lambda _, g: (g * 2,))
+
+
+def twice(x):
+    return jax.jit(lambda x, y: x + y, donate_argnums=0)(x, x)
+
+
+def without_execution(x):
+    lazynb.sync(x)
+    with jax.no_execution():
+        return x + 1
+
+
+REFUSED = {
+    "forward mode": lambda x: jax.jvp(doubled, (x,), (x,)),
+    "forward mode in jit": lambda x: jax.jvp(jax.jit(doubled), (x,), (x,)),
+    "forward mode in scan": lambda x: jax.jvp(lambda x: lax.scan(lambda c, _: (doubled(c), None), x, None, length=2)[0], (x,), (x,)),
+    "linearize": lambda x: jax.linearize(doubled, x)[1](x),
+    "way to multiply": lambda x: lax.dot(x, x, precision=PRESET),
+    "way to multiply in einsum": lambda x: jnp.einsum("ij,jk->ik", x, x, precision=PRESET),
+    "way to multiply in scan": lambda x: lax.scan(lambda c, _: (lax.dot(c, c, precision=PRESET), None), x, None, length=2)[0],
+    "compiler option": lambda x: jax.jit(lambda x: x + 1, compiler_options={"no_such_option": "1"})(x),
+    "no execution": without_execution,
+}
+if jax.__version__.startswith("0.10"):  # later releases compute in float32
+    REFUSED |= {
+        "half precision": lambda x: jnp.linalg.cholesky(x.astype(jnp.float16)),
+        "half precision in jit": lambda x: jax.jit(lambda x: jnp.linalg.inv(x.astype(jnp.bfloat16)))(x),
+    }
+
+
+def message(call, x):
+    with pytest.raises(Exception) as raised:
+        call(x)
+    return type(raised.value), str(raised.value)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_at_the_call_and_nothing_lost(name, clean):
+    expected = message(REFUSED[name], jnp.asarray(X))
+    with lazynb.lazy():
+        other = jnp.asarray(X) + 1
+        assert message(REFUSED[name], jnp.asarray(X)) == expected
+        assert message(REFUSED[name], jnp.asarray(X)) == expected
+        assert float(other.sum()) == 15.0
+
+
+def test_what_is_refused_needs_no_value(clean):
+    with lazynb.lazy():
+        x = jnp.asarray(X) * 2
+        for name in ("forward mode", "way to multiply", "way to multiply in scan"):
+            message(REFUSED[name], x)
+        assert x.is_pending and not lazynb.breaks()
+
+
+def test_an_argument_given_away_and_used(clean):
+    expected = message(twice, jnp.asarray(X) * 1)
+    with lazynb.lazy():
+        x = jnp.asarray(X) * 1
+        assert message(twice, x) == expected
+        y = jnp.asarray(X) * 1
+        lazynb.sync(y)
+        assert message(twice, y) == expected
+
+
+def test_ways_to_multiply_that_there_are():
+    assert_same(lambda x: lax.dot(x, x, precision=lax.DotAlgorithmPreset.F32_F32_F32), X)
+    assert_same(lambda x: jax.jit(lambda x: x + 1, compiler_options={"xla_embed_ir_in_executable": True})(x), X)
+
+
+numbers = itertools.count()
+
+
+def primitive(impl=None, abstract=None):
+    made = Primitive(f"users{next(numbers)}")
+    if impl is not None:
+        made.def_impl(impl)
+    if abstract is not None:
+        made.def_abstract_eval(abstract)
+    return made
+
+
+@pytest.mark.parametrize("make", [
+    lambda: primitive(), lambda: primitive(abstract=lambda x: x), lambda: primitive(lambda x: x + 1),
+    lambda: primitive(lambda x: jnp.asarray(np.asarray(x) + 1), lambda x: core.ShapedArray(x.shape, x.dtype)),
+    lambda: primitive(functools.partial(jnp.power, 2), lambda x: x),
+])
+def test_primitives_that_no_program_can_hold(make):
+    mine = make()
+    assert_same(lambda x: mine.bind(x * 2) * 3, X)
