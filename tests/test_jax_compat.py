@@ -205,7 +205,7 @@ def test_persistent_cache_is_used_only_where_it_is_asked_for(tmp_path):
 def test_calling_an_executable():
     compiled = jax.jit(lambda x: [x + 1]).lower(jnp.ones(2)).compile()
     compiled(jnp.ones(2))
-    np.testing.assert_array_equal(jc.fast_call(compiled)(jnp.ones(2))[0], [2, 2])
+    np.testing.assert_array_equal(jc.capturing_call(compiled)(jnp.ones(2))[0], [2, 2])
     np.testing.assert_array_equal(jc.call_here(compiled, None)(jnp.ones(2))[0], [2, 2])
 
 
@@ -391,3 +391,73 @@ def test_entries_of_a_file_cache_are_moved_and_removed(tmp_path):
     jc.remove_entry(cache, "two")
     assert cache.get("one") is None and cache.get("two") is None
     assert [file.read_bytes() for file in aside.iterdir()] == [b"1"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int4"])
+def test_a_view_holds_the_memory_of_an_array(dtype):
+    x = jax.block_until_ready(jnp.ones(1000).astype(dtype))
+    (part,) = jc.buffers(x)
+    assert part is x and jc.on_host(part)
+    view = jc.view(part)
+    x.delete()
+    others = [jnp.zeros(1000).astype(dtype) for _ in range(20)]
+    again = jc.with_buffers(x, [jc.put(np.asarray(view), part)])
+    assert again.dtype == dtype and np.all(np.asarray(again) == 1) and len(others) == 20
+
+
+def test_a_view_keeps_an_array_from_being_donated():
+    x = jax.block_until_ready(jnp.ones(1 << 18))
+    view = jc.view(x)
+    y = jax.block_until_ready(jax.jit(lambda a: a * 2, donate_argnums=0)(x))
+    assert np.all(np.asarray(view) == 1) and np.all(np.asarray(y) == 2)
+
+
+def test_buffers_of_keys_and_of_other_things():
+    key = jax.random.key(3)
+    again = jc.with_buffers(key, jc.buffers(key))
+    assert again.dtype == key.dtype and jax.random.key_data(again).tolist() == jax.random.key_data(key).tolist()
+    assert jc.buffers(3) == [] and jc.buffers(np.ones(3)) == []
+
+
+def test_existing_arrays():
+    x = jnp.ones(3)
+    assert any(one is x for one in jc.existing_arrays())
+
+
+def test_memory_that_cannot_be_had_is_an_error_of_jax():
+    with pytest.raises(jax.errors.JaxRuntimeError) as eager:
+        jnp.zeros(1 << 40)
+    assert str(jc.out_of_memory(1 << 42)) == str(eager.value)
+
+
+def test_sub_jaxprs():
+    jaxpr = jax.make_jaxpr(lambda x: jax.lax.cond(x > 0, jnp.sin, jnp.cos, x))(1.0)
+    branches = [one for eqn in jaxpr.eqns for one in jc.sub_jaxprs(eqn.params)]
+    assert {eqn.primitive.name for one in branches for eqn in one.eqns} == {"sin", "cos"}
+
+
+def test_what_xla_gives_is_kept_on_the_way():
+    compiled = jax.jit(lambda x: [x * 2]).lower(jax.ShapeDtypeStruct((3,), jnp.float32)).compile()
+    call, kept = jc.capturing_call(compiled), []
+    assert jc.recovered(compiled, kept) is None
+    jc.captured.into = kept
+    (first,) = call(jnp.ones(3))  # through Python
+    jc.captured.into = None
+    assert len(kept) == 2 and jc.recovered(compiled, kept)[0].tolist() == first.tolist() == [2, 2, 2]
+    kept.clear()
+    jc.captured.into = kept
+    jc._Capturing(compiled._executable.xla_executable).execute_sharded([jnp.ones(3)])
+    jc.captured.into = None
+    assert jc.recovered(compiled, kept)[0].tolist() == [2, 2, 2]
+
+
+def test_the_hook_that_looks_for_nan_outlives_a_run():
+    with lazynb.lazy():
+        lazynb.sync(jnp.ones(3) * 5)
+    jax.config.update("jax_debug_nans", True)
+    try:
+        for _ in range(2):
+            with pytest.raises(FloatingPointError):
+                jnp.log(-jnp.ones(3))
+    finally:
+        jax.config.update("jax_debug_nans", False)
