@@ -980,6 +980,19 @@ def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
     return made if plain is value else type(value)(value._impl, made)
 
 
+def moved(value: Any, others: Sequence[Any]) -> Any:
+    """The memory of ``value`` as another array; ``value`` is deleted from here on.
+
+    Arguments:
+      others: arrays like its :func:`buffers`, which go in their place.
+    """
+    plain, gone = getattr(value, "_base_array", value), with_buffers(getattr(value, "_base_array", value), others)
+    taken = with_buffers(value, buffers(value))
+    plain._replace_with(gone)
+    plain.delete()
+    return taken
+
+
 def on_host(buffer: Any) -> bool:
     """Whether a plain array on one device lies in memory that Python code can reach."""
     return next(iter(buffer.sharding.device_set)).platform == "cpu"

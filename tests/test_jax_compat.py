@@ -461,3 +461,12 @@ def test_the_hook_that_looks_for_nan_outlives_a_run():
                 jnp.log(-jnp.ones(3))
     finally:
         jax.config.update("jax_debug_nans", False)
+
+
+def test_memory_moves_to_another_array():
+    x = jax.block_until_ready(jnp.ones(1 << 18) * 2)
+    place = x.unsafe_buffer_pointer()
+    y = jc.moved(x, [jc.put(np.empty(1 << 18, np.float32), x)])
+    assert x.is_deleted() and y.unsafe_buffer_pointer() == place and np.all(np.asarray(y) == 2)
+    with pytest.raises(RuntimeError, match=re.escape("deleted with shape=float32[262144]")):
+        x + 1

@@ -15,6 +15,7 @@ import jax
 
 from lazynb import _jax_compat as jc
 from lazynb.config import config
+from lazynb.record.outside import references
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
@@ -82,7 +83,8 @@ def _large(state: State, wanted: tuple[int, ...]) -> tuple[int, ...]:
     path = state.path()
     if any(step.operation.may_fail for step in path if step.operation is not None):
         return ()  # the inputs are needed again
-    kinds = {_kind(step.avals[slot - step.first]) for step in path for slot in range(step.first, step.slots) if slot in wanted}
+    slots = set(wanted)
+    kinds = {_kind(step.avals[slot - step.first]) for step in path for slot in range(step.first, step.slots) if slot in slots}
     inputs = [step.avals[0] for step in path if step.operation is None]
     return tuple([number for number, aval in enumerate(inputs) if is_large(aval) and _kind(aval) in kinds])
 
@@ -103,8 +105,8 @@ def _is_unreachable(pending: Pending, values: Sequence[Any], number: int) -> boo
         return True  # the user gave it away
     if pending.inputs[number].__class__ is LazyTensor and _references(pending.inputs, number) > _HELD_ONCE:
         return False
-    guard = pending.guards.get(id(values[number]))
-    return _references(values, number) == _HELD_ONCE + 1 + (guard.references if guard is not None else 0)
+    by_guard = references(values[number], pending.guards.get(id(values[number])))
+    return _references(values, number) == _HELD_ONCE + 1 + by_guard
 
 
 def _references(items: Sequence[Any], number: int) -> int:

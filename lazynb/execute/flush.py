@@ -145,7 +145,7 @@ class Execution:
           awaited: whether Python needs a value of the last trace at once.
         """
         runs: list[Run] = []
-        if not any(one.trouble is not None for one in traces):
+        if not any([one.trouble for one in traces]):
             try:
                 for one in traces:
                     self._run_one(one, kind, spot, runs, awaited and one is traces[-1])
@@ -189,7 +189,8 @@ class Execution:
 
         Its inputs that are needed have values. ``awaited``: Python needs a value of it at once.
         """
-        self.finish(pending)
+        if pending.landing is not None:
+            self.finish(pending)
         whole = tensors is None
         tensors = pending.live() if tensors is None else tensors
         if not tensors:
@@ -245,12 +246,15 @@ class Execution:
         if not landing.noted:
             landing.noted = True
             self._note(pending, landing)
+        whole = pending.trouble is None
         for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
             tensor._settle(value)
+            if whole:
+                tensor._forget_origin()
         doomed = pending.doomed
         landing.tensors = ()
         pending.landing = None
-        if not pending.live():
+        if whole or not pending.live():
             pending.close()
             for array in doomed:
                 if not array.is_deleted():
@@ -334,6 +338,7 @@ class Execution:
     def sync(self, *tensors: Any) -> None:
         """Runs what is pending of this thread; see :func:`lazynb.sync`."""
         if not tensors:
+            thread_trace().close_dead()
             for pending in thread_trace().all_pending():
                 self.flush(pending, "sync")
         for tensor in tensors_in(tensors):

@@ -3,11 +3,12 @@
 A pending trace computes with the values of the moment at which an operation was recorded. An array is immutable in JAX, but its
 memory need not be: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack`` share memory that its owner may write again,
 and whoever holds an array may delete or donate it. What a pending trace takes from outside is therefore held by a
-:class:`Guard`, or copied where somebody else can write it.
+:data:`Guard`, or copied where somebody else can write it.
 """
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -27,10 +28,13 @@ class Borrowed:
 
     An entry lasts as long as the owner of the memory, which JAX keeps alive as long as it uses it. Where the owner is not known
     it lasts for good: XLA may use the address again for an array of its own, which is then copied without need.
+
+    Attributes:
+      addresses: with what gives the owner while it lives.
     """
 
     def __init__(self) -> None:
-        self._owners: dict[int, Callable[[], Any]] = {}
+        self.addresses: dict[int, Callable[[], Any]] = {}
 
     def add(self, array: Any, source: Any) -> None:
         """Notes that ``array`` may share memory with ``source``, a NumPy array; None for an unknown owner."""
@@ -45,16 +49,18 @@ class Borrowed:
 
     def _note(self, array: Any, owner: Callable[[], Any]) -> None:
         for buffer in _on_host(array):
-            self._owners[buffer.unsafe_buffer_pointer()] = owner
+            self.addresses[buffer.unsafe_buffer_pointer()] = owner
 
     def __contains__(self, array: Any) -> bool:
+        if not self.addresses:
+            return False
         # What is still being computed shares memory with nobody.
-        return bool(self._owners) and any(self._is_borrowed(buffer.unsafe_buffer_pointer()) for buffer in _on_host(array))
+        return any(self._is_borrowed(buffer.unsafe_buffer_pointer()) for buffer in _on_host(array))
 
     def _is_borrowed(self, address: int) -> bool:
-        owner = self._owners.get(address)
+        owner = self.addresses.get(address)
         if owner is not None and owner() is None:
-            del self._owners[address]
+            del self.addresses[address]
             return False
         return owner is not None
 
@@ -101,28 +107,39 @@ for _array in jc.existing_arrays():  # nobody watched when they were made
     borrowed.add_unknown(_array)
 
 
-class Guard:
-    """Keeps the value of a concrete array, whatever becomes of the array.
+class Views:
+    """Keeps the value of a concrete array in several parts, or of a type that Python's buffer protocol has not.
 
     Arguments:
-      array: one on the host, computed.
-
-    Attributes:
-      references: how many references to the array it holds.
+      array: one on the host.
     """
 
-    __slots__ = ("_parts", "_views", "references")
+    __slots__ = ("parts", "views")
 
     def __init__(self, array: Any):
         parts = jc.buffers(array)
-        self._views = [jc.view(part) for part in parts]
-        self._parts = None if parts[0] is array else parts
-        self.references = sum(getattr(view, "obj", None) is array for view in self._views)
+        self.views = [jc.view(part) for part in parts]
+        self.parts = None if parts[0] is array else parts
 
-    def restored(self, array: Any) -> Any:
-        """An array like ``array``, which is deleted, with its value."""
-        parts = self._parts or [array]
-        return jc.with_buffers(array, [jc.put(np.asarray(view), part) for view, part in zip(self._views, parts, strict=True)])
+
+Guard = memoryview | Views
+"""What keeps the value of a concrete array, whatever becomes of the array."""
+
+
+def restored(array: Any, guard: Guard) -> Any:
+    """An array like ``array``, which is deleted, with the value that ``guard`` keeps."""
+    if isinstance(guard, memoryview):
+        return jc.with_buffers(array, [jc.put(np.asarray(guard), array)])
+    parts = guard.parts or [array]
+    return jc.with_buffers(array, [jc.put(np.asarray(view), part) for view, part in zip(guard.views, parts, strict=True)])
+
+
+def references(array: Any, guard: Guard | None) -> int:
+    """How many references to ``array`` its guard holds."""
+    if guard is None:
+        return 0
+    views = [guard] if isinstance(guard, memoryview) else guard.views
+    return sum(getattr(view, "obj", None) is array for view in views)
 
 
 def is_on_host(array: Any) -> bool:
@@ -133,17 +150,26 @@ def is_on_host(array: Any) -> bool:
 
 def guarded(array: Any) -> Guard | None:
     """A guard of ``array``, for which it waits; None where none can be had: on an accelerator, and for what failed."""
-    if not is_on_host(array):
+    try:
+        return memoryview(array)
+    except (BufferError, TypeError):  # in several parts, of another type, elsewhere, random keys
+        pass
+    except jax.errors.JaxRuntimeError:  # whoever uses its value is told
         return None
     try:
-        return Guard(array)
-    except jax.errors.JaxRuntimeError:  # whoever uses its value is told
+        return Views(array) if is_on_host(array) else None
+    except jax.errors.JaxRuntimeError:
         return None
 
 
 def private_copy(array: Any) -> Any:
     """A copy of ``array``, which is there, in memory that nobody else has; it is made before this returns."""
     return jc.with_buffers(array, [jc.put(_aligned_copy(jc.view(part)), part) for part in jc.buffers(array)])
+
+
+def moved(array: Any) -> Any:
+    """The memory of ``array`` as an array of ours; ``array`` is deleted from here on, for all who hold it."""
+    return jc.moved(array, [jc.put(_aligned(part.shape, part.dtype), part) for part in jc.buffers(array)])
 
 
 def same_content(array: Any, other: Any) -> bool:
@@ -161,8 +187,14 @@ _ALIGNMENT = 64
 
 def _aligned_copy(view: Any) -> np.ndarray:
     source = np.asarray(view)
-    memory = np.empty(source.nbytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    copy = memory[start:start + source.nbytes].view(source.dtype).reshape(source.shape)
+    copy = _aligned(source.shape, source.dtype)
     copy[...] = source
     return copy
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """A NumPy array of any content."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start:start + size].view(dtype).reshape(shape)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from lazynb import _jax_compat as jc
-from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, same_content
+from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, restored, same_content
 from lazynb.record.trie import HOST, Root, State, Trie
 from lazynb.source import Origin
 
@@ -130,10 +130,12 @@ class Pending:
         """
         key = id(value)
         slot = self.slots_of.get(key)
-        if slot is not None and not (self.guards and key in self.guards and value.is_deleted()):
+        if slot is not None and not outside:
             return slot
         if self.tip is None or value.__class__ is not jc.ArrayImpl or value.is_deleted():
             return None
+        if slot is not None:
+            return slot
         if outside or key in held_outside.ids:
             value = self._secured(value)
             key = id(value)
@@ -157,9 +159,12 @@ class Pending:
 
     def _secured(self, value: Any) -> Any:
         """What to take as an input for an array that other code holds: itself, guarded, or a copy."""
+        guard = guarded(value)
+        if guard.__class__ is memoryview and value.unsafe_buffer_pointer() not in borrowed.addresses:  # the usual one
+            self.guards[id(value)] = guard
+            return value
         if value in borrowed:
             return self._copy(value)
-        guard = guarded(value)
         if guard is not None:
             self.guards[id(value)] = guard
         return value
@@ -204,7 +209,7 @@ class Pending:
         for value in list(self.inputs):
             guard = self.guards.get(id(value))
             if guard is not None and value.is_deleted():
-                self._replace(self.slots_of[id(value)], value, guard.restored(value))
+                self._replace(self.slots_of[id(value)], value, restored(value, guard))
 
     def _after_input(self, before: State, value: Any, aval: Any) -> State:
         """The state after ``before`` for an input like ``value``."""
@@ -278,9 +283,10 @@ class Pending:
     def close(self) -> None:
         """Lets go of the path, when the trace has run or nobody waits for it."""
         self.seal()
-        for tensor in self.records:
-            if tensor._pending is None:
-                tensor._forget_origin()
+        if self.trouble is not None:  # it ran in parts
+            for tensor in self.records:
+                if tensor._pending is None:
+                    tensor._forget_origin()
         state, self._end = self._end, self.root
         if not state.executables:
             self.trie.prune(state)

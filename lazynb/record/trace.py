@@ -21,7 +21,7 @@ from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
 from lazynb.record.jitted import donated, gives_twice, lift_constants
 from lazynb.record.operation import Operation, OperationTable
-from lazynb.record.outside import held_outside, is_on_host, lenders, private_copy
+from lazynb.record.outside import held_outside, is_on_host, lenders, moved
 from lazynb.record.pending import Pending, scalar_input
 from lazynb.record.placement import given_to, is_same, stays
 from lazynb.record.refusal import check
@@ -364,9 +364,9 @@ class LazyTrace(jc.Trace):
             if isinstance(arg, LazyTensor):
                 self._detach(arg)
             if isinstance(value, jax.Array) and (value is arg or id(value) in held_outside.ids) and is_on_host(value):
-                self._replace(value, private_copy(value))  # others hold it, and may not use it from here on
-                value.delete()
-            elif isinstance(value, jax.Array) and self.pending is not None:
+                value = moved(given := value)  # others hold it, and may not use it from here on
+                self._replace(given, value)
+            if isinstance(value, jax.Array) and self.pending is not None:
                 self.pending.doomed.append(value)
                 self._run_users(value, self.sealed)
             if isinstance(arg, LazyTensor):
@@ -419,6 +419,8 @@ class LazyTrace(jc.Trace):
 
     def close_dead(self) -> None:
         """Lets go of the traces that nobody waits for and of their inputs; the newest first, it may hold results of others."""
+        if not self.sealed:
+            return
         with self.lock:
             for pending in (self.pending, *reversed(self.sealed)):
                 if pending is not None and not pending.has_live():

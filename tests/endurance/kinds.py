@@ -237,7 +237,8 @@ simple("wrong", 1, "{a} + jnp.ones({size} + 3)", "{a}.reshape(3, -1, 7, 11)", "b
        "{a} = step({a}) + undefined", "jnp.bitwise_and({a}, {a})", "{a}.no_such_name")
 
 simple("left in another order", 1, "backwards(lazynb.eager, lazynb.eager)", "backwards(lazynb.lazy, lazynb.eager)", "backwards(lazynb.eager, lazynb.lazy)", "backwards(lazynb.eager, lazynb.lazy, lazynb.eager)")
-simple("held over", 1, "{q} = holder(lazynb.eager); next({q})", "{q} = holder(lazynb.lazy); next({q})", closing="{q}.close()", styles=("cells", "shell"))
+simple("held over", 1, "{q} = holder(lazynb.eager); next({q})", closing="{q}.close()", styles=("cells", "shell"))
+simple("held over, lazy", 1, "{q} = holder(lazynb.lazy); next({q})", closing="{q}.close()", styles=("shell",))  # a body outlives a body, no cell
 simple("left in a thread", 0.5, "{q} = holder(lazynb.eager); next({q}); t = in_thread(lambda: (next({q}, None), recording()))", elsewhere=True)
 simple("left to the collector", 0.5, "{q} = holder(lazynb.eager); next({q}); {q} = None")
 

@@ -189,3 +189,24 @@ def test_an_array_that_does_not_change_is_one_input():
         y = x * x + x
         assert len(lazynb.graph(y).inputs) == 1
         assert float(y[0]) == 6.0
+
+
+GIVE = jax.jit(lambda x: x * 2, donate_argnums=0)
+
+
+@pytest.mark.parametrize("size", [8, LARGE])
+@pytest.mark.parametrize("where", ["outside", "pending", "computed"])
+def test_what_a_lazy_call_donates_is_gone_at_once(size, where):
+    x = jnp.full(size, 3.0)
+    with lazynb.lazy():
+        if where != "outside":
+            x = x * 1
+        if where == "computed":
+            lazynb.sync(x)
+        y = x + 1
+    with lazynb.lazy():
+        z = GIVE(x)
+        for use in (lambda: x + 1, lambda: float(x[0]), lambda: jnp.sin(x), lambda: np.asarray(x)):
+            with pytest.raises(RuntimeError, match="Array has been deleted"):
+                use()
+        assert x.is_deleted() and float(y[0]) == 4.0 and float(z[0]) == 6.0
