@@ -13,7 +13,7 @@ import atexit
 import sys
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb import _jax_compat as jc
@@ -121,6 +121,7 @@ class Blocks:
     def __init__(self) -> None:
         self._refs: list[_Ref] = []
         self._lock = threading.RLock()  # a generator that is collected while it is held leaves its block
+        self.missed: Callable[[], Sequence[Block]] = list  # finds the blocks whose end was interrupted before it began
 
     # ---- entering and leaving: each may be interrupted anywhere, and done again ----------------------------------------------
 
@@ -218,6 +219,8 @@ class Blocks:
 
     def _mend(self) -> None:
         """Brings about what follows from the list, as far as this thread can."""
+        for block in self.missed():
+            self.leave(block)
         self._refs = [ref for ref in self._refs if ref() is not None and ref.owner() is not None]
         mine = self._follow()
         now = jc.current_trace()

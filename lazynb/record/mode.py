@@ -7,6 +7,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable, Generator
+from types import FrameType
 from typing import Any
 
 from lazynb import _jax_compat as jc
@@ -23,6 +24,7 @@ class Region:
     def __init__(self, make: Callable[[], Block]):
         self._make = make
         self._open: list[Block] = []
+        self._missed = 0  # the ``id`` of the frame of an end that was made up for
 
     # A class rather than a generator function: whatever an interrupt cuts short is done again, and an object that was given up
     # takes its blocks with it.
@@ -53,11 +55,37 @@ class Region:
         return next((block for block in reversed(self._open) if block.owner is here()), self._open[-1])
 
     def _close(self, block: Block) -> None:
-        blocks.leave(block)
         self._open = [one for one in self._open if one is not block]
+        blocks.leave(block)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return _decorated(function, lambda: Region(self._make))
+
+
+    def make_up(self, end: FrameType) -> Block | None:
+        """The block that ``end``, a call of :meth:`__exit__` that an interrupt ended, had no time to close."""
+        if "block" in end.f_locals or self._missed == id(end) or not self._open:
+            return None
+        self._missed = id(end)
+        block = self._last()
+        self._open = [one for one in self._open if one is not block]
+        return block
+
+
+def _missed() -> list[Block]:
+    """The blocks whose end was interrupted at its first instruction, by the exception that is being handled: its traceback keeps
+    them alive."""
+    error, found = sys.exc_info()[1], []
+    while error is not None:
+        traceback, error = error.__traceback__, error.__context__
+        while traceback is not None:
+            frame, traceback = traceback.tb_frame, traceback.tb_next
+            if frame.f_code is Region.__exit__.__code__ and (block := frame.f_locals["self"].make_up(frame)) is not None:
+                found.append(block)
+    return found
+
+
+blocks.missed = _missed
 
 
 def lazy(*, strict: bool | None = None) -> Region:

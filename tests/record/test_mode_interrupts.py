@@ -12,7 +12,8 @@ import pytest
 from record.ownership import assert_own, changed
 
 import lazynb
-from lazynb.record.blocks import blocks
+from lazynb.record.blocks import blocks, patches
+from lazynb.record.mode import Region
 
 DENSE, STEP = 150, 151
 """An interrupt comes before each of the first instructions, then before every so manyth: most of a body's substitute names."""
@@ -80,6 +81,34 @@ def test_at_any_instruction(body):
         number += 1 if number < DENSE else STEP
     assert number > 3000
     lazy()
+    assert_own()
+
+
+def test_while_the_interrupt_is_handled():
+    """Its traceback keeps the body's manager alive."""
+    def at_the_end(frame, event, _):
+        if frame.f_code is not Region.__exit__.__code__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return at_the_end
+
+    region, before = lazynb.lazy(strict=True), sys.gettrace()
+    sys._getframe().f_trace_opcodes = True
+    try:
+        with region, region:
+            sys.settrace(at_the_end)
+    except KeyboardInterrupt:
+        sys.settrace(before)
+        assert not changed() or lazy() or not changed()
+        with region:
+            lazy()
+            assert patches.on
+        assert_own()
+    finally:
+        sys.settrace(before)
     assert_own()
 
 
