@@ -125,8 +125,8 @@ def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
 
 
 def hands_on(eqn: Any) -> bool:
-    """Whether transposing an equation of a linear program hands the very cotangent on: to the backward rule of a user's function, or
-    to where a copy was made of."""
+    """Whether transposing an equation of a linear program hands the very cotangent on: to the backward rule of a user's
+    function, or through a copy."""
     return eqn.primitive is _ad.custom_lin_p or eqn.primitive.name in ("copy", "copy_p")
 
 
@@ -541,6 +541,16 @@ def stage(value: Any) -> Any:
         return eval_trace.stage_value(value)
 
 
+def can_be_returned(aval: Any) -> bool:
+    """Whether a program returns it as an array: no token, no reference, no float0, no type of element that JAX does not know."""
+    return isinstance(aval, ShapedArray) and aval.dtype != float0 and not has_users_dtype(aval)
+
+
+def has_users_dtype(aval: Any) -> bool:
+    """Whether the elements of an array are of a type that somebody added to JAX; JAX's own are numbers and random keys."""
+    return isinstance(aval.dtype, _dtypes.ExtendedDType) and not is_key(aval)
+
+
 def is_key(aval: Any) -> bool:
     """Whether an array like ``aval`` holds random keys."""
     return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)
@@ -861,7 +871,7 @@ def new_accumulator(like: Any) -> Any:
 
 
 def innermost(tracer: Any) -> Any:
-    """The value that tracers of ``grad``, ``jvp`` and ``vmap`` stand for, around one another; one of ``jit`` stands for itself."""
+    """The value that tracers of ``grad``, ``jvp`` and ``vmap`` around one another stand for; one of ``jit`` is its own."""
     while isinstance(tracer, (_ad.JVPTracer, LinearizeTracer, _batching.BatchTracer)):
         tracer = tracer.val if isinstance(tracer, _batching.BatchTracer) else tracer.primal
     return tracer

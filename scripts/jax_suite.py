@@ -4,8 +4,8 @@
 
 FILE is a file of JAX's ``tests`` folder (``lax_numpy_test``); without any, all that need no accelerator and one device are run.
 ``--share`` takes the quick ones that continuous integration runs. JAX's sources are no part of this repository: PLACE (or
-LAZYNB_JAX_SOURCES) is a checkout of them or a git directory that has the tag of the installed JAX or an older one; without it they
-are fetched with git into build/, once. Results of the eager runs are kept in build/ and used again.
+LAZYNB_JAX_SOURCES) is a checkout of them or a git directory that has the tag of the installed JAX or an older one; without it
+they are fetched with git into build/, once. Results of the eager runs are kept in build/ and used again.
 
 A test that fails only lazily has to stand in ``tests/jaxsuite/differences.toml``, with the reason. The exit status is 1 where one
 does not, and 0 where there are no sources and ``--optional`` is given.
@@ -35,6 +35,7 @@ TABLE = ROOT / "tests" / "jaxsuite" / "differences.toml"
 ORIGIN = "https://github.com/jax-ml/jax"
 WANTED = ("tests", "conftest.py", "pyproject.toml")  # of JAX's sources
 SHOWN = 40  # unlisted failures of one file
+PLUGIN = ROOT / "tests" / "jaxsuite"
 SILENCE = 240  # seconds after which a test that says nothing is taken to hang
 
 
@@ -66,8 +67,8 @@ def sources(place: str | None, version: str) -> Path:
 def _fetched(folder: Path, version: str) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    _git(folder.parent, "clone", "--quiet", "--depth", "1", "--filter=blob:none", "--sparse", "--branch", f"jax-v{version}", ORIGIN,
-         str(folder))
+    options = ("--quiet", "--depth", "1", "--filter=blob:none", "--sparse", "--branch", f"jax-v{version}")
+    _git(folder.parent, "clone", *options, ORIGIN, str(folder))
     _git(folder, "sparse-checkout", "set", "tests")
     return folder
 
@@ -125,7 +126,8 @@ class Table:
     def reason(self, test: str) -> str | None:
         """Why ``test`` may fail, None if nothing says so. A pattern is a file, a class and a test, or the beginning of one and
         an asterisk."""
-        return next((why for pattern, why in self.reasons.items() if fnmatch.fnmatchcase(test, f"tests/{_escaped(pattern)}")), None)
+        fitting = (why for pattern, why in self.reasons.items() if fnmatch.fnmatchcase(test, f"tests/{_escaped(pattern)}"))
+        return next(fitting, None)
 
 
 def _escaped(pattern: str) -> str:
@@ -173,16 +175,20 @@ def run(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None)
 
 def _process(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None, log: Path) -> int:
     chosen = settings.results / f"{file}.only"
-    environment = {**os.environ, "JAX_NUM_GENERATED_CASES": str(settings.cases), "JAX_PLATFORMS": "cpu", "LAZYNB_PERSISTENT_CACHE": "0",
-                   "LAZYNB_SUITE_LOG": str(log), "LAZYNB_SUITE_LAZY": "1" if lazily else "", "LAZYNB_SUITE_MOST": str(settings.most),
-                   "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests" / "jaxsuite"), os.environ.get("PYTHONPATH", "")])}
+    paths = [str(ROOT), str(PLUGIN), os.environ.get("PYTHONPATH", "")]
+    environment = {
+        **os.environ, "JAX_NUM_GENERATED_CASES": str(settings.cases), "JAX_PLATFORMS": "cpu", "LAZYNB_PERSISTENT_CACHE": "0",
+        "LAZYNB_SUITE_LOG": str(log), "LAZYNB_SUITE_LAZY": "1" if lazily else "", "LAZYNB_SUITE_MOST": str(settings.most),
+        "PYTHONPATH": os.pathsep.join(paths),
+    }  # fmt: skip
     if only is not None:
         chosen.write_text("\n".join(only))
         environment["LAZYNB_SUITE_ONLY"] = str(chosen)
-    command = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "--rootdir", ".", "-q", "--tb=short", "-p", "no:cacheprovider",
-               "-p", "suite_plugin", f"tests/{file}.py"]
+    command = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "--rootdir", ".", "-q", "--tb=short",
+               "-p", "no:cacheprovider", "-p", "suite_plugin", f"tests/{file}.py"]  # fmt: skip
     with log.with_suffix(".txt").open("a") as output:
-        process = subprocess.Popen(command, cwd=settings.folder, env=environment, stdout=output, stderr=output, start_new_session=True)
+        process = subprocess.Popen(command, cwd=settings.folder, env=environment, stdout=output, stderr=output,
+                                   start_new_session=True)
         while True:
             try:
                 return process.wait(timeout=5)
@@ -225,7 +231,8 @@ class Outcome:
 
     def __str__(self) -> str:
         unlisted = f", {len(self.unlisted)} of them unlisted" if self.unlisted else ""
-        return f"{self.file}: {self.eager} pass eagerly, {len(self.failing)} of these fail lazily{unlisted} ({self.seconds:.0f} s)"
+        lazily = f"{len(self.failing)} of these fail lazily{unlisted}"
+        return f"{self.file}: {self.eager} pass eagerly, {lazily} ({self.seconds:.0f} s)"
 
 
 def judge(table: Table, file: str, passing: Sequence[str], lazily: Results, seconds: float) -> Outcome:
@@ -268,7 +275,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NoSources as why:
         print(f"JAX's tests are not run, for its sources cannot be had: {why}")
         return 0 if options.optional else 2
-    settings = Settings(folder.resolve(), BUILD / f"{jax.__version__}-{folder.name}-{options.cases}-{options.most}", options.cases, options.most)
+    results = BUILD / f"{jax.__version__}-{folder.name}-{options.cases}-{options.most}"
+    settings = Settings(folder.resolve(), results, options.cases, options.most)
     settings.results.mkdir(parents=True, exist_ok=True)
     outcomes = []
     for file in _names(table, options.files, folder, options.share):

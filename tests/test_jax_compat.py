@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.experimental.xla_metadata import set_xla_metadata
+from jax.extend.core import Primitive
 from jax.sharding import SingleDeviceSharding
 
 import lazynb
@@ -470,3 +471,49 @@ def test_memory_moves_to_another_array():
     assert x.is_deleted() and y.unsafe_buffer_pointer() == place and np.all(np.asarray(y) == 2)
     with pytest.raises(RuntimeError, match=re.escape("deleted with shape=float32[262144]")):
         x + 1
+
+
+def test_what_shows_only_in_lowering():
+    half, single = (jc.ShapedArray((2, 2), np.dtype(name)) for name in ("float16", "float32"))
+    linalg = jax.lax.linalg
+    assert jc.may_be_refused(linalg.cholesky_p, [half], {}) and not jc.may_be_refused(linalg.cholesky_p, [single], {})
+    dot = jax.make_jaxpr(lambda x: jax.lax.dot(x, x, precision=jax.lax.DotAlgorithmPreset.TF32_TF32_F32))(single).eqns[0]
+    assert jc.may_be_refused(dot.primitive, [single, single], dot.params)
+    assert not jc.may_be_refused(dot.primitive, [single, single], {**dot.params, "precision": None})
+    with pytest.raises(ValueError, match="TF32"):
+        jc.lower_alone(dot.primitive, [single, single], dot.params)
+    jc.lower_alone(dot.primitive, [single, single], {**dot.params, "precision": None})
+    assert jc.can_be_lowered(jax.lax.sin_p) and not jc.can_be_lowered(Primitive("mine"))
+
+
+def test_constants_of_jaxprs():
+    const = np.arange(3.0, dtype=np.float32)
+    jaxpr = jax.make_jaxpr(lambda x: x * const + jnp.sin(x))(const)
+    found, = jc.constants(jaxpr)
+    assert np.array_equal(found, const)
+    other = jc.with_content(jaxpr, jaxpr.eqns, [const * 2])
+    assert np.array_equal(jc.jaxpr_as_fun(other)(jnp.ones(3))[0], const * 2 + jnp.sin(jnp.ones(3)))
+
+
+def test_innermost_values():
+    seen = []
+
+    def note(x):
+        seen.append(jc.innermost(x))
+        return x * 2
+
+    jax.vmap(jax.grad(note))(jnp.ones(3))
+    jax.jvp(note, (1.0,), (1.0,))
+    assert seen[0].shape == (3,) and seen[1] == 1.0 and not isinstance(seen[1], jax.Array)
+
+
+def test_types_that_programs_return():
+    assert jc.can_be_returned(jc.ShapedArray((2,), np.dtype("float32"))) and jc.can_be_returned(jc.typeof(jax.random.key(0)))
+    assert not jc.can_be_returned(jc.ShapedArray((2,), jc.float0)) and not jc.can_be_returned(object())
+    assert not jc.has_users_dtype(jc.typeof(jax.random.key(0)))
+
+
+def test_what_hands_a_cotangent_on():
+    copy, = jax.make_jaxpr(lambda x: jnp.array(x))(jnp.ones(3)).eqns
+    product, = jax.make_jaxpr(lambda x: jax.lax.mul(x, x))(jnp.ones(3)).eqns
+    assert jc.hands_on(copy) and not jc.hands_on(product)

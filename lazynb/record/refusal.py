@@ -1,4 +1,4 @@
-"""Operations that JAX refuses only when it lowers them: eager JAX does so at the call, so it is found out when one is recorded first.
+"""Operations that JAX refuses only when it lowers them: as eager JAX does so at the call, the first recording finds out.
 
 Lowering each operation on its own would take a millisecond each. Few can be refused: :func:`lazynb._jax_compat.may_be_refused`
 says which.

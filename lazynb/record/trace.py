@@ -229,8 +229,8 @@ class LazyTrace(jc.Trace):
             raise _Unrecordable("effect")
         if (size := size_of(results)) > SURELY_THERE and lacks(size, program[0]):
             raise jc.out_of_memory(size)
-        if not all(isinstance(aval, jc.ShapedArray) and aval.dtype != jc.float0 for aval in results):
-            raise _Unrecordable("unrecordable")  # tokens, references, float0: no program returns these as arrays
+        if not all(map(jc.can_be_returned, results)) or any(map(jc.has_users_dtype, avals)):
+            raise _Unrecordable("unrecordable")
         check(operation.primitive, avals, operation.params)
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
         state.program = program

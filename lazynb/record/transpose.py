@@ -92,9 +92,9 @@ def _is_weak(cotangent: Any) -> bool:
 
 
 def _strong(cotangent: Any, var: Any, jaxpr: Any) -> Any:
-    """``cotangent``, which is weakly typed, as what eager JAX makes of it for a result ``var`` that is not: it loses the weak type
-    in the first jitted function that is transposed, which all operators are; the linear programs here have none. The backward
-    rule of a user's function gets the very object."""
+    """``cotangent``, which is weakly typed, as eager JAX has it for a result ``var`` that is not: it loses the weak type in the
+    first jitted function that is transposed, which all operators are; the linear programs here have none. The backward rule of
+    a user's function gets the very object."""
     if var.aval.weak_type:
         return cotangent
     source = next((eqn for eqn in reversed(jaxpr.eqns) if var in eqn.outvars), None)

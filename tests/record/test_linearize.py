@@ -172,8 +172,9 @@ printing_rules.defvjp(lambda x: (jax.debug.print("forward {}", x), (x, None))[1]
 
 
 @pytest.mark.parametrize("run", [
-    lambda: jax.vjp(lambda x: jax.debug.print("only {}", x), 1.), lambda: jax.grad(printing)(1.), lambda: jax.jvp(printing, (1.,), (1.,)),
-    lambda: jax.grad(jax.checkpoint(printing))(1.), lambda: jax.grad(printing_rules)(1.), lambda: jax.grad(jax.jit(printing_rules))(1.),
+    lambda: jax.vjp(lambda x: jax.debug.print("only {}", x), 1.), lambda: jax.grad(printing)(1.),
+    lambda: jax.jvp(printing, (1.,), (1.,)), lambda: jax.grad(jax.checkpoint(printing))(1.),
+    lambda: jax.grad(printing_rules)(1.), lambda: jax.grad(jax.jit(printing_rules))(1.),
     lambda: jax.grad(lambda x: printing_rules((jax.debug.print("before {}", x), x)[1]) ** 2)(jnp.float32(1)),
     lambda: jax.grad(jax.checkpoint(printing_rules))(1.),
     lambda: jax.grad(lambda x: jax.lax.scan(lambda c, _: (printing_rules(c), None), x, None, length=2)[0])(1.),
