@@ -39,7 +39,7 @@ def without_execution(x):
 REFUSED = {
     "forward mode": lambda x: jax.jvp(doubled, (x,), (x,)),
     "forward mode in jit": lambda x: jax.jvp(jax.jit(doubled), (x,), (x,)),
-    "forward mode in scan": lambda x: jax.jvp(lambda x: lax.scan(lambda c, _: (doubled(c), None), x, None, length=2)[0], (x,), (x,)),
+    "forward mode in scan": lambda x: jax.jvp(lambda x: lax.fori_loop(0, 2, lambda _, x: doubled(x), x), (x,), (x,)),
     "linearize": lambda x: jax.linearize(doubled, x)[1](x),
     "way to multiply": lambda x: lax.dot(x, x, precision=PRESET),
     "way to multiply in einsum": lambda x: jnp.einsum("ij,jk->ik", x, x, precision=PRESET),
