@@ -1,42 +1,30 @@
-"""Interrupts at chosen places: a KeyboardInterrupt at the n-th line that Python begins in some files, as a signal might give."""
+"""Interrupts at chosen places in lazynb: signals that CPython handles where it looks for them, as it does a user's Ctrl-C."""
 
-import sys
 from collections.abc import Callable, Iterator
 
+from endurance.interrupts import Aim, Interrupter
 
-def interrupted(work: Callable[[], object], at: int, within: tuple[str, ...]) -> bool:
-    """Runs ``work`` with a KeyboardInterrupt at the line ``at`` of those begun in files with one of ``within`` in their path.
+import lazynb
 
-    Returns whether it came.
+
+def interrupted(work: Callable[[], object], at: int, within: str = "") -> bool:
+    """Runs ``work`` with a signal before instruction number ``at`` of those in files of lazynb's whose name ends with ``within``.
+
+    Returns whether so many instructions were run.
     """
-    left, came = at, False
-
-    def lines(frame, event, argument):
-        nonlocal left, came
-        if event == "line":
-            left -= 1
-            if left == 0:
-                came = True
-                raise KeyboardInterrupt
-        return lines
-
-    def calls(frame, event, argument):
-        return lines if any(part in frame.f_code.co_filename for part in within) else None
-
-    before = sys.gettrace()
-    sys.settrace(calls)
-    try:
-        work()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        sys.settrace(before)
-    return came
+    with Interrupter(lazynb.__file__).armed(Aim(within, count=at)) as shot:
+        try:
+            work()
+        except KeyboardInterrupt:
+            pass
+    return shot.fired is not None
 
 
-def everywhere(prepare: Callable[[], Callable[[], object]], within: tuple[str, ...], step: int = 1,
-               first: int = 1) -> Iterator[int]:
-    """Interrupts what ``prepare`` gives at line ``first``, ``first + step``, ... until it runs to its end; gives each place."""
+def everywhere(prepare: Callable[[], Callable[[], object]], within: str = "", step: int = 1, first: int = 1) -> Iterator[int]:
+    """Interrupts what ``prepare`` gives at instruction ``first``, ``first + step``, ... until it runs to its end.
+
+    Gives each of them.
+    """
     at = first
     while interrupted(prepare(), at, within):
         yield at

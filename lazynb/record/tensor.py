@@ -128,7 +128,7 @@ class LazyTensor(jc.Tracer):
         owned.discard(value)
         if value is not DELETED and id(value) not in held_outside.ids:
             held_outside.add(value)
-            self._trace.secure(value)
+            self._trace.secure(value, self)
 
     @property
     def is_pending(self) -> bool:

@@ -383,11 +383,13 @@ class LazyTrace(jc.Trace):
             if pending is not None:
                 pending.replace(one, other)
 
-    def secure(self, value: Any) -> None:
-        """Other code gets hold of ``value``: the pending traces that need it keep what it is now."""
+    def secure(self, value: Any, tensor: LazyTensor | None = None) -> None:
+        """Other code gets hold of ``value``, that of ``tensor``: the pending traces that need it keep what it is now."""
         with self.lock:
             for pending in (*self.sealed, self.pending):
                 if pending is not None:
+                    if tensor is not None:
+                        pending.replace(tensor, value)
                     pending.secure(value)
 
     def release(self, tensor: LazyTensor) -> None:

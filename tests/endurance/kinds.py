@@ -22,8 +22,8 @@ l, v, t = [], None, None
 b = aligned({size})
 p = np.arange({size}, dtype=np.float32) % 11
 bump = jax.jit(step)
-give = jax.jit(step, donate_argnums=0)
-ready = jax.jit(step, donate_argnums=0).lower(jax.ShapeDtypeStruct(({size},), jnp.float32)).compile()
+give = taking(jax.jit(step, donate_argnums=0))
+ready = taking(jax.jit(step, donate_argnums=0).lower(jax.ShapeDtypeStruct(({size},), jnp.float32)).compile())
 """
 
 

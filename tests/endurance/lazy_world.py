@@ -16,7 +16,7 @@ import lazynb
 
 from . import prelude
 from .interrupts import Aim, Interrupter
-from .world import World, error_of, indented
+from .world import World, error_of, find_nan_again, indented
 
 _ABSENT = object()
 
@@ -77,6 +77,7 @@ class LazyWorld(World):
         return {"error": error, "rebound": rebound, "fired": shot and shot.fired, "handled": shot.handled if shot else ""}
 
     def _run(self, text: str, filename: str) -> None:
+        find_nan_again()
         if self.style == "shell":
             sys.stdout, sys.stderr, before = io.StringIO(), io.StringIO(), (sys.stdout, sys.stderr)
             try:

@@ -20,7 +20,7 @@ import numpy as np
 import lazynb
 
 __all__ = ["ThreadPoolExecutor", "aligned", "asyncio", "backwards", "contextlib", "fail", "hold", "holder", "in_thread", "jax",
-           "jnp", "lazynb", "memory", "np", "operator", "recording", "step", "threading", "together"]
+           "jnp", "lazynb", "memory", "np", "operator", "recording", "step", "taking", "threading", "together"]
 
 
 def aligned(size: int) -> np.ndarray:
@@ -52,6 +52,18 @@ def memory(kind: str, size: int) -> np.ndarray:
 def step(values: Any) -> Any:
     """Small whole numbers to small whole numbers: every order of computing it gives the same bits."""
     return (values * 3 + 1) % 16
+
+
+def taking(call: Any) -> Any:
+    """``call``, after which its argument is gone: XLA leaves one of which there is a view, in NumPy or for a pending value."""
+
+    def take(values: Any) -> Any:
+        found = call(values)
+        if not values.is_deleted():
+            values.delete()
+        return found
+
+    return take
 
 
 def in_thread(call: Any) -> Any:

@@ -22,6 +22,13 @@ STYLES = ("body", "cells", "shell")
 """How a program is lazy: all statements in one ``with lazynb.lazy()``, one such body each, or cells of an IPython shell."""
 
 
+def find_nan_again() -> None:
+    """Where JAX traces a jaxpr it loses the hook that a global ``jax_debug_nans`` sets in the thread, in either world."""
+    hook = jax._src.api._post_hook_state
+    if hook.get_local() is None:
+        hook.set_local(jax._src.config.config_ext.unset)
+
+
 class World:
     """A program's variables, and how its statements run."""
 
@@ -63,6 +70,7 @@ class World:
 
     def execute(self, source: str, filename: str) -> None:
         """Runs source text over the variables; it may ``await``."""
+        find_nan_again()
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
         code = compile(source, filename, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
         if code.co_flags & inspect.CO_COROUTINE:

@@ -27,8 +27,9 @@ def state():
     return w
 
 
-@pytest.mark.parametrize("within, step", [(("lazynb/execute", "lazynb/record", "_jax_compat"), 1), (("jax/_src", "lazynb/"), 7)])
-def test_no_line_of_a_flush_loses_what_was_donated(lazily, within, step):
+@pytest.mark.parametrize("within, step", [
+    ("", 7), ("execute/landing.py", 1), ("execute/flush.py", 1), ("execute/executable.py", 1), ("record/pending.py", 2)])
+def test_no_instruction_of_a_flush_loses_what_was_donated(lazily, within, step):
     names = {}
 
     def prepare():
@@ -42,11 +43,11 @@ def test_no_line_of_a_flush_loses_what_was_donated(lazily, within, step):
     for at in everywhere(prepare, within, step):
         assert float(names["w"][0]) == 2.0, at
         assert np.all(np.asarray(names["w"] + 1) == 3.0), at
-    assert at > 100
+    assert at > 20
 
 
 @pytest.mark.slow
-def test_no_line_of_a_first_run_loses_what_was_donated(lazily):
+def test_no_instruction_of_a_first_run_loses_what_was_donated(lazily):
     names, number = {}, iter(range(10**6))
 
     def prepare():
@@ -55,8 +56,7 @@ def test_no_line_of_a_first_run_loses_what_was_donated(lazily):
         names["w"] = names["w"] * 0.5 + 1.0
         return lambda: float(names["w"][0])
 
-    within = ("lazynb/execute", "interpreters/pxla", "jax/_src/stages", "_jax_compat")
-    for at in everywhere(prepare, within, 29, random.randrange(1, 29)):
+    for at in everywhere(prepare, "", 211, random.randrange(1, 211)):
         assert float(names["w"][0]) == 2.0, at
         next(number)
     assert next(number) > 10
@@ -91,7 +91,7 @@ def test_an_interrupted_run_is_counted_once(lazily):
         return lambda: lazynb.sync(names["w"])
 
     prepare()()
-    for at in everywhere(prepare, ("lazynb/execute/flush", "lazynb/execute/landing"), 1):
+    for at in everywhere(prepare, "execute/flush.py", 5):
         lazynb.sync(names["w"])
         assert len(lazynb.events()) - names["runs"] in (0, 1), at  # lost at one line, never twice
         assert not names["w"].is_pending

@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from interrupts import interrupted
 from record.ownership import assert_own, changed
 
 import lazynb
@@ -39,37 +40,6 @@ def waiting():
 def waiting_body(region):
     with region:
         yield
-
-
-OURS = {lazy.__code__, nested.__code__, waiting.__code__, waiting_body.__code__}
-
-
-def interrupted(body, number):
-    """Runs ``body``, with an interrupt before instruction ``number`` of what is not the test's own; whether there is such."""
-    count = 0
-
-    def tracer(frame, event, _):
-        nonlocal count
-        if frame.f_code in OURS or not frame.f_globals.get("__name__", "").startswith(("lazynb.", "contextlib")):
-            return tracer if frame.f_code in OURS else None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        if event == "opcode":
-            count += 1
-            if count == number:
-                sys.settrace(None)
-                raise KeyboardInterrupt
-        return tracer
-
-    before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # 3.12 looks for it when tracing begins
-    sys.settrace(tracer)
-    try:
-        body()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        sys.settrace(before)
-    return count >= number
 
 
 @pytest.mark.parametrize("body", [lazy, nested, waiting])
