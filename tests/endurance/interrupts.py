@@ -70,6 +70,7 @@ class Interrupter:
         self._seen, self._count = {}, 0
         number = aim.number or signal.SIGALRM
         before = signal.signal(number, self._handle)
+        sys._getframe().f_trace_opcodes = True  # 3.12 looks for it when tracing begins
         try:
             sys.settrace(self._enter)
             yield shot
