@@ -673,7 +673,7 @@ class AmbientPatches:
     def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):
         self._concrete = concrete
         self._replaced: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
-        self._turns = 0
+        self._turn: object = None
         self.on: bool | None = False
         self.substitute(_stages.Compiled, {"__call__": self._calling_concretely(_stages.Compiled.__call__)})
         self.substitute(_sharding_impls, {"core": _core_seen_as_clean(is_lazy)})
@@ -684,7 +684,7 @@ class AmbientPatches:
 
     def switch(self, on: bool) -> None:
         """Puts everything in place, or back. What somebody else has changed is theirs."""
-        self._turns = turn = self._turns + 1
+        self._turn = turn = object()
         self.on = None
         for owner, ours, plain in self._replaced:
             now = vars(owner)
@@ -692,7 +692,10 @@ class AmbientPatches:
                 _assign(owner, {name: own for name, own in ours.items() if now.get(name, _INHERITED) is plain[name]})
             else:
                 _assign(owner, {name: plain[name] for name, own in ours.items() if now.get(name) is own})
-        self.on = on if turn == self._turns else None  # a finalizer may have switched in between
+        if self._turn is turn:
+            self.on = on
+        else:  # another thread or a finalizer has switched in between: neither got what it wanted
+            self._turn = self.on = None
 
     def _calling_concretely(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """An executable's ``__call__`` for arguments that may be lazy."""

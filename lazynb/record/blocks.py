@@ -115,103 +115,114 @@ def _ref(block: Block, callback: Any) -> _Ref:
     return ref
 
 
+_PATIENCE = 2.0
+"""Seconds for which a thread waits until another has switched names, which takes 0.1 ms."""
+
+
 class Blocks:
     """The open blocks."""
 
     def __init__(self) -> None:
-        self._refs: list[_Ref] = []
-        self._lock = threading.RLock()  # a generator that is collected while it is held leaves its block
+        # No lock protects it: a generator that is collected leaves its block at any time. Each change is one call of C's, and
+        # whoever finds something else than what follows from the list puts it right.
+        self._refs: dict[int, _Ref] = {}
+        self._switching = threading.RLock()
         self.missed: Callable[[], Sequence[Block]] = list  # finds the blocks whose end was interrupted before it began
 
     # ---- entering and leaving: each may be interrupted anywhere, and done again ----------------------------------------------
 
     def enter(self, block: Block) -> None:
         """Opens ``block``, in this thread."""
-        with self._lock:
-            if jc.current_trace() is not jc.eval_trace or _here.thread.due:
-                self._mend()
-            task = current_task()
-            if task is not None:
-                block.task = weakref.ref(task)
-            block.before = jc.current_trace()
-            self._refs.append(_ref(block, self._vanished))
-            self._follow()
-            if block.trace is not None:
-                jc.set_trace(block.trace)
+        if jc.current_trace() is not jc.eval_trace or _here.thread.due:
+            self._mend()
+        task = current_task()
+        if task is not None:
+            block.task = weakref.ref(task)
+        block.before = jc.current_trace()
+        ref = _ref(block, self._vanished)
+        self._refs[id(ref)] = ref
+        self._follow()
+        if block.trace is not None:
+            jc.set_trace(block.trace)
 
     def leave(self, block: Block) -> None:
         """Ends ``block``, in whatever order and thread; does nothing if it has ended."""
-        with self._lock:
-            owner = block.owner()
-            if owner is not None and block in (mine := self.of(owner)):
-                later = [one for one in mine[mine.index(block) + 1:] if one.trace is not None]
-                if block.trace is None:
-                    pass
-                elif later:
-                    if later[0].before is block.trace:
-                        later[0].before = block.before
-                elif owner is _here.thread:
-                    self._restore(self._sound(block.before, [one for one in mine if one is not block]))
-                else:
-                    owner.due = True
-            self._refs = [ref for ref in self._refs if ref() is not block]
-            if owner is not None:
-                self._judge(owner)
-            self._mend()
+        owner = block.owner()
+        if owner is not None and block in (mine := self.of(owner)):
+            later = [one for one in mine[mine.index(block) + 1:] if one.trace is not None]
+            if block.trace is None:
+                pass
+            elif later:
+                if later[0].before is block.trace:
+                    later[0].before = block.before
+            elif owner is _here.thread:
+                self._restore(self._sound(block.before, [one for one in mine if one is not block]))
+            else:
+                owner.due = True
+        self._drop(block)
+        if owner is not None:
+            self._judge(owner)
+        self._mend()
 
     def end_after(self, block: Block) -> None:
         """Ends ``block`` and what this thread entered since, but for the blocks of tasks that go on in them."""
-        with self._lock:
-            mine = self.of(_here.thread)
-            since = mine[mine.index(block) + 1:] if block in mine else []
-            for one in reversed(since):
-                if not one.suspended():
-                    self.leave(one)
-            self.leave(block)
+        mine = self.of(_here.thread)
+        since = mine[mine.index(block) + 1:] if block in mine else []
+        for one in reversed(since):
+            if not one.suspended():
+                self.leave(one)
+        self.leave(block)
 
     def reset(self) -> None:
         """To be called between programs, when nothing of JAX's is running: the current trace is what the open blocks say,
         whatever an interrupt left of a transformation."""
-        with self._lock:
-            _here.thread.due = True
-            self._mend()
+        _here.thread.due = True
+        self._mend()
 
     def end_all(self) -> None:
         """Ends the blocks of all threads: every name of JAX's is JAX's own, and no thread records."""
-        with self._lock:
-            if sys.is_finalizing():
-                return
-            ended = {id(owner): owner for ref in self._refs if (owner := ref.owner()) is not None}
-            self._refs = []
-            for owner in ended.values():
-                owner.due = True
-                self._judge(owner)
-            self._mend()
+        if sys.is_finalizing():
+            return
+        ended = {id(owner): owner for ref in list(self._refs.values()) if (owner := ref.owner()) is not None}
+        self._refs.clear()
+        for owner in ended.values():
+            owner.due = True
+            self._judge(owner)
+        self._mend()
 
     def _vanished(self, ref: _Ref) -> None:
         """A block was given up without its end: what held it was collected, or an interrupt came before its end began."""
         if not sys.is_finalizing():
-            with self._lock:
-                owner = ref.owner()
-                if owner is not None:
-                    owner.due = True
-                    self._judge(owner)
-                self._mend()
+            owner = ref.owner()
+            if owner is not None:
+                owner.due = True
+                self._judge(owner)
+            self._mend()
 
     # ---- what follows from the list ------------------------------------------------------------------------------------------
 
     def of(self, thread: Any) -> list[Block]:
         """The open blocks of a thread, in the order in which they were entered."""
-        return [block for ref in self._refs if ref.owner() is thread and (block := ref()) is not None]
+        return [block for ref in list(self._refs.values()) if ref.owner() is thread and (block := ref()) is not None]
 
     def substitute(self) -> None:
         """Substitutes names of JAX's if some thread records, else puts them back."""
-        with self._lock:
+        if self._switching.acquire(timeout=_PATIENCE):
+            self._switching.release()
+        else:
+            self._switching = threading.RLock()  # an interrupt left it locked
+        with self._switching:
             while patches.on is not (wanted := self._some_record()):
                 patches.switch(wanted)
 
+    def _drop(self, gone: Block | None) -> None:
+        """Takes a block out of the list, and those that were given up or whose thread is gone."""
+        for key, ref in list(self._refs.items()):
+            if (block := ref()) is None or block is gone or ref.owner() is None:
+                self._refs.pop(key, None)
+
     def _some_record(self) -> bool:
-        for ref in self._refs:
+        for ref in list(self._refs.values()):
             block = ref()
             if block is not None and block.trace.__class__ is LazyTrace and ref.owner() is not None:
                 return True
@@ -221,7 +232,7 @@ class Blocks:
         """Brings about what follows from the list, as far as this thread can."""
         for block in self.missed():
             self.leave(block)
-        self._refs = [ref for ref in self._refs if ref() is not None and ref.owner() is not None]
+        self._drop(None)
         mine = self._follow()
         now = jc.current_trace()
         if (now.__class__ is LazyTrace and not _record(mine)) or _here.thread.due or (now is None and not jc.at_work()):

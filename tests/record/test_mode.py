@@ -169,6 +169,29 @@ def test_threads_have_their_own():
     assert patches.on is False
 
 
+def test_threads_enter_and_leave_at_the_same_time():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+
+    def work(seed):
+        choose, wrong = np.random.default_rng(seed), 0
+        for _ in range(60):
+            with lazynb.lazy():
+                wrong += type(core.trace_ctx.trace).__name__ != "LazyTrace" or not patches.on
+                if choose.random() < .3:
+                    with lazynb.eager():
+                        wrong += core.trace_ctx.trace is not core.eval_trace
+            wrong += core.trace_ctx.trace is not core.eval_trace
+        return wrong
+
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            assert sum(pool.map(work, range(6))) == 0
+        assert_own()
+    finally:
+        sys.setswitchinterval(before)
+
+
 def test_a_thread_that_dies_inside():
     held = []
 

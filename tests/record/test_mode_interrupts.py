@@ -9,13 +9,15 @@ import threading
 import time
 
 import pytest
-from interrupts import interrupted
 from record.ownership import assert_own, changed
 
 import lazynb
 from lazynb.record.blocks import blocks, patches
 from lazynb.record.mode import Region
 
+# Of what runs in between, not the recorder: an interrupt before the instructions that leave its lock, where no signal is
+# delivered, would leave it locked.
+MODULES = ("lazynb.record.mode", "lazynb.record.blocks", "lazynb._jax_compat")
 DENSE, STEP = 150, 151
 """An interrupt comes before each of the first instructions, then before every so manyth: most of a body's substitute names."""
 
@@ -42,6 +44,37 @@ def waiting_body(region):
         yield
 
 
+OURS = {lazy.__code__, nested.__code__, waiting.__code__, waiting_body.__code__}
+
+
+def interrupted(body, number):
+    """Runs ``body``, with an interrupt before instruction ``number`` of what is not the test's own; whether there is such."""
+    count = 0
+
+    def tracer(frame, event, _):
+        nonlocal count
+        if frame.f_code in OURS or frame.f_globals.get("__name__", "") not in MODULES:
+            return tracer if frame.f_code in OURS else None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            count += 1
+            if count == number:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return tracer
+
+    before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # 3.12 looks for it when tracing begins
+    sys.settrace(tracer)
+    try:
+        body()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return count >= number
+
+
 @pytest.mark.parametrize("body", [lazy, nested, waiting])
 def test_at_any_instruction(body):
     assert_own()
@@ -51,6 +84,10 @@ def test_at_any_instruction(body):
         number += 1 if number < DENSE else STEP
     assert number > 3000
     lazy()
+    other = threading.Thread(target=lazy, daemon=True)  # no lock is left locked
+    other.start()
+    other.join(20)
+    assert not other.is_alive()
     assert_own()
 
 
