@@ -81,6 +81,7 @@ def test_results_are_kept_between_xla_and_the_arrays_made_of_them(lazily, monkey
     assert len(lazynb.events()) == runs + 2  # the run that was interrupted, and the indexing
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_is_counted_once(lazily):
     names = {}
 
