@@ -195,14 +195,17 @@ class Pending:
         self.slots_of.pop(id(value), None)
         self.guards.pop(id(value), None)
 
-    def replace(self, tensor: LazyTensor, other: LazyTensor) -> None:
-        """Lets ``other`` stand for ``tensor``, a result or an input that is still pending elsewhere."""
+    def replace(self, value: Any, other: Any) -> None:
+        """Lets ``other`` stand for ``value`` among the inputs: a tensor or a concrete array."""
+        slot = self.slots_of.get(id(value))
+        if slot is not None:
+            self._replace(slot, value, other)
+
+    def replace_result(self, tensor: LazyTensor, other: LazyTensor) -> None:
+        """Lets ``other`` stand for ``tensor`` among the results."""
         for number, one in enumerate(self.records):
             if one is tensor:
                 self.records[number] = other
-        slot = self.slots_of.get(id(tensor))
-        if slot is not None:
-            self._replace(slot, tensor, other)
 
     def restore(self) -> None:
         """Brings inputs back that somebody deleted."""

@@ -376,7 +376,12 @@ class LazyTrace(jc.Trace):
         """The pending traces do without ``tensor``, which goes: they hold its value, or another tensor in its place."""
         if tensor._pending is self.pending is not None:
             return
-        self._replace(tensor, tensor._value if tensor._pending is None else tensor._twin())
+        if (earlier := tensor._pending) is None:
+            self._replace(tensor, tensor._value)
+        else:
+            twin = tensor._twin()
+            earlier.replace_result(tensor, twin)
+            self._replace(tensor, twin)
 
     def _replace(self, one: Any, other: Any) -> None:
         for pending in (*self.sealed, self.pending):

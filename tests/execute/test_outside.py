@@ -210,3 +210,16 @@ def test_what_a_lazy_call_donates_is_gone_at_once(size, where):
             with pytest.raises(RuntimeError, match="Array has been deleted"):
                 use()
         assert x.is_deleted() and float(y[0]) == 4.0 and float(z[0]) == 6.0
+
+
+@pytest.mark.parametrize("give", [delete, donate_eagerly, donate_compiled, in_thread(donate_compiled)])
+def test_a_result_that_is_given_away_while_others_of_its_trace_wait(give):
+    with lazynb.lazy():
+        x = jnp.full(LARGE, 2.0) * 1
+        other = x + 5
+    with lazynb.lazy():
+        y = x + 1
+        give(x)
+        z = other + y
+    with lazynb.lazy():
+        assert float(y[0]) == 3.0 and float(z[0]) == 10.0 and float(other[0]) == 7.0
