@@ -160,8 +160,12 @@ def install() -> None:
 
 
 def of_linearized() -> dict[str, Callable[..., Any]]:
-    """The operators and methods that values under ``jax.grad`` have while a thread is lazy."""
-    return {name: _named(remembered(name, plain, alike), name, plain) for name, (plain, alike) in _table().items()}
+    """The operators and methods that values under ``jax.grad`` have while a thread is lazy.
+
+    Without a memory they do what a tracer's type says: a reference (``jax.new_ref``) is no array, and ``ref[...]`` reads it.
+    """
+    return {name: _named(remembered(name, getattr(jc.Tracer, name), alike), name, plain)
+            for name, (plain, alike) in _table().items()}
 
 
 def of_arrays() -> dict[str, Callable[..., Any]]:

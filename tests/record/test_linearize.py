@@ -244,3 +244,50 @@ def test_nothing_of_it_is_left_afterwards():
     with lazynb.lazy():
         pass
     assert type(grads) is type(jax.grad(LOSSES["operators"])(X, W)) is type(jnp.ones(1))
+
+
+def test_references_under_grad():
+    """What is read of a reference, or asked of one that is no array, is what eager JAX gives."""
+
+    def squared(x):
+        total = jax.new_ref(jnp.zeros_like(x))
+        total[...] = x * x
+        return jnp.sin(total[...]).sum() + total[0]
+
+    def accumulated(x):
+        total = jax.new_ref(x)
+        total[1:] = total[1:] * x[:-1]
+        total[0] += x[2]
+        return total[...].sum()
+
+    def in_scan(x):
+        def body(total, y):
+            total[0] += jnp.sin(y)
+            return total[0] * y
+
+        total = jax.new_ref(x)
+        return jax.lax.scan(lambda _, y: (None, body(total, y)), None, x)[1].sum() + total[1]
+
+    x = jnp.arange(1.0, 4.0)
+    for function in (squared, accumulated, in_scan):
+        expected = jax.grad(function)(x)
+        with lazynb.lazy():
+            gradient = jax.grad(function)(x)
+            jitted = jax.grad(lambda x: jax.jit(function)(x))(x)
+        np.testing.assert_allclose(gradient, expected, rtol=1e-6)
+        np.testing.assert_allclose(jitted, expected, rtol=1e-6)
+
+
+def test_an_operator_on_a_reference_itself_is_refused_as_eagerly():
+    def confused(x):
+        return (jax.new_ref(x) + 1).sum()
+
+    def asked(x):
+        return jax.new_ref(x).sum()
+
+    for function in (confused, asked):
+        with pytest.raises(Exception) as eager:
+            jax.grad(function)(jnp.ones(3))
+        with lazynb.lazy(), pytest.raises(eager.type) as lazily:
+            jax.grad(function)(jnp.ones(3))
+        assert str(lazily.value) == str(eager.value)
