@@ -28,6 +28,7 @@ from jax._src import (
     core as _core,
     dlpack as _dlpack,
     dtypes as _dtypes,
+    hijax as _hijax,
     layout as _layout,
     linear_util as _linear_util,
     literals as _literals,
@@ -814,6 +815,14 @@ class _CapturingResults:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._into[0], name)
 
+
+refusing_constants: list[tuple[Any, str]] = [(_lax_internal, "_trace_composite_to_jaxpr")]
+"""Owner and name of what traces a function and raises where that closes over a tracer."""
+if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 makes arguments of them
+    refusing_constants.append((_hijax.custom_vjp3, "__call__"))
+
+constant_taken: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
+"""Class and name of what makes a value that a traced function closes over a constant of its jaxpr: ``(trace, value, ...)``."""
 
 filling: Any = _lax_internal
 """The module whose ``full`` and ``full_like`` make arrays on a device."""

@@ -345,6 +345,20 @@ def test_substitutes_of_inherited_names_go_away_again():
     assert Derived().name() == "base" and "name" not in vars(Derived)
 
 
+def test_what_refuses_tracers():
+    """Each is called where a function is traced that may close over no tracer, and meets the constants by ``constant_taken``."""
+    for owner, name in jc.refusing_constants:
+        assert callable(getattr(owner, name))
+    owner, name = jc.constant_taken
+    taken, plain, w = [], getattr(owner, name), jnp.arange(3.0)
+    setattr(owner, name, lambda trace, value, *args, **kwargs: taken.append(value) or plain(trace, value, *args, **kwargs))
+    try:
+        jax.lax.composite(lambda x: x * w, name="my.product")(1.0)
+    finally:
+        setattr(owner, name, plain)
+    assert any(value is w for value in taken)
+
+
 def test_filling():
     """What ``jnp.zeros`` and ``jnp.zeros_like`` call, whether they are given a device or not."""
     found = []

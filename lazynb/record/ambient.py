@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from lazynb import _jax_compat as jc
-from lazynb.record import asker, filling, functions, linearize, operators, transpose
+from lazynb.record import asker, constants, filling, functions, linearize, operators, transpose
 from lazynb.record.blocks import patches
 from lazynb.record.tensor import LazyTensor
 
 operators.install()
 for _owner, _names in [*functions.substitutes(), (jc.ArrayImpl, operators.of_arrays()),
                        (jc.LinearizeTracer, operators.of_linearized()), *linearize.substitutes(), *transpose.substitutes(),
-                       *asker.substitutes(LazyTensor), *filling.substitutes(),
+                       *asker.substitutes(LazyTensor), *filling.substitutes(), *constants.substitutes(),
                        *jc.counted_changes()]:
     patches.substitute(_owner, _names)

@@ -1,12 +1,16 @@
 """Constants inside of an operation's jaxprs: a pending one gets its value before it is recorded.
 
 A function with a custom derivative may close over an array. Within ``scan`` or ``cond`` under ``jax.grad`` JAX then makes it a
-constant of a jaxpr that is a parameter of the operation, and no input of anything.
+constant of a jaxpr that is a parameter of the operation, and no input of anything. Some of JAX's functions (``lax.composite``)
+trace what they are given and refuse it if it closes over a tracer, as a pending array is: they get its value too.
 """
 
 from __future__ import annotations
 
+import functools
+import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from lazynb import _jax_compat as jc
@@ -57,3 +61,42 @@ def _settle_jaxpr(jaxpr: Any, name: str) -> Any:
               for const in jc.constants(jaxpr)]
     changed |= any(isinstance(const, LazyTensor) for const in jc.constants(jaxpr))
     return jc.with_content(jaxpr, eqns, consts) if changed else jaxpr
+
+
+# ---- functions that may close over no tracer -----------------------------------------------------------------------------
+
+
+class _Here(threading.local):
+    refusing = False  # whether one of JAX's functions that refuse tracers is running in this thread
+
+
+_here = _Here()
+
+
+def _refusing(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        before, _here.refusing = _here.refusing, True
+        try:
+            return plain(*args, **kwargs)
+        finally:
+            _here.refusing = before
+
+    return call
+
+
+def _taken(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def new_const(trace: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
+        if _here.refusing and isinstance(value, LazyTensor):
+            value = value._force("static", "a constant of a function that may close over no tracer")
+        return plain(trace, value, *args, **kwargs)
+
+    return new_const
+
+
+def substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """What stands in for JAX's own functions while some thread is lazy."""
+    owner, name = jc.constant_taken
+    return [(owner, {name: _taken(getattr(owner, name))}),
+            *[(owner, {name: _refusing(getattr(owner, name))}) for owner, name in jc.refusing_constants]]

@@ -56,3 +56,70 @@ def test_what_holds_no_pending_array_runs_nothing(clean):
         x = jnp.asarray(X) * 2
         y = jax.grad(lambda x: PLACES["scan"](jnp.sin)(x).sum())(x)
         assert y.is_pending and not lazynb.breaks()
+
+
+def composites():
+    w = jnp.ones(3) * 2
+
+    def inner(x):
+        return jnp.sin(x) * w
+
+    scaled = lax.composite(lambda x, factor: x * w * factor, name="my.scaled")
+    nested = lax.composite(lambda x: lax.cond(x.sum() > 0, inner, jnp.cos, x) + w, name="my.nested")
+    x = jnp.asarray(X) + 1
+    return {"called": scaled(x, factor=3), "jitted": jax.jit(lambda x: scaled(x, factor=2))(x), "nested": nested(x),
+            "scanned": lax.scan(lambda c, _: (nested(c), None), x, None, 3)[0],
+            "beside a gradient": jax.grad(lambda y: (y * nested(x)).sum())(x)}
+
+
+def test_composites_over_pending_arrays():
+    expected = composites()
+    with lazynb.lazy():
+        found = composites()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
+
+
+def test_a_composite_over_a_value_that_is_differentiated_is_refused_as_eagerly():
+    def loss(v):
+        return lax.composite(lambda x: x * v, name="my.product")(jnp.ones(3)).sum()
+
+    with pytest.raises(jax.errors.UnexpectedTracerError) as eager:
+        jax.grad(loss)(jnp.ones(3))
+    with lazynb.lazy(), pytest.raises(jax.errors.UnexpectedTracerError) as lazily:
+        jax.grad(loss)(jnp.ones(3) * 1)
+    assert str(lazily.value) == str(eager.value)
+
+
+def closures():
+    w = jnp.ones(3) * 2
+    x = jnp.asarray(X) * 1
+    converted, constants = jax.closure_convert(lambda x: jnp.sin(x) * w, x)
+    assert not constants  # nothing that is differentiated
+
+    @jax.custom_vjp
+    def summed(x):
+        return converted(x, *constants).sum()
+
+    summed.defvjp(lambda x: (summed(x), x), lambda x, g: (g * x * w,))
+
+    def hoisted(v):
+        function, values = jax.closure_convert(lambda x: x * v * w, x)
+        return function(v, *values).sum()
+
+    return (jax.grad(summed)(x), jax.jit(jax.grad(summed))(x), jax.grad(hoisted)(x),
+            jax.vmap(jax.grad(summed))(jnp.stack([x, x])),
+            jax.grad(lambda x: lax.scan(lambda c, _: (c * summed(c), None), x, None, 3)[0].sum())(x))
+
+
+@pytest.mark.parametrize("kind", [False, True])
+def test_converted_closures(kind):
+    """Of both of JAX's implementations of custom_vjp."""
+    before = jax.config.jax_custom_vjp3
+    jax.config.update("jax_custom_vjp3", kind)
+    try:
+        expected = closures()
+        with lazynb.lazy():
+            found = closures()
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
+    finally:
+        jax.config.update("jax_custom_vjp3", before)
