@@ -26,6 +26,7 @@ from jax._src import (
     compute_on as _compute_on,
     config as _config,
     core as _core,
+    custom_derivatives as _custom_derivatives,
     dlpack as _dlpack,
     dtypes as _dtypes,
     hijax as _hijax,
@@ -820,6 +821,9 @@ refusing_constants: list[tuple[Any, str]] = [(_lax_internal, "_trace_composite_t
 """Owner and name of what traces a function and raises where that closes over a tracer."""
 if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 makes arguments of them
     refusing_constants.append((_hijax.custom_vjp3, "__call__"))
+
+refusal_of_static: tuple[Any, str] = (_custom_derivatives, "_check_for_tracers")
+"""Module and name of what raises where an argument of a custom_vjp function that is not differentiated holds a tracer."""
 
 constant_taken: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
 """Class and name of what makes a value that a traced function closes over a constant of its jaxpr: ``(trace, value, ...)``."""

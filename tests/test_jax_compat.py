@@ -357,6 +357,10 @@ def test_what_refuses_tracers():
     finally:
         setattr(owner, name, plain)
     assert any(value is w for value in taken)
+    module, name = jc.refusal_of_static
+    getattr(module, name)({"a": w})
+    with pytest.raises(jax.errors.UnexpectedTracerError):
+        jax.jit(lambda x: getattr(module, name)([x]))(1.0)
 
 
 def test_filling():

@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import jax
+
 from lazynb import _jax_compat as jc
 from lazynb.record.tensor import LazyTensor
 
@@ -95,8 +97,17 @@ def _taken(plain: Callable[..., Any]) -> Callable[..., Any]:
     return new_const
 
 
+def _checked(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def check(argument: Any) -> Any:
+        """A pending array may be an argument that is not differentiated, as any array may."""
+        return plain([leaf for leaf in jax.tree.leaves(argument) if not isinstance(leaf, LazyTensor)])
+
+    return check
+
+
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     """What stands in for JAX's own functions while some thread is lazy."""
-    owner, name = jc.constant_taken
-    return [(owner, {name: _taken(getattr(owner, name))}),
+    (owner, name), (module, check) = jc.constant_taken, jc.refusal_of_static
+    return [(owner, {name: _taken(getattr(owner, name))}), (module, {check: _checked(getattr(module, check))}),
             *[(owner, {name: _refusing(getattr(owner, name))}) for owner, name in jc.refusing_constants]]

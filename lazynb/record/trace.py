@@ -227,10 +227,10 @@ class LazyTrace(jc.Trace):
         results, effects = jc.abstract_eval(operation.primitive, avals, operation.params)
         if effects:
             raise _Unrecordable("effect")
-        if (size := size_of(results)) > SURELY_THERE and lacks(size, program[0]):
-            raise jc.out_of_memory(size)
         if not all(map(jc.can_be_returned, results)) or any(map(jc.has_users_dtype, avals)):
             raise _Unrecordable("unrecordable")
+        if (size := size_of(results)) > SURELY_THERE and lacks(size, program[0]):
+            raise jc.out_of_memory(size)
         check(operation.primitive, avals, operation.params)
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
         state.program = program

@@ -123,3 +123,32 @@ def test_converted_closures(kind):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
     finally:
         jax.config.update("jax_custom_vjp3", before)
+
+
+def not_differentiated():
+    """``nondiff_argnums`` of arrays, alone and in a container."""
+    w = jnp.ones(3) * 2
+
+    def product(a, x):
+        return (a["w"] * x).sum()
+
+    f = jax.custom_vjp(product, nondiff_argnums=(0,))
+    f.defvjp(lambda a, x: (product(a, x), x), lambda a, r, g: (a["w"] * g * 3,))
+    x, a = jnp.asarray(X) * 1, {"w": w}
+    return (f(a, x), jax.grad(f, 1)(a, x), jax.jit(lambda x: f(a, x))(x), jax.vmap(lambda x: f(a, x))(jnp.stack([x, x])),
+            jax.jit(jax.grad(lambda x: f(a, x)))(x),
+            jax.grad(lambda x: lax.scan(lambda c, _: (c * f(a, c), None), x, None, 2)[0].sum())(x))
+
+
+def test_arguments_that_are_not_differentiated():
+    expected = not_differentiated()
+    with lazynb.lazy():
+        found = not_differentiated()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
+
+
+def test_a_tracer_that_is_not_differentiated_is_refused_as_eagerly():
+    f = jax.custom_vjp(lambda a, x: a * x, nondiff_argnums=(0,))
+    f.defvjp(lambda a, x: (a * x, None), lambda a, r, g: (g,))
+    with lazynb.lazy(), pytest.raises(jax.errors.UnexpectedTracerError):
+        jax.jit(lambda a: jax.grad(f, 1)(a, 2.0))(jnp.ones(()) * 1)
