@@ -107,6 +107,8 @@ class Execution:
         trace = pending.trace
         with trace.lock:
             traces = closure(pending.live()) if pending.depends else [pending]  # what nobody can reach may go
+            if any([one.calls_back for one in traces]):
+                traces = _with_earlier(traces, trace)
             operations = sum(map(len, traces))
             if trace.strict and not REASONS[kind].explicit and any(one.has_live() for one in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
@@ -359,6 +361,14 @@ class Execution:
 def tensors_in(trees: Sequence[Any]) -> list[LazyTensor]:
     """The lazy tensors among the leaves of pytrees."""
     return [leaf for leaf in jax.tree.leaves(list(trees)) if isinstance(leaf, LazyTensor)]
+
+
+def _with_earlier(traces: Sequence[Pending], trace: LazyTrace) -> list[Pending]:
+    """``traces`` and those before their last: a function that they call may read what it closes over."""
+    known = set(map(id, traces))
+    order = [one for one in (*trace.sealed, trace.pending) if one is not None and (id(one) in known or one.has_live())]
+    last = max((number for number, one in enumerate(order) if one is traces[-1]), default=None)
+    return list(traces) if last is None else order[:last + 1]
 
 
 def _compiled(made: Sequence[Miss]) -> tuple[int, float]:

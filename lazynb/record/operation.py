@@ -10,6 +10,9 @@ from lazynb import _jax_compat as jc
 from lazynb.record.structure import params_structure
 
 
+_OTHERS = frozenset(("ffi_call",))
+
+
 class Operation:
     """A JAX primitive with its parameters, under one context of JAX's configuration.
 
@@ -20,7 +23,7 @@ class Operation:
       name: what the user would call it: ``softmax`` for a jitted function of that name.
     """
 
-    __slots__ = ("__weakref__", "_may_fail", "context", "name", "params", "primitive")
+    __slots__ = ("__weakref__", "_calls_back", "_may_fail", "context", "name", "params", "primitive")
 
     def __init__(self, primitive: Any, params: dict[str, Any]):
         self.primitive = primitive
@@ -29,6 +32,7 @@ class Operation:
         self.name = str(params.get("name") or primitive.name) if primitive.name in jc.JIT_PRIMITIVES else primitive.name
 
         self._may_fail: bool | None = None
+        self._calls_back: bool | None = None
 
     @property
     def may_fail(self) -> bool:
@@ -37,21 +41,25 @@ class Operation:
             self._may_fail = _calls_others(self.primitive, self.params)
         return self._may_fail
 
+    @property
+    def calls_back(self) -> bool:
+        """Whether it calls a function of Python's when it runs, itself or in a jaxpr of its own."""
+        if self._calls_back is None:
+            self._calls_back = _calls_others(self.primitive, self.params, frozenset())
+        return self._calls_back
+
     def __repr__(self) -> str:
         return f"Operation({self.name})"
 
 
-def _calls_others(primitive: Any, params: dict[str, Any]) -> bool:
+def _calls_others(primitive: Any, params: dict[str, Any], others: frozenset[str] = _OTHERS) -> bool:
     left = [(primitive, params)]
     while left:
         primitive, params = left.pop()
-        if "callback" in primitive.name or primitive.name in _OTHERS:
+        if "callback" in primitive.name or primitive.name in others:
             return True
         left += [(eqn.primitive, eqn.params) for jaxpr in jc.sub_jaxprs(params) for eqn in jaxpr.eqns]
     return False
-
-
-_OTHERS = frozenset(("ffi_call",))
 
 
 class OperationTable:

@@ -51,11 +51,12 @@ class Pending:
       doomed: concrete arrays that the user donated: they are deleted when the trace has run.
       guards: by the id of an input that other code may delete, what keeps its value.
       landing: while it runs, and until its tensors have what it gave: see :mod:`lazynb.execute.landing`.
+      calls_back: whether its first operation calls a function of Python's, which may read what was pending before.
       trouble: why not all of it can run, see :mod:`lazynb.execute.failure`; None as far as is known.
     """
 
-    __slots__ = ("__weakref__", "_copies", "_end", "_owners", "append", "began", "context", "cut_by", "depends", "doomed",
-                 "epoch", "guards", "inputs", "landing", "records", "root", "slots_of", "tip", "trace", "trie", "trouble")
+    __slots__ = ("__weakref__", "_copies", "_end", "_owners", "append", "began", "calls_back", "context", "cut_by", "depends",
+                 "doomed", "epoch", "guards", "inputs", "landing", "records", "root", "slots_of", "tip", "trace", "trie", "trouble")
 
     def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any):
         self.trace = trace
@@ -77,6 +78,7 @@ class Pending:
         self.guards: dict[int, Guard] = {}
         self.landing: Any = None
         self.trouble: Any = None
+        self.calls_back = False
         self._copies: dict[int, tuple[Any, Any]] = {}  # by id, arrays whose memory others write, and the last copies of them
 
     @property

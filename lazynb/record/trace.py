@@ -182,6 +182,8 @@ class LazyTrace(jc.Trace):
         with self.lock:
             operation = operations.find(primitive, params, self._context.now())
             pending = self.open()
+            if operation.calls_back:
+                pending = self._before_callback(pending)
             origin = self.origin_of(sys._getframe(2))
             while True:
                 try:
@@ -271,6 +273,13 @@ class LazyTrace(jc.Trace):
         pending = self.pending
         if pending is None or pending.tip is None or pending.root.placement != jc.placement_context():
             pending = self._seal()
+        return pending
+
+    def _before_callback(self, pending: Pending) -> Pending:
+        """A trace that begins with what calls back: the function may read any value of before, which has run by then."""
+        if len(pending):
+            pending = self._seal()
+        pending.calls_back = True
         return pending
 
     def _seal(self) -> Pending:

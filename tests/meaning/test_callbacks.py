@@ -92,3 +92,27 @@ def test_effects_of_io_callbacks_are_not_put_off():
         jax.experimental.io_callback(calls.append, None, jnp.arange(3.0))
         jax.effects_barrier()
         assert len(calls) == 1
+
+
+def closing():
+    """Callbacks that read pending arrays that they close over, and what other callbacks gave."""
+    v = jnp.arange(3.0) * 2 + 1
+    first = call(lambda x: np.asarray(x) * np.asarray(v))
+    w = first + v
+    second = jax.jit(lambda x: jax.pure_callback(lambda x: np.asarray(x) + np.asarray(w) * float(v[1]), THREE, x))(first * 2)
+    third = jax.lax.scan(lambda c, _: (jax.pure_callback(lambda c: np.asarray(c) + np.asarray(second), THREE, c), None),
+                         w, None, length=2)[0]
+    return first, second, third, (third * v).sum()
+
+
+def test_callbacks_that_close_over_pending_arrays():
+    expected = closing()
+    for _ in range(2):
+        with lazynb.lazy():
+            *_, last = found = closing()
+            assert last.is_pending
+            float(last)
+        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
+        with lazynb.lazy():
+            last = closing()[-1]  # nobody holds the others, but for the callbacks
+        np.testing.assert_allclose(last, expected[-1], rtol=1e-6)
