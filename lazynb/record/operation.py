@@ -9,7 +9,6 @@ from typing import Any
 from lazynb import _jax_compat as jc
 from lazynb.record.structure import params_structure
 
-
 _OTHERS = frozenset(("ffi_call",))
 
 

@@ -56,7 +56,8 @@ class Pending:
     """
 
     __slots__ = ("__weakref__", "_copies", "_end", "_owners", "append", "began", "calls_back", "context", "cut_by", "depends",
-                 "doomed", "epoch", "guards", "inputs", "landing", "records", "root", "slots_of", "tip", "trace", "trie", "trouble")
+                 "doomed", "epoch", "guards", "inputs", "landing", "records", "root", "slots_of", "tip", "trace", "trie",
+                 "trouble")
 
     def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any):
         self.trace = trace
