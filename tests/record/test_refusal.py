@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 from jax._src import core
 from jax.extend.core import Primitive
+from jax.interpreters import mlir
 from oracle import assert_same
 
 import lazynb
@@ -113,3 +114,20 @@ def primitive(impl=None, abstract=None):
 def test_primitives_that_no_program_can_hold(make):
     mine = make()
     assert_same(lambda x: mine.bind(x * 2) * 3, X)
+
+
+def test_results_of_a_users_type_of_elements_run_at_once():
+    """Such a type need not have a size of its elements."""
+    extended = next(cls for cls in type(jax.random.key(0).dtype).__mro__ if cls.__name__ == "ExtendedDType")
+
+    class Users(extended):
+        type = jax.dtypes.extended
+        name = "users"
+
+    made = object()
+    make = Primitive("make_users_array")
+    make.def_impl(lambda x: made)
+    make.def_abstract_eval(lambda x: core.ShapedArray((2,), Users()))
+    mlir.register_lowering(make, lambda context, x: [x])
+    with lazynb.lazy():
+        assert make.bind(jnp.ones(2) * 2) is made
