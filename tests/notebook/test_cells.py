@@ -19,6 +19,15 @@ from lazynb.record.blocks import blocks, patches
 
 
 @pytest.fixture(autouse=True)
+def no_other_loop():
+    """A browser's test in the same process leaves playwright's event loop running in this thread."""
+    running = asyncio._get_running_loop()
+    asyncio._set_running_loop(None)
+    yield
+    asyncio._set_running_loop(running)
+
+
+@pytest.fixture(autouse=True)
 def own():
     assert_own()
     yield
