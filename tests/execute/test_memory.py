@@ -63,7 +63,7 @@ def test_many_programs_within_a_bound():
 def test_what_the_cache_holds_is_measured(clean):
     program(1023)
     info = lazynb.cache_info()
-    assert 0 < info.held <= in_use()  # other threads give back meanwhile: test_many_programs_within_a_bound has a process of its own
+    assert 0 < info.held <= in_use()  # other threads give back meanwhile; the test above has a process of its own
     assert f"{info.held / 2**20:,.1f} MiB" in repr(info)
     lazynb.clear_cache()
     assert lazynb.cache_info().held == 0 and "MiB" not in repr(lazynb.cache_info())
