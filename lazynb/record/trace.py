@@ -372,6 +372,9 @@ class LazyTrace(jc.Trace):
             value = arg._value if isinstance(arg, LazyTensor) else arg
             if isinstance(arg, LazyTensor):
                 self._detach(arg)
+                for other in every_trace():
+                    if other is not self and value is not None:
+                        other.secure(value, arg)
             if isinstance(value, jax.Array) and (value is arg or id(value) in held_outside.ids) and is_on_host(value):
                 value = moved(given := value)  # others hold it, and may not use it from here on
                 self._replace(given, value)

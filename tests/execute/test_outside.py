@@ -223,3 +223,21 @@ def test_a_result_that_is_given_away_while_others_of_its_trace_wait(give):
         z = other + y
     with lazynb.lazy():
         assert float(y[0]) == 3.0 and float(z[0]) == 10.0 and float(other[0]) == 7.0
+
+
+def test_another_thread_that_is_lazy_gives_it_away():
+    with lazynb.lazy():
+        x = jnp.full(LARGE, 3.0) * 1
+        lazynb.sync(x)
+        y = x + 1
+
+        def give():
+            with lazynb.lazy():
+                lazynb.sync(GIVE(x))
+
+        thread = threading.Thread(target=give)
+        thread.start()
+        thread.join()
+        assert np.all(np.asarray(y) == 4.0)
+        with pytest.raises(RuntimeError, match="Array has been deleted"):
+            x + 1
