@@ -183,7 +183,16 @@ class Comparison:
                 self._both(f"{name}[...] = 1")
         if "config" in statement.source:
             self._both(statement.source)
+        if self.program.style == "body" and self._ask("mode", True):
+            self._begin_again()
         self._now = self.eager.ask("read", list({**trail[0], **trail[-1]}), patience=PATIENCE)
+
+    def _begin_again(self) -> None:
+        """JAX's ``Primitive.bind`` sets the evaluating trace and takes it back in a ``finally`` that it enters a call later: a signal
+        in between leaves it, and the rest of the body runs at once. The next body records again."""
+        self.outcome.figures["bodies that an interrupt inside of JAX made eager"] += 1
+        self._ask("leave")
+        self._ask("enter")
 
     def _round(self, name: str, trail: list[dict[str, Seen]]) -> int:
         """After which round of a loop the lazy world's variable was bound."""

@@ -17,14 +17,7 @@ import lazynb
 from lazynb.notebook import extension
 from lazynb.record.blocks import blocks, patches
 
-
-@pytest.fixture(autouse=True)
-def no_other_loop():
-    """A browser's test in the same process leaves playwright's event loop running in this thread."""
-    running = asyncio._get_running_loop()
-    asyncio._set_running_loop(None)
-    yield
-    asyncio._set_running_loop(running)
+pytestmark = pytest.mark.usefixtures("no_other_loop")
 
 
 @pytest.fixture(autouse=True)

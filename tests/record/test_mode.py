@@ -24,6 +24,8 @@ from record.ownership import DEVICE_GET, assert_own, changed
 import lazynb
 from lazynb.record.blocks import blocks, patches
 
+pytestmark = pytest.mark.usefixtures("no_other_loop")
+
 
 def records():
     """Whether this thread records, as a program sees it."""
