@@ -188,8 +188,8 @@ class Comparison:
         self._now = self.eager.ask("read", list({**trail[0], **trail[-1]}), patience=PATIENCE)
 
     def _begin_again(self) -> None:
-        """JAX's ``Primitive.bind`` sets the evaluating trace and takes it back in a ``finally`` that it enters a call later: a signal
-        in between leaves it, and the rest of the body runs at once. The next body records again."""
+        """JAX's ``Primitive.bind`` sets the evaluating trace, and takes it back in a ``finally`` that it enters a call later: a
+        signal in between leaves it, and the rest of the body runs at once. The next body records again."""
         self.outcome.figures["bodies that an interrupt inside of JAX made eager"] += 1
         self._ask("leave")
         self._ask("enter")
