@@ -29,7 +29,7 @@ def program(number: int) -> float:
 _MANY = """
 import os
 import lazynb, jax
-from tests.execute.test_memory import program
+from tests.execute.test_cache_memory import program
 
 def resident():
     with open("/proc/self/statm") as file:
