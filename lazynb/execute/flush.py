@@ -217,6 +217,7 @@ class Execution:
                 pending.landing = None
                 pending.trace.resume(pending)
             raise
+        self._note(pending, landing)  # a witness asks how often the program ran
         run = Run(binding, miss, landing.seconds, recorded)
         if pending.trace.witness is not None:
             pending.trace.witness.ran(run, pending, tensors, values, landing.placed())
@@ -245,9 +246,7 @@ class Execution:
         if not landing.arrived():
             pending.landing = None
             return
-        if not landing.noted:
-            landing.noted = True
-            self._note(pending, landing)
+        self._note(pending, landing)
         whole = pending.trouble is None
         for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
             tensor._settle(value)
@@ -263,6 +262,10 @@ class Execution:
                     array.delete()
 
     def _note(self, pending: Pending, landing: Landing) -> None:
+        """Counts the run, once."""
+        if landing.noted:
+            return
+        landing.noted = True
         executable, miss = landing.binding.executable, landing.miss
         self._count(executable)
         log.events.append((landing.kind, landing.spot, len(pending), executable.operations,
