@@ -8,62 +8,53 @@ from collections.abc import Callable
 from typing import Any
 
 from lazynb.execute.executable import Executable
-from lazynb.execute.flush import Execution
-from lazynb.record import mode
+from lazynb.execute.landing import Landing
+from lazynb.record import blocks, mode
 
 
 def _given_away_too_early() -> None:
     """An interrupt after the run loses what was given away: the inputs are gone, the results too."""
-    plain = Execution._settle
+    def take(self: Any, call: Any, arguments: Any) -> None:
+        found = call(*arguments)
+        len(arguments)  # a call: here Python looks for signals
+        self._got.append(found)
 
-    def settle(pending: Any, tensors: Any, results: Any) -> None:
-        doomed = [one for one in pending.inputs if hasattr(one, "delete") and hasattr(one, "_arrays")]
-        try:
-            len(tensors)  # a call: here Python looks for signals
-        except KeyboardInterrupt:
-            for one in doomed:
-                one.delete()
-            raise
-        plain(pending, tensors, results)
-
-    Execution._settle = staticmethod(settle)  # type: ignore[method-assign]
+    Landing.take = take  # type: ignore[method-assign]
 
 
 def _other_values() -> None:
     """Now and then a result is another one of the same type."""
-    plain, count = Executable.run, itertools.count(1)
+    plain, count = Executable.placed, itertools.count(1)
 
-    def run(self: Any, inputs: Any, *more: Any) -> Any:
-        results = plain(self, inputs, *more)
+    def placed(self: Any, found: Any) -> Any:
+        results = plain(self, found)
         with mode.eager():
             return [results[0] + 1, *results[1:]] if next(count) % 5 == 0 else results
 
-    Executable.run = run  # type: ignore[method-assign]
+    Executable.placed = placed  # type: ignore[method-assign]
 
 
 def _never_left() -> None:
-    """A body that is left by an error leaves the names of JAX as they are in one."""
-    plain = mode.patches.leave
+    """The names of JAX stay as they are in a body."""
+    plain = blocks.patches.switch
 
-    def leave() -> None:
-        import sys
+    def switch(on: bool) -> None:
+        if on:
+            plain(on)
 
-        if sys.exc_info()[0] is None:
-            plain()
-
-    mode.patches.leave = leave  # type: ignore[method-assign]
+    blocks.patches.switch = switch  # type: ignore[method-assign]
 
 
 def _crash() -> None:
     """The thirtieth run ends the process."""
-    plain, count = Executable.run, itertools.count(1)
+    plain, count = Executable.start, itertools.count(1)
 
-    def run(self: Any, inputs: Any, *more: Any) -> Any:
+    def start(self: Any, *arguments: Any) -> Any:
         if next(count) == 30:
             os.abort()
-        return plain(self, inputs, *more)
+        return plain(self, *arguments)
 
-    Executable.run = run  # type: ignore[method-assign]
+    Executable.start = start  # type: ignore[method-assign]
 
 
 PLANTS: dict[str, Callable[[], None]] = {

@@ -29,7 +29,7 @@ def test_nothing_differs():
     assert not report.found, [(found.seed, found.finding) for found in report.found]
 
 
-@pytest.mark.slow
+@pytest.mark.skipif(not os.environ.get("LAZYNB_ENDURANCE_FAULTS"), reason="minutes each: LAZYNB_ENDURANCE_FAULTS=1 runs them")
 @pytest.mark.parametrize("plant, only, what", [
     ("given away too early", "training", {"raises", "deleted array", "lost after an interrupt"}),
     ("other values", "trees", {"value"}),
@@ -64,15 +64,15 @@ def test_a_signal_arrives_at_each_instruction():
     """And is handled where CPython looks for signals; the function is over before the last ones are."""
     interrupter, handled = Interrupter(lazynb.__file__), []
     for count in range(1, 40):
+        region = lazynb.lazy()
         try:
-            with interrupter.armed(Aim("record/mode.py", "Mode._enter", count)) as shot:
+            with interrupter.armed(Aim("record/mode.py", "Region.__enter__", count)) as shot:
                 try:
-                    lazynb.record.mode.mode.pause()
+                    region.__enter__()
                 finally:
                     sys.settrace(None)
         except KeyboardInterrupt:
             pass
         handled.append(shot.handled.split(":")[1] if shot.handled else "")
-        while lazynb.record.mode.mode._before:
-            lazynb.record.mode.mode.off()
-    assert "AmbientPatches.enter" in handled or "Mode._enter" in handled
+        region.__exit__(None, None, None)
+    assert any(handled) and len(set(handled)) > 1
