@@ -98,6 +98,9 @@ class Comparison:
         except Different as found:
             self.outcome.finding = Finding(found.args[0], kind, number, found.args[1])
         except Gone as gone:
+            if "the eager world crashed" in str(gone):  # JAX's own: jaxlib aborts now and then after memory was short
+                self.outcome.figures["crashes of eager JAX"] += 1
+                return self.outcome
             what = "hang" if "hangs" in str(gone) else "crash"
             self.outcome.finding = Finding(what, kind, number, str(gone))
         return self.outcome
@@ -234,7 +237,9 @@ class Comparison:
             self.outcome.expected[-1] = expected
         self.outcome.figures["values compared"] += len(expected)
         for name, value in expected.items():
-            if found.get(name) != value:
+            if self._failed.get(name) == "FloatingPointError" and found.get(name) != value:
+                self.outcome.figures["NaN that JAX let pass after it had lost its hook"] += 1  # ``with jax.debug_nans`` loses it
+            elif found.get(name) != value:
                 what = "no failure" if name in self._failed else found[name][0] if name in found else "unbound"
                 what = "value" if what == value[0] else what
                 raise Different(what, f"{name} is {reads(found.get(name, ('unbound',)))}; eagerly {reads(value)}")
@@ -264,6 +269,6 @@ def _size(setup: str) -> str:
 def compare(program: Program, worlds: Worlds) -> Outcome:
     """What ``program`` comes to; after a difference the next gets new worlds: what both have run stays the same."""
     outcome = Comparison(program, *worlds.pair()).run()
-    if outcome.finding is not None:
+    if outcome.finding is not None or outcome.figures["crashes of eager JAX"]:
         worlds.renew()
     return outcome

@@ -240,7 +240,7 @@ simple("left in another order", 1, "backwards(lazynb.eager, lazynb.eager)", "bac
 simple("held over", 1, "{q} = holder(lazynb.eager); next({q})", closing="{q}.close()", styles=("cells", "shell"))
 simple("held over, lazy", 1, "{q} = holder(lazynb.lazy); next({q})", closing="{q}.close()", styles=("shell",))  # a body outlives a body, no cell
 simple("left in a thread", 0.5, "{q} = holder(lazynb.eager); next({q}); t = in_thread(lambda: (next({q}, None), recording()))", elsewhere=True)
-simple("left to the collector", 0.5, "{q} = holder(lazynb.eager); next({q}); {q} = None")
+simple("left to the collector", 0.5, "{q} = holder(lazynb.eager); next({q}); {q} = None", calm=True)
 
 
 @kind(weight=2, styles=("shell",))
