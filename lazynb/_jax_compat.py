@@ -142,7 +142,7 @@ _LAPACK = {value for value in vars(_linalg).values() if isinstance(value, _core.
 
 def lower_alone(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> None:
     """Lowers an operation; raises what that raises."""
-    with set_current_trace(eval_trace), _config.disable_jit(False):
+    with lowering_settings():
         jax.jit(lambda *values: primitive.bind(*values, **params)).lower(
             *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals])
 
@@ -380,6 +380,18 @@ def jaxpr_inputs(jaxpr: Any) -> list[Any]:
 def is_jaxpr(value: Any) -> bool:
     """Whether ``value`` is a jaxpr, closed or not."""
     return isinstance(value, (Jaxpr, ClosedJaxpr))
+
+
+def jaxprs_of(value: Any) -> list[Any]:
+    """The jaxprs that a parameter of a primitive is or holds."""
+    if is_jaxpr(value):
+        return [value]
+    return [one for one in value if is_jaxpr(one)] if isinstance(value, tuple | list) else []
+
+
+def jaxprs_in(params: dict[str, Any]) -> list[Any]:
+    """The jaxprs among the parameters of a primitive: the functions that it calls."""
+    return [jaxpr for value in params.values() for jaxpr in jaxprs_of(value)]
 
 
 def constants(jaxpr: Any) -> Sequence[Any]:
@@ -727,8 +739,12 @@ def _assign(owner: Any, names: dict[str, Any]) -> None:
 
 def is_ready(value: Any) -> bool:
     """Whether the value of a concrete array is there."""
-    buffer: Any = value if type(value) is ArrayImpl else value._base_array
-    return buffer.is_ready()
+    return bool(_plain(value).is_ready())
+
+
+def _plain(value: Any) -> Any:
+    """``value``, or the plain array that an array of random keys consists of."""
+    return getattr(value, "_base_array", value)
 
 
 def is_host_array(value: Any) -> bool:
@@ -758,10 +774,16 @@ no_effects = _core.no_effects
 def capturing_call(compiled: Any) -> Callable[..., Any]:
     """What calls an executable with the least Python in between: JAX's C++ dispatch. Where that needs JAX's Python (the first
     call, one with arguments of another kind) the results are kept as soon as XLA gives them, see :class:`Captured`."""
+    return _dispatch(compiled, compiled._executable.xla_executable) or compiled
+
+
+def _dispatch(compiled: Any, loaded: Any) -> Callable[..., Any] | None:
+    """JAX's C++ dispatch for ``compiled`` with ``loaded`` as XLA's executable; None where JAX has none for it."""
     executable, call = copy.copy(compiled._executable), copy.copy(compiled._executable.unsafe_call)
-    call.xla_executable = _Capturing(call.xla_executable)
+    executable.xla_executable, call.xla_executable = loaded, _Capturing(loaded)
     executable._unsafe_call = call
-    return executable.create_cpp_call(compiled._params._replace(executable=executable)) or compiled
+    found: Callable[..., Any] | None = executable.create_cpp_call(compiled._params._replace(executable=executable))
+    return found
 
 
 class Captured(threading.local):
@@ -782,7 +804,6 @@ def recovered(compiled: Any, kept: Sequence[Any]) -> Sequence[Any] | None:
     if not kept:
         return None
     if len(kept) == 1:
-        captured.into = None
         return kept[0].consume_with_handlers(compiled._executable.unsafe_call.out_handler.handlers)
     return kept[1]
 
@@ -855,11 +876,7 @@ def call_here(compiled: Any, entry: bytes | None) -> Callable[..., Any] | None:
             host_callbacks=[_never_called])
     except Exception:  # a program that XLA cannot write down
         return None
-    executable, call = copy.copy(compiled._executable), copy.copy(compiled._executable.unsafe_call)
-    executable.xla_executable, call.xla_executable = again, _Capturing(again)
-    executable._unsafe_call = call
-    found: Callable[..., Any] | None = executable.create_cpp_call(compiled._params._replace(executable=executable))
-    return found
+    return _dispatch(compiled, again)
 
 
 def _never_called(*_: Any) -> None:
@@ -993,7 +1010,7 @@ def new_profile() -> Any:
 
 def buffers(value: Any) -> list[Any]:
     """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of; none for other values."""
-    plain = getattr(value, "_base_array", value)
+    plain = _plain(value)
     if type(plain) is not ArrayImpl:
         return []
     return [plain] if len(plain.sharding.device_set) == 1 else list(plain._arrays)
@@ -1001,7 +1018,7 @@ def buffers(value: Any) -> list[Any]:
 
 def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
     """An array like ``value``, placement and commitment included, that consists of ``parts``; ``value`` may be deleted."""
-    plain = getattr(value, "_base_array", value)
+    plain = _plain(value)
     made = ArrayImpl(plain.aval, plain.sharding, list(parts), committed=plain._committed, _skip_checks=True)
     return made if plain is value else type(value)(value._impl, made)
 
@@ -1012,9 +1029,9 @@ def moved(value: Any, others: Sequence[Any]) -> Any:
     Arguments:
       others: arrays like its :func:`buffers`, which go in their place.
     """
-    plain, gone = getattr(value, "_base_array", value), with_buffers(getattr(value, "_base_array", value), others)
+    plain = _plain(value)
     taken = with_buffers(value, buffers(value))
-    plain._replace_with(gone)
+    plain._replace_with(with_buffers(plain, others))
     plain.delete()
     return taken
 
@@ -1048,8 +1065,8 @@ def watch_memory(borrowed: Callable[[Any, Any], None], shared: Callable[[Any], N
     """Reports arrays whose memory other code may write: ``borrowed(array, source)`` for one just made of memory of the host's
     (``source`` is None for DLPack), ``shared(array)`` for one handed out by DLPack.
 
-    JAX takes over memory of NumPy arrays in two places: where it moves arguments to devices, and where it puts an array together
-    from shards. Nothing that the user sees is replaced.
+    JAX takes over memory of NumPy arrays where it puts an array together from shards; 0.12 does that in C++ for arguments that it
+    moves to devices. Nothing that the user sees is replaced.
     """
     def watched(handler: Callable[..., Any]) -> Callable[..., Any]:
         def shard(args: Sequence[Any], *rest: Any) -> Any:
@@ -1076,7 +1093,7 @@ def watch_memory(borrowed: Callable[[Any, Any], None], shared: Callable[[Any], N
         return _to_dlpack(x, *rest, **more)
 
     handlers = _pxla.shard_arg_handlers
-    for cls, handler in list(handlers.items()):
+    for cls, handler in list(handlers.items()) if hasattr(_config, "use_cpp_shard_args") else ():
         if isinstance(cls, type) and issubclass(cls, np.ndarray) and not issubclass(cls, np.ma.MaskedArray):
             handlers[cls] = watched(handler)
     _pxla.batched_device_put = put_shards
@@ -1098,8 +1115,3 @@ def existing_arrays() -> list[Any]:
 def out_of_memory(size: int) -> Exception:
     """The error that eager JAX raises where ``size`` bytes cannot be had."""
     return jax.errors.JaxRuntimeError(f"RESOURCE_EXHAUSTED: Out of memory allocating {size} bytes.")
-
-
-def sub_jaxprs(params: dict[str, Any]) -> list[Any]:
-    """The jaxprs in the parameters of a primitive."""
-    return list(_core.jaxprs_in_params(params))

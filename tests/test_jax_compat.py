@@ -449,9 +449,9 @@ def test_memory_that_cannot_be_had_is_an_error_of_jax():
     assert str(jc.out_of_memory(1 << 42)) == str(eager.value)
 
 
-def test_sub_jaxprs():
+def test_jaxprs_among_parameters():
     jaxpr = jax.make_jaxpr(lambda x: jax.lax.cond(x > 0, jnp.sin, jnp.cos, x))(1.0)
-    branches = [one for eqn in jaxpr.eqns for one in jc.sub_jaxprs(eqn.params)]
+    branches = [one for eqn in jaxpr.eqns for one in jc.jaxprs_in(eqn.params)]
     assert {eqn.primitive.name for one in branches for eqn in one.eqns} == {"sin", "cos"}
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from lazynb import _jax_compat as jc
 from lazynb.execute.alignment import Alignment
 from lazynb.execute.form import Form, Step, Value, form_of_jaxpr, is_number
 from lazynb.execute.parameters import (
@@ -17,7 +18,6 @@ from lazynb.execute.parameters import (
     calls_users_function,
     contexts_differ,
     holds_new_object,
-    jaxprs,
     joined,
     library_parameters,
     types_between,
@@ -210,7 +210,7 @@ class Comparison:
 
     def _function(self, old: Step, new: Step, follows: bool) -> None:
         """A function of the user's that JAX called differs: says where in it."""
-        before, now = jaxprs(old.params), jaxprs(new.params)
+        before, now = jc.jaxprs_in(old.params), jc.jaxprs_in(new.params)
         found: list[Change] = []
         if len(before) == len(now):
             for a, b in zip(before, now, strict=True):

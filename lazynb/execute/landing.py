@@ -7,6 +7,7 @@ next for a value of the trace brings it to its end.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from itertools import starmap
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from lazynb import _jax_compat as jc
 
 
+@dataclasses.dataclass(slots=True, eq=False)
 class Landing:
     """What a run of a pending trace gave.
 
@@ -27,27 +29,25 @@ class Landing:
       noted: whether the run was counted.
     """
 
-    __slots__ = ("_got", "_kept", "_placed", "binding", "kind", "miss", "noted", "recorded", "seconds", "spot", "tensors")
-
-    def __init__(self, binding: Any = None, tensors: Sequence[Any] = (), kind: str = "", spot: Any = None, miss: Any = None,
-                 recorded: float = 0.0):
-        self.binding = binding
-        self.tensors = tensors
-        self.kind = kind
-        self.spot = spot
-        self.miss = miss
-        self.recorded = recorded
-        self.seconds = 0.0
-        self.noted = False
-        self._got: list[Any] = []
-        self._placed: list[Any] | None = None
-        self._kept: list[Any] = []
+    binding: Any = None
+    tensors: Sequence[Any] = ()
+    kind: str = ""
+    spot: Any = None
+    miss: Any = None
+    recorded: float = 0.0
+    seconds: float = 0.0
+    noted: bool = False
+    _got: list[Any] = dataclasses.field(default_factory=list)
+    _kept: list[Any] = dataclasses.field(default_factory=list)
+    _placed: list[Any] | None = None
 
     def take(self, call: Callable[..., Any], arguments: Sequence[Any]) -> None:
         """Keeps what ``call`` of the program gives for ``arguments``."""
         jc.captured.into = self._kept
-        self._got.extend(starmap(call, (arguments,)))  # no signal is handled before the list has the result
-        jc.captured.into = None
+        try:
+            self._got.extend(starmap(call, (arguments,)))  # no signal is handled before the list has the result
+        finally:
+            jc.captured.into = None
 
     def drop(self) -> None:
         """Forgets the results, which are no good."""

@@ -84,20 +84,9 @@ def joined(found: list[Types]) -> Types:
     return Types(*(any(getattr(one, field.name) for one in found) for field in dataclasses.fields(Types)))
 
 
-def jaxprs(params: dict[str, Any]) -> list[Any]:
-    """The functions among an operation's parameters."""
-    found = []
-    for value in params.values():
-        if jc.is_jaxpr(value):
-            found.append(value)
-        elif isinstance(value, tuple | list):
-            found += [one for one in value if jc.is_jaxpr(one)]
-    return found
-
-
 def is_plumbing(name: str, value: Any) -> bool:
     """Whether a parameter is none that the user writes."""
-    return name in _PLUMBING or bool(jaxprs({"": value}))
+    return name in _PLUMBING or bool(jc.jaxprs_of(value))
 
 
 def plain_parameters(before: Step, now: Step, types: Types) -> list[Parameter]:
@@ -128,7 +117,7 @@ def library_parameters(before: Step, now: Step, types: Types) -> list[Parameter]
     """As :func:`plain_parameters`, looking into the functions of JAX's own that ``before`` and ``now`` call; None where these
     are built differently."""
     found = plain_parameters(before, now, types)
-    old, new = jaxprs(before.params), jaxprs(now.params)
+    old, new = jc.jaxprs_in(before.params), jc.jaxprs_in(now.params)
     if len(old) != len(new):
         return None
     for a, b in zip(old, new, strict=True):
@@ -145,7 +134,7 @@ def library_parameters(before: Step, now: Step, types: Types) -> list[Parameter]
 
 def contexts_differ(before: Step, now: Step) -> bool:
     """Whether the operations in the functions that two operations call were traced under different configurations of JAX."""
-    for a, b in zip(jaxprs(before.params), jaxprs(now.params), strict=False):
+    for a, b in zip(jc.jaxprs_in(before.params), jc.jaxprs_in(now.params), strict=False):
         for x, y in zip(form_of_jaxpr(a).operations, form_of_jaxpr(b).operations, strict=False):
             if x.operation.ctx != y.operation.ctx or contexts_differ(x, y):
                 return True
@@ -154,7 +143,7 @@ def contexts_differ(before: Step, now: Step) -> bool:
 
 def calls_users_function(step: Step) -> bool:
     """Whether an operation holds a function that the user wrote."""
-    return any(is_users(jaxpr) for jaxpr in jaxprs(step.params))
+    return any(is_users(jaxpr) for jaxpr in jc.jaxprs_in(step.params))
 
 
 def holds_new_object(before: Step, now: Step) -> bool:

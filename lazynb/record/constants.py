@@ -27,16 +27,12 @@ def settled(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
     """``params`` with the values of pending arrays that are constants of jaxprs among them."""
     holds = _holders.get(primitive)
     if holds is None:
-        holds = _holders[primitive] = any(_holds_jaxpr(value) for value in params.values())
+        holds = _holders[primitive] = bool(jc.jaxprs_in(params))
     return _settle_params(params, primitive.name) if holds else params
 
 
-def _holds_jaxpr(value: Any) -> bool:
-    return any(map(jc.is_jaxpr, value)) if isinstance(value, tuple | list) else jc.is_jaxpr(value)
-
-
 def _settle_params(params: dict[str, Any], name: str) -> dict[str, Any]:
-    found = {key: _settle(value, name) for key, value in params.items() if _holds_jaxpr(value)}
+    found = {key: _settle(value, name) for key, value in params.items() if jc.jaxprs_of(value)}
     changed = {key: value for key, value in found.items() if value is not params[key]}
     return dict(params, **changed) if changed else params
 

@@ -55,12 +55,14 @@ class Region:
         return next((block for block in reversed(self._open) if block.owner is here()), self._open[-1])
 
     def _close(self, block: Block) -> None:
-        self._open = [one for one in self._open if one is not block]
+        self._forget(block)
         blocks.leave(block)
+
+    def _forget(self, block: Block) -> None:
+        self._open = [one for one in self._open if one is not block]
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return _decorated(function, lambda: Region(self._make))
-
 
     def make_up(self, end: FrameType) -> Block | None:
         """The block that ``end``, a call of :meth:`__exit__` that an interrupt ended, had no time to close."""
@@ -68,7 +70,7 @@ class Region:
             return None
         self._missed = id(end)
         block = self._last()
-        self._open = [one for one in self._open if one is not block]
+        self._forget(block)
         return block
 
 

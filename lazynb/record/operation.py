@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lazynb import _jax_compat as jc
 from lazynb.record.structure import params_structure
-
-_OTHERS = frozenset(("ffi_call",))
 
 
 class Operation:
@@ -22,43 +20,47 @@ class Operation:
       name: what the user would call it: ``softmax`` for a jitted function of that name.
     """
 
-    __slots__ = ("__weakref__", "_calls_back", "_may_fail", "context", "name", "params", "primitive")
+    __slots__ = ("__weakref__", "_outside", "context", "name", "params", "primitive")
 
     def __init__(self, primitive: Any, params: dict[str, Any]):
         self.primitive = primitive
         self.params = params
         self.context = jc.eqn_context()
         self.name = str(params.get("name") or primitive.name) if primitive.name in jc.JIT_PRIMITIVES else primitive.name
+        self._outside: frozenset[str] | None = None
 
-        self._may_fail: bool | None = None
-        self._calls_back: bool | None = None
+    @property
+    def outside(self) -> frozenset[str]:
+        """The names of the primitives in it, in jaxprs of its own too, that call code which is not XLA's."""
+        if self._outside is None:
+            self._outside = frozenset(_calls_outside(self.primitive, self.params))
+        return self._outside
 
     @property
     def may_fail(self) -> bool:
-        """Whether it can fail when it runs: it calls code that is not XLA's, itself or in a jaxpr of its own."""
-        if self._may_fail is None:
-            self._may_fail = _calls_others(self.primitive, self.params)
-        return self._may_fail
+        """Whether it can fail when it runs."""
+        return bool(self.outside)
 
     @property
     def calls_back(self) -> bool:
-        """Whether it calls a function of Python's when it runs, itself or in a jaxpr of its own."""
-        if self._calls_back is None:
-            self._calls_back = _calls_others(self.primitive, self.params, frozenset())
-        return self._calls_back
+        """Whether it calls a function of Python's when it runs."""
+        return any(map(_is_callback, self.outside))
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"
 
 
-def _calls_others(primitive: Any, params: dict[str, Any], others: frozenset[str] = _OTHERS) -> bool:
+def _calls_outside(primitive: Any, params: dict[str, Any]) -> Iterator[str]:
     left = [(primitive, params)]
     while left:
         primitive, params = left.pop()
-        if "callback" in primitive.name or primitive.name in others:
-            return True
-        left += [(eqn.primitive, eqn.params) for jaxpr in jc.sub_jaxprs(params) for eqn in jaxpr.eqns]
-    return False
+        if _is_callback(primitive.name) or primitive.name == "ffi_call":
+            yield primitive.name
+        left += [(eqn.primitive, eqn.params) for jaxpr in jc.jaxprs_in(params) for eqn in jaxpr.eqns]
+
+
+def _is_callback(name: str) -> bool:
+    return "callback" in name
 
 
 class OperationTable:

@@ -7,7 +7,7 @@ says which.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from lazynb import _jax_compat as jc
@@ -23,16 +23,8 @@ def check(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> None:
         if key not in _accepted:
             jc.lower_alone(primitive, avals, params)
             _accepted.add(key)
-    for jaxpr in _jaxprs(params):
+    for jaxpr in jc.jaxprs_in(params):
         if jaxpr not in _sound:
             for eqn in jaxpr.eqns:
                 check(eqn.primitive, [var.aval for var in eqn.invars], eqn.params)
             _sound.add(jaxpr)
-
-
-def _jaxprs(params: dict[str, Any]) -> Iterator[Any]:
-    for value in params.values():
-        if jc.is_jaxpr(value):
-            yield value
-        elif isinstance(value, tuple | list):
-            yield from filter(jc.is_jaxpr, value)

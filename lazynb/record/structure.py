@@ -101,12 +101,11 @@ def derivative_rules(params: dict[str, Any]) -> tuple[Hashable, ...]:
     """What :func:`params_structure` leaves out inside of the jaxprs among ``params``, by identity: operations that are equal
     compute the same, and may have other derivatives."""
     found: list[Hashable] = []
-    for value in params.values():
-        for jaxpr in value if isinstance(value, tuple | list) else (value,):
-            if jc.is_jaxpr(jaxpr) and _has_rules.get(jaxpr, True):
-                rules = _rules_in(jaxpr)
-                _has_rules[jaxpr] = bool(rules)
-                found += rules
+    for jaxpr in jc.jaxprs_in(params):
+        if _has_rules.get(jaxpr, True):
+            rules = _rules_in(jaxpr)
+            _has_rules[jaxpr] = bool(rules)
+            found += rules
     return tuple(found)
 
 

@@ -239,26 +239,23 @@ class LazyTrace(jc.Trace):
         return state
 
     def _slot(self, pending: Pending, arg: Any) -> int:
+        outside = True
         if arg.__class__ is LazyTensor:
             if arg._pending is pending:
                 return arg._slot
-            value, elsewhere = arg._value, arg._trace is not self
-            slot = pending.array(value, elsewhere)
+            value, outside = arg._value, arg._trace is not self
+            slot = pending.array(value, outside)
             if slot is not None:
                 return slot
             if value is None:  # still pending in an earlier trace of this thread
                 return pending.input(arg, arg.aval, arg)
-            if value is DELETED:
-                arg._force("eager")
-            if value.is_deleted():
-                raise RuntimeError(f"Array has been deleted with shape={arg.aval.str_short()}.")
-            return pending.concrete(value, elsewhere)
+            arg = arg._force("eager") if value is DELETED else value
         elif isinstance(arg, jc.Tracer):
             raise jc.escaped_tracer_error(arg)
         if arg.__class__ is jc.ArrayImpl or isinstance(arg, jax.Array):
             if arg.is_deleted():
                 raise RuntimeError(f"Array has been deleted with shape={jc.typeof(arg).str_short()}.")
-            return pending.concrete(arg)
+            return pending.concrete(arg, outside)
         if isinstance(arg, (bool, *jc.TYPED_SCALARS)) or (  # 0.12 has no typed bool
                 jc.is_host_array(arg) and np.ndim(arg) == 0 and arg.dtype != jc.float0):
             return pending.input(scalar_input(arg), jc.typeof(arg))
@@ -368,21 +365,29 @@ class LazyTrace(jc.Trace):
 
     def _donate(self, args: Sequence[Any], gone: Sequence[int]) -> None:
         """The arguments ``gone`` may not be used again; their memory goes when the trace has run."""
+        others = [trace for trace in every_trace() if trace is not self]
         for arg in (args[number] for number in gone):
-            value = arg._value if isinstance(arg, LazyTensor) else arg
-            if isinstance(arg, LazyTensor):
-                self._detach(arg)
-                for other in every_trace():
-                    if other is not self and value is not None:
-                        other.secure(value, arg)
-            if isinstance(value, jax.Array) and (value is arg or id(value) in held_outside.ids) and is_on_host(value):
-                value = moved(given := value)  # others hold it, and may not use it from here on
-                self._replace(given, value)
-            if isinstance(value, jax.Array) and self.pending is not None:
-                self.pending.doomed.append(value)
-                self._run_users(value, self.sealed)
-            if isinstance(arg, LazyTensor):
-                arg._value, arg._pending = DELETED, None
+            if not isinstance(arg, LazyTensor):
+                self._doom(arg, True)
+                continue
+            self._detach(arg)
+            value = arg._value
+            if value is not None:
+                for other in others:
+                    other.secure(value, arg)
+                self._doom(value, id(value) in held_outside.ids)
+            arg._value, arg._pending = DELETED, None
+
+    def _doom(self, value: Any, outside: bool) -> None:
+        """Lets a concrete array go when the trace has run. ``outside``: others hold it, and may not use it from here on."""
+        if not isinstance(value, jax.Array):
+            return
+        if outside and is_on_host(value):
+            value = moved(given := value)
+            self._replace(given, value)
+        if self.pending is not None:
+            self.pending.doomed.append(value)
+            self._run_users(value, self.sealed)
 
     def _detach(self, tensor: LazyTensor) -> None:
         """The pending traces do without ``tensor``, which goes: they hold its value, or another tensor in its place."""

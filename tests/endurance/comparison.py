@@ -73,6 +73,7 @@ class Comparison:
         self.program, self.eager, self.lazy = program, eager, lazy
         self.outcome = Outcome()
         self._now: dict[str, Seen] = {}  # the variables of the eager world
+        self._before: dict[str, Seen] = {}  # what they were before the last statement
         self._failed: dict[str, str] = {}  # variables whose failure was put off: what reading them raises
         self._armed: Aim | None = None
 
@@ -118,6 +119,7 @@ class Comparison:
         self.outcome.errors.append("")
         expected = self.eager.ask("run", filename, statement.source, statement.repeat, bool(statement.destroys),
                                   patience=PATIENCE)
+        self._before = self._now
         self._now = expected["seen"]
         self.outcome.errors[-1] = expected["error"][0] if expected["error"] else ""
         self.outcome.figures["statements"] += statement.repeat
@@ -181,8 +183,8 @@ class Comparison:
         self.eager.ask("settle", rounds, patience=PATIENCE)
         for name in given:
             self._anew(name, trail)
-        for name, value in trail[-1].items():  # NumPy memory may have been written or not
-            if value[0] == "numpy" and name not in expected["changed"] and value != trail[0].get(name):
+        for name, value in expected["seen"].items():  # memory may have been written or not: no trail is kept of what is in it
+            if value[0] == "numpy" and name not in expected["changed"] and value != self._before.get(name):
                 self._both(f"{name}[...] = 1")
         if "config" in statement.source:
             self._both(statement.source)

@@ -26,6 +26,13 @@ PLACES = {
 }
 
 
+def assert_as_eagerly(program):
+    expected = program()
+    with lazynb.lazy():
+        found = program()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
+
+
 def over_an_array(rules):
     w = jnp.ones(3) * 2
 
@@ -73,10 +80,7 @@ def composites():
 
 
 def test_composites_over_pending_arrays():
-    expected = composites()
-    with lazynb.lazy():
-        found = composites()
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
+    assert_as_eagerly(composites)
 
 
 def test_a_composite_over_a_value_that_is_differentiated_is_refused_as_eagerly():
@@ -141,10 +145,7 @@ def not_differentiated():
 
 
 def test_arguments_that_are_not_differentiated():
-    expected = not_differentiated()
-    with lazynb.lazy():
-        found = not_differentiated()
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), found, expected)
+    assert_as_eagerly(not_differentiated)
 
 
 def test_a_tracer_that_is_not_differentiated_is_refused_as_eagerly():
