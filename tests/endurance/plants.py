@@ -1,25 +1,81 @@
-"""Faults put into lazynb on purpose, so that the campaign can be seen to find such: ``LAZYNB_ENDURANCE_PLANT`` names one."""
+"""Cures taken back, and other faults put into lazynb on purpose, so that the campaign can be seen to find such.
+
+``LAZYNB_ENDURANCE_PLANT`` names one of :data:`PLANTS`.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Callable
 from typing import Any
 
+from lazynb import _jax_compat as jc
+from lazynb.execute import landing
 from lazynb.execute.executable import Executable
+from lazynb.execute.flush import Execution
 from lazynb.execute.landing import Landing
-from lazynb.record import blocks, mode
+from lazynb.record import mode
+from lazynb.record.blocks import Blocks
+from lazynb.record.outside import Borrowed
+from lazynb.record.pending import Pending
+from lazynb.record.runtime import numpy_calls
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace
 
 
-def _given_away_too_early() -> None:
+def _interrupts() -> None:
     """An interrupt after the run loses what was given away: the inputs are gone, the results too."""
     def take(self: Any, call: Any, arguments: Any) -> None:
         found = call(*arguments)
         len(arguments)  # a call: here Python looks for signals
         self._got.append(found)
 
+    take.__code__ = take.__code__.replace(co_filename=landing.__file__, co_qualname="Landing.take")  # signals are aimed so
     Landing.take = take  # type: ignore[method-assign]
+
+
+def _failures() -> None:
+    """Where a program fails, all of it does, each time that a value of it is asked for."""
+    def run(self: Any, traces: Any, kind: Any, spot: Any, _targets: Any, awaited: bool) -> Any:
+        runs: list[Any] = []
+        for one in traces:
+            self._run_one(one, kind, spot, runs, awaited and one is traces[-1])
+        return runs
+
+    Execution._run = run  # type: ignore[method-assign]
+
+
+def _memory_of_others() -> None:
+    """Nobody notes that JAX shares an array's memory with NumPy."""
+    Borrowed._note = lambda *_arguments: None  # type: ignore[method-assign]
+
+
+def _deleted_elsewhere() -> None:
+    """A pending trace holds an array that others hold too as if it were its own."""
+    Pending._secured = lambda self, value: value  # type: ignore[method-assign]
+    Pending.secure = lambda self, value: None  # type: ignore[method-assign]
+    LazyTrace.secure = lambda *_arguments: None  # type: ignore[method-assign]
+
+
+def _operators() -> None:
+    """NumPy's arrays take their operators with a lazy tensor to be ufuncs."""
+    def array_ufunc(tensor: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
+
+    LazyTensor.__array_ufunc__ = array_ufunc  # type: ignore
+
+
+def _modes() -> None:
+    """What ends brings back what was current before it, though that have ended."""
+    def leave(self: Any, block: Any) -> None:
+        self._drop(block)
+        jc.set_trace(block.before)
+        self.substitute()
+
+    Blocks.leave = leave  # type: ignore[method-assign]
+    Blocks._mend = lambda self: None  # type: ignore[method-assign]
 
 
 def _other_values() -> None:
@@ -34,17 +90,6 @@ def _other_values() -> None:
     Executable.placed = placed  # type: ignore[method-assign]
 
 
-def _never_left() -> None:
-    """The names of JAX stay as they are in a body."""
-    plain = blocks.patches.switch
-
-    def switch(on: bool) -> None:
-        if on:
-            plain(on)
-
-    blocks.patches.switch = switch  # type: ignore[method-assign]
-
-
 def _crash() -> None:
     """The thirtieth run ends the process."""
     plain, count = Executable.start, itertools.count(1)
@@ -57,12 +102,37 @@ def _crash() -> None:
     Executable.start = start  # type: ignore[method-assign]
 
 
-PLANTS: dict[str, Callable[[], None]] = {
-    "given away too early": _given_away_too_early, "other values": _other_values, "never left": _never_left, "crash": _crash}
-"""By name."""
+@dataclasses.dataclass(frozen=True)
+class Plant:
+    """A fault.
+
+    Attributes:
+      put: puts it in.
+      kinds: of statements that show it.
+      found: what the campaign calls what it finds then.
+    """
+
+    put: Callable[[], None]
+    kinds: tuple[str, ...]
+    found: frozenset[str]
+
+
+def _plant(put: Callable[[], None], kinds: str, found: str) -> Plant:
+    return Plant(put, tuple(kinds.split(", ")), frozenset(found.split(", ")))
+
+
+PLANTS = {
+    "interrupts": _plant(_interrupts, "training", "raises, deleted array, lost after an interrupt"),
+    "failures": _plant(_failures, "failing host, not_numbers", "raises, error, another error"),
+    "memory of others": _plant(_memory_of_others, "written_later", "value"),
+    "deleted elsewhere": _plant(_deleted_elsewhere, "deleted while needed, deleted elsewhere", "raises, error, deleted array"),
+    "operators": _plant(_operators, "operators", "numpy, value, array, another error"),
+    "modes": _plant(_modes, "held over, tasks, left in another order", "mode"),
+    "other values": _plant(_other_values, "trees", "value"), "crash": _plant(_crash, "trees", "crash")}
+"""By name. The first six take back what keeps something from being lost."""
 
 
 def plant() -> None:
     """Puts the fault in that the environment names, if it names one."""
     if name := os.environ.get("LAZYNB_ENDURANCE_PLANT"):
-        PLANTS[name]()
+        PLANTS[name].put()

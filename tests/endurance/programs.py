@@ -72,8 +72,8 @@ def _look(draw: random.Random, scene: Scene) -> tuple[str, ...] | None:
     return () if chance < 0.6 else (draw.choice(scene.arrays),) if chance < 0.85 else None
 
 
-_OFTEN = ("execute/flush.py", "execute/executable.py", "execute/donation.py", "record/mode.py", "record/tensor.py",
-          "record/pending.py", "record/trace.py", "_jax_compat.py", "contextlib.py")
+_OFTEN = ("execute/flush.py", "execute/executable.py", "execute/landing.py", "execute/donation.py", "record/mode.py",
+          "record/tensor.py", "record/pending.py", "record/trace.py", "_jax_compat.py", "contextlib.py")
 """What runs, settles, enters and leaves."""
 
 
@@ -95,7 +95,8 @@ def _telling(functions: list[tuple[str, int]]) -> list[tuple[str, int]]:
     return [one for one in functions if _TELLING.search(one[0])] or functions
 
 
-_TELLING = re.compile(r"(?i)run|call|settle|result|enter|leave|exit|\bon\b|\boff\b|pause|recording|eager|lazy|hold|give|release")
+_TELLING = re.compile(r"(?i)run|call|settle|result|enter|leave|exit|\bon\b|\boff\b|pause|recording|eager|lazy|hold|give|release"
+                      "|take|start|finish|captur")
 
 
 @functools.cache

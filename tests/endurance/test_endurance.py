@@ -12,6 +12,7 @@ import lazynb
 from .campaign import campaign
 from .comparison import compare
 from .interrupts import Aim, Interrupter
+from .plants import PLANTS
 from .processes import Worlds
 from .programs import generate
 from .reproducer import script
@@ -31,14 +32,12 @@ def test_nothing_differs():
 
 
 @pytest.mark.skipif(not os.environ.get("LAZYNB_ENDURANCE_FAULTS"), reason="minutes each: LAZYNB_ENDURANCE_FAULTS=1 runs them")
-@pytest.mark.parametrize("plant, only, what", [
-    ("given away too early", "training", {"raises", "deleted array", "lost after an interrupt"}),
-    ("other values", "trees", {"value"}),
-    ("never left", "wrong", {"mode"}), ("crash", "trees", {"crash"})])
-def test_a_fault_is_found(plant, only, what):
-    report = campaign(90, "7", patience=0, only=(only,), signals=only == "training", until=what,
-                      environment={"LAZYNB_ENDURANCE_PLANT": plant})
-    assert {found.finding.what for found in report.found} & what
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_fault_is_found(name):
+    plant = PLANTS[name]
+    report = campaign(90, "7", patience=0, only=plant.kinds, signals=name == "interrupts", until=plant.found,
+                      environment={"LAZYNB_ENDURANCE_PLANT": name})
+    assert {found.finding.what for found in report.found} & plant.found
 
 
 def test_the_same_seed_gives_the_same_program():
