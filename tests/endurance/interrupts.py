@@ -94,8 +94,10 @@ class Interrupter:
         return filename.removeprefix(self.package) if filename.startswith(self.package) else os.path.basename(filename)
 
     def _enter(self, frame: Any, event: str, _argument: Any) -> Any:
-        """The hook for every call: frames that may be aimed at are traced, an instruction at a time."""
-        filename = frame.f_code.co_filename
+        """The hook for every call: frames that are aimed at are traced, an instruction at a time; no others, for that is slow."""
+        filename, shot = frame.f_code.co_filename, self._shot
+        if shot is None or not filename.endswith(shot.aim.file):
+            return None
         if filename.endswith("contextlib.py"):  # entering and leaving a context of lazynb's
             manager = frame.f_locals.get("self")
             generator = getattr(manager, "gen", None)
