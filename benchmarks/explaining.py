@@ -67,7 +67,7 @@ def against(folder: Path, pairs: int) -> str:
 def watched(pairs: int) -> list[str]:
     """With nobody watching, and with a witness, in pairs in this process."""
     from lazynb.execute.flush import execution
-    from lazynb.execute.witness import Observer
+    from lazynb.session.run_recorder import Observer
 
     names: dict[str, Any] = {}
     exec(WORKLOAD, names)

@@ -31,8 +31,8 @@ from benchmarks.environments import ROOT, last_line
 from benchmarks.peers import PEERS
 from benchmarks.report import quantity, table
 from benchmarks.rows import ROWS, Row
-from lazynb.xla.clusters import find_clusters
-from lazynb.xla.hlo import parse
+from lazynb.xla.fusion.clusters import find_clusters
+from lazynb.xla.hlo.module import parse
 
 SECONDS = 2.0
 WARM = 80  # more runs than a program has before lazynb takes it to be one that is often waited for

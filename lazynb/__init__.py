@@ -11,21 +11,21 @@ from typing import Any as _Any
 from lazynb.config import config as config
 from lazynb.errors import LazynbError as LazynbError, TraceBreakError as TraceBreakError
 from lazynb.execute.breaks import Breaks as Breaks, TraceBreak as TraceBreak, breaks as breaks
-from lazynb.execute.cache_info import CacheInfo as CacheInfo, cache_info as cache_info, clear_cache as clear_cache
-from lazynb.execute.events import Event as Event, events as events
 from lazynb.execute.flush import execution as _execution
 from lazynb.record import ambient as _ambient  # noqa: F401
 from lazynb.record.mode import eager as eager, lazy as lazy
-from lazynb.record.names import user_namespace as _user_namespace
 from lazynb.record.runtime import Hooks as _Hooks
+from lazynb.record.snapshot.names import user_namespace as _user_namespace
 from lazynb.record.tensor import LazyTensor as LazyTensor
-from lazynb.view.explanation import install as _install_explanation
-from lazynb.view.graph import Graph as Graph
-from lazynb.view.inspection_show import install as _install_inspector, remember as _remember
-from lazynb.view.pending import graph_of as _graph_of, show as _show
-from lazynb.xla.budget import BudgetExceeded as BudgetExceeded, budget as budget
+from lazynb.session.budget import BudgetExceeded as BudgetExceeded, budget as budget
+from lazynb.session.cache_info import CacheInfo as CacheInfo, cache_info as cache_info, clear_cache as clear_cache
+from lazynb.session.events import Event as Event, events as events
+from lazynb.session.explain import Explanation as Explanation, explain as explain
+from lazynb.view.graph.graph import Graph as Graph
+from lazynb.view.graph.pending import graph_of as _graph_of, show as _show
+from lazynb.view.inspection.show import install as _install_inspector, remember as _remember
+from lazynb.view.reports.explanation import install as _install_explanation
 from lazynb.xla.compilation import Compilation as Compilation, compile_tensors as _compile_tensors
-from lazynb.xla.explain import Explanation as Explanation, explain as explain
 
 __version__ = "0.1.0"
 

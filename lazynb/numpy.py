@@ -2,7 +2,7 @@
 
 While a thread is lazy, ``jax.numpy`` itself is this but for a few reductions that libraries compare with ``is``, so unmodified
 code need not import it. The names are generated from the
-installed JAX; what is left as it is, and why, stands in :mod:`lazynb.record.functions`. Outside lazy mode each function is
+installed JAX; what is left as it is, and why, stands in :mod:`lazynb.record.fast.functions`. Outside lazy mode each function is
 JAX's own.
 
 Beside them, :func:`mutable` gives a copy of an array that can be written to as NumPy's arrays can (:class:`MutableArray`).
@@ -16,7 +16,7 @@ import jax.numpy as _plain
 
 from lazynb.frontends.mutable import MutableArray as MutableArray, mutable as mutable
 from lazynb.record import ambient as _ambient  # noqa: F401
-from lazynb.record.functions import remembered_names as _remembered_names
+from lazynb.record.fast.functions import remembered_names as _remembered_names
 
 _substitutes = _remembered_names()["jax.numpy"]
 

@@ -1,7 +1,7 @@
 """Why a pending trace had to run: a table of data, one entry for each way in which Python can force a value.
 
 The caller that forces a value states its kind (LazyTensor's ``__float__`` says ``"float"``), and which library's function it is
-tells what for (:mod:`lazynb.record.asker`); nothing is guessed. Torchy (Lopes 2023) records a flush reason in the
+tells what for (:mod:`lazynb.record.break_cause`); nothing is guessed. Torchy (Lopes 2023) records a flush reason in the
 same way. Codes are stable: they are never reused for something else.
 """
 

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 
 import lazynb
-from lazynb.xla.hlo import parse
+from lazynb.xla.hlo.module import parse
 
 COPIES = frozenset({"copy", "copy-start", "copy-done"})
 

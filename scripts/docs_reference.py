@@ -166,7 +166,7 @@ def breaks() -> str:
 
 def misses() -> str:
     """Each cause of a miss: what differs, and the edit that makes it a hit."""
-    from lazynb.execute.causes import CAUSES
+    from lazynb.why.causes import CAUSES
 
     sections = []
     for one in sorted(CAUSES.values(), key=lambda cause: cause.code):
@@ -178,7 +178,7 @@ def misses() -> str:
 
 def boundaries() -> str:
     """Each reason of a boundary between two kernels, and each way to know it."""
-    from lazynb.xla.reasons import REASONS
+    from lazynb.xla.fusion.reasons import REASONS
 
     sections = []
     for name, reason in REASONS.items():

@@ -34,10 +34,10 @@ def run(*command: str | Path, **options) -> subprocess.CompletedProcess[str]:
 
 def anchors() -> dict[str, set[str]]:
     """By page of the reference, the anchors that it must have: from the tables themselves, not from what writes the pages."""
-    from lazynb.execute.causes import CAUSES
     from lazynb.notebook.magics import MAGICS
     from lazynb.reasons import REASONS
-    from lazynb.xla.reasons import REASONS as BOUNDARIES
+    from lazynb.why.causes import CAUSES
+    from lazynb.xla.fusion.reasons import REASONS as BOUNDARIES
 
     tree = ast.parse((ROOT / "lazynb" / "__init__.py").read_text())
     named = {alias.asname for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname}

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from lazynb.notebook import lab_messages
+from lazynb.notebook.lab import messages as lab_messages
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTENSION = ROOT / "extension"

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from lazynb.xla.budget import Limits
+from lazynb.session.budget import Limits
 
 DESCRIPTION = "Runs JAX programs lazily, and says where Python broke the trace, what was compiled, and why."
 

@@ -16,8 +16,8 @@ from lazynb.cli.outcome import Outcome
 from lazynb.cli.script import BadScript, run_script
 from lazynb.cli.summary import summary
 from lazynb.reasons import REASONS, find
-from lazynb.xla.budget import Account, Used
-from lazynb.xla.overrun import explain
+from lazynb.session.budget import Account, Used
+from lazynb.session.budget_report import explain
 
 FAILED, UNUSABLE, OVER = 1, 2, 3
 
@@ -83,7 +83,7 @@ def _verdict(used: Used, asked: Plan) -> str:
 
 
 def _write(report: Path, asked: Plan, outcome: Outcome, account: Account, used: Used, verdict: str, seconds: float) -> bool:
-    from lazynb.view.report import Report  # needs Jinja2
+    from lazynb.view.reports.run_report import Report  # needs Jinja2
 
     made = Report(program=str(asked.program), arguments=asked.arguments, status=outcome.status, error=outcome.error,
                   where=outcome.where, seconds=seconds, ledger=account.ledger, used=used, limits=asked.limits, verdict=verdict)

@@ -13,9 +13,9 @@ import jax
 from lazynb import _jax_compat as jc
 from lazynb.config import config
 from lazynb.execute.background import in_background, wait
-from lazynb.execute.blame import add_note
 from lazynb.execute.donation import is_large
 from lazynb.execute.dumps import Dump, new_dump
+from lazynb.execute.error_notes import add_note
 from lazynb.execute.heap import give_back, in_use
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Miss, log as miss_log

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazynb.execute.blame import to_blame
+from lazynb.execute.error_notes import to_blame
 from lazynb.execute.program import needed_steps
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor

@@ -18,9 +18,9 @@ from lazynb import _jax_compat as jc
 from lazynb.config import config
 from lazynb.errors import TraceBreakError
 from lazynb.execute.background import in_background, wait
-from lazynb.execute.blame import add_note
 from lazynb.execute.breaks import break_log
 from lazynb.execute.donation import offers
+from lazynb.execute.error_notes import add_note
 from lazynb.execute.events import log
 from lazynb.execute.executable import Binding, Executable, ExecutableCache
 from lazynb.execute.failure import Attempt, Trouble, obtain
@@ -28,10 +28,10 @@ from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
 from lazynb.execute.program import needed_steps
 from lazynb.reasons import REASONS
-from lazynb.record.names import names_of, user_namespace
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import Hooks
-from lazynb.record.sketch import sketch
+from lazynb.record.snapshot.names import names_of, user_namespace
+from lazynb.record.snapshot.trace_summary import sketch
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, thread_trace, trie
 from lazynb.source import Spot, here

@@ -1,23 +1,19 @@
 """Cache misses: each program that had to be made, with what is needed to say why it was not there already.
 
 What a miss keeps is a sketch of its trace, without values. The difference to the nearest cached trace is worked out when
-somebody asks (:mod:`lazynb.execute.difference`).
+somebody asks (:mod:`lazynb.why.answer`).
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lazynb.config import config
-from lazynb.record.sketch import Sketch
+from lazynb.record.snapshot.trace_summary import Sketch
 from lazynb.source import Place, Spot
-
-if TYPE_CHECKING:
-    from lazynb.execute.difference import Cause, Difference
 
 
 class Cut(NamedTuple):
@@ -64,49 +60,10 @@ class Miss:
         """How often each operation is in the trace."""
         return collections.Counter(step.operation.name for step in self.sketch.end.path() if step.operation is not None)
 
-    @cached_property
-    def causes(self) -> Sequence[Cause]:
-        """How the trace differs from the nearest that was cached then, the difference that matters most first."""
-        from lazynb.execute.difference import causes
-
-        return causes(self, self.rivals)
-
     @property
     def rivals(self) -> list[Miss]:
         """Earlier misses that are remembered, the oldest first."""
         return [other for other in log.misses if other.number < self.number]
-
-    @property
-    def difference(self) -> Difference:
-        """How the trace differs from the nearest that was cached then, step by step."""
-        from lazynb.execute.difference import difference
-
-        return difference(self, self.rivals)
-
-    @cached_property
-    def times(self) -> int:
-        """How often the same program was made, this time included, as far as is remembered."""
-        count, miss = 1, self
-        while any(cause.kind == "forgotten" for cause in miss.causes):
-            before = miss.difference.nearest
-            if before is None:
-                break
-            count, miss = count + 1, before
-        return count
-
-    @property
-    def reason(self) -> str:
-        """The differences in a line."""
-        return "; ".join(cause.text for cause in self.causes)
-
-    def told(self, earlier: Sequence[Miss]) -> str:
-        """The differences in a line, to the nearest of the misses ``earlier``, which were remembered when somebody asked: the log
-        may have been cleared since."""
-        if "causes" not in vars(self):
-            from lazynb.execute.difference import causes
-
-            self.causes = causes(self, [other for other in earlier if other.number < self.number])
-        return self.reason
 
 
 class MissLog:

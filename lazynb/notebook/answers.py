@@ -7,11 +7,11 @@ from typing import Any
 
 import lazynb
 from lazynb.plain import plain_data
-from lazynb.view import inspection_clusters as parts, inspection_hlo as hlo
-from lazynb.view.inspection_index import Index, Notes
-from lazynb.view.inspection_schema import Inspection, Machine
+from lazynb.view.inspection import clusters as parts, hlo
+from lazynb.view.inspection.index import Index, Notes
+from lazynb.view.inspection.schema import Inspection, Machine
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.machine import measured_peak
+from lazynb.xla.cost.machine import measured_peak
 
 
 class Answers:

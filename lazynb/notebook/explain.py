@@ -7,7 +7,7 @@ from typing import Any
 
 from lazynb import source
 from lazynb.notebook.cell import run_body
-from lazynb.xla.explain import Explanation, explain_call
+from lazynb.session.explain import Explanation, explain_call
 
 
 def explain_cell(shell: Any, cell: str) -> Explanation:

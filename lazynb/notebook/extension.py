@@ -7,10 +7,10 @@ from typing import Any
 import lazynb
 from lazynb import source
 from lazynb.notebook.cells import Cells
-from lazynb.notebook.lab import Lab
+from lazynb.notebook.lab.session import Lab
 from lazynb.notebook.magics import MAGICS, LazyMagics, status
-from lazynb.record import names
 from lazynb.record.blocks import blocks
+from lazynb.record.snapshot import names
 from lazynb.record.tensor import looking
 
 

@@ -13,10 +13,10 @@ from IPython.display import display
 
 from lazynb.notebook.answers import Answers
 from lazynb.notebook.page import lab
-from lazynb.view.html import fill
-from lazynb.view.inspection import countable, inspection
-from lazynb.view.inspection_page import BUNDLE
-from lazynb.view.inspection_schema import Inspection
+from lazynb.view.graph.html import fill
+from lazynb.view.inspection.contents import countable, inspection
+from lazynb.view.inspection.page import BUNDLE
+from lazynb.view.inspection.schema import Inspection
 from lazynb.xla.compilation import Compilation
 
 _KEPT = 16  # inspectors that answer: ipywidgets keeps every widget, and a compilation keeps its programs

@@ -13,24 +13,24 @@ from IPython.display import display
 
 import lazynb
 from lazynb.execute.flush import execution
-from lazynb.execute.recording import recording_share
 from lazynb.execute.records import duration, plural
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.explain import explain_cell
 from lazynb.notebook.showing import TABS, comes_later, compilation_of, inspect, shown
 from lazynb.reasons import find
 from lazynb.record.mode import is_lazy, recording
-from lazynb.record.snapshot import Snapshot
+from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.trace import thread_trace
-from lazynb.view.difference import explained_miss
-from lazynb.view.inspection_html import view_of
-from lazynb.view.inspection_page import save_html
-from lazynb.view.inspection_show import remember
-from lazynb.view.pending import graph_of
-from lazynb.view.prediction import Reveal
-from lazynb.view.svg import Arrangement, LayoutUnavailable, arrange
+from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
+from lazynb.session.recording import recording_share
+from lazynb.view.graph.pending import graph_of
+from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, arrange
+from lazynb.view.inspection.html import view_of
+from lazynb.view.inspection.page import save_html
+from lazynb.view.inspection.show import remember
+from lazynb.view.reports.miss_report import explained_miss
+from lazynb.view.reports.prediction import Reveal
 from lazynb.xla.compilation import compile_tensors
-from lazynb.xla.prediction import BadPrediction, compare, parse_groups, written_lines
 
 MAGICS = [("line", "lazy"), ("line", "graph"), ("line", "breaks"), ("line", "cache"), ("line", "inspect"),
           ("cell", "compile"), ("cell", "predict"), ("cell", "explain"), ("cell", "eager")]

@@ -9,7 +9,7 @@ from typing import Any
 import ipywidgets as widgets
 from IPython.display import display
 
-from lazynb.record.snapshot import Place
+from lazynb.record.snapshot.snapshot import Place
 
 _LETTERS = "ABCDEFGH"
 

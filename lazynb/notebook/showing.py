@@ -7,15 +7,15 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from lazynb.notebook.page import lab
-from lazynb.record.names import user_namespace
+from lazynb.record.snapshot.names import user_namespace
 from lazynb.record.tensor import LazyTensor
-from lazynb.view.graph import Graph
-from lazynb.view.inspection import inspection
-from lazynb.view.inspection_html import SECTIONS
-from lazynb.view.inspection_page import front_end
-from lazynb.view.inspection_schema import Inspection
-from lazynb.view.inspection_show import bundle, last, remember
-from lazynb.view.svg import Arrangement
+from lazynb.view.graph.graph import Graph
+from lazynb.view.graph.svg import Arrangement
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.html import SECTIONS
+from lazynb.view.inspection.page import front_end
+from lazynb.view.inspection.schema import Inspection
+from lazynb.view.inspection.show import bundle, last, remember
 from lazynb.xla.compilation import Compilation, compile_tensors
 
 TABS: dict[str, tuple[str, ...]] = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from lazynb import _jax_compat as jc
-from lazynb.record import asker, constants, filling, functions, linearize, operators, transpose
+from lazynb.record import array_creation as filling, break_cause as asker, constants
 from lazynb.record.blocks import patches
+from lazynb.record.fast import functions, linearize, operators, transpose
 from lazynb.record.tensor import LazyTensor
 
 operators.install()

@@ -29,7 +29,7 @@ class Mark(NamedTuple):
 class Pending:
     """A path in the trie with the values that flow into it and the tensors that wait for it.
 
-    What is recorded without JAX (:mod:`lazynb.record.recall`) appends without a lock, in a few instructions between which
+    What is recorded without JAX (:mod:`lazynb.record.fast.recall`) appends without a lock, in a few instructions between which
     CPython neither switches threads nor handles a signal: it stores ``tip`` and then calls ``records.append``. Hence ``tip``
     alone says how far the trace goes, and only sealing, which sets it to None, takes it away from the thread that records.
 

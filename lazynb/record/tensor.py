@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lazynb import _jax_compat as jc
-from lazynb.record.asker import CONVERSIONS, asked
+from lazynb.record.break_cause import CONVERSIONS, asked
 from lazynb.record.deferral import ArrayUfunc
 from lazynb.record.outside import held_outside
 from lazynb.record.owned import owned
@@ -107,7 +107,7 @@ class LazyTensor(jc.Tracer):
 
         Arguments:
           detail: more of what was needed: an attribute, a function. Where there is none, the caller of the method that calls
-            this one may tell, see :func:`lazynb.record.asker.asked`.
+            this one may tell, see :func:`lazynb.record.break_cause.asked`.
 
         Raises:
           RuntimeError: the array was deleted or donated, as eager JAX says it.

@@ -19,7 +19,7 @@ from lazynb import _jax_compat as jc
 from lazynb.config import config
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
-from lazynb.record.jitted import donated, gives_twice, lift_constants
+from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
 from lazynb.record.operation import Operation, OperationTable
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
 from lazynb.record.pending import Pending, scalar_input

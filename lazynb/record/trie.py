@@ -39,7 +39,7 @@ class State:
       children: steps recorded after this one.
       executables: what runs the trace that ends here, by the slots that are wanted, or by those and the inputs that are donated.
       large: by the slots that are wanted, the inputs that are worth donating.
-      edges: calls of the user's that were recorded from here before, see :mod:`lazynb.record.recall`.
+      edges: calls of the user's that were recorded from here before, see :mod:`lazynb.record.fast.recall`.
       arrivals: states from which an edge leads here.
     """
 

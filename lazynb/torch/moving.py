@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from lazynb.record.tensor import LazyTensor
-from lazynb.torch import dispatch as d, layout as layouts
+from lazynb.torch.dispatch import dispatch as d, layout as layouts
 from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_array, torchax, wrap
 
 aten = torch.ops.aten
@@ -125,7 +125,7 @@ d.special.update(
 
 
 def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
-    from lazynb.torch.norms import batch_norm
+    from lazynb.torch.ops.norms import batch_norm
 
     bound = dict(zip([one.name for one in func._schema.arguments], args, strict=False)) | kwargs
     x, mean, var = bound["input"], bound.get("running_mean"), bound.get("running_var")

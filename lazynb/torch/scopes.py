@@ -13,7 +13,7 @@ import jax
 import torch
 
 from lazynb.record.mode import is_lazy
-from lazynb.torch.trees import learn
+from lazynb.torch.dispatch.trees import learn
 
 _handles: list[Any] = []
 # The name of each module in the one that was called from outside, as far as it was looked up.

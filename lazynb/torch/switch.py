@@ -7,23 +7,9 @@ from typing import Any
 
 import torch
 
-from lazynb.torch import (  # noqa: F401  # they register theirs
-    autograd,
-    dispatch,
-    drawing,
-    elementwise,
-    factories,
-    gradients,
-    modules,
-    moving,
-    norms,
-    prims,
-    recurrent,
-    scopes,
-    tensor,
-    trees,
-)
+from lazynb.torch import autograd, modules, moving, scopes, tensor
 from lazynb.torch.backend import register
+from lazynb.torch.dispatch import dispatch, trees
 
 _lock = threading.Lock()
 _library: Any = None

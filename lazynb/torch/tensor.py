@@ -15,8 +15,8 @@ import torch
 from lazynb import _jax_compat as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
-from lazynb.torch.layout import Layout
-from lazynb.torch.storage import Step, Storage
+from lazynb.torch.dispatch.layout import Layout
+from lazynb.torch.dispatch.storage import Step, Storage
 from lazynb.torch.torchax_import import import_torchax
 
 torchax = import_torchax()

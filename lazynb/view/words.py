@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from lazynb.execute.records import plural as plural
 from lazynb.plain import plain as plain
-from lazynb.record.snapshot import Place
+from lazynb.record.snapshot.snapshot import Place
 
 _DTYPES = (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i"))
 _TRANSFORMS = re.compile(r"\b(?:transpose|jvp|vmap|jit|remat|checkpoint)\(")

@@ -7,8 +7,8 @@ import re
 
 from lazynb.execute.executable import Binding
 from lazynb.execute.program import needed_steps
-from lazynb.record.describe import Description
 from lazynb.record.pending import Pending
+from lazynb.record.snapshot.describe import Description
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,11 +12,11 @@ import threading
 from collections.abc import Sequence
 
 from lazynb.execute.dumps import Dump
-from lazynb.xla.clusters import Cluster, find_clusters
-from lazynb.xla.cost import Cost, kernel_costs
-from lazynb.xla.course import Course
-from lazynb.xla.hlo import Module, parse
-from lazynb.xla.passes import Pass, before_text, read_passes
+from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
+from lazynb.xla.fusion.clusters import Cluster, find_clusters
+from lazynb.xla.hlo.module import Module, parse
+from lazynb.xla.hlo.pass_history import Course
+from lazynb.xla.hlo.passes import Pass, before_text, read_passes
 
 _INTERVAL = 0.002  # seconds between looks
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from lazynb.errors import LazynbError
 from lazynb.execute.executable import Executable
-from lazynb.xla.boundaries import Boundary, Edge, find_edges
-from lazynb.xla.clusters import find_clusters, results
-from lazynb.xla.fates import VERIFIED
-from lazynb.xla.hlo import Module, parse
+from lazynb.xla.fates.assignment import VERIFIED
+from lazynb.xla.fusion.boundaries import Boundary, Edge, find_edges
+from lazynb.xla.fusion.clusters import find_clusters, results
+from lazynb.xla.hlo.module import Module, parse
 
 
 class NotTestable(LazynbError):

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute import difference
 from lazynb.source import Place
+from lazynb.why import answer
 
 
 def steps(count):
@@ -24,8 +24,8 @@ def steps(count):
 def asked(monkeypatch):
     """The misses that were compared with others."""
     found = []
-    compare = difference.causes
-    monkeypatch.setattr(difference, "causes", lambda miss, earlier: found.append(miss.number) or compare(miss, earlier))
+    compare = answer.difference_of
+    monkeypatch.setattr(answer, "difference_of", lambda miss, earlier: found.append(miss.number) or compare(miss, earlier))
     return found
 
 

@@ -19,8 +19,9 @@ from execute.pairs import DATA, PAIRS
 import lazynb
 from lazynb import source
 from lazynb.config import config
-from lazynb.execute.causes import CAUSES
 from lazynb.execute.misses import log
+from lazynb.why.answer import causes_of, difference_of, times_made
+from lazynb.why.causes import CAUSES
 
 
 class Cells:
@@ -59,7 +60,7 @@ def cells(clean, tmp_path, monkeypatch):
 
 
 def told(miss):
-    return tuple((cause.kind, cause.text) for cause in miss.causes)
+    return tuple((cause.kind, cause.text) for cause in causes_of(miss))
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
@@ -86,7 +87,7 @@ def test_each_pair_is_told_as_what_it_is(pair, cells, tmp_path):
     found = cells.run(pair.after)
     assert tuple(map(told, found)) == pair.told
     for miss in found:
-        for cause in miss.causes:
+        for cause in causes_of(miss):
             assert cause.code == CAUSES[cause.kind].code
             if cause.place is not None:
                 assert cause.place.label in cause.text and cause.place.text
@@ -122,10 +123,10 @@ def test_a_program_that_was_forgotten(cells, monkeypatch):
     (miss,) = cells.run(one)
     ((kind, text),) = told(miss)
     assert kind == "forgotten" and text.endswith("compiled before and forgotten: lazynb.config.max_executables is 1")
-    assert miss.causes[0].cure == "raise lazynb.config.max_executables" and miss.times == 2
+    assert causes_of(miss)[0].cure == "raise lazynb.config.max_executables" and times_made(miss) == 2
     cells.run(other)
     (miss,) = cells.run(one)
-    assert miss.times == 3 and lazynb.cache_info()[0].misses == 3
+    assert times_made(miss) == 3 and lazynb.cache_info()[0].misses == 3
 
 
 def test_a_program_that_was_forgotten_as_too_much_was_recorded(cells, monkeypatch):
@@ -225,7 +226,7 @@ def test_the_log_holds_no_value(cells):
 
     cells.run("big = jnp.sin(x) * 2\nfloat(big.sum())")
     for miss in log.misses:
-        assert miss.causes and miss.difference is not None
+        assert causes_of(miss) and difference_of(miss) is not None
     kept = weakref.ref(cells.namespace["big"])
     del cells.namespace["big"]
     gc.collect()
@@ -250,10 +251,10 @@ def test_the_table_of_the_cache(cells):
 
 
 def test_reading_the_counts_explains_nothing(cells, monkeypatch):
-    from lazynb.execute import difference
+    from lazynb.why import answer
 
     cells.run("float(jnp.sin(x).sum())")
-    monkeypatch.setattr(difference, "difference", None)
+    monkeypatch.setattr(answer, "difference", None)
     info = lazynb.cache_info()
     assert (info.hits, info.misses, len(info), len(info.missed)) == (0, 1, 1, 1)
 
@@ -269,9 +270,9 @@ def test_two_thousand_steps_are_compared_in_no_time(cells, monkeypatch):
         cells.run(text.format(extra))
     miss = log.misses[-1]
     assert miss.sketch.end.operations > 1_900
-    assert miss.causes[0].kind in ("added", "replaced")
+    assert causes_of(miss)[0].kind in ("added", "replaced")
     start = time.perf_counter()
-    assert miss.difference.causes
+    assert difference_of(miss).causes
     assert time.perf_counter() - start < 1.0  # 0.1 s of a quiet machine
 
 

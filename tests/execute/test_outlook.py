@@ -11,8 +11,8 @@ import numpy as np
 import lazynb
 from lazynb.config import config
 from lazynb.execute.flush import executables
-from lazynb.execute.outlook import outlook
 from lazynb.record.trace import thread_trace, trie
+from lazynb.session.read_cost import outlook
 
 
 def state():

@@ -12,7 +12,7 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import execution
-from lazynb.execute.witness import Observer
+from lazynb.session.run_recorder import Observer
 
 LATER = ("witness", "sketch", "names", "difference", "misses", "recording", "describe", "advice", "explain", "counterfactual",
          "joined", "callers")

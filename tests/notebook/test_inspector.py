@@ -15,9 +15,9 @@ from lazynb.notebook import showing
 from lazynb.notebook.answers import Answers
 from lazynb.notebook.magics import Drawing
 from lazynb.record.trace import thread_trace
-from lazynb.view import inspection_show
-from lazynb.view.inspection import inspection
-from lazynb.view.inspection_schema import Boundary, Change, Stage
+from lazynb.view.inspection import show as inspection_show
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.schema import Boundary, Change, Stage
 
 CELL = "%%compile made\nx = jnp.ones((64, 32))\nh = jnp.tanh(x @ x.T)\np = jnp.exp(h) / 2\np.sum()"
 

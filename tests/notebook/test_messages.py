@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import lazynb
 from lazynb.notebook.answers import Answers
-from lazynb.notebook.lab import Lab
-from lazynb.view.inspection import inspection
+from lazynb.notebook.lab.session import Lab
+from lazynb.view.inspection.contents import inspection
 
 _SCALARS = st.none() | st.booleans() | st.integers(-2, 3) | st.integers() | st.floats() | st.text(max_size=4)
 _ANY = st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),

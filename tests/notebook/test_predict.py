@@ -48,7 +48,7 @@ def test_the_form(lazy_notebook):
     [output] = lazy_notebook.run(CELL.format(groups="").strip()).outputs
     assert "Form" in output.data["text/plain"]
     from lazynb.notebook.predict import Form
-    from lazynb.record.snapshot import Place
+    from lazynb.record.snapshot.snapshot import Place
 
     places = [Place("cell", line, f"line <{line}>", 3) for line in (2, 3, 5)]
     asked = []

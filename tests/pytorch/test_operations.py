@@ -13,7 +13,7 @@ import torch.masked
 import torch.utils._pytree as tree
 
 import lazynb
-from lazynb.torch.registry import WRONG
+from lazynb.torch.dispatch.registry import WRONG
 
 F = torch.nn.functional
 

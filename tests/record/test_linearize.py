@@ -8,7 +8,7 @@ from oracle import assert_same
 
 import lazynb
 from lazynb import _jax_compat as jc
-from lazynb.record import linearize
+from lazynb.record.fast import linearize
 
 X = np.linspace(-1.0, 2.0, 6, dtype=np.float32).reshape(2, 3)
 W = np.linspace(0.5, 1.5, 9, dtype=np.float32).reshape(3, 3)

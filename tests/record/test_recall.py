@@ -10,7 +10,7 @@ import pytest
 from oracle import assert_same
 
 import lazynb
-from lazynb.record import recall as recall_module
+from lazynb.record.fast import recall as recall_module
 from lazynb.record.trie import MAX_EDGES
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from lazynb.record.snapshot import Node, Place, Snapshot
+from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
 
 
 class Trace:

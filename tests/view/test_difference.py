@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.view.difference import SIGNS, ExplainedMiss, explained_miss
+from lazynb.view.reports.miss_report import SIGNS, ExplainedMiss, explained_miss
 from lazynb.view.style import ADDED, CHANGED, REMOVED, ink_on
 
 
@@ -78,7 +78,7 @@ def test_the_html_has_the_drawing_and_the_text(edited):
 
 
 def test_without_a_layout_engine_the_text_is_left(edited, monkeypatch):
-    from lazynb.view import difference
+    from lazynb.view.reports import miss_report as difference
 
     def missing(*_):
         raise difference.LayoutUnavailable("install graphviz")

@@ -10,7 +10,7 @@ import pytest
 
 import lazynb
 from lazynb import source
-from lazynb.view.layout import LayoutUnavailable, run_engine
+from lazynb.view.graph.layout import LayoutUnavailable, run_engine
 from tests.timing import cpu_seconds
 
 COUNT = 10_000

@@ -12,10 +12,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from lazynb.record.snapshot import Place
-from lazynb.view import LayoutUnavailable, build, layout
-from lazynb.view.dot import to_dot
-from lazynb.view.svg import to_svg
+from lazynb.record.snapshot.snapshot import Place
+from lazynb.view import LayoutUnavailable, build
+from lazynb.view.graph import layout
+from lazynb.view.graph.dot import to_dot
+from lazynb.view.graph.svg import to_svg
 
 from . import samples
 

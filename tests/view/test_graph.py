@@ -8,8 +8,9 @@ import json
 import pytest
 from timing import cpu_seconds
 
-from lazynb.view import Graph, graph as graph_module
-from lazynb.view.jsonform import MIME_TYPE
+from lazynb.view import Graph
+from lazynb.view.graph import graph as graph_module
+from lazynb.view.graph.json_form import MIME_TYPE
 
 from . import samples
 from .test_drawing import NASTY, Tags, nasty, use_engine

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.record.snapshot import Place
-from lazynb.view import inspection_schema as schema
-from lazynb.view.inspection import inspection, size
-from lazynb.view.inspection_index import Index, Notes
+from lazynb.record.snapshot.snapshot import Place
+from lazynb.view.inspection import schema
+from lazynb.view.inspection.contents import inspection, size
+from lazynb.view.inspection.index import Index, Notes
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.fates import Fate
+from lazynb.xla.fates.assignment import Fate
 
 from . import samples
 
@@ -219,9 +219,9 @@ class Large:
     """A compilation of many operations, ``each`` of them a kernel, without a compiler."""
 
     def __init__(self, operations: int, each: int):
-        from lazynb.xla.boundaries import Boundary
-        from lazynb.xla.clusters import Cluster, Value
-        from lazynb.xla.hlo import Instruction
+        from lazynb.xla.fusion.boundaries import Boundary
+        from lazynb.xla.fusion.clusters import Cluster, Value
+        from lazynb.xla.hlo.module import Instruction
 
         self.snapshot = samples.chain(operations)
         names = [f"broadcast_add_fusion.{number}" for number in range(operations // each)]
@@ -273,7 +273,7 @@ def test_notes_say_a_thing_once():
 
 def test_a_cell_is_shown_whole(clean):
     from lazynb import source
-    from lazynb.view.inspection_sources import Sources
+    from lazynb.view.inspection.sources import Sources
 
     source.register_cell("a-cell", 7, "\n\n# first\nx = 1\ny = 2\n\n")
     node = samples.Trace()

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.view import inspection_page
-from lazynb.view.inspection import inspection
-from lazynb.view.inspection_html import to_html
-from lazynb.view.inspection_show import bundle
-from lazynb.view.inspection_text import to_text
-from lazynb.view.inspection_words import duration, number, shape, size
+from lazynb.view.inspection import page as inspection_page
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.show import bundle
+from lazynb.view.inspection.text import to_text
+from lazynb.view.inspection.words import duration, number, shape, size
 
 from .test_drawing import HAS_DOT, HAS_WASI, SVG, Tags
 from .test_inspection import broken, compiled
@@ -73,7 +73,7 @@ def test_a_compilation_shows_itself(clean):
 def test_showing_never_raises(clean, monkeypatch):
     compilation, _ = broken("clusters", "fates", "text", "module", "operations")
     assert set(bundle(compilation)) >= {"text/plain"}
-    monkeypatch.setattr("lazynb.view.inspection_show.to_html", lambda *args, **more: 1 / 0)
+    monkeypatch.setattr("lazynb.view.inspection.show.to_html", lambda *args, **more: 1 / 0)
     assert set(bundle(compiled()[0])) == {"text/plain"}
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from lazynb.execute.records import Records
 from lazynb.plain import plain_data
-from lazynb.record.snapshot import Node, Place, Snapshot
-from lazynb.view.graph import Graph
-from lazynb.view.inspection_tables import table
-from lazynb.view.layout import LayoutUnavailable
+from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
+from lazynb.view.graph.graph import Graph
+from lazynb.view.graph.layout import LayoutUnavailable
+from lazynb.view.inspection.tables import table
 
 HOSTILE = ["\u202e", "\u2066", "\u2069", "\u200e", "\u200f", "\u061c", "\u200b", "\ufeff", "\x1b", "\x85", "\u2028", "\U000e0041"]
 

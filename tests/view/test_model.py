@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from timing import cpu_seconds
 
-from lazynb.record.snapshot import Place
+from lazynb.record.snapshot.snapshot import Place
 from lazynb.view import GraphView, build
 
 from . import samples

@@ -11,10 +11,10 @@ import pytest
 pytest.importorskip("jinja2", reason="Jinja2 is not installed here")
 
 import lazynb  # noqa: E402
+from lazynb.session.budget import Account, Limits  # noqa: E402
 from lazynb.source import Place  # noqa: E402
-from lazynb.view.report import Report  # noqa: E402
-from lazynb.view.report_sources import Mark, sources  # noqa: E402
-from lazynb.xla.budget import Account, Limits  # noqa: E402
+from lazynb.view.reports.run_report import Report  # noqa: E402
+from lazynb.view.reports.sources import Mark, sources  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("clean")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.record.snapshot import Place
+from lazynb.record.snapshot.snapshot import Place
 from lazynb.view import words
 
 

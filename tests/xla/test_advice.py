@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute.recording import RecordingShare, recording_share
-from lazynb.xla import advice
-from lazynb.xla.callers import Calls, changes
+from lazynb.session import advice
+from lazynb.session.callers import Calls, changes
+from lazynb.session.recording import RecordingShare, recording_share
 
 
 def loss_fn(params, x):

@@ -11,12 +11,23 @@ from timing import cpu_seconds
 from xla.expected import EXPECTED
 
 import lazynb
-from lazynb.xla.boundaries import REASONS, find_boundaries, find_edges
-from lazynb.xla.clusters import find_clusters
-from lazynb.xla.fusing import ALLOWED, CODE, CONCATENATE, DUPLICATED, EXPENSIVE, NO_CASE, NOT_LOOP, UNPROFITABLE, Consumer, Rules
-from lazynb.xla.hlo import parse
-from lazynb.xla.reasons import Reason
-from lazynb.xla.unfused import Unfused
+from lazynb.xla.fusion.boundaries import REASONS, find_boundaries, find_edges
+from lazynb.xla.fusion.clusters import find_clusters
+from lazynb.xla.fusion.cpu_fusion_rules import (
+    ALLOWED,
+    CODE,
+    CONCATENATE,
+    DUPLICATED,
+    EXPENSIVE,
+    NO_CASE,
+    NOT_LOOP,
+    UNPROFITABLE,
+    Consumer,
+    Rules,
+)
+from lazynb.xla.fusion.prefusion import Unfused
+from lazynb.xla.fusion.reasons import Reason
+from lazynb.xla.hlo.module import parse
 
 
 def entry(*lines: str, more: str = ""):

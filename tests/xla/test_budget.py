@@ -12,7 +12,7 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import execution
-from lazynb.xla import launches
+from lazynb.session import launches
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -255,12 +255,12 @@ def test_no_value_is_kept():
 
 
 def test_explaining_survives_a_difference_that_cannot_be_worked_out(monkeypatch):
-    import lazynb.execute.difference
+    import lazynb.why.answer
 
-    def fails(miss, earlier):
+    def fails(miss, earlier, runs):
         raise RuntimeError("no difference")
 
-    monkeypatch.setattr(lazynb.execute.difference, "causes", fails)
+    monkeypatch.setattr(lazynb.why.answer, "difference", fails)
     with pytest.raises(lazynb.BudgetExceeded, match="why cannot be told"), lazynb.lazy(), lazynb.budget(compiles=0):
         float(jnp.ones(3).sum())
 
@@ -276,7 +276,7 @@ def test_what_was_forgotten_gets_no_reason():
 
 
 def test_a_finaliser_that_reads_a_value_may_run_in_between(monkeypatch):
-    from lazynb.execute import ledger
+    from lazynb.session import run_counter as ledger
 
     with lazynb.lazy(), lazynb.budget() as budget:
         other = jnp.ones(4) * 3

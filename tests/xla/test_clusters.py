@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.xla.clusters import find_clusters, kind_of, leaves, readers, results
-from lazynb.xla.hlo import parse
+from lazynb.xla.fusion.clusters import find_clusters, kind_of, leaves, readers, results
+from lazynb.xla.hlo.module import parse
 
 TEXT = '''HloModule m
 

@@ -9,8 +9,9 @@ import pytest
 from timing import cpu_seconds
 
 from lazynb import _jax_compat as jc
-from lazynb.xla import cost, hlo
-from lazynb.xla.cost import Cost, executions, kernel_costs, program_cost
+from lazynb.xla.cost import kernel_cost as cost
+from lazynb.xla.cost.kernel_cost import Cost, executions, kernel_costs, program_cost
+from lazynb.xla.hlo import module as hlo
 
 NO_WORK = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast"}
 

@@ -12,9 +12,9 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import executables, execution
-from lazynb.execute.witness import ASKED_FOR, Observer, SeenBreak
-from lazynb.xla import counterfactual
-from lazynb.xla.joined import Apart, Joined, Spread, measure
+from lazynb.session import counterfactual
+from lazynb.session.merged import Apart, Joined, Spread, measure
+from lazynb.session.run_recorder import ASKED_FOR, Observer, SeenBreak
 
 
 def watch(fn, *args):

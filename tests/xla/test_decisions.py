@@ -10,9 +10,8 @@ import pytest
 from xla.programs import PROGRAMS
 
 from lazynb.execute.dumps import Dump
-from lazynb.xla.boundaries import REASONS
-from lazynb.xla.decisions import Decision, code_of, latest, read_decisions, renamed
-from lazynb.xla.fusing import (
+from lazynb.xla.fusion.boundaries import REASONS
+from lazynb.xla.fusion.cpu_fusion_rules import (
     CODE,
     CONCATENATE,
     CUSTOM,
@@ -24,7 +23,8 @@ from lazynb.xla.fusing import (
     REDUCTIONS,
     UNPROFITABLE,
 )
-from lazynb.xla.passes import read_passes
+from lazynb.xla.fusion.fusion_log import Decision, code_of, latest, read_decisions, renamed
+from lazynb.xla.hlo.passes import read_passes
 
 LINES = [
     "Not fusing |a| into |sort.1| as Not fusing: not found a fusible case ; multi-output fusion not supported by this pass",

@@ -15,7 +15,7 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import execution
-from lazynb.xla import explain as explaining
+from lazynb.session import explain as explaining
 
 
 def train(x, times=4):
@@ -285,7 +285,7 @@ def test_looking_runs_and_compiles_nothing(clean, monkeypatch):
 
 def test_a_display_that_fails_degrades(clean, monkeypatch):
     found = lazynb.explain(train, jnp.ones(8))
-    monkeypatch.setattr("lazynb.view.explanation.headline", lambda one: 1 / 0)
+    monkeypatch.setattr("lazynb.view.reports.explanation.headline", lambda one: 1 / 0)
     bundle = found._repr_mimebundle_()
     assert "cannot be shown" in bundle["text/plain"] and "text/html" not in bundle
 
@@ -313,7 +313,7 @@ def test_nothing_but_the_result_is_kept(clean):
 
 @pytest.mark.parametrize(("bound", "value"), [("_RUNS", 10), ("_FLOWS", 40)])
 def test_many_runs_are_bounded(bound, value, clean, monkeypatch):
-    monkeypatch.setattr(f"lazynb.execute.witness.{bound}", value)
+    monkeypatch.setattr(f"lazynb.session.run_recorder.{bound}", value)
 
     def fn(x):
         for _ in range(30):

@@ -9,8 +9,8 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import execution
-from lazynb.xla import counterfactual
-from lazynb.xla.joined import Apart, Joined
+from lazynb.session import counterfactual
+from lazynb.session.merged import Apart, Joined
 from tests.breaks.corpus import compiled, load, prepare
 
 PROGRAMS = load()

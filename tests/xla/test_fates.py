@@ -16,9 +16,9 @@ from xla.truths import check_cancelled
 
 import lazynb
 from lazynb.execute.dumps import dumping
-from lazynb.xla.clusters import find_clusters
-from lazynb.xla.fates import fates
-from lazynb.xla.hlo import parse
+from lazynb.xla.fates.assignment import fates
+from lazynb.xla.fusion.clusters import find_clusters
+from lazynb.xla.hlo.module import parse
 from lazynb.xla.reading import Read
 
 INPUTS = [np.random.default_rng(n).normal(size=(4, 8)).astype(np.float32) for n in range(2)]

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from lazynb.xla.hlo import parameter_number, parse
-from lazynb.xla.shapes import arrays, elements, parts, rank, shape_bytes
+from lazynb.xla.hlo.module import parameter_number, parse
+from lazynb.xla.hlo.shapes import arrays, elements, parts, rank, shape_bytes
 
 TEXT = '''HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[4]{0})->f32[4]{0}}
 

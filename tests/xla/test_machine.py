@@ -12,8 +12,8 @@ import pytest
 
 import lazynb
 from lazynb import _jax_compat as jc
-from lazynb.xla import machine
-from lazynb.xla.machine import Machine, measured_peak
+from lazynb.xla.cost import machine
+from lazynb.xla.cost.machine import Machine, measured_peak
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_users_cache_stays_as_it_is(tmp_path):
 import os, jax, jax.numpy as jnp
 jax.config.update("jax_compilation_cache_dir", {str(tmp_path)!r})
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-from lazynb.xla import machine
+from lazynb.xla.cost import machine
 machine.SECONDS = 0.0
 print(machine.measured_peak().flops > 0, len(os.listdir({str(tmp_path)!r})))
 jax.jit(lambda x: x * 3)(1.0)

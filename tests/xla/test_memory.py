@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from lazynb.xla.memory import memory_stats, parse_memory, xla_peak
+from lazynb.xla.cost.memory import memory_stats, parse_memory, xla_peak
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_peak_that_xla_misses(dumped):
     memory = parse_memory(assignment, ranges)
     assert memory.peak_bytes == 4000 + 8000 + 256 + 8  # x, its exponentials, 32 partial sums, the zero that they start from
     if xla_peak(ranges) == (memory.peak_bytes, memory.peak_step):
-        pytest.fail("XLA's peak is right now: say so in lazynb/xla/memory.py")
+        pytest.fail("XLA's peak is right now: say so in lazynb/xla/cost/memory.py")
 
 
 def test_both_releases_forms():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lazynb.xla.hlo import parse
-from lazynb.xla.pairing import pair
+from lazynb.xla.hlo.instruction_match import pair
+from lazynb.xla.hlo.module import parse
 
 
 def module(*lines: str, more: str = ""):

@@ -9,9 +9,9 @@ from xla.programs import PROGRAMS
 
 import lazynb
 from lazynb.execute.dumps import Dump, dumping
-from lazynb.xla.fates import fates
-from lazynb.xla.hlo import parse
-from lazynb.xla.passes import before_text, read_passes
+from lazynb.xla.fates.assignment import fates
+from lazynb.xla.hlo.module import parse
+from lazynb.xla.hlo.passes import before_text, read_passes
 from lazynb.xla.reading import read
 
 SOME = ["softmax", "mlp", "train_step", "solve", "cumulative", "concat_several_users", "transpose_real", "merged", "scan", "sort",

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.view.prediction import Reveal
-from lazynb.xla.prediction import BadPrediction, compare, parse_groups, written_lines
+from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
+from lazynb.view.reports.prediction import Reveal
 
 
 @pytest.mark.parametrize("text, groups", [

@@ -14,8 +14,9 @@ import pytest
 
 from lazynb import _jax_compat as jc
 from lazynb.errors import LazynbError
-from lazynb.xla import hlo, profile as profiling
-from lazynb.xla.profile import ProfilerBusy, profile
+from lazynb.xla.cost import profile as profiling
+from lazynb.xla.cost.profile import ProfilerBusy, profile
+from lazynb.xla.hlo import module as hlo
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from xla.expected import EXPECTED
 from xla.programs import PROGRAMS
 from xla.truths import check_cancelled
 
-from lazynb.xla.boundaries import REASONS, Boundary
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.fusion.boundaries import REASONS, Boundary
 
 KINDS = {"own kernel", "fused", "library", "folded", "merged", "cancelled", "dead"}
 

@@ -1,4 +1,4 @@
-/** The graph of the MIME bundle (lazynb/view/jsonform.py) as the inspector's data: the same boxes, with nothing compiled. */
+/** The graph of the MIME bundle (lazynb/view/graph/json_form.py) as the inspector's data: the same boxes, with nothing compiled. */
 
 import type { Inspection } from "../data";
 import { read } from "../read";

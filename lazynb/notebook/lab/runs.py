@@ -1,0 +1,69 @@
+"""What the programs that a cell ran came to, line by line: for the marks that JupyterLab shows beside the code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lazynb.execute.executable import Executable
+from lazynb.execute.flush import Run
+from lazynb.record.pending import Pending
+from lazynb.record.snapshot.describe import Description
+from lazynb.record.snapshot.trace_summary import sketch
+from lazynb.record.tensor import LazyTensor
+from lazynb.source import Origin, Spot, line_of
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.inputs import Inputs
+from lazynb.xla.origins import Origins, origins_of
+from lazynb.xla.program import CompiledTrace
+
+_PROGRAMS = 32  # of one cell
+_OPERATIONS = 3_000
+
+
+class CellRuns:
+    """Notes each program that a cell runs, once a line: a loop that runs one a thousand times costs a look-up each time.
+
+    A witness, see :class:`lazynb.execute.flush.Witness`.
+    """
+
+    def __init__(self) -> None:
+        self._description = Description((), {})
+        self._found: list[tuple[Executable, bool, Origins, Inputs]] = []
+        self._seen: set[tuple[int, int, int]] = set()
+        self._operations = 0
+
+    def ran(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
+            results: Sequence[Any]) -> None:
+        """Notes the program of ``run``, if it is new."""
+        key = (id(run.binding.executable), *_place(pending))
+        if key in self._seen or len(self._found) >= _PROGRAMS or self._operations >= _OPERATIONS:
+            return
+        self._seen.add(key)
+        self._operations += len(pending)
+        self._description.add(sketch(pending, {}))
+        wanted = tuple([tensor._slot for tensor in tensors])
+        self._found.append((run.binding.executable, run.miss is not None,
+                            origins_of(pending, run.binding, wanted, self._description), Inputs(pending, run.binding.inputs)))
+
+    def broke(self, kind: str, spot: Spot, *rest: Any) -> None:
+        """Breaks are counted elsewhere."""
+
+    def compilation(self) -> Compilation | None:
+        """The programs, in the order in which they first ran; None if none did."""
+        if not self._found:
+            return None
+        snapshot = self._description.snapshot()
+        return Compilation([CompiledTrace(executable, made, origins, snapshot, inputs)
+                            for executable, made, origins, inputs in self._found], snapshot)
+
+
+def _place(pending: Pending) -> tuple[int, int]:
+    """Tells apart equal programs of different lines: where the last operation was asked for. (By line: Python 3.11 replaces
+    instructions by faster ones, which changes their offsets.)"""
+    last = next((tensor for tensor in reversed(pending.records) if tensor._code is not None), None)
+    if last is None:
+        return 0, 0
+    if isinstance(last._code, Origin):
+        return id(last._code.code), last._code.line
+    return id(last._code), line_of(last._code, last._lasti)

@@ -1,0 +1,266 @@
+"""The kernel's side of the JupyterLab extension: state, marks and panel over one comm.
+
+Nothing is sent, and no run is looked at, unless a page is there that knows lazynb.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import lazynb
+from lazynb.errors import LazynbError
+from lazynb.execute.breaks import break_log
+from lazynb.execute.executable import watchers
+from lazynb.execute.flush import execution
+from lazynb.notebook.answers import Answers
+from lazynb.notebook.lab.marks import Cells, break_lines, kernel_lines, marks
+from lazynb.notebook.lab.messages import TARGET, VERSION, State
+from lazynb.notebook.lab.runs import CellRuns
+from lazynb.notebook.page import lab
+from lazynb.record.trace import thread_trace
+from lazynb.view.graph.json_form import MIME_TYPE
+from lazynb.view.graph.pending import graph_of
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.schema import Inspection
+from lazynb.view.inspection.tables import table
+from lazynb.xla.compilation import Compilation
+
+_SOON = 0.03  # seconds after a cell at which its marks are worked out: the kernel first says that the cell is done
+_KEPT = 16  # compilations that the panel can ask about
+
+
+class Lab:
+    """Speaks with the pages that show this kernel's notebook.
+
+    Arguments:
+      extension: lazynb in this shell, a :class:`lazynb.notebook.extension.Extension`.
+      status: says in a line how things stand.
+
+    Attributes:
+      there: whether a page answered that knows lazynb; None while nobody can tell.
+    """
+
+    def __init__(self, extension: Any, status: Callable[[], str]):
+        self._extension = extension
+        self._status = status
+        self._comm: Any = None
+        self.there: bool | None = None
+        self._waiting: collections.deque[tuple[CellRuns | None, str | None]] = collections.deque(maxlen=_KEPT)
+        self._cells = Cells()
+        self._cell: str | None = None
+        self._text: str | None = None  # of the cell, until its number is known
+        self._runs: CellRuns | None = None
+        self._last: State | None = None
+        self._sent: dict[str, Any] = {}  # marks by cell, as they were sent
+        self._numbers = 0
+        self._compilations: collections.OrderedDict[int, tuple[Compilation, Inspection, Answers]] = collections.OrderedDict()
+        self._began = 0.0
+
+    # ---- the shell's events -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Opens the comm, where JupyterLab or Notebook asked for the cell that runs."""
+        if lab() is None:
+            return
+        from comm import create_comm  # ipykernel brings it
+
+        self._comm = create_comm(target_name=TARGET, data=self._state())
+        self._comm.on_msg(self._receive)
+        self._comm.on_close(self._closed)
+        watchers.append(self._compiling)
+
+    def stop(self) -> None:
+        """Closes the comm: the pages take their marks away."""
+        if self._comm is not None:
+            watchers.remove(self._compiling)
+            self._comm.close()
+            self._comm, self.there = None, None
+        self.end()
+
+    def begin(self, info: Any) -> None:
+        """A cell begins; ``info`` is IPython's."""
+        cell = getattr(info, "cell_id", None)
+        self._cell = cell
+        if self._comm is None or cell is None or not info.store_history:
+            return
+        self._text = info.raw_cell
+        if self.there is not False and execution.local.witness is None:
+            self._runs = execution.local.witness = CellRuns()
+
+    def numbered(self, number: int) -> None:
+        """The cell that began is execution ``number``: IPython says so when it names the cell's code."""
+        if self._cell is not None and self._text is not None:
+            self._cells.runs(number, self._cell, self._text)
+            self._text = None
+
+    def end(self) -> None:
+        """A cell is over: what it ran is explained when the kernel has nothing else to do."""
+        runs, self._runs = self._runs, None
+        if runs is not None and execution.local.witness is runs:
+            execution.local.witness = None
+        if not self.there:
+            if self.there is None and self._comm is not None:  # cells queue up behind %load_ext: a page may yet say hello
+                self._waiting.append((runs, self._cell))
+            return
+        cell = self._cell
+        try:
+            asyncio.get_running_loop().call_later(_SOON, self._explain, runs, cell)
+        except RuntimeError:  # no event loop
+            self._explain(runs, cell)
+
+    # ---- what it says ---------------------------------------------------------------------------------------------
+
+    def _send(self, message: Any) -> None:
+        if self._comm is not None:
+            self._comm.send(message)
+
+    def _state(self) -> State:
+        info = lazynb.cache_info()
+        return {"type": "state", "version": VERSION, "lazy": self._extension.enabled,
+                "pending": sum(len(trace) for trace in thread_trace().all_pending()), "executables": len(info), "hits": info.hits,
+                "misses": info.misses, "breaks": break_log.total, "seconds": sum(one.seconds for one in break_log.tallies()),
+                "compilation": next(reversed(self._compilations), None), "text": self._status()}
+
+    def _tell(self) -> None:
+        state = self._state()
+        if state != self._last:
+            self._last = state
+            self._send(state)
+
+    def _compiling(self, operations: int | None) -> None:
+        """A program begins to be made, or is done. Sent at once: the kernel is busy until then."""
+        if not self.there or thread_trace().pending is None:
+            return
+        if operations is None:
+            self._send({"type": "compiled"})
+        else:
+            label = self._cells.label(self._cell) if self._cell is not None else ""
+            self._send({"type": "compiling", "operations": operations, "cell": self._cell, "label": label, "seconds": 0.0})
+
+    def _explain(self, runs: CellRuns | None, cell: str | None) -> None:
+        """Sends the marks of the cells that ran programs of ``runs``, or broke."""
+        compilation = runs.compilation() if runs is not None else None
+        lines: dict[str, Any] = {}
+        number = None
+        if compilation is not None:
+            with contextlib.suppress(Exception), lazynb.eager():  # no marks are better than an error nobody asked for
+                data = inspection(compilation, live=True, full=False)
+                lines = kernel_lines(self._cells, data)
+                number = self._remember(compilation, data)
+        self._mark(lines, cell, number)
+        self._tell()
+
+    def _remember(self, compilation: Compilation, data: Inspection) -> int:
+        self._numbers += 1
+        self._compilations[self._numbers] = compilation, data, Answers(compilation, data)
+        while len(self._compilations) > _KEPT:
+            self._compilations.popitem(last=False)
+        return self._numbers
+
+    def _mark(self, kernels: dict[str, Any], cell: str | None, number: int | None) -> None:
+        broken = break_lines(self._cells)
+        own = {cell} if cell is not None else set()
+        for one in {*kernels, *broken, *self._sent, *own}:
+            old = self._sent.get(one)
+            if one in kernels or one == cell:
+                lines, compilation = kernels.get(one, {}), number if one in kernels else None
+            else:
+                lines, compilation = old[0] if old else {}, old[1] if old else None
+            message = marks(one, lines, broken.get(one, {}), self._cells.lines(one), compilation)
+            if old is None and not message["lines"]:
+                continue
+            if old is None or old[2] != message:
+                self._send(message)
+            self._sent[one] = (lines, compilation, message)
+
+    # ---- what it is asked -----------------------------------------------------------------------------------------
+
+    def _closed(self, _message: Any) -> None:
+        """A page that does not know lazynb closes the comm at once; one that does never does."""
+        if not self.there:
+            self.there = False
+            self._waiting.clear()
+
+    def _receive(self, message: Any) -> None:
+        request = _data_of(message)
+        kind = request.get("type")
+        if kind == "hello":
+            self._welcome()
+        elif kind == "settings":
+            lazynb.config.run_on_display = bool(request.get("autocompile"))
+        elif kind == "ask":
+            self._send({"type": "answer", "id": request.get("id"), "answer": self._ask(request)})
+        elif kind == "show":
+            view, number = request.get("view"), self._number(request)
+            self._send({"type": "panel", "id": request.get("id"), "view": str(view), **self._panel(view, number)})
+        elif kind in ("lazy", "compile", "clear"):
+            self._send({"type": "done", "id": request.get("id"), **self._do(kind, request)})
+            self._mark({}, None, None)
+            self._tell()
+
+    def _welcome(self) -> None:
+        self.there = True
+        self._last = self._state()
+        self._send(self._last)
+        for _, _, message in self._sent.values():
+            self._send(message)
+        while self._waiting:
+            self._explain(*self._waiting.popleft())
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        number = self._number(request)
+        found = self._compilations[number] if number is not None else None
+        if found is None:
+            return {"type": "error", "id": None, "message": "this compilation is too old to answer: run its cell again"}
+        return found[2].answer(request.get("request"))
+
+    def _number(self, request: dict[str, Any]) -> int | None:
+        """The compilation that ``request`` is about; None for none that is known."""
+        number = request.get("compilation")
+        return number if type(number) is int and number in self._compilations else None
+
+    def _panel(self, view: Any, number: int | None) -> dict[str, Any]:
+        shell = self._extension.shell
+        try:
+            if view == "graph":
+                drawn = graph_of([], shell.user_ns)
+                return {"data": drawn._repr_mimebundle_()[MIME_TYPE] if len(drawn) else None, "text": "Nothing is pending."}
+            if view == "breaks":
+                return {"data": table(lazynb.breaks(), "trace break"), "text": "No trace breaks so far."}
+            if view == "cache":
+                return {"data": table(lazynb.cache_info(), "executable"), "text": "No executables yet."}
+            if view == "compilation":
+                number = next(reversed(self._compilations), None) if number is None else number
+                data = self._compilations[number][1] if number is not None else None
+                return {"data": data, "compilation": number, "text": "No cell has run a program yet."}
+        except Exception as error:
+            return {"data": None, "text": f"{type(error).__name__}: {error}"}
+        return {"data": None, "text": f"There is no view {view!r}."}
+
+    def _do(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
+        began = time.perf_counter()
+        try:
+            if kind == "lazy":
+                self._extension.switch(bool(request.get("on")))
+            elif kind == "compile":
+                execution.run_all("compile")
+                return {"text": f"{self._status()} ({time.perf_counter() - began:.2f} s)"}
+            else:
+                lazynb.clear_cache()
+        except KeyboardInterrupt:
+            return {"text": "", "error": "interrupted; everything is as it was"}
+        except (Exception, LazynbError) as error:
+            return {"text": "", "error": f"{type(error).__name__}: {error}"}
+        return {"text": self._status()}
+
+
+def _data_of(message: Any) -> dict[str, Any]:
+    """What a page sent; empty for what is not of the form that pages send."""
+    content = message.get("content") if isinstance(message, dict) else None
+    data = content.get("data") if isinstance(content, dict) else None
+    return data if isinstance(data, dict) else {}

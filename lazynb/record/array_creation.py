@@ -1,0 +1,74 @@
+"""New arrays on a device: JAX's ``full`` and ``full_like`` take no heed of it for a tracer, which is right in a program only."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from lazynb import _jax_compat as jc
+from lazynb.record.fast.functions import PLACED, remembered_names
+from lazynb.record.placement import own_device
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace
+
+
+def _full(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
+        if not _is_placed(sharding):
+            return plain(shape, fill_value, dtype, sharding=sharding)
+        if own_device(sharding) == jc.default_device():
+            return jax.device_put(plain(shape, fill_value, dtype), sharding)
+        return _at_once(lambda value: plain(shape, value, dtype, sharding=sharding), fill_value)
+
+    return full
+
+
+def _full_like(plain: Callable[..., Any]) -> Callable[..., Any]:
+    def full_like(x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None) -> Any:
+        if sharding is None and x.__class__ is LazyTensor:
+            sharding = _taken_over(x, dtype, shape)
+        if not _is_placed(sharding) or own_device(sharding) == jc.default_device():
+            return plain(x, fill_value, dtype, shape, sharding)  # it calls ``full``
+        return _at_once(lambda value: plain(x, value, dtype, shape, sharding), fill_value)
+
+    return full_like
+
+
+def _is_placed(sharding: Any) -> bool:
+    """Whether an array that would be recorded is to be at ``sharding``."""
+    return sharding is not None and jc.current_trace().__class__ is LazyTrace and jc.is_concrete_sharding(sharding)
+
+
+def _at_once(make: Callable[[Any], Any], fill_value: Any) -> Any:
+    """A new array elsewhere than where programs run: nothing of it is pending, so it is made at once."""
+    trace = jc.current_trace()
+    value = fill_value._force("device_put", "full") if fill_value.__class__ is LazyTensor else fill_value
+    with jc.set_current_trace(jc.eval_trace):
+        made = make(value)
+    return LazyTensor(trace, jc.typeof(made), None, 0, made)
+
+
+def _taken_over(x: LazyTensor, dtype: Any, shape: Any) -> Any:
+    """The sharding that an array like ``x`` gets from it, by eager JAX's rule; None where it gets none, or ``x`` is pending and
+    will be on several devices, so that its sharding is not known yet."""
+    if not x._committed or (dtype is None and x.weak_type):
+        return None
+    devices = x._known_devices()
+    if devices is not None:
+        sharding = jc.uncommitted_sharding(devices[0]) if len(devices) == 1 else None
+    else:
+        sharding = x.sharding
+    same = shape is None or tuple(shape) == x.shape
+    return sharding if sharding is not None and (same or sharding.is_fully_replicated) else None
+
+
+def substitutes() -> list[tuple[Any, dict[str, Any]]]:
+    """What stands in for JAX's own functions while some thread is lazy."""
+    module, fast = jc.filling, remembered_names()[jax.lax.__name__]
+    public = {"full": _full(fast["full"]), "full_like": _full_like(fast["full_like"])}
+    for name in PLACED:
+        functools.update_wrapper(public[name], fast[name])
+    return [(module, {"full": _full(module.full), "full_like": _full_like(module.full_like)}), (jax.lax, public)]

@@ -1,0 +1,1 @@
+"""Calls and gradients that were recorded before, recorded again without JAX."""

@@ -1,0 +1,178 @@
+"""Operators and methods of LazyTensor, each remembering what recording gave (see :mod:`lazynb.record.fast.recall`)."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from lazynb import _jax_compat as jc
+from lazynb.record.fast.linearize import linearized_call
+from lazynb.record.fast.recall import KINDS, recall, take
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace
+from lazynb.source import is_user_code
+
+LinearizeTrace = jc.LinearizeTrace
+
+# JAX records these alike for every number of one type. Of the others (powers, indices), the value may shape the program.
+_ALIKE = frozenset("""add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod and rand or ror xor rxor
+                      lshift rlshift rshift rrshift eq ne lt le gt ge""".split())
+_OTHER = frozenset("neg pos abs invert matmul rmatmul pow rpow divmod rdivmod round getitem".split())
+
+_METHODS = frozenset("""all any argmax argmin argpartition argsort astype clip conj conjugate cumprod cumsum diagonal dot max
+    mean min nonzero prod ptp ravel repeat reshape round sort squeeze std sum swapaxes take trace transpose var""".split())
+
+
+def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
+    """``plain`` for a tensor and another operand, with a memory; the user's frame is ``depth`` above."""
+    # Written flat: this is what a loop of small operations spends its time in. The order of the last three statements is
+    # explained in ``Pending``.
+    ambient, changes, scopes = jc.ambient, jc.changes, jc.scopes
+    new, getframe, kinds, array = LazyTensor.__new__, sys._getframe, KINDS, jc.ArrayImpl
+
+    def operator(self: LazyTensor, other: Any) -> Any:
+        pending = self._pending
+        if pending is not None and (tip := pending.tip) is not None:
+            cls = other.__class__
+            if cls is LazyTensor and other._pending is pending:
+                part = other._slot
+            elif cls is LazyTensor or cls is array:
+                outside = cls is array or other._trace is not pending.trace
+                part = pending.array(other if cls is array else other._value, outside)
+                tip = pending.tip or tip  # the array may have become an input just now
+            else:
+                part = kinds.get(cls)
+            edge = tip.edges.get((name, self._slot, part)) if part is not None else None
+            if edge is not None and edge.plain and ambient.value is pending.trace and (
+                    pending.epoch == changes.count or pending.same_context()):
+                inputs = None
+                if edge.convert is not None:
+                    if edge.scalar is other:
+                        inputs = edge.converted
+                    else:
+                        try:
+                            inputs = (edge.convert(other),)
+                        except OverflowError:
+                            return plain(self, other)
+                        edge.converted, edge.scalar = inputs, other
+                tensor = new(LazyTensor)
+                tensor._trace = trace = pending.trace
+                tensor.aval = edge.aval
+                tensor._pending = pending
+                tensor._slot = edge.slot
+                tensor._value = None
+                frame = getframe(depth)
+                tensor._code = code = frame.f_code
+                if code is trace.user_code or is_user_code(code):
+                    trace.user_code = code
+                    tensor._edge = edge
+                    tensor._lasti = frame.f_lasti
+                    tensor._scope = scopes.context
+                else:
+                    tensor._edge = edge.end
+                    tensor._code = trace.origin_of(frame)
+                append = pending.append
+                if pending.tip is tip:
+                    if inputs is not None:
+                        pending.inputs[tip.inputs:] = inputs
+                    pending.tip = edge.end
+                    append(tensor)
+                    return tensor
+        trace = ambient.value
+        if trace.__class__ is LazyTrace:
+            return recall(trace, name, plain, (self, other), {}, True, depth + 1)
+        if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
+            return linearized_call(trace, name, plain, (self, other), {}, True)
+        return plain(self, other)
+
+    return operator
+
+
+def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, between: int = 0) -> Callable[..., Any]:
+    """``plain`` with a memory, for use while a thread is lazy; otherwise it is ``plain`` itself that runs.
+
+    Arguments:
+      scalars_alike: whether every number of one type is recorded alike.
+      between: frames between the user's and the call.
+    """
+    ambient, changes, getframe = jc.ambient, jc.changes, sys._getframe
+    array, kinds = jc.ArrayImpl, KINDS
+    pair = _binary(name, plain, 2 + between)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        trace = ambient.value
+        if trace.__class__ is not LazyTrace:
+            if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
+                return linearized_call(trace, name, plain, args, kwargs, scalars_alike)
+            return plain(*args, **kwargs)
+        if scalars_alike and len(args) == 2 and not kwargs and args[0].__class__ is LazyTensor:
+            return pair(*args)
+        pending = trace.pending
+        if not kwargs and pending is not None and pending.tip is not None and (
+                pending.epoch == changes.count or pending.same_context()):
+            # The commonest arguments, without the detour by ``recall``, which knows them all.
+            parts: list[Any] = [name]
+            scalars = []
+            for arg in args:
+                cls = arg.__class__
+                if cls is LazyTensor:
+                    part = arg._slot if arg._pending is pending else pending.array(arg._value, arg._trace is not trace)
+                elif cls is array:
+                    part = pending.array(arg, True)
+                elif scalars_alike:
+                    part = kinds.get(cls)
+                    scalars.append(arg)
+                else:
+                    part = (int, arg) if cls is int else None
+                if part is None:
+                    break
+                parts.append(part)
+            else:
+                tip = pending.tip
+                if tip is not None and (edge := tip.edges.get(tuple(parts))) is not None and edge.end is not None:
+                    result = take(pending, tip, edge, scalars, getframe(1 + between))
+                    if result is not None:
+                        return result
+        return recall(trace, name, plain, args, kwargs, scalars_alike, 2 + between)
+
+    return call
+
+
+def _named(function: Callable[..., Any], name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
+    functools.update_wrapper(function, plain)
+    function.__name__ = name
+    function.__qualname__ = f"Array.{name}"
+    return function
+
+
+def _table() -> dict[str, tuple[Callable[..., Any], bool]]:
+    """By name, JAX's operators and methods that are remembered, and whether each records every number of one type alike."""
+    operators = {f"__{name}__": (plain, name in _ALIKE) for name, plain in jc.array_operators.items() if name in _ALIKE | _OTHER}
+    return operators | {name: (plain, False) for name, plain in jc.array_methods.items() if name in _METHODS}
+
+
+def install() -> None:
+    """Gives LazyTensor its operators and methods."""
+    for name, (plain, alike) in _table().items():
+        setattr(LazyTensor, name, _named(_binary(name, plain) if alike else remembered(name, plain, False), name, plain))
+
+
+def of_linearized() -> dict[str, Callable[..., Any]]:
+    """The operators and methods that values under ``jax.grad`` have while a thread is lazy.
+
+    Without a memory they do what a tracer's type says: a reference (``jax.new_ref``) is no array, and ``ref[...]`` reads it.
+    """
+    return {name: _named(remembered(name, getattr(jc.Tracer, name), alike), name, plain)
+            for name, (plain, alike) in _table().items()}
+
+
+def of_arrays() -> dict[str, Callable[..., Any]]:
+    """The operators and methods that concrete arrays have while a thread is lazy.
+
+    A concrete array on the left of an operator has to be recorded too. Only lazy threads take notice.
+    """
+    methods = vars(jc.ArrayImpl)
+    return {name: _named(remembered(f"array.{name}", methods[name], alike), name, methods[name])
+            for name, (_, alike) in _table().items() if name in methods}

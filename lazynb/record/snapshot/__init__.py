@@ -1,0 +1,1 @@
+"""A pending trace as plain data, for whoever draws or explains it."""

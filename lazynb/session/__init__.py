@@ -1,0 +1,1 @@
+"""What a session did: reports on its runs, not on one compilation."""

@@ -1,0 +1,229 @@
+"""Advice from totals: a step that takes longer to record than to run, and what to wrap in ``jax.jit``."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from lazynb.record.snapshot.trace_summary import Sketch
+from lazynb.record.trie import State
+from lazynb.session.callers import Calls, changes
+from lazynb.session.merged import Apart, Spread, measure, took
+from lazynb.session.run_recorder import Observer, Seen, SeenBreak
+from lazynb.source import Place, place
+from lazynb.xla.inputs import InputsGone
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Advice:
+    """A step that was repeated and takes longer to record than to run.
+
+    Attributes:
+      location: the line of the function to wrap; of the break that ends the step, where there is none.
+      count: how often the step was seen.
+      operations: recorded operations in one.
+      record_seconds: recording one, with the Python between the operations; median.
+      run_seconds: running its programs again without recording, on its inputs; measured, median.
+      lazy_seconds: one step as it was: recording, finding and running its programs, waiting; median.
+      function: what to wrap; empty where no function of the user's can be named.
+      covered: how many of the operations it recorded, at most: what it calls may be called by others too.
+      gain: how many times faster than ``lazy_seconds`` the programs run without recording.
+      doubts: what speaks against wrapping it, a phrase each; empty when nothing was seen.
+      inputs: on what was measured.
+      text: all this in words.
+    """
+
+    location: Place
+    count: int
+    operations: int
+    record_seconds: float
+    run_seconds: float
+    lazy_seconds: float
+    function: str
+    covered: int
+    gain: float
+    doubts: tuple[str, ...]
+    inputs: str
+    text: str
+
+
+def advise(seen: Observer, functions: Iterable[Any]) -> list[Advice]:
+    """The steps that take longer to record than to run, those that lose most first. Runs their programs again.
+
+    Arguments:
+      functions: from which the user's functions are found.
+    """
+    found = []
+    sketches = {run.end: run.sketch for run in seen.runs if run.sketch is not None}
+    for step in _joined(steps(seen.breaks))[:_MOST]:
+        measured = _measure(step)
+        if measured is not None and step.record_seconds > measured[0].median:
+            wrap = _to_wrap(_recorded(step, sketches), Calls(functions), {one.spot.code for one in seen.breaks})
+            found.append(_advice(step, *measured, wrap))
+    return sorted(found, key=lambda one: -one.count * (one.lazy_seconds - one.run_seconds))
+
+
+_MOST = 4
+
+
+def _joined(found: Iterable[Step]) -> list[Step]:
+    """Those with the same programs as one: a loop that is begun again is no other step. What came oftenest first."""
+    same: dict[tuple[int, ...], list[Sequence[SeenBreak]]] = {}
+    for step in found:
+        same.setdefault(tuple(sorted(id(seen.run.binding.executable) for seen in step.runs)), []).extend(step.times)
+    return sorted(map(Step, same.values()), key=lambda step: -len(step.times))
+
+
+class Step:
+    """A sequence of breaks that was repeated, with the same programs each time.
+
+    Attributes:
+      times: the repetitions, each a list of breaks.
+    """
+
+    def __init__(self, times: Sequence[Sequence[SeenBreak]]):
+        self.times = times
+
+    @property
+    def runs(self) -> list[Seen]:
+        """The runs of one repetition."""
+        return [seen for one in self.times[-1] for seen in one.runs]
+
+    @property
+    def operations(self) -> int:
+        """Operations recorded in one repetition."""
+        return sum(seen.operations for seen in self.runs)
+
+    @property
+    def record_seconds(self) -> float:
+        """Median; the first repetition, in which JAX traces for the first time, is left out."""
+        return statistics.median(sum(seen.run.record_seconds for one in time for seen in one.runs) for time in self.times[1:])
+
+    @property
+    def lazy_seconds(self) -> float:
+        """Recording and the breaks, without compiling; median, as ``record_seconds``."""
+        return statistics.median(sum(one.seconds - one.compile_seconds + sum(seen.run.record_seconds for seen in one.runs)
+                                     for one in time) for time in self.times[1:])
+
+
+def steps(breaks: Sequence[SeenBreak]) -> Iterator[Step]:
+    """The sequences of breaks that come three times or more in a row, each with the same programs."""
+    programs = [tuple([id(seen.run.binding.executable) for seen in one.runs]) for one in breaks]
+    start = 0
+    while start < len(breaks):
+        length, times = next(((length, times) for length in range(1, _LONGEST + 1)
+                              if (times := _repetitions(programs, start, length)) >= _REPEATED), (1, 1))
+        if times >= _REPEATED:
+            yield Step([breaks[at:at + length] for at in range(start, start + length * times, length)])
+        start += length * times
+
+
+_LONGEST = 16
+_REPEATED = 3
+
+
+def _repetitions(programs: Sequence[Any], start: int, length: int) -> int:
+    first, times = programs[start:start + length], 1
+    while programs[start + times * length:start + (times + 1) * length] == first:
+        times += 1
+    return times
+
+
+def _measure(step: Step) -> tuple[Spread, str] | None:
+    """How long the step's programs run without recording, and on what; None where they cannot or need not be run again."""
+    if step.operations < _FEW or any(seen.run.binding.executable.may_fail for seen in step.runs):
+        return None
+    apart = Apart(step.times[-1])
+    try:
+        apart.find_values()
+        [found] = measure(apart.run)
+    except InputsGone:
+        return None
+    except Exception:  # a made-up input may be one that the program cannot take
+        if not apart.made_up:
+            raise
+        return None
+    return found, apart.measured_on()
+
+
+_FEW = 4  # operations: below, wrapping them spares nothing
+
+
+# ---- what to wrap ------------------------------------------------------------------------------------------------
+
+
+def _advice(step: Step, run: Spread, inputs: str, wrap: Wrap) -> Advice:
+    gain = step.lazy_seconds / run.median
+    last = step.times[-1][-1].spot.place
+    head = (f"a step of {step.operations:,} operations takes {took(step.record_seconds)} to record and "
+            f"{took(run.median)} to run")
+    location = place(wrap.code.co_filename, wrap.code.co_firstlineno) if wrap.code is not None else last
+    return Advice(location, len(step.times), step.operations, step.record_seconds, run.median, step.lazy_seconds, wrap.name,
+                  wrap.covered, gain, wrap.doubts, inputs, f"{head}; {_words(wrap, step, run, gain)}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wrap:
+    """A function to wrap, see :class:`Advice`; no code where none can be named.
+
+    Attributes:
+      breaks_inside: whether a break lies in it or in what it calls.
+      shared: whether what it calls is called by others too, so that ``covered`` may count theirs.
+    """
+
+    code: CodeType | None
+    name: str
+    covered: int
+    doubts: tuple[str, ...]
+    breaks_inside: bool
+    shared: bool
+
+
+def _recorded(step: Step, sketches: Mapping[State, Sketch]) -> collections.Counter[CodeType]:
+    """How many of the step's operations each code object of the user's recorded."""
+    found: collections.Counter[CodeType] = collections.Counter()
+    for seen in step.runs:
+        drawn = sketches.get(seen.end)
+        if drawn is not None:
+            found.update(origin.code for origin in drawn.origins if origin is not None)
+    return found
+
+
+def _to_wrap(recorded: collections.Counter[CodeType], calls: Calls, broken: set[CodeType]) -> Wrap:
+    """The outermost function that recorded most and in which nothing breaks; else the one that recorded most."""
+    candidates = {code for code in (*calls.functions, *recorded) if not code.co_name.startswith("<")}
+    reached = {code: calls.reached(code) for code in candidates}
+    covered = {code: sum(recorded[other] for other in reached[code]) for code in candidates}
+    whole = [code for code in candidates if covered[code] and not reached[code] & broken]
+    best = max(whole, key=lambda code: (covered[code], len(reached[code])), default=None)
+    if best is not None:
+        return Wrap(best, best.co_qualname, covered[best], tuple(_doubts(reached[best])), False,
+                    any(recorded[code] for code in calls.shared(best)))
+    own = max((code for code in candidates if recorded[code]), key=lambda code: recorded[code], default=None)
+    if own is None:
+        return Wrap(None, "", 0, (), False, False)
+    return Wrap(own, own.co_qualname, recorded[own], ("a trace break lies inside it",), True, False)
+
+
+def _doubts(codes: set[CodeType]) -> Iterator[str]:
+    for code in sorted(codes, key=lambda code: code.co_firstlineno):
+        for what, line in changes(code):
+            yield f"it assigns to {what} ({place(code.co_filename, line).label})"
+
+
+def _words(wrap: Wrap, step: Step, run: Spread, gain: float) -> str:
+    measured = (f"its programs alone, as jax.jit would run them, take {took(run.median)} instead of "
+                f"{took(step.lazy_seconds)} a step ({gain:.1f} times faster, measured)")
+    if wrap.code is None:
+        return f"no function of yours recorded it: put these lines into one and wrap it in jax.jit; {measured}"
+    share = f"`{wrap.name}` recorded {'up to ' * wrap.shared}{wrap.covered:,} of them"
+    if wrap.breaks_inside:
+        return f"{share}, but a trace break lies inside it: take that out, then wrap it in jax.jit; {measured}"
+    name = wrap.name.rpartition(".")[2]
+    does = f"`{name} = jax.jit({name})` records it as one operation, which takes a little too"
+    doubts = f"; it cannot be shown to be pure: {'; '.join(wrap.doubts)}" if wrap.doubts else ", and nothing breaks inside it"
+    return f"{share}{doubts}: {does}; {measured}"

@@ -1,0 +1,283 @@
+"""What a trace break costs: the program as it would be if the break were not there, compiled and measured beside the real ones.
+
+The runs that a break keeps apart are joined. What Python read stays a result, and so does what somebody could still reach; what
+only fed the next program becomes internal. A loop's breaks are one row: some of its iterations are joined, the rest is inferred.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from lazynb.config import config
+from lazynb.execute.executable import Executable
+from lazynb.reasons import REASONS
+from lazynb.session.merged import Apart, Joined, Spread, Unjoinable, joinable, measure
+from lazynb.session.run_recorder import ASKED_FOR, SeenBreak
+from lazynb.source import Place
+from lazynb.xla.cost.kernel_cost import program_cost
+from lazynb.xla.fusion.clusters import find_clusters
+from lazynb.xla.hlo.module import parse
+from lazynb.xla.inputs import InputsGone
+
+
+class Pair(NamedTuple):
+    """A figure as it is and as it would be; None where it is not known."""
+
+    now: float | None
+    then: float | None
+
+
+_UNKNOWN = Pair(None, None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Counterfactual:
+    """The breaks of one kind at one line, and the program without them.
+
+    Attributes:
+      code, kind, location: of the breaks, as in ``lazynb.breaks()``.
+      count: how many there were.
+      followed: after how many of them something ran that they kept apart.
+      joined: how many of them were left out in what was compiled.
+      operations: recorded operations in that.
+      programs: programs run, one after the other.
+      compiles: different programs, each of which is compiled once.
+      compile_seconds: what compiling them takes.
+      kernels: kernels run (clusters of XLA); None where the backend gives no HLO.
+      bytes: read and written, by XLA's analysis; of each loop one iteration. None where XLA gives no figure.
+      now, then: measured seconds: the programs one after the other, with the waits that the breaks ask for; and the one program.
+        Recording is in neither. None where nothing was measured.
+      saved: seconds that one break costs: the measured difference, for each break that was left out.
+      total: what all ``followed`` breaks cost; inferred from ``saved`` where not all were left out.
+      inferred: whether it is.
+      inputs: on what was measured.
+      assumptions: under which this holds.
+      problem: why figures are missing; empty when they are all there.
+    """
+
+    code: str
+    kind: str
+    location: Place
+    count: int
+    followed: int
+    joined: int = 0
+    operations: int = 0
+    programs: Pair = _UNKNOWN
+    compiles: Pair = _UNKNOWN
+    compile_seconds: Pair = _UNKNOWN
+    kernels: Pair = _UNKNOWN
+    bytes: Pair = _UNKNOWN
+    now: Spread | None = None
+    then: Spread | None = None
+    saved: float | None = None
+    total: float | None = None
+    inferred: bool = False
+    inputs: str = ""
+    assumptions: tuple[str, ...] = ()
+    problem: str = ""
+
+    @property
+    def clear(self) -> bool:
+        """Whether the measured times differ by more than they spread: the middle halves lie apart."""
+        if self.now is None or self.then is None:
+            return False
+        return self.now.low > self.then.high or self.now.high < self.then.low
+
+
+_NEEDS = {
+    "bool": "the branch that was taken is taken again (jnp.where, jax.lax.cond or jax.lax.while_loop leaves it to the program)",
+    "contains": "the branch that was taken is taken again",
+    "int": "the number that Python got is the same",
+    "index": "the number that Python got is the same",
+    "static": "the number that Python got is the same",
+    "effect": "the operation with a side effect, which ran in between, is left out",
+    "unrecordable": "the operation that cannot be recorded, which ran in between, is left out",
+    "device_put": "the move, which ran in between, is left out",
+    "devices": "what ran in between at once is left out",
+    "eager": "what ran in between at once is left out",
+}
+"""What is assumed beyond that the program takes the same path, by kind of break."""
+
+
+def counterfactuals(breaks: Sequence[SeenBreak]) -> list[Counterfactual]:
+    """One for each kind and line of ``breaks``, those that save most time first.
+
+    The costliest ``MOST`` are worked out; compiles and runs programs, beside every cache.
+    """
+    rows: dict[Any, list[SeenBreak]] = {}
+    for one in breaks:
+        if one.kind != ASKED_FOR:
+            rows.setdefault(one.identity, []).append(one)
+    ranked = sorted(rows.values(), key=lambda row: -sum(one.seconds for one in row))
+    found, start = [], time.perf_counter()
+    for number, row in enumerate(ranked):
+        if number >= MOST:
+            found.append(_row(row, breaks, problem=f"not worked out: there are {MOST} costlier ones"))
+        elif number and time.perf_counter() - start > PATIENCE:
+            found.append(_row(row, breaks, problem=f"not worked out: costlier ones took {PATIENCE} seconds already"))
+        else:
+            found.append(_of_row(row, breaks))
+    return sorted(found, key=lambda one: -(one.total if one.total is not None else -1.0))
+
+
+def together(breaks: Sequence[SeenBreak]) -> Counterfactual | None:
+    """The program without any of ``breaks``, as one row of kind ``all``; None where they are all of one line and kind."""
+    row = [one for one in breaks if one.kind != ASKED_FOR]
+    if len({one.identity for one in row}) < 2:
+        return None
+    return dataclasses.replace(_of_row(row, breaks), code="", kind="all")
+
+
+MOST = 8
+"""Rows that are worked out: each compiles a program."""
+PATIENCE = 30
+"""Seconds after which no further one is begun."""
+
+
+def _row(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak], **figures: Any) -> Counterfactual:
+    one = row[0]
+    return Counterfactual(REASONS[one.kind].code, one.kind, one.spot.place, len(row), _followed(row, breaks), **figures)
+
+
+def _followed(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> int:
+    return sum(one is not breaks[-1] for one in row)
+
+
+def _of_row(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> Counterfactual:
+    window = _typical(list(_windows(row, breaks)))
+    if not window:
+        return _row(row, breaks, problem=_alone(row, breaks))
+    try:
+        joinable(window)
+        apart = Apart(window)
+        apart.find_values()
+        joined = Joined(apart)
+    except (Unjoinable, InputsGone) as error:
+        return _row(row, breaks, problem=str(error))
+    except Exception as error:
+        return _row(row, breaks, problem=f"the program without it cannot be compiled: {first_line(error)}")
+    return _figures(row, breaks, apart, joined)
+
+
+def _alone(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> str:
+    if not _followed(row, breaks):
+        return "nothing ran after it: without it the same program runs once, whenever its value is needed"
+    return (f"the programs before and after it have more than {config.max_program:,} operations together "
+            "(lazynb.config.max_program): lazynb would keep them apart")
+
+
+# ---- which runs are joined ---------------------------------------------------------------------------------------
+
+
+def _windows(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> Iterator[list[SeenBreak]]:
+    """Breaks that follow each other and of which all but the last are of ``row``, a bounded number at a time."""
+    mine = {one.number for one in row}
+    window: list[SeenBreak] = []
+    for one in breaks:
+        if window and not _fits(window, one):
+            if len(window) > 1:
+                yield window
+            window = window[-1:] if len(window) > 1 and window[-1].number in mine and _fits(window[-1:], one) else []
+        window.append(one)
+        if one.number not in mine:
+            if len(window) > 1:
+                yield window
+            window = []
+    if len(window) > 1:
+        yield window
+
+
+def _fits(window: Sequence[SeenBreak], one: SeenBreak) -> bool:
+    operations = _operations(window) + _operations([one])
+    most = config.max_program if len(window) == 1 else min(JOINED, config.max_program)
+    return len(window) <= BREAKS and operations <= most
+
+
+def _operations(window: Sequence[SeenBreak]) -> int:
+    return sum(seen.operations for one in window for seen in one.runs)
+
+
+JOINED = 300
+"""Operations that are joined where two runs have less: XLA's compile time grows faster than their number."""
+BREAKS = 32
+"""Breaks that are left out in one program."""
+
+
+def _typical(windows: Sequence[list[SeenBreak]]) -> list[SeenBreak]:
+    """The first of those whose programs come most often, the longest of them."""
+    often = collections.Counter(map(_programs, windows))
+    return max(windows, key=lambda window: (len(window) * often[_programs(window)], len(window)), default=[])
+
+
+def _programs(window: Sequence[SeenBreak]) -> tuple[int, ...]:
+    return tuple([id(seen.run.binding.executable) for one in window for seen in one.runs])
+
+
+# ---- figures -----------------------------------------------------------------------------------------------------
+
+
+def _figures(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak], apart: Apart, joined: Joined) -> Counterfactual:
+    executables = [seen.run.binding.executable for seen in apart.runs]
+    different = list(dict.fromkeys(executables))
+    shapes = {one: _shape(one) for one in [*different, joined.executable]}
+    count, followed = len(apart.breaks) - 1, _followed(row, breaks)
+    now, then, problem = _times(apart, joined)
+    assumptions = tuple(_assumptions([one.kind for one in apart.breaks[:-1]], apart))
+    saved = (now.median - then.median) / count if now is not None and then is not None else None
+    return _row(
+        row, breaks, joined=count, operations=sum(seen.operations for seen in apart.runs),
+        programs=Pair(len(executables), 1), compiles=Pair(len(different), 1),
+        compile_seconds=Pair(sum(one.compile_seconds for one in different), joined.executable.compile_seconds),
+        kernels=Pair(_sum(shapes[one][0] for one in executables), shapes[joined.executable][0]),
+        bytes=Pair(_sum(shapes[one][1] for one in executables), shapes[joined.executable][1]),
+        now=now, then=then, saved=saved, total=saved * followed if saved is not None else None, inferred=count < followed,
+        inputs=apart.measured_on() if now is not None else "", assumptions=assumptions, problem=problem)
+
+
+def _shape(executable: Executable) -> tuple[int | None, float | None]:
+    """Kernels and bytes of a program."""
+    try:
+        text = executable.compiled.as_text()
+    except Exception:  # each backend has its own error for "no HLO"
+        text = ""
+    if not text:
+        return None, None
+    module = parse(text)
+    return len(find_clusters(module)), program_cost(module).bytes
+
+
+def _sum(figures: Iterator[float | None]) -> float | None:
+    known = list(figures)
+    return None if None in known else sum(one for one in known if one is not None)
+
+
+def _times(apart: Apart, joined: Joined) -> tuple[Spread | None, Spread | None, str]:
+    """Measured times of both ways; or why there are none."""
+    if any(seen.run.binding.executable.may_fail for seen in apart.runs):
+        return None, None, "not measured: the program calls Python back, which lazynb does not do unasked"
+    try:
+        now, then = measure(apart.run, joined.run)
+    except Exception as error:  # a made-up input may be one that the program cannot take
+        return None, None, f"not measured: {first_line(error)}"
+    return now, then, ""
+
+
+def first_line(error: BaseException) -> str:
+    """An error on one line."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+
+
+def _assumptions(kinds: Iterable[str], apart: Apart) -> Iterator[str]:
+    yield "the program takes the same path"
+    yield from dict.fromkeys(_NEEDS[kind] for kind in kinds if kind in _NEEDS)
+    if _numbers_after(apart):
+        yield "the numbers that Python put in after the break are the same"
+
+
+def _numbers_after(apart: Apart) -> bool:
+    """Whether Python numbers flow in after the first break: they may have been worked out from what it read."""
+    return any(step.is_host_scalar for seen in apart.runs[1:] for step in seen.end.path())

@@ -1,0 +1,266 @@
+"""``lazynb.explain``: runs a function lazily, once, and says where its trace broke, what compiled and why, and what that cost."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from lazynb import _jax_compat as jc
+from lazynb.errors import LazynbError
+from lazynb.execute.breaks import Breaks
+from lazynb.execute.executable import Executable
+from lazynb.execute.flush import execution
+from lazynb.execute.misses import Miss
+from lazynb.execute.records import Records, duration
+from lazynb.record.mode import lazy
+from lazynb.record.trace import LazyTrace, thread_trace
+from lazynb.session.advice import Advice, advise
+from lazynb.session.counterfactual import Counterfactual, Pair, counterfactuals, first_line, together
+from lazynb.session.merged import took
+from lazynb.session.run_recorder import ASKED_FOR, Observer
+from lazynb.source import Place
+from lazynb.why.answer import cures_of, reason_of
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Compiled:
+    """A program that had to be made.
+
+    Attributes:
+      location: the user's line that asked for the run; of what ran at the end, the line of the last operation.
+      operations: recorded operations in it; dead ones are left out.
+      origin: ``compiled``, or ``disk`` (found in the persistent cache).
+      seconds: lowering and compiling, or loading.
+      reason: how its trace differs from the nearest that was cached.
+      cures: the edits that would have made it a hit.
+    """
+
+    location: Place
+    operations: int
+    origin: str
+    seconds: float
+    reason: str
+    cures: tuple[str, ...]
+
+
+class Explanation:
+    """What :func:`explain` found; displays as text and as HTML.
+
+    Attributes:
+      name: of the function.
+      result: what it returned, its pending values computed; None when it raised.
+      error: what it raised, as text (the exception itself would keep its frames alive); empty when it returned.
+      seconds: from its call to its results; what explaining took is not in it.
+      operations: operations recorded and run, dead ones included.
+      runs: programs run.
+      breaks: the trace breaks in it, the costliest first.
+      compilations: the programs that had to be made, in order.
+      counterfactuals: for each line that broke the trace, the program without that break; what saves most first.
+      together: the program without all of them; None where there are fewer than two.
+      advice: what takes longer to record than to run.
+      notes: what else there is to say, a sentence each.
+    """
+
+    def __init__(self, name: str, watched: Watched):
+        seen = watched.observer
+        self.name = name
+        self.result = watched.result
+        self.error = watched.error
+        self.seconds = watched.seconds
+        self.operations = seen.operations
+        self.runs = len(seen.runs) + seen.missed
+        self.breaks = Breaks(seen.tallies.tallies())
+        self.compilations = Records([_compiled(run.run.miss, run.run.binding.executable)
+                                     for run in seen.runs if run.run.miss is not None], "nothing was compiled", _compiled_row)
+        self.notes = list(_notes(watched))
+        self.counterfactuals: Records[Counterfactual] = Records(counterfactuals(seen.breaks), "no trace breaks", _apart_row,
+                                                                ranked=True)
+        self.together = together(seen.breaks)
+        self.advice: Records[Advice] = Records(advise(seen, watched.functions), "no advice", _advice_row, ranked=True)
+
+    def to_dicts(self) -> dict[str, Any]:
+        """All but the result as plain data."""
+        return {"name": self.name, "seconds": self.seconds, "operations": self.operations, "runs": self.runs,
+                "error": self.error, "breaks": self.breaks.to_dicts(), "compilations": self.compilations.to_dicts(),
+                "counterfactuals": self.counterfactuals.to_dicts(),
+                "together": dataclasses.asdict(self.together) if self.together is not None else None,
+                "advice": self.advice.to_dicts(), "notes": list(self.notes)}
+
+
+@dataclasses.dataclass
+class Watched:
+    """One call that was watched."""
+
+    functions: Iterable[Any]
+    observer: Observer
+    result: Any = None
+    error: str = ""
+    seconds: float = 0.0
+
+
+def explain(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:
+    """Runs ``fn(*args, **kwargs)`` lazily, once, and says what broke its trace, what compiled and why, and what that cost.
+
+    What ``fn`` leaves pending is computed at the end, which counts as no break. Then programs are compiled and measured beside
+    every cache: without each break, and as ``jax.jit`` would run a step. The user's function is not called again.
+    What other threads run is not seen.
+
+    Raises:
+      TypeError: ``fn`` cannot be called, or runs only when somebody iterates over or awaits what it returns.
+      LazynbError: called inside a JAX transformation, where nothing runs.
+      Exception: what ``fn`` raises; its attribute ``lazynb_explanation`` is the :class:`Explanation` so far.
+    """
+    __tracebackhide__ = True
+    _check(fn)
+    name = getattr(fn, "__qualname__", None) or type(fn).__name__
+    return explain_call(name, lambda: fn(*args, **kwargs), [fn, *args, *kwargs.values()])
+
+
+def explain_call(name: str, call: Callable[[], Any], functions: Iterable[Any]) -> Explanation:
+    """As :func:`explain`, of ``call``.
+
+    Arguments:
+      name: what it is called in the explanation.
+      functions: those from which the user's functions are found, for advice on what to wrap.
+    """
+    __tracebackhide__ = True
+    watched = Watched(functions, Observer(execution.local.witness))
+    try:
+        with _watching(watched):
+            watched.result = call()
+            _materialise(watched.observer)
+    except Exception as error:
+        watched.result, watched.error = None, first_line(error)
+        with contextlib.suppress(Exception):  # what cannot be explained must not cost the user his exception
+            error.lazynb_explanation = _finished(name, watched)  # type: ignore[attr-defined]
+            error.add_note("lazynb: what it did until then is explained by this exception's `lazynb_explanation`")
+        raise
+    return _finished(name, watched)
+
+
+def _materialise(observer: Observer) -> None:
+    """Runs what was recorded since ``observer`` watches and is still pending."""
+    for pending in thread_trace().all_pending():
+        if pending.began >= observer.began:
+            execution.flush(pending, ASKED_FOR)
+
+
+def _finished(name: str, watched: Watched) -> Explanation:
+    try:
+        with jc.set_current_trace(jc.eval_trace):
+            return Explanation(name, watched)
+    finally:
+        watched.observer.release()
+
+
+@contextlib.contextmanager
+def _watching(watched: Watched) -> Iterator[None]:
+    """Records what the body does, as a trace of its own, while the observer sees it. Breaks raise nothing."""
+    local, before = execution.local, execution.local.witness
+    with lazy(strict=False):
+        thread_trace().cut()
+        local.witness = watched.observer
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            watched.seconds = time.perf_counter() - start - watched.observer.spent
+            local.witness = before
+            thread_trace().cut()
+
+
+def _check(fn: Any) -> None:
+    if not callable(fn):
+        raise TypeError(f"explain takes a function and its arguments, not {type(fn).__name__}: lazynb.explain(fn, *args)")
+    trace = jc.current_trace()
+    if not (jc.is_eval(trace) or isinstance(trace, LazyTrace)):
+        raise LazynbError("explain runs a function, and inside a JAX transformation (jit, grad, vmap) nothing runs")
+    name = getattr(fn, "__name__", "fn")
+    for what in (fn, inspect.getattr_static(type(fn), "__call__", None)):
+        if inspect.isgeneratorfunction(what):
+            raise TypeError(f"{name} is a generator function: its body runs when somebody iterates. Explain what does: "
+                            f"lazynb.explain(lambda: list({name}(...)))")
+        if inspect.iscoroutinefunction(what) or inspect.isasyncgenfunction(what):
+            raise TypeError(f"{name} is asynchronous: its body runs when somebody awaits it. Explain a plain function")
+
+
+def _notes(watched: Watched) -> Iterator[str]:
+    seen = watched.observer
+    if watched.error:
+        yield f"it raised {watched.error.partition(':')[0]}: this is what it did until then"
+    if inspect.isgenerator(watched.result):
+        yield "it returned a generator, of which nothing ran: explain a function that consumes it"
+    if not seen.runs and not watched.error:
+        yield "nothing was recorded: it computed no JAX array while lazy"
+    if any(run.began < seen.began for run in seen.runs):
+        yield "some of what its breaks forced was pending before it was called"
+    if seen.missed:
+        yield f"the first {len(seen.runs):,} programs were looked at; {seen.missed:,} more ran"
+
+
+def _compiled(miss: Miss, executable: Executable) -> Compiled:
+    location = executable.place if miss.kind == ASKED_FOR else miss.place
+    return Compiled(location, executable.operations, miss.origin, miss.seconds, reason_of(miss),
+                    tuple(cures_of(miss)))
+
+
+# ---- rows --------------------------------------------------------------------------------------------------------
+
+
+def _where(place: Place) -> str:
+    return f"{place.label}: {place.text}" if place.text else place.label
+
+
+def _compiled_row(one: Compiled) -> dict[str, str]:
+    return {"line": _where(one.location), "operations": f"{one.operations:,}", "origin": one.origin,
+            "time": duration(one.seconds), "reason": one.reason, "instead": "; ".join(one.cures)}
+
+
+def _apart_row(one: Counterfactual) -> dict[str, str]:
+    known = one.now is not None and one.then is not None
+    return {"code": one.code, "line": _where(one.location), "costs": costs(one),
+            "left out": f"{one.joined} of {one.followed}" if one.joined else "", "programs": _pair(one.programs),
+            "running": _change(one.now.median, one.then.median) if one.now and one.then else "",
+            "kernels": _pair(one.kernels), "bytes": _pair(one.bytes), "compiled": _pair(one.compiles),
+            "compiling": _change(one.compile_seconds.now, one.compile_seconds.then),
+            "spread": f"{one.now} → {one.then}" if known else ""}
+
+
+def costs(one: Counterfactual) -> str:
+    """What the breaks of a row cost, in words; where that is not known, why."""
+    if one.saved is None or one.total is None:
+        return one.problem
+    if not one.clear:
+        return "no more than the measured times spread"
+    if one.saved < 0:
+        return f"nothing: one program takes {took(-one.saved)} longer, for each break"
+    total = f"{took(one.total)}{' inferred' if one.inferred else ''} for {one.followed:,}"
+    return f"{took(one.saved)} each, {total}" if one.followed > 1 else took(one.saved)
+
+
+def all_together(one: Counterfactual) -> str:
+    """What all breaks cost, in a sentence; empty where that is not known."""
+    if one.saved is None:
+        return ""
+    return f"All of them left out ({one.joined} of {one.followed} in one program): {costs(one)}"
+
+
+def _pair(pair: Pair) -> str:
+    return "" if pair.now is None or pair.then is None else f"{pair.now:,.0f} → {pair.then:,.0f}"
+
+
+def _change(now: float | None, then: float | None) -> str:
+    if now is None or then is None:
+        return ""
+    if max(now, then) < 1:
+        return f"{now * 1e3:.3g} → {then * 1e3:.3g} ms"
+    return f"{took(now)} → {took(then)}"
+
+
+def _advice_row(one: Advice) -> dict[str, str]:
+    return {"step": _where(one.location), "times": f"{one.count:,}", "operations": f"{one.operations:,}",
+            "recording": took(one.record_seconds), "running": took(one.run_seconds), "advice": one.text}

@@ -1,0 +1,245 @@
+"""A witness of what one thread runs while somebody explains it: the runs, what flowed between them, and the breaks that cut them.
+
+It holds no tensor and no large array: it would keep memory alive, prevent donation and change which results are in reach.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from lazynb import _jax_compat as jc
+from lazynb.execute.breaks import BreakLog
+from lazynb.execute.donation import is_large
+from lazynb.execute.flush import Run, Witness
+from lazynb.record.pending import Pending
+from lazynb.record.snapshot.trace_summary import Sketch, sketch
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trie import Root, State
+from lazynb.source import Spot
+
+ASKED_FOR = "compile"
+"""The kind under which an explanation itself runs what is pending: no break of the user's."""
+
+
+class Held:
+    """A value that flowed into a trace: a small one itself, a large one for as long as others keep it.
+
+    Attributes:
+      aval: its type.
+    """
+
+    __slots__ = ("_found", "aval")
+
+    def __init__(self, value: Any, aval: Any, keep: bool):
+        self.aval = aval
+        self._found: Any = (lambda: value) if keep else weakref.ref(value)
+
+    def value(self) -> Any | None:
+        """The array or host scalar; None when it is gone."""
+        found = self._found()
+        return None if isinstance(found, jax.Array) and found.is_deleted() else found
+
+
+class Source(NamedTuple):
+    """Where an input of a trace came from.
+
+    Attributes:
+      held: the value.
+      earlier: run and slot of which it is the result; None for what came from outside.
+    """
+
+    held: Held
+    earlier: tuple[int, int] | None
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Seen:
+    """A run that was seen.
+
+    Attributes:
+      number: counts the runs from 0.
+      run: what ran, and the seconds it took.
+      root, end: the path of its trace.
+      wanted: slots that it computed.
+      sources: of the trace's inputs.
+      sketch: the trace; None where the same trace was sketched often enough before.
+      began: ``time.perf_counter()`` when the trace was opened.
+      operations: recorded operations, dead ones included.
+      died: by slot, how many breaks there had been when nobody could reach the result any more.
+      watched: what fills ``died``.
+    """
+
+    number: int
+    run: Run
+    root: Root
+    end: State
+    wanted: tuple[int, ...]
+    sources: list[Source]
+    sketch: Sketch | None
+    began: float
+    operations: int
+    died: dict[int, int] = dataclasses.field(default_factory=dict)
+    watched: list[Any] = dataclasses.field(default_factory=list)
+
+    def alive(self, slot: int, breaks: int) -> bool:
+        """Whether somebody could still reach the result ``slot`` when break number ``breaks`` was over."""
+        died = self.died.get(slot)
+        return died is None or died > breaks
+
+
+class SeenBreak(NamedTuple):
+    """A break that was seen.
+
+    Attributes:
+      number: counts the breaks from 0.
+      kind, spot, detail: why, and the user's line.
+      runs: what it made necessary, of what was recorded since the observer watches; the last one gives what was forced.
+      forced: slot of that run whose value was needed; None for a barrier.
+      seconds: until Python could go on, without what the witness itself took.
+      compile_seconds: of these, making the programs.
+    """
+
+    number: int
+    kind: str
+    spot: Spot
+    detail: str
+    runs: list[Seen]
+    forced: int | None
+    seconds: float
+    compile_seconds: float
+
+    @property
+    def read(self) -> int | None:
+        """The slot whose value left the trace; None where it was only waited for."""
+        return None if self.kind == "block" else self.forced
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for breaks of one kind at one line."""
+        return (self.kind, self.detail, *self.spot.identity)
+
+
+class Observer(Witness):
+    """Notes what the thread that it watches runs; the runs beyond a bound are only counted.
+
+    Arguments:
+      outer: a witness that watches already; it goes on seeing all.
+
+    Attributes:
+      began: ``time.perf_counter()`` when it started to watch.
+      runs: in order.
+      breaks: those that ran something which was recorded since, in order.
+      tallies: the breaks, counted by kind and line.
+      operations: of the runs seen, dead ones included.
+      missed: runs that were not kept.
+      spent: seconds that watching took.
+    """
+
+    def __init__(self, outer: Witness | None = None):
+        self.began = time.perf_counter()
+        self.runs: list[Seen] = []
+        self.breaks: list[SeenBreak] = []
+        self.tallies = BreakLog()
+        self.operations = 0
+        self.missed = 0
+        self.spent = 0.0
+        self._outer = outer
+        self._holding = _HOLDING
+        self._flows = 0
+        self._held: dict[int, Held] = {}
+        self._given: dict[int, tuple[weakref.ref[Any], int, int]] = {}  # by id of a result: itself, run, slot
+        self._sketched: dict[State, int] = {}
+        self._seen: dict[int, Seen] = {}  # by id of the Run, until its break is noted
+        self._spent = 0.0
+
+    def ran(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
+            results: Sequence[Any]) -> None:
+        start = time.perf_counter()
+        if self._outer is not None:
+            self._outer.ran(run, pending, tensors, values, results)
+        self.operations += len(pending)
+        if len(self.runs) < _RUNS and self._flows < _FLOWS:
+            self._flows += len(values) + len(results)
+            self._add(run, pending, tensors, values, results)
+        else:
+            self.missed += 1
+        spent = time.perf_counter() - start
+        self.spent += spent
+        self._spent += spent
+
+    def broke(self, kind: str, spot: Spot, detail: str, operations: int, runs: Sequence[Run], seconds: float,
+              forced: LazyTensor | None) -> None:
+        if self._outer is not None:
+            self._outer.broke(kind, spot, detail, operations, runs, seconds, forced)
+        seconds, self._spent = max(0.0, seconds - self._spent), 0.0
+        misses = [run.miss for run in runs if run.miss is not None]
+        if kind != ASKED_FOR:
+            self.tallies.add(kind, spot, operations, sum(miss.origin == "compiled" for miss in misses), seconds, detail)
+        found = [self._seen.pop(id(run)) for run in runs if id(run) in self._seen]
+        found = [seen for seen in found if seen.began >= self.began]
+        if found:
+            slot = forced._slot if forced is not None else None
+            self.breaks.append(SeenBreak(len(self.breaks), kind, spot, detail, found, slot, seconds,
+                                         sum(miss.seconds for miss in misses)))
+
+    def release(self) -> None:
+        """Lets go of the user's values."""
+        self._held.clear()
+        self._given.clear()
+        for seen in self.runs:
+            seen.watched.clear()
+            seen.sources.clear()
+
+    # ---- what flows --------------------------------------------------------------------------------------------
+
+    def _add(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
+             results: Sequence[Any]) -> None:
+        end, often = pending.state, self._sketched.get(pending.state, 0)
+        self._sketched[end] = often + 1
+        seen = Seen(len(self.runs), run, pending.root, end, tuple([tensor._slot for tensor in tensors]),
+                    self._sources(end, values), sketch(pending, {}) if often < _SKETCHES else None, pending.began, len(pending))
+        for tensor, result in zip(tensors, results, strict=True):
+            seen.watched.append(weakref.ref(tensor, self._watch(seen.died, tensor._slot)))
+            self._given[id(result)] = weakref.ref(result), seen.number, tensor._slot
+        self.runs.append(seen)
+        self._seen[id(run)] = seen
+
+    def _watch(self, died: dict[int, int], slot: int) -> Any:
+        breaks = self.breaks  # not ``self``: a cycle would hold what is watched
+
+        def gone(_: Any) -> None:
+            died[slot] = len(breaks)
+
+        return gone
+
+    def _sources(self, end: State, values: Sequence[Any]) -> list[Source]:
+        avals = [step.avals[0] for step in end.path() if step.operation is None]
+        return [Source(self._hold(value, aval), self._earlier(value)) for value, aval in zip(values, avals, strict=True)]
+
+    def _earlier(self, value: Any) -> tuple[int, int] | None:
+        reference, run, slot = self._given.get(id(value), (None, 0, 0))
+        return (run, slot) if reference is not None and reference() is value else None
+
+    def _hold(self, value: Any, aval: Any) -> Held:
+        if jc.is_host_array(value):
+            return Held(value, aval, True)
+        known = self._held.get(id(value))
+        if known is not None and known.value() is value:
+            return known
+        size = 0 if jc.is_key(aval) else aval.size * aval.dtype.itemsize
+        keep = not is_large(aval) and size <= self._holding
+        self._holding -= size if keep else 0
+        held = self._held[id(value)] = Held(value, aval, keep)
+        return held
+
+
+_RUNS = 10_000
+_FLOWS = 200_000  # inputs and results of the runs that are kept
+_SKETCHES = 3
+_HOLDING = 64 << 20  # bytes of small arrays

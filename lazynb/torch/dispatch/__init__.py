@@ -1,0 +1,1 @@
+"""PyTorch's operations on device ``jax``, below autograd."""

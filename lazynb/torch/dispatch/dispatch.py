@@ -1,0 +1,585 @@
+"""Carries out PyTorch's operations on device ``jax``: below autograd, one ``aten`` operation at a time.
+
+For each operation, once: is it a view (a tensor that shares memory), does it write to an argument, or does it compute? What
+computes is looked up among our own lowerings (:mod:`lazynb.torch.dispatch.registry`), then torchax's, then PyTorch's decompositions.
+What none of them has is done by PyTorch on the CPU, a trace break that says so.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from lazynb.errors import TraceBreakError
+from lazynb.record.tensor import LazyTensor
+from lazynb.torch.dispatch import layout as layouts, storage
+from lazynb.torch.dispatch.layout import Layout, Results, Unknown
+from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_array, torchax, wrap
+
+aten = torch.ops.aten
+Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
+_handlers: dict[Any, Handler] = {}
+
+# Operations on whole tensors: func -> handler. Filled by :mod:`lazynb.torch.moving` and others.
+special: dict[Any, Handler] = {}
+# Operations as functions of arrays, by overload or by packet. Filled by :mod:`lazynb.torch.dispatch.registry`.
+own: dict[Any, Callable[..., Any]] = {}
+# The same, for those that overwrite their first argument: they get its layout in place of it.
+fills: dict[Any, Callable[..., Any]] = {}
+
+# Operations whose tensors are brought to one dtype first, by PyTorch's rule.
+promoting: set[Any] = set()
+
+# What a lowering that does not cover the call raises. PyTorch has accepted the call before.
+_UNCOVERED = (
+    NotImplementedError,
+    TypeError,
+    ValueError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    torchax.tensor.OperatorNotFound,
+)
+
+
+def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Carries out ``func``, an overload of PyTorch's, on tensors of device ``jax``."""
+    handler = _handlers.get(func)
+    if handler is None:
+        handler = _handlers[func] = _handler(func)
+    with in_64_bit():
+        return handler(func, args, kwargs)
+
+
+def _handler(func: Any) -> Handler:
+    found = special.get(func) or special.get(func.overloadpacket)
+    if found is not None:
+        return found
+    name = func._schema.name.partition("::")[2]
+    if name.startswith("_foreach_"):
+        return _for_each
+    writes = [argument for argument in func._schema.arguments if argument.alias_info and argument.alias_info.is_write]
+    if func.namespace != "aten":
+        return _write_some if writes else _decomposed
+    if any(argument.is_out for argument in writes) or (writes and writes[0].name == "out"):
+        return _into_out
+    if writes:
+        return _write if writes[0].name == func._schema.arguments[0].name and len(writes) == 1 else _write_some
+    if any(one.alias_info is not None for one in func._schema.returns):
+        return _by_parts if func._can_decompose() else _view  # ``to``, ``reshape``: a view or not, PyTorch's parts tell
+    return _compute
+
+
+def _by_parts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    result = func.decompose(*args, **kwargs)
+    return _view(func, args, kwargs) if result is NotImplemented else result
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+_PLAIN = frozenset((int, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format, complex))
+
+
+def key_of(x: Any, values_matter: bool) -> Any:
+    """What identifies an argument as far as the layout of the results goes."""
+    kind = x.__class__
+    if kind is Tensor:
+        return x._layout
+    if kind is float:
+        return (float, x) if values_matter else float
+    if kind in _PLAIN:
+        return kind, x
+    if isinstance(x, torch.Tensor):
+        return layouts.layout_of(x), x.device
+    if isinstance(x, (list, tuple)):
+        return tuple([key_of(one, values_matter) for one in x])
+    if isinstance(x, dict):
+        return tuple([(name, key_of(one, values_matter)) for name, one in x.items()])
+    return x
+
+
+def dummy_of(x: Any, fresh: bool) -> Any:
+    """``x`` on PyTorch's device ``meta``."""
+    kind = x.__class__
+    if isinstance(x, Tensor):
+        return x._layout.dummy(fresh)
+    if isinstance(x, torch.Tensor):
+        return layouts.layout_of(x).dummy(fresh)
+    if kind is torch.device:
+        return _META if x.type in ("privateuseone", "jax") else x
+    if isinstance(x, (list, tuple)):
+        return kind([dummy_of(one, fresh) for one in x]) if kind in (list, tuple) else [dummy_of(one, fresh) for one in x]
+    if isinstance(x, dict):
+        return {name: None if name == "generator" else dummy_of(one, fresh) for name, one in x.items()}
+    return x
+
+
+_META = torch.device("meta")
+
+
+def array_of(x: Any) -> Any:
+    """``x`` with arrays in place of tensors."""
+    if isinstance(x, Tensor):
+        return x._elem
+    if isinstance(x, torch.Tensor):
+        return torch_to_array(x)
+    if isinstance(x, (list, tuple)):
+        return [array_of(one) for one in x]
+    if isinstance(x, dict):
+        return {name: array_of(one) for name, one in x.items()}
+    return x
+
+
+def _check_devices(func: Any, args: Any) -> None:
+    """A tensor of another device may only be a number, as in PyTorch (or an index)."""
+    for x in args:
+        if isinstance(x, (list, tuple)):
+            if func not in _INDEXING:
+                _check_devices(func, x)
+        elif isinstance(x, torch.Tensor) and not isinstance(x, Tensor) and x.dim() and x.device.type != "meta":
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, jax:0 and {x.device}!"
+            )
+
+
+_INDEXING = {
+    aten.index.Tensor,
+    aten.index_put.default,
+    aten.index_put_.default,
+    aten._index_put_impl_.default,
+    aten._unsafe_index.Tensor,
+    aten._unsafe_index_put.default,
+}
+
+
+def expected(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], writes: bool = False) -> Results:
+    """What PyTorch says the results are. See :func:`lazynb.torch.dispatch.layout.results`."""
+    return layouts.results(func, args, kwargs, key_of, dummy_of, writes, func not in _pointwise)
+
+
+class _Pointwise:
+    """Whether the results' layout depends on no float argument."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, bool] = {}
+
+    def __contains__(self, func: Any) -> bool:
+        found = self._known.get(func)
+        if found is None:
+            found = self._known[func] = torch.Tag.pointwise in func.tags
+        return found
+
+
+_pointwise = _Pointwise()
+
+
+# ---- computing ---------------------------------------------------------------------------------------------------------
+
+
+def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    _check_devices(func, args)
+    try:
+        wanted = expected(func, args, kwargs).tree
+    except Unknown:
+        wanted = None
+    values = evaluate(func, args, kwargs, wanted)
+    if values is FAILED:
+        return values.through(func, args, kwargs)
+    return wrapped(values, wanted)
+
+
+class _Failed:
+    """No lowering covers the call."""
+
+    @staticmethod
+    def through(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """PyTorch's decomposition, else the CPU."""
+        found = _decompositions().get(func)
+        if found is not None:
+            try:
+                result = found(*args, **kwargs)
+                if result is not NotImplemented:
+                    return result
+            except _UNCOVERED:
+                pass
+        if func not in _composite:
+            result = func.decompose(*args, **kwargs) if func._can_decompose() else NotImplemented
+            if result is not NotImplemented:
+                return result
+            _composite.add(func)
+        return on_cpu(func, args, kwargs)
+
+
+FAILED = _Failed()
+_composite: set[Any] = set()
+
+
+@functools.cache
+def _decompositions() -> dict[Any, Any]:
+    return torch._decomp.decomposition_table
+
+
+def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wanted: Any) -> Any:
+    """The results of ``func`` as arrays of the dtypes and shapes in ``wanted``, or :data:`FAILED`."""
+    lowering = _lowering(func)
+    if lowering is None or wanted is None:
+        return FAILED
+    if func in promoting:
+        args = promoted(args)
+    try:
+        found = lowering(*array_of(args), **array_of(kwargs))
+        return _fitted(found, wanted)
+    except TraceBreakError:
+        raise
+    except _UNCOVERED:
+        return FAILED
+
+
+def promoted(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The two operands in the dtype that PyTorch brings them to; numbers stay numbers."""
+    one, other = args[0], args[1]
+    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)) or one.dtype == other.dtype:
+        return args
+    wanted = jax_dtype(torch.result_type(dummy_of(one, False), dummy_of(other, False)))
+    return (array_of(one).astype(wanted), array_of(other).astype(wanted), *args[2:])
+
+
+class _Unfit(ValueError):
+    """A lowering gave another shape than PyTorch says."""
+
+
+def _fitted(found: Any, wanted: Any) -> Any:
+    if isinstance(wanted, Layout):
+        if isinstance(found, (list, tuple)) and len(found) == 1:
+            found = found[0]
+        dtype = jax_dtype(wanted.dtype)
+        if not hasattr(found, "aval"):
+            found = torchax.tensor.jnp.asarray(found, dtype)
+        if found.dtype != dtype or found.aval.weak_type:
+            if dtype.kind not in "fcV" and found.dtype.kind == "c":
+                raise _Unfit
+            found = torchax.tensor.jax.lax.convert_element_type(found, dtype)
+        if found.shape != wanted.shape:
+            raise _Unfit(f"{found.shape} in place of {wanted.shape}")
+        return found
+    if isinstance(wanted, list):
+        if not isinstance(found, (list, tuple)) or len(found) != len(wanted):
+            raise _Unfit
+        return [_fitted(one, shape) for one, shape in zip(found, wanted, strict=True)]
+    return wanted
+
+
+_dtypes: dict[torch.dtype, np.dtype[Any]] = {}
+
+
+def jax_dtype(dtype: torch.dtype) -> Any:
+    """JAX's dtype for PyTorch's."""
+    found = _dtypes.get(dtype)
+    if found is None:
+        found = _dtypes[dtype] = np.dtype(torchax.ops.mappings.t2j_dtype(dtype))
+    return found
+
+
+def wrapped(values: Any, wanted: Any) -> Any:
+    """New tensors for arrays."""
+    if isinstance(wanted, Layout):
+        return wrap(values, wanted)
+    if isinstance(wanted, list):
+        return tuple([wrapped(one, shape) for one, shape in zip(values, wanted, strict=True)])
+    return values
+
+
+_lowerings: dict[Any, Callable[..., Any] | None] = {}
+
+
+def _lowering(func: Any) -> Callable[..., Any] | None:
+    if func in _lowerings:
+        return _lowerings[func]
+    found = own.get(func) or own.get(func.overloadpacket)
+    if found is None:
+        table = torchax.default_env()._ops
+        entry = table.get(func) or table.get(func.overloadpacket)
+        if entry is not None and entry.is_jax_function and not entry.needs_env and func.overloadpacket not in avoided:
+            found = entry.func
+    _lowerings[func] = found
+    return found
+
+
+# Packets whose lowering in torchax is wrong. Filled by :mod:`lazynb.torch.dispatch.registry`, with the reasons.
+avoided: set[Any] = set()
+
+
+def _decomposed(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """An operation that is not ``aten``'s: by its lowering or decomposition, else on the CPU."""
+    if func in own:
+        return _compute(func, args, kwargs)
+    return FAILED.through(func, args, kwargs)
+
+
+def on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The operation carried out by PyTorch on the CPU: a trace break where a value is pending."""
+
+    def down(x: Any) -> Any:
+        if isinstance(x, torch.device):
+            return torch.device("cpu")
+        if isinstance(x, (list, tuple)):
+            return [down(one) for one in x]
+        return {name: down(one) for name, one in x.items()} if isinstance(x, dict) else cpu_copy(x, func)
+
+    return _up(func(*down(args), **down(kwargs)))
+
+
+def on_device(x: torch.Tensor) -> Tensor:
+    """A tensor on device ``jax`` with the values of one on the CPU."""
+    return wrap(torch_to_array(x), layouts.contiguous(tuple(x.shape), x.dtype))
+
+
+# ---- views -------------------------------------------------------------------------------------------------------------
+
+
+def _view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    source = args[0]
+    if not isinstance(source, Tensor):  # a list of tensors
+        return _compute(func, args, kwargs)
+    tree = expected(func, args, kwargs).tree
+    found = tree if isinstance(tree, list) else [tree]
+    if not all(isinstance(one, Layout) for one in found):
+        return _compute(func, args, kwargs)
+    try:
+        steps = storage.steps(func, source._layout, found, args[1:], kwargs)
+    except storage.NotView:
+        return _compute(func, args, kwargs)
+    made = [Tensor(source._storage, one, (*source._steps, step)) for one, step in zip(found, steps, strict=True)]
+    return made if isinstance(tree, list) else made[0]
+
+
+def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    source, size, stride, *rest = args
+    offset = rest[0] if rest else kwargs.get("storage_offset")
+    wanted = layouts.layout(tuple(size), tuple(stride), source._layout.offset if offset is None else offset, source.dtype)
+    whole = source._storage.layout
+    if whole.dtype != source.dtype or tuple(source._storage.value.shape) != whole.shape:
+        return _compute(func, args, kwargs)
+    return Tensor(source._storage, wanted, (storage.strided(whole, wanted),))
+
+
+special[aten.as_strided.default] = _as_strided
+# Conjugation and negation are computed: these views mark a tensor in C++, which a tensor of ours cannot show.
+own[aten._conj] = lambda x: x.conj()
+own[aten._neg_view] = lambda x: -x
+for _one in (
+    aten._conj.default,
+    aten._neg_view.default,
+    aten.view_as_real.default,
+    aten.view_as_complex.default,
+    aten.view.dtype,
+    aten.real.default,
+    aten.imag.default,
+):
+    special[_one] = _compute
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def functional(func: Any) -> Any:
+    """The operation that returns what ``func`` writes: ``add.Tensor`` for ``add_.Tensor`` and ``add.out``; None without one."""
+    name = func._schema.name.partition("::")[2]
+    bare = name[:-1] if name.endswith("_") and not name.endswith("__") else name
+    packet = getattr(aten, bare, None)
+    if packet is None:
+        return None
+    wanted = [(one.name, str(one.type)) for one in func._schema.arguments if not one.is_out and one.name != "out"]
+    for overload in packet.overloads():
+        candidate = getattr(packet, overload)
+        schema = candidate._schema
+        if any(one.alias_info and one.alias_info.is_write for one in schema.arguments):
+            continue
+        given, more = schema.arguments[: len(wanted)], schema.arguments[len(wanted) :]
+        if [(one.name, str(one.type)) for one in given] == wanted and all(one.has_default_value() for one in more):
+            return candidate
+    return None
+
+
+def _write_some(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Arguments other than the first are written to: PyTorch does it on the CPU, and what it wrote is taken over."""
+    names = [one.name for one in func._schema.arguments]
+    written = {one.name for one in func._schema.arguments if one.alias_info and one.alias_info.is_write}
+    bound = dict(zip(names, args, strict=False)) | kwargs
+    down: dict[str, Any] = {
+        name: [cpu_copy(one, func) for one in x] if isinstance(x, (list, tuple)) else cpu_copy(x, func)
+        for name, x in bound.items()
+    }
+    result = func(**down)
+    for name in written & set(bound):
+        pairs = (
+            zip(bound[name], down[name], strict=True) if isinstance(bound[name], (list, tuple)) else [(bound[name], down[name])]
+        )
+        for target, changed in pairs:
+            if isinstance(target, Tensor):
+                store(target, torch_to_array(changed))
+    return _up(result)
+
+
+def cpu_copy(x: Any, func: Any) -> Any:
+    """A tensor's copy on the CPU; a trace break where it is pending. What is no tensor of device ``jax`` is left as it is."""
+    return to_cpu(x, "unrecordable", _short(func)) if isinstance(x, Tensor) else x
+
+
+def _short(func: Any) -> str:
+    return str(func).removesuffix(".default")
+
+
+def _up(x: Any) -> Any:
+    if isinstance(x, torch.Tensor):
+        return on_device(x)
+    return tuple([_up(one) for one in x]) if isinstance(x, (list, tuple)) else x
+
+
+def _twin(func: Any) -> Any:
+    found = functional(func)
+    if found is None:
+        raise NotImplementedError(f"lazynb.torch: {func} changes the shape of a tensor in place")
+    return found
+
+
+def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    target = args[0]
+    if not isinstance(target, Tensor):
+        return _write_elsewhere(func, args, kwargs)
+    _check_devices(func, args)
+    if torch.Tag.inplace_view in func.tags:  # ``t_``, ``squeeze_``: the same memory, looked at in another way
+        replace(target, _view(_twin(func), args, kwargs))
+        return target
+    if 0 in target._layout.stride and any(
+        n > 1 and not step for n, step in zip(target._layout.shape, target._layout.stride, strict=True)
+    ):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory "
+            "location. Please clone() the tensor before performing the operation."
+        )
+    plain = dict(kwargs)
+    fill = fills.get(func) or fills.get(func.overloadpacket)
+    if fill is not None:
+        expected(func, args, plain, writes=True)
+        new = fill(target._layout, *array_of(args[1:]), **plain)
+    else:
+        try:
+            expected(func, args, kwargs, writes=True)  # raises what PyTorch raises
+        except Unknown:
+            pass
+        new = _returned(func, target, args, plain)
+    store(target, new)
+    return target
+
+
+def _returned(func: Any, target: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    twin = functional(func)
+    if twin is not None:
+        result = dispatch(twin, args, kwargs)
+        return (result[0] if isinstance(result, tuple) else result)._elem
+    entry = torchax.default_env()._ops.get(func)
+    if entry is not None and entry.is_jax_function:
+        return entry.func(*array_of(args), **array_of(kwargs))
+    changed, *others = [cpu_copy(x, func) for x in args]
+    func(changed, *others, **kwargs)
+    return torch_to_array(changed)
+
+
+def store(target: Tensor, new: Any) -> None:
+    """Writes ``new`` to ``target``, in its dtype and shape."""
+    dtype, shape = jax_dtype(target._layout.dtype), target._layout.shape
+    if new.dtype != dtype or new.aval.weak_type:
+        new = torchax.tensor.jax.lax.convert_element_type(new, dtype)
+    if new.shape != shape:
+        new = torchax.tensor.jnp.broadcast_to(new, shape)
+    target._elem = new
+
+
+def _write_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Something on the CPU is written to, from device ``jax``."""
+    if func is aten.copy_.default:
+        with torch.no_grad():
+            args[0].copy_(to_cpu(args[1], "asarray", "Tensor.copy_"))
+        return args[0]
+    tensors = [x for x in args if isinstance(x, torch.Tensor)]
+    if isinstance(args[0], (list, tuple)) or all(isinstance(x, Tensor) or x.dim() == 0 for x in tensors[1:]):
+        down = [to_cpu(x, "asarray", str(func)) if isinstance(x, Tensor) else x for x in args]
+        func(*down, **kwargs)
+        return args[0]
+    raise RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, {args[0].device} and jax:0!"
+    )
+
+
+def _into_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Results written to tensors of the caller's."""
+    names = [one.name for one in func._schema.arguments if one.is_out or one.name == "out"]
+    bound = dict(zip([one.name for one in func._schema.arguments], args, strict=False)) | kwargs
+    targets = [bound.pop(name) for name in names]
+    plain_kwargs = {name: value for name, value in kwargs.items() if name not in names}
+    plain_args = args[: len(args) - sum(name not in kwargs for name in names)]
+    twin = functional(func)
+    if twin is not None:
+        if any(one.name == "device" for one in twin._schema.arguments) and "device" not in plain_kwargs:
+            plain_kwargs |= {"device": DEVICE, "dtype": targets[0].dtype}
+        for one in twin._schema.arguments[len(plain_args) :]:  # PyTorch leaves out what is None, also where it has to be said
+            if one.name not in plain_kwargs and not one.has_default_value():
+                plain_kwargs[one.name] = None
+        result = dispatch(twin, plain_args, plain_kwargs)
+    else:
+        result = on_cpu(
+            func, plain_args, plain_kwargs | {n: torch.empty(0, dtype=t.dtype) for n, t in zip(names, targets, strict=True)}
+        )
+    found = [one if isinstance(one, Tensor) else on_device(one) for one in (result if isinstance(result, tuple) else (result,))]
+    for target, one in zip(targets, found, strict=True):
+        if target._layout.shape != one._layout.shape:
+            resized(target, one._layout.shape)
+        store(target, one._elem)
+    return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def resized(target: Tensor, shape: tuple[int, ...]) -> None:
+    """Gives a tensor another shape, in place: what was in it is of no use then."""
+    replace(target, wrap(None, layouts.contiguous(tuple(shape), target.dtype)))
+
+
+def replace(target: Tensor, new: Tensor) -> None:
+    """Makes ``target`` look into the memory of ``new``, with its shape."""
+    with torch.no_grad():
+        _set_data(target, new)  # shape and strides as C++ knows them
+    target._storage, target._layout, target._steps, target._seen = new._storage, new._layout, new._steps, -1
+
+
+_set_data = torch.Tensor.data.__set__  # type: ignore[attr-defined]
+
+
+# ---- lists of tensors ------------------------------------------------------------------------------------------------------
+
+
+def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``_foreach_add_`` and its kind: one after the other."""
+    name = func._schema.name.partition("::")[2].removeprefix("_foreach_")
+    one = getattr(aten, name)
+    count = len(args[0])
+    lists = [len(x) == count if isinstance(x, (list, tuple)) else False for x in args]
+    results = []
+    for at in range(count):
+        picked = [x[at] if is_list else x for x, is_list in zip(args, lists, strict=True)]
+        named = {
+            key: value[at] if isinstance(value, (list, tuple)) and len(value) == count else value for key, value in kwargs.items()
+        }
+        if name in ("addcdiv", "addcdiv_", "addcmul", "addcmul_") and len(picked) > 3:
+            named["value"] = picked.pop()
+        results.append(one(*picked, **named))
+    return None if name.endswith("_") else results
+
+
+def is_pending(x: Any) -> bool:
+    """Whether a tensor's value has still to be computed."""
+    return isinstance(x, Tensor) and isinstance(x._elem, LazyTensor) and x._elem.is_pending

@@ -1,0 +1,59 @@
+"""Tensors of device ``jax``, and what holds them, as pytrees: ``lazynb.sync(output)`` and ``lazynb.graph(output)`` find them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import torch.utils._pytree as torch_tree
+
+from lazynb.torch.dispatch.layout import contiguous
+from lazynb.torch.tensor import Tensor, wrap
+
+_known: set[type] = {list, tuple, dict, type(None)}
+
+
+class _Inside:
+    """The step from a PyTorch tensor to its array: of no name."""
+
+    def __str__(self) -> str:
+        return ""
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, _Inside)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def _made(dtype: Any, children: Any) -> Any:
+    (value,) = children
+    return wrap(value, contiguous(tuple(value.shape), dtype)) if isinstance(value, jax.Array) else value  # a placeholder of JAX's
+
+
+def install() -> None:
+    """Says what a tensor is to JAX; there is no way back, and no harm."""
+    if Tensor not in _known:
+        _known.add(Tensor)
+        jax.tree_util.register_pytree_with_keys(
+            Tensor,
+            lambda tensor: (((_Inside(), tensor._elem),), tensor.dtype),
+            _made,
+            lambda tensor: ((tensor._elem,), tensor.dtype),
+        )
+
+
+def learn(kind: type) -> None:
+    """Takes over from PyTorch how to look into a container, such as what a model of Transformers' returns."""
+    if kind in _known:
+        return
+    _known.add(kind)
+    node = torch_tree.SUPPORTED_NODES.get(kind)
+    if node is None:
+        return
+    try:
+        jax.tree_util.register_pytree_node(
+            kind, node.flatten_fn, lambda context, children: node.unflatten_fn(list(children), context)
+        )
+    except ValueError:
+        pass  # JAX knows it

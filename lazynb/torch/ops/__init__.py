@@ -1,0 +1,1 @@
+"""PyTorch's operations as functions of arrays."""

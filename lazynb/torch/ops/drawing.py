@@ -1,0 +1,124 @@
+"""Random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from lazynb.torch import generator
+from lazynb.torch.dispatch import dispatch as d
+from lazynb.torch.dispatch.registry import fill, lowering
+from lazynb.torch.torchax_import import import_torchax
+
+aten = torch.ops.aten
+lax = jax.lax
+_env = import_torchax().default_env()
+
+
+def _floats(layout: Any) -> Any:
+    """The type to draw in: JAX draws no complex numbers or small floats as PyTorch does."""
+    wanted = d.jax_dtype(layout.dtype)
+    return wanted if wanted.kind == "f" and wanted.itemsize >= 4 else np.dtype(np.float32)
+
+
+@fill(aten.normal_)
+def normal(layout: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
+    drawn = jax.random.normal(_key(generator), layout.shape, _floats(layout))
+    return drawn * std + mean
+
+
+@fill(aten.uniform_)
+def uniform(layout: Any, low: float = 0.0, high: float = 1.0, generator: Any = None) -> Any:
+    drawn = jax.random.uniform(_key(generator), layout.shape, _floats(layout))
+    return drawn * (high - low) + low
+
+
+@fill(aten.random_)
+def random(layout: Any, *bounds: Any, generator: Any = None) -> Any:
+    wanted = d.jax_dtype(layout.dtype)
+    most = 2 if wanted.kind == "b" else 1 << (np.finfo(wanted).nmant + 1) if wanted.kind == "f" else np.iinfo(wanted).max
+    low, high = (0, *bounds)[-2:] if bounds else (0, most)
+    high = most if high is None else high
+    return jax.random.randint(_key(generator), layout.shape, low, high, np.dtype(np.int64))
+
+
+@fill(aten.bernoulli_.float)
+def bernoulli(layout: Any, p: float = 0.5, generator: Any = None) -> Any:
+    return jax.random.uniform(_key(generator), layout.shape, np.dtype(np.float32)) < p
+
+
+@fill(aten.bernoulli_.Tensor)
+def bernoulli_of(layout: Any, p: Any, generator: Any = None) -> Any:
+    return jax.random.uniform(_key(generator), layout.shape, np.dtype(np.float32)) < p
+
+
+@fill(aten.exponential_)
+def exponential(layout: Any, rate: float = 1.0, generator: Any = None) -> Any:
+    return jax.random.exponential(_key(generator), layout.shape, _floats(layout)) / rate
+
+
+@fill(aten.cauchy_)
+def cauchy(layout: Any, median: float = 0.0, sigma: float = 1.0, generator: Any = None) -> Any:
+    return jax.random.cauchy(_key(generator), layout.shape, _floats(layout)) * sigma + median
+
+
+@fill(aten.log_normal_)
+def log_normal(layout: Any, mean: float = 1.0, std: float = 2.0, generator: Any = None) -> Any:
+    return jnp.exp(normal(layout, mean, std, generator))
+
+
+@fill(aten.geometric_)
+def geometric(layout: Any, p: float, generator: Any = None) -> Any:
+    drawn = jax.random.uniform(_key(generator), layout.shape, np.dtype(np.float32), np.finfo(np.float32).tiny)
+    return jnp.ceil(jnp.log(drawn) / np.log1p(-p))
+
+
+@lowering(aten.bernoulli.default)
+def bernoulli_like(p: Any, generator: Any = None) -> Any:
+    return jax.random.uniform(_key(generator), p.shape, np.dtype(np.float32)) < p
+
+
+@lowering(aten.rand_like.default)
+def rand_like(x: Any, dtype: Any = None, **_: Any) -> Any:
+    return jax.random.uniform(_key(None), x.shape, x.dtype if dtype is None else d.jax_dtype(dtype))
+
+
+@lowering(aten.randn_like.default)
+def randn_like(x: Any, dtype: Any = None, **_: Any) -> Any:
+    return jax.random.normal(_key(None), x.shape, x.dtype if dtype is None else d.jax_dtype(dtype))
+
+
+@lowering(aten.native_dropout.default)
+def native_dropout(x: Any, p: float, train: bool | None) -> Any:
+    if train is False or p == 0:
+        return x, jnp.ones(x.shape, bool)
+    kept = jax.random.uniform(_key(None), x.shape, np.dtype(np.float32)) >= p
+    return jnp.where(kept, x / (1 - p) if p < 1 else x, jnp.zeros((), x.dtype)), kept
+
+
+@lowering(aten.native_dropout_backward.default)
+def native_dropout_backward(grad: Any, mask: Any, scale: float) -> Any:
+    return grad * mask * scale
+
+
+@lowering(aten.randperm.default, aten.randperm.generator)
+def randperm(n: int, generator: Any = None, **_: Any) -> Any:
+    return jax.random.permutation(_key(generator), n)
+
+
+@lowering(aten.multinomial.default)
+def multinomial(weights: Any, count: int, replacement: bool = False, generator: Any = None) -> Any:
+    logits = jnp.log(weights)
+    if replacement:
+        drawn = jax.random.categorical(_key(generator), logits, axis=-1, shape=(count, *weights.shape[:-1]))
+        return jnp.moveaxis(drawn, 0, -1)
+    noise = jax.random.gumbel(_key(generator), weights.shape, np.dtype(np.float32))
+    return lax.top_k(logits + noise, count)[1]
+
+
+def _key(given: Any) -> Any:
+    return generator.key(given)

@@ -1,0 +1,86 @@
+"""Gradients that PyTorch has as one operation of their own: JAX's of the operation itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from lazynb.torch.dispatch.registry import lowering
+from lazynb.torch.torchax_import import import_torchax
+
+aten = torch.ops.aten
+lax = jax.lax
+_env = import_torchax().default_env()
+
+
+@lowering(aten.convolution_backward.default)
+def convolution_backward(
+    grad: Any,
+    x: Any,
+    weight: Any,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    output_mask: Any,
+) -> Any:
+    forward = _env._ops[aten.convolution.default if aten.convolution.default in _env._ops else aten.convolution].func
+
+    def convolve(at_x: Any, at_weight: Any) -> Any:
+        return forward(at_x, at_weight, None, stride, padding, dilation, transposed, output_padding, groups)
+
+    _, pull = jax.vjp(convolve, x, weight)
+    grad_x, grad_weight = pull(grad)
+    grad_bias = jnp.sum(grad, axis=(0, *range(2, grad.ndim))) if output_mask[2] else None
+    return grad_x if output_mask[0] else None, grad_weight if output_mask[1] else None, grad_bias
+
+
+@lowering(aten.max_pool2d_with_indices_backward.default)
+def max_pool2d_backward(
+    grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: Any
+) -> Any:
+    lead, size = x.shape[:-2], x.shape[-2] * x.shape[-1]
+    rows = int(np.prod(lead, dtype=np.int64))
+    flat = jnp.zeros((rows, size), grad.dtype)
+    at = jnp.arange(rows)[:, None]
+    return flat.at[at, indices.reshape(rows, -1)].add(grad.reshape(rows, -1)).reshape(x.shape)
+
+
+@lowering(aten._adaptive_avg_pool2d_backward.default)
+def adaptive_pool2d_backward(grad: Any, x: Any) -> Any:
+    return jax.vjp(lambda at: _env._ops[aten._adaptive_avg_pool2d].func(at, grad.shape[-2:]), x)[1](grad)[0]
+
+
+@lowering(aten._adaptive_avg_pool3d_backward.default)
+def adaptive_pool3d_backward(grad: Any, x: Any) -> Any:
+    return jax.vjp(lambda at: _env._ops[aten._adaptive_avg_pool3d].func(at, grad.shape[-3:]), x)[1](grad)[0]
+
+
+@lowering(aten.avg_pool2d_backward.default, aten.avg_pool3d_backward.default)
+def average_pool_backward(
+    grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_padding: bool, divisor: Any
+) -> Any:
+    forward = _env._ops[aten.avg_pool2d if len(kernel) == 2 else aten.avg_pool3d].func
+    return jax.vjp(lambda at: forward(at, kernel, stride, padding, ceil_mode, count_padding, divisor), x)[1](grad)[0]
+
+
+@lowering(aten.embedding.default)
+def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
+    return weight.at[indices].get(mode="clip") if indices.ndim else weight[indices]
+
+
+@lowering(aten.embedding_dense_backward.default)
+def embedding_backward(grad: Any, indices: Any, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
+    if scale_grad_by_freq:
+        raise NotImplementedError
+    if padding_idx >= 0:
+        grad = jnp.where((indices == padding_idx)[..., None], 0, grad)
+    flat = jnp.zeros((rows, grad.shape[-1]), grad.dtype)
+    return flat.at[indices.reshape(-1)].add(grad.reshape(-1, grad.shape[-1]))

@@ -1,0 +1,176 @@
+"""Norms and losses, with their gradients, and writing into a part of an array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from lazynb.torch.dispatch import storage
+from lazynb.torch.dispatch.registry import lowering
+from lazynb.torch.torchax_import import import_torchax
+
+aten = torch.ops.aten
+lax = jax.lax
+_env = import_torchax().default_env()
+
+
+@lowering(aten.native_layer_norm.default)
+def layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    wide = x.astype(np.float32) if x.dtype.itemsize < 4 else x
+    mean = wide.mean(axis=axes, keepdims=True)
+    centred = wide - mean
+    scale = lax.rsqrt((centred * centred).mean(axis=axes, keepdims=True) + eps)
+    found = (centred * scale).astype(x.dtype)
+    if weight is not None:
+        found = found * weight
+    if bias is not None:
+        found = found + bias
+    return found, mean, scale
+
+
+@lowering(aten.native_layer_norm_backward.default)
+def layer_norm_backward(grad: Any, x: Any, shape: Any, mean: Any, scale: Any, weight: Any, bias: Any, output_mask: Any) -> Any:
+    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    lead = tuple(range(x.ndim - len(shape)))
+    wide = np.float32 if x.dtype.itemsize < 4 else x.dtype
+    normal = (x.astype(wide) - mean) * scale
+    inner = (grad if weight is None else grad * weight).astype(wide)
+    grad_x = (inner - inner.mean(axis=axes, keepdims=True) - normal * (inner * normal).mean(axis=axes, keepdims=True)) * scale
+    return (
+        grad_x if output_mask[0] else None,
+        (grad * normal).sum(axis=lead) if output_mask[1] and weight is not None else None,
+        grad.sum(axis=lead) if output_mask[2] and bias is not None else None,
+    )
+
+
+def _channels(x: Any, per_channel: Any) -> Any:
+    return per_channel.reshape((1, -1) + (1,) * (x.ndim - 2))
+
+
+def _normalised(x: Any, weight: Any, bias: Any, mean: Any, scale: Any) -> Any:
+    found = (x - _channels(x, mean)) * _channels(x, scale)
+    if weight is not None:
+        found = found * _channels(x, weight)
+    return found if bias is None else found + _channels(x, bias)
+
+
+def batch_norm(arrays: list[Any], training: bool, momentum: float, eps: float) -> tuple[Any, ...]:
+    """Result, mean, 1/deviation, and the new running mean and variance (None where there are none).
+
+    Arguments:
+      arrays: input, weight, bias, running mean and running variance; all but the input may be None.
+    """
+    x, weight, bias, running_mean, running_var = arrays
+    if not training:
+        scale = lax.rsqrt(running_var + eps)
+        nothing = jnp.zeros((0,), x.dtype)
+        return _normalised(x, weight, bias, running_mean, scale), nothing, nothing, running_mean, running_var
+    axes = (0, *range(2, x.ndim))
+    mean = x.mean(axis=axes)
+    centred = x - _channels(x, mean)
+    var = (centred * centred).mean(axis=axes)
+    scale = lax.rsqrt(var + eps)
+    count = x.size // x.shape[1]
+    new_mean = new_var = None
+    if running_mean is not None:
+        new_mean = running_mean * (1 - momentum) + mean * momentum
+    if running_var is not None:
+        new_var = running_var * (1 - momentum) + var * (momentum * (count / max(count - 1, 1)))
+    return _normalised(x, weight, bias, mean, scale), mean, scale, new_mean, new_var
+
+
+@lowering(aten.native_batch_norm_backward.default)
+def batch_norm_backward(
+    grad: Any,
+    x: Any,
+    weight: Any,
+    running_mean: Any,
+    running_var: Any,
+    mean: Any,
+    scale: Any,
+    train: bool,
+    eps: float,
+    output_mask: Any,
+) -> Any:
+    axes = (0, *range(2, x.ndim))
+    if not train:
+        mean, scale = running_mean, lax.rsqrt(running_var + eps)
+    normal = (x - _channels(x, mean)) * _channels(x, scale)
+    grad_bias = grad.sum(axis=axes)
+    grad_weight = (grad * normal).sum(axis=axes)
+    factor = scale if weight is None else scale * weight
+    grad_x = grad
+    if train:
+        count = x.size // x.shape[1]
+        grad_x = grad - _channels(x, grad_bias / count) - normal * _channels(x, grad_weight / count)
+    return (
+        grad_x * _channels(x, factor) if output_mask[0] else None,
+        grad_weight if output_mask[1] else None,
+        grad_bias if output_mask[2] else None,
+    )
+
+
+def _picked(x: Any, target: Any, weight: Any, ignore: int) -> tuple[Any, Any, Any]:
+    """``x`` at the target class, the weight of each target, and the targets with ignored ones as 0."""
+    kept = target != ignore
+    safe = jnp.where(kept, target, 0)
+    found = jnp.take_along_axis(x, jnp.expand_dims(safe, 1 if x.ndim > 1 else 0), axis=1 if x.ndim > 1 else 0)
+    weights = jnp.where(kept, jnp.ones((), x.dtype) if weight is None else weight[safe], jnp.zeros((), x.dtype))
+    return found.reshape(target.shape), weights, safe
+
+
+@lowering(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
+def nll_loss(x: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
+    found, weights, _ = _picked(x, target, weight, ignore)
+    losses, total = -found * weights, weights.sum()
+    if reduction == 0:
+        return losses, jnp.zeros((), x.dtype)
+    return losses.sum() / total if reduction == 1 else losses.sum(), total
+
+
+@lowering(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
+def nll_loss_backward(grad: Any, x: Any, target: Any, weight: Any, reduction: int, ignore: int, total: Any) -> Any:
+    _, weights, safe = _picked(x, target, weight, ignore)
+    axis = 1 if x.ndim > 1 else 0
+    each = -(grad / total if reduction == 1 else grad) * weights
+    chosen = jnp.expand_dims(safe, axis) == lax.broadcasted_iota(safe.dtype, x.shape, axis)
+    return jnp.where(chosen, jnp.expand_dims(each, axis), jnp.zeros((), x.dtype))
+
+
+@lowering(aten._linalg_eigh.default)
+def eigh(x: Any, uplo: str = "L", compute_v: bool = True) -> Any:
+    values, vectors = jnp.linalg.eigh(x, UPLO=uplo, symmetrize_input=False)
+    return values, vectors if compute_v else jnp.zeros((0,), x.dtype)
+
+
+@lowering(aten.slice_scatter.default)
+def slice_scatter(x: Any, source: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+    return storage.slice_step(x.shape, dim, start, end, step).write(x, source)
+
+
+@lowering(aten.select_scatter.default)
+def select_scatter(x: Any, source: Any, dim: int, index: int) -> Any:
+    return storage.select_step(x.shape, dim, index).write(x, source)
+
+
+@lowering(aten.slice_backward.default)
+def slice_backward(grad: Any, sizes: Any, dim: int, start: int, end: int, step: int) -> Any:
+    return storage.slice_step(tuple(sizes), dim, start, end, step).write(jnp.zeros(tuple(sizes), grad.dtype), grad)
+
+
+@lowering(aten.select_backward.default)
+def select_backward(grad: Any, sizes: Any, dim: int, index: int) -> Any:
+    return storage.select_step(tuple(sizes), dim, index).write(jnp.zeros(tuple(sizes), grad.dtype), grad)
+
+
+@lowering(aten.put.default)
+def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    flat = x.reshape(-1)
+    at = jnp.where(index < 0, index + flat.size, index).reshape(-1)
+    values = source.reshape(-1)
+    return (flat.at[at].add(values) if accumulate else flat.at[at].set(values)).reshape(x.shape)

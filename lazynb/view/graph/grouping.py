@@ -1,0 +1,124 @@
+"""Cuts the operations of a trace into groups that can be drawn as one box each.
+
+Every group is a *contiguous range* of the trace. That is what keeps the grouped graph acyclic: an operand
+always has a smaller position than its user, so an edge between two ranges can only lead from an earlier range to
+a later one. No other property of the graph is needed, so any rule may choose where to cut.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from lazynb.record.snapshot.snapshot import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The operations ``ops[start:stop]`` and the rule that put them together.
+
+    ``rule`` is one of ``op``, ``call``, ``scope``, ``line``, ``cell``, ``chunk``.
+    """
+
+    start: int
+    stop: int
+    rule: str
+
+
+def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Run]:
+    """Cut ``ops`` into at most ``limit`` runs, as fine as that allows.
+
+    Arguments:
+        ops: the operations, in trace order.
+        limit: the most runs allowed (at least 1), or None.
+        expand: start from single operations and not from whole calls.
+
+    Returns: runs that cover ``ops`` in order, without gap or overlap.
+    """
+    runs = [Run(i, i + 1, "op") for i in range(len(ops))] if expand else _calls(ops)
+    if limit is None:
+        return runs
+    for rule, key in _RULES:
+        if len(runs) <= limit:
+            return runs
+        runs = _coarsen(runs, [key(ops[run.start]) for run in runs], rule, limit)
+    return runs if len(runs) <= limit else _chunks(runs, limit)
+
+
+def _calls(ops: Sequence[Node]) -> list[Run]:
+    """One run per invocation of a function, single operations otherwise."""
+    runs: list[Run] = []
+    start = 0
+    for key, members in groupby(ops, key=_invocation):
+        stop = start + sum(1 for _ in members)
+        scopes = {op.scope for op in ops[start:stop]}
+        if key is None or stop == start + 1:
+            runs.extend(Run(i, i + 1, "op") for i in range(start, stop))
+        elif len(scopes) > 1:  # a call that runs a whole model: its modules tell more than its name
+            runs.extend(_by_scope(ops, start, stop))
+        else:
+            runs.append(Run(start, stop, "call"))
+        start = stop
+    return runs
+
+
+def _by_scope(ops: Sequence[Node], start: int, stop: int) -> list[Run]:
+    cuts = [start, *(i for i in range(start + 1, stop) if ops[i].scope != ops[i - 1].scope), stop]
+    return [Run(a, b, "op" if b == a + 1 else "scope") for a, b in pairwise(cuts)]
+
+
+def _coarsen(runs: list[Run], keys: list[Hashable], rule: str, limit: int) -> list[Run]:
+    """Join neighbours of equal key, the longest stretches first, until ``limit`` is met.
+
+    What repeats most is joined first, so the rest keeps its detail. Stretches of one length are joined together or
+    not at all: layers that are alike should look alike.
+    """
+    stretches = [list(group) for _, group in groupby(range(len(runs)), key=keys.__getitem__)]
+    excess = len(runs) - limit
+    shortest = len(runs) + 1
+    for length, count in sorted(Counter(map(len, stretches)).items(), reverse=True):
+        if excess <= 0:
+            break
+        shortest = length
+        excess -= count * (length - 1)
+    out: list[Run] = []
+    for stretch in stretches:
+        if len(stretch) >= max(2, shortest):
+            out.append(Run(runs[stretch[0]].start, runs[stretch[-1]].stop, rule))
+        else:
+            out.extend(runs[i] for i in stretch)
+    return out
+
+
+def _chunks(runs: list[Run], limit: int) -> list[Run]:
+    """Exactly ``limit`` runs of nearly equal length: the last resort, which always fits."""
+    bounds = [len(runs) * i // limit for i in range(limit + 1)]
+    return [runs[a] if b == a + 1 else Run(runs[a].start, runs[b - 1].stop, "chunk") for a, b in pairwise(bounds)]
+
+
+def _invocation(op: Node) -> int | None:
+    return op.call_id if op.call is not None else None
+
+
+def _line(op: Node) -> Hashable:
+    place = op.place
+    return None if place is None else (place.file, place.cell, place.line)
+
+
+def _scope(op: Node) -> Hashable:
+    # Outside any module the source line is the next best unit.
+    return op.scope or (_line(op),)
+
+
+def _cell(op: Node) -> Hashable:
+    place = op.place
+    return None if place is None else (place.file, place.cell)
+
+
+_RULES: tuple[tuple[str, Callable[[Node], Hashable]], ...] = (
+    ("scope", _scope),
+    ("line", _line),
+    ("cell", _cell),
+)

@@ -1,0 +1,106 @@
+"""The view model: what is drawn, before anyone decides how.
+
+`GraphView` has boxes (inputs, operations, groups of operations), edges between them, and regions (boxes written on
+one source line). Text, DOT, SVG, HTML and JSON are lowerings of it; none of them decides what to show.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lazynb.record.snapshot.snapshot import Node, Place
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """One drawn thing.
+
+    ``id`` is that of its first node, so it is the same in every drawing of a trace. ``avals`` are the types of what
+    leaves the box. ``members`` are its nodes in trace order, scalars that it took in included.
+    """
+
+    id: int
+    kind: str  # 'input' | 'op' | 'group'
+    label: str
+    avals: tuple[str, ...]
+    members: tuple[int, ...]
+    operations: int
+    names: tuple[str, ...] = ()  # the user's variables for what leaves the box
+    scalars: tuple[str, ...] = ()  # '0.01' or 'lr=0.01', drawn with the label
+    inside: str = ""  # what a group holds, in brief
+    scope: str = ""
+    place: Place | None = None  # when all of it was written on one line
+    where: str = ""
+    output: bool = False
+    dead: bool = False
+    repeated: bool = False  # all operations have the label's name
+
+    @property
+    def badges(self) -> tuple[str, ...]:
+        """Short marks beside the label, such as ``('×12', 'output')``."""
+        marks = []
+        if self.kind == "group" and self.operations:
+            marks.append(f"×{self.operations:,}" if self.repeated else f"{self.operations:,} ops")
+        elif self.kind == "group":
+            marks.append(f"×{len(self.members):,}")
+        if self.output:
+            marks.append("output")
+        if self.dead:
+            marks.append("dead")
+        return tuple(marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Values that go from box ``tail`` to box ``head`` (box ids), with the type of each."""
+
+    tail: int
+    head: int
+    avals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Neighbouring boxes (ids) that one source line wrote."""
+
+    place: Place
+    boxes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What became of a box when it was compiled: chips such as ``('c2', '#009E73')``, the cluster with most of it first.
+
+    Without chips nothing runs for it, and ``fate`` says why. ``look`` is ``plain`` for a box that nothing became of (then it is
+    drawn as in a pending graph), ``ghost`` for one that is no longer there.
+    """
+
+    chips: tuple[tuple[str, str], ...] = ()
+    fate: str = ""
+    look: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of the whole trace, whatever is drawn of it."""
+
+    operations: int
+    inputs: int
+    scalars: int
+    outputs: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphView:
+    """Boxes in trace order (inputs first), edges, regions, and the counts of the trace behind them.
+
+    ``nodes`` are the drawn trace's nodes, which the members of boxes index.
+    """
+
+    boxes: tuple[Box, ...]
+    edges: tuple[Edge, ...]
+    regions: tuple[Region, ...]
+    counts: Counts
+    nodes: tuple[Node, ...]
+    hidden: int = 0  # dead operations left out

@@ -1,0 +1,94 @@
+"""Graphs of what is pending: from the recorder's tensors to a drawable `Graph`. Runs nothing."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from lazynb import _jax_compat as jc
+from lazynb.execute.flush import execution, tensors_in
+from lazynb.execute.program import Program, lower
+from lazynb.record.pending import Pending
+from lazynb.record.snapshot.describe import Description
+from lazynb.record.snapshot.names import names_of, user_namespace
+from lazynb.record.tensor import LazyTensor
+from lazynb.session.read_cost import outlook
+from lazynb.view.graph.graph import Graph
+
+
+def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
+    """The graph that ``tensors`` (or pytrees of them) wait for; all that is pending of this thread without any.
+
+    Arguments:
+      namespace: the user's variables, for the names in the drawing.
+    """
+    leaves = tensors_in(tensors)
+    names = names_of(namespace)
+    traces = execution.waiting(tensors)
+    wanted = [leaf for leaf in leaves if leaf._pending is not None] if tensors else None
+    snapshot = Description(traces, names).snapshot(wanted)
+    outputs = wanted if wanted is not None else [tensor for trace in traces for tensor in trace.live()]
+    recorded = _Recorded(traces, outputs)
+    ahead = outlook(wanted or []) if wanted or not tensors else None
+    return Graph(snapshot, _title(tensors, leaves, names), jaxpr=recorded.jaxpr, stablehlo=recorded.stablehlo,
+                 outlook=ahead, pending=partial(_still_pending, [weakref.ref(tensor) for tensor in outputs]))
+
+
+def _still_pending(references: Sequence[weakref.ref[LazyTensor]]) -> list[LazyTensor]:
+    return [tensor for reference in references if (tensor := reference()) is not None and tensor._pending is not None]
+
+
+def _title(tensors: Sequence[Any], leaves: Sequence[LazyTensor], names: Mapping[int, tuple[str, ...]]) -> str:
+    if not tensors or len(leaves) != 1:
+        return ""
+    name = next(iter(names.get(id(leaves[0]), ())), "")
+    state = "" if leaves[0].is_pending else " (computed)"
+    return f"{name}: {leaves[0].aval.str_short()}{state}" if name else leaves[0].aval.str_short() + state
+
+
+class _Recorded:
+    """The traces behind a graph, without their tensors: a graph that somebody keeps keeps no value alive."""
+
+    def __init__(self, traces: Sequence[Pending], outputs: Sequence[LazyTensor]):
+        number = {id(pending): index for index, pending in enumerate(traces)}
+        self._ends = [pending.state for pending in traces]
+        self._inputs = [[self._input(value, number) for value in pending.inputs] for pending in traces]
+        self._outputs = [(number[id(tensor._pending)], tensor._slot) for tensor in outputs]
+        self._config = traces[-1].root.config if traces else None
+
+    @staticmethod
+    def _input(value: Any, number: Mapping[int, int]) -> Any:
+        """Where an input comes from, as (trace, slot), or what it looks like."""
+        if isinstance(value, LazyTensor) and value._pending is not None:
+            return number[id(value._pending)], value._slot
+        return jc.abstract(value._value if isinstance(value, LazyTensor) else value)
+
+    def _assemble(self) -> tuple[Any, list[Any]]:
+        program, arguments = Program(), []
+        variables: list[dict[int, Any]] = []
+        for end, inputs in zip(self._ends, self._inputs, strict=True):
+            path = end.path()
+            slots = [state.first for state in path if state.operation is None]
+            given = {slot: variables[source[0]][source[1]] for slot, source in zip(slots, inputs, strict=True)
+                     if isinstance(source, tuple)}
+            arguments += [source for source in inputs if not isinstance(source, tuple)]
+            variables.append(program.add(path, given))
+        return program.jaxpr([variables[trace][slot] for trace, slot in self._outputs]), arguments
+
+    def jaxpr(self) -> Any:
+        """All traces as one closed jaxpr."""
+        return self._assemble()[0]
+
+    def stablehlo(self) -> str:
+        """All traces as one StableHLO module, with the scopes of the operations."""
+        if not self._ends:
+            return ""
+        jaxpr, arguments = self._assemble()
+        return lower(jaxpr, arguments, self._config).as_text(debug_info=True)
+
+
+def show(tensor: LazyTensor) -> dict[str, Any]:
+    """MIME bundle of a pending tensor: its graph, with the names that the running line can see."""
+    return graph_of([tensor], user_namespace())._repr_mimebundle_()

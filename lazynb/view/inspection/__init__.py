@@ -1,0 +1,1 @@
+"""The inspector's data, and its forms as HTML and text."""

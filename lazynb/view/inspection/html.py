@@ -1,0 +1,281 @@
+"""The inspector without a kernel or scripts: what a saved notebook, nbconvert and code hosts show.
+
+Style sheets, scripts and inline SVG do not outlive a notebook that is reopened untrusted, so there are none.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from html import escape
+from itertools import groupby
+from typing import Any
+
+from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.view.graph.boxes import build
+from lazynb.view.graph.highlights import Chip, cluster_chip, line_chips, marks
+from lazynb.view.graph.html import fill
+from lazynb.view.graph.model import GraphView
+from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, draw
+from lazynb.view.graph.text import summary
+from lazynb.view.inspection import words
+from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source
+from lazynb.view.style import ink_on
+from lazynb.view.words import clip, plain, plural, tally
+
+GLANCE = 40
+"""Boxes in the drawing."""
+
+ALWAYS = ("lines", "graph", "kernels", "boundaries")
+"""Sections that are open unless something else was asked for."""
+
+_KERNELS, _BOUNDARIES, _FATES, _HLO, _LINES = 40, 30, 60, 40_000, 80
+_FITS = 1100  # pixels: a wider drawing would shrink below legibility, and is scrolled instead
+_CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
+_HEAD = _CELL + ";font-weight:600;opacity:0.75"
+_TABLE = "text-align:left;border-collapse:collapse;margin:4px 0;font-size:12px;color:inherit;border:0"
+_SOFT = "opacity:0.75"
+_MONO = "font-family:var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace);font-size:12px"
+
+
+def to_html(data: Inspection, snapshot: Snapshot, *, opened: Collection[str] = (), arranged: Arrangement | None = None) -> str:
+    """The static form.
+
+    Arguments:
+      snapshot: the graph that was compiled.
+      opened: sections that are shown opened, of :data:`SECTIONS`; others stay closed but for :data:`ALWAYS`.
+      arranged: the drawing's layout, if it is there already.
+    """
+    makers: dict[str, tuple[str, Callable[[], str]]] = {
+        "lines": ("Your lines, and the kernels they went to", lambda: _sources(data)),
+        "graph": ("Graph, coloured by kernel", lambda: _graph(data, snapshot, arranged)),
+        "kernels": ("Kernels, in the order in which they run", lambda: _kernels(data)),
+        "boundaries": ("Why the boundaries lie where they do", lambda: _boundaries(data)),
+        "fates": ("What became of each operation", lambda: _fates(data)),
+        "memory": ("Memory", lambda: _memory(data)),
+        "hlo": ("Optimised HLO", lambda: _hlo(data)),
+        "cache": (f"Cache: {data['cache']['text']}", lambda: _rows(data["cache"]["columns"], data["cache"]["rows"])),
+        "breaks": (f"Breaks: {data['breaks']['text']}", lambda: _rows(data["breaks"]["columns"], data["breaks"]["rows"])),
+    }
+    sections = []
+    for name, (title, make) in makers.items() if data["programs"] else ():
+        if name in ("cache", "breaks") and name not in opened:
+            continue
+        body = _attempt(make)
+        if body:
+            is_open = name in opened or name in ALWAYS
+            sections.append(fill("section", open="open" if is_open else "", title=_text(title), body=body))
+    notes = "".join(f'<div style="{_SOFT}">{_text(note)}</div>' for note in data["notes"])
+    return fill("inspection", headline=_text(words.headline(data)), notes=notes, sections="\n".join(sections),
+                detail="".join(f" · {_text(detail)}" for detail in words.details(data)))
+
+
+SECTIONS = ("lines", "graph", "kernels", "boundaries", "fates", "memory", "hlo", "cache", "breaks")
+
+
+def _attempt(make: Callable[[], str]) -> str:
+    try:
+        return make()
+    except Exception as error:  # a section that fails must not blank the others
+        return f"<div>{_text(f'cannot be shown: {type(error).__name__}: {error}')}</div>"
+
+
+# ---- source and graph ------------------------------------------------------------------------------------------------
+
+
+def _sources(data: Inspection) -> str:
+    chips = line_chips(data)
+    return "".join(_source(number, source, chips) for number, source in enumerate(data["sources"]))
+
+
+def _source(number: int, source: Source, chips: Mapping[tuple[int, int], list[Chip]]) -> str:
+    rows = []
+    left = f"{_CELL};text-align:right;opacity:0.5;{_MONO}"
+    shown = source["lines"][:_LINES]
+    for line, text in enumerate(shown, source["first"]):
+        found = chips.get((number, line), [])
+        ink = "" if found else ";" + _SOFT
+        rows.append(f'<tr style="background:none"><td style="{left}">{line}</td>'
+                    f'<td style="{_CELL};white-space:pre;{_MONO}{ink}">{_text(clip_line(text))}</td>'
+                    f'<td style="{_CELL}">{_chips(found, 12)}</td></tr>')
+    more = f'<div style="{_SOFT}">{plural(len(source["lines"]) - len(shown), "line")} more</div>' if (
+        len(source["lines"]) > len(shown)) else ""
+    name = f"cell {source['cell']}" if source["cell"] is not None else source["file"].replace("\\", "/").rpartition("/")[2]
+    return f'<div style="{_SOFT};margin-top:4px">{_text(name)}</div><table style="{_TABLE}">{"".join(rows)}</table>{more}'
+
+
+def clip_line(text: str, width: int = 120) -> str:
+    """A source line with its indent, at most ``width`` characters long."""
+    text = text.expandtabs(4)
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def view_of(snapshot: Snapshot) -> GraphView:
+    """What the static form draws of a graph."""
+    return build(snapshot, limit=GLANCE)
+
+
+def _graph(data: Inspection, snapshot: Snapshot, arranged: Arrangement | None) -> str:
+    view = arranged.view if arranged is not None else view_of(snapshot)
+    if not view.boxes:
+        return ""
+    try:
+        drawing = draw(view, marks(view, data), arranged)
+    except LayoutUnavailable as error:
+        return f'<div style="{_SOFT}">No drawing: {_text(str(error))}</div>'
+    return fill("picture", data=b64encode(drawing.source.encode()).decode("ascii"),
+                alt=_text(f"Compiled graph: {summary(view.counts)}"), width=f"{drawing.width:.0f}",
+                fit="max-width:100%;height:auto" if drawing.width <= _FITS else "max-width:none")
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def _kernels(data: Inspection) -> str:
+    timed = any(cluster["time"] for cluster in data["clusters"])
+    head = ["", "kind", "from your lines", "operations", "bytes in → out", "FLOPs", *(["time a run"] if timed else [])]
+    rows = [_kernel(cluster, data, timed) for cluster in data["clusters"][:_KERNELS]]
+    return _table(head, rows, len(data["clusters"]), "kernel")
+
+
+def _kernel(cluster: Cluster, data: Inspection, timed: bool) -> list[str]:
+    place, text = words.lines(cluster, data)
+    twice = ", ".join(dict.fromkeys(data["nodes"][node]["name"] for node in cluster["duplicated"][:6]))
+    again = f'<div style="{_SOFT}">computed elsewhere too: {_text(clip(twice, 48))}</div>' if twice else ""
+    inside = f' in {_chips([_chip_of(data, cluster["inside"])])}' if cluster["inside"] is not None else ""
+    cost = cluster["cost"]
+    time = cluster["time"]
+    cells = [_chips([_chip_of(data, cluster["id"])]), _whole(words.kind(cluster)) + inside,
+             _text(place) + (f"<div>{_code(text)}</div>" if text else ""),
+             f'<span title="{_text(cluster["name"])}">{_text(words.operations(cluster, data))}</span>{again}',
+             _whole(f"{words.size(cluster['input_bytes'])} → {words.size(cluster['output_bytes'])}"),
+             f'<span title="{_text(cost["source"])}">{words.number(cost["flops"])}</span>' if cost else ""]
+    if timed:
+        spread = f"{words.duration(time['low'])} – {words.duration(time['high'])}, {time['runs']} runs" if time else ""
+        cells.append(f'<span title="{spread}">{words.duration(time["median"])}</span>' if time else "")
+    return cells
+
+
+def _boundaries(data: Inspection) -> str:
+    groups: dict[tuple[object, ...], list[Boundary]] = {}
+    for one in data["boundaries"]:
+        if one["consumer"] is not None:  # one row where a value is read by several for the same reason
+            same = (one["producer"], one["text"], one["hint"], one["label"], one["said"], one["verdict"])
+            groups.setdefault(same, []).append(one)
+    rows = [_boundary(group, data) for group in list(groups.values())[:_BOUNDARIES]]
+    table = _table(["between", "what is written", "why", "how we know"], rows, len(groups), "boundary") if rows else ""
+    return table + _results([one for one in data["boundaries"] if one["consumer"] is None], data)
+
+
+def _results(results: list[Boundary], data: Inspection) -> str:
+    if not results:
+        return ""
+    kept = ", ".join(f"{_chips([_chip_of(data, one['producer'])])} {_text(words.value(one, data))}" for one in results[:12])
+    rest = f" and {len(results) - 12:,} more" if len(results) > 12 else ""
+    they = "it is a result" if len(results) == 1 else "they are results"
+    return f'<div style="margin:4px 0">Written because {they}: {kept}{rest}</div>'
+
+
+def _boundary(group: list[Boundary], data: Inspection) -> list[str]:
+    one = group[0]
+    readers = _chips([_chip_of(data, other["consumer"]) for other in group if other["consumer"] is not None], 6)
+    more = "".join(f"<div>{_words(text)}</div>" for text in (one["hint"], one["verdict"]) if text)
+    said = f'<div style="{_SOFT}">“{_text(one["said"])}”</div>' if one["said"] else ""
+    return [f'{_chips([_chip_of(data, one["producer"])])} → {readers}',
+            f"{_text(words.value(one, data))}<div>{_whole(words.size(one['bytes']))}</div>",
+            f"{_words(one['text'])}{more}", f"{_whole(one['label'])}{said}"]
+
+
+def _fates(data: Inspection) -> str:
+    """A row for each stretch of operations of one line with one fate: exactly one fate each."""
+    groups = [list(group) for _, group in groupby(data["fates"], key=partial(_alike, data))]
+    rows = [_fate(group, data) for group in groups[:_FATES]]
+    return _table(["#", "operations", "written as", "what became of them", "kernels", "by"], rows, len(groups), "row")
+
+
+def _alike(data: Inspection, fate: Fate) -> tuple[Any, ...]:
+    place = data["nodes"][fate["node"]]["place"]
+    return place and (place["source"], place["line"]), fate["kind"], fate["text"], fate["label"], fate["by"], *fate["clusters"]
+
+
+def _fate(fates: Sequence[Fate], data: Inspection) -> list[str]:
+    nodes, fate = [data["nodes"][one["node"]] for one in fates], fates[0]
+    place, variables = nodes[0]["place"], [name for node in nodes for name in node["names"][:2]]
+    names = f" → <b>{_text(', '.join(variables[:4]))}</b>" if variables else ""
+    chips = [_chip_of(data, id_) for id_ in fate["clusters"]]
+    number = f"%{nodes[0]['id']}" + (f" … %{nodes[-1]['id']}" if len(nodes) > 1 else "")
+    return [number, _text(clip(tally((node["name"] for node in nodes), 4), 60)) + names,
+            (_text(place["label"]) + f" {_code(clip(place['text'], 48))}") if place else "",
+            f"<b>{_text(fate['kind'])}</b>: {_words(fate['text'])} ({_text(fate['label'])})", _chips(chips, 4), _text(fate["by"])]
+
+
+def _memory(data: Inspection) -> str:
+    rows = []
+    for program in data["programs"]:
+        memory = program["memory"]
+        if memory is not None:
+            figures = (memory["peak_bytes"], memory["argument_bytes"], memory["output_bytes"], memory["temp_bytes"],
+                       memory["alias_bytes"])
+            rows.append([str(program["number"] + 1), *(words.size(figure) for figure in figures), _text(memory["source"])])
+    head = ["program", "values at the peak", "arguments", "results", "between", "reused arguments", "source"]
+    return _table(head, rows, len(rows), "program") if rows else ""
+
+
+def _hlo(data: Inspection) -> str:
+    parts = []
+    for program in data["programs"]:
+        text = program["hlo"]["after"]["text"]
+        if text:
+            cut = f"\n… {len(text) - _HLO:,} characters more" if len(text) > _HLO else ""
+            parts.append(f'<pre style="max-height:480px;overflow:auto;color:inherit;background:none;{_MONO}">'
+                         f"{_text(text[:_HLO] + cut)}</pre>")
+    return "".join(parts)
+
+
+def _rows(columns: Iterable[str], rows: list[list[str]]) -> str:
+    return _table(list(columns), [[_text(cell) for cell in row] for row in rows], len(rows), "row") if rows else ""
+
+
+def _table(head: list[str], rows: list[list[str]], total: int, noun: str) -> str:
+    top = "".join(f'<th style="{_HEAD}">{_text(name)}</th>' for name in head)
+    body = "".join('<tr style="background:none">' + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>"
+                   for row in rows)
+    nouns = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    more = f'<div style="{_SOFT}">{total - len(rows):,} more {nouns} not listed</div>' if total > len(rows) else ""
+    return (f'<div style="overflow-x:auto"><table style="{_TABLE}"><thead><tr style="background:none">{top}</tr></thead>'
+            f"<tbody>{body}</tbody></table></div>{more}")
+
+
+# ---- words -----------------------------------------------------------------------------------------------------------
+
+
+def _chip_of(data: Inspection, id_: int) -> Chip:
+    return cluster_chip(id_, data["clusters"][id_]["colour"])
+
+
+def _chips(chips: Iterable[Chip], most: int = 8) -> str:
+    chips = list(chips)
+    shown = "".join(
+        f'<span style="display:inline-block;background:{colour};color:{ink_on(colour)};border-radius:8px;padding:0 6px;'
+        f'margin-right:3px;font-size:11px;font-weight:600;line-height:16px">{_text(text)}</span>'
+        for text, colour in chips[:most])
+    return shown + (f" +{len(chips) - most}" if len(chips) > most else "")
+
+
+def _whole(text: str) -> str:
+    """Text on one line."""
+    return f'<span style="white-space:nowrap">{_text(text)}</span>'
+
+
+def _words(text: str) -> str:
+    """A sentence with its code, which stands between backquotes."""
+    return "".join(_code(part) if number % 2 else _text(part) for number, part in enumerate(text.split("`")))
+
+
+def _code(text: str) -> str:
+    return f'<code style="color:inherit;background:none;padding:0;font-size:12px">{_text(text)}</code>' if text else ""
+
+
+def _text(text: str) -> str:
+    return escape(plain(text))

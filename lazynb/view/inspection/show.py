@@ -1,0 +1,75 @@
+"""How a compilation shows itself, and which one was the last."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from lazynb.view.graph.svg import Arrangement
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.page import save_html
+from lazynb.view.inspection.schema import Inspection
+from lazynb.view.inspection.text import to_text
+from lazynb.xla.compilation import Compilation
+
+
+def bundle(compilation: Compilation, data: Inspection | None = None, *, opened: Collection[str] = (),
+           arranged: Arrangement | None = None, hint: str = "") -> dict[str, Any]:
+    """The static form as a MIME bundle: ``text/html`` and ``text/plain``. Never raises: display degrades.
+
+    Arguments:
+      data: what is shown, if it is there already.
+      opened: sections that are shown opened, see :mod:`lazynb.view.inspection.html`.
+      arranged: the drawing's layout, if it is there already.
+      hint: a line below it.
+    """
+    try:
+        data = data or inspection(compilation, full=False)
+        if hint:
+            data = {**data, "notes": [*data["notes"], hint]}
+        shown = {"text/plain": to_text(data)}
+    except Exception as error:
+        return {"text/plain": f"<Compilation; its inspector cannot be shown: {type(error).__name__}: {error}>"}
+    try:
+        shown["text/html"] = to_html(data, compilation.snapshot, opened=opened, arranged=arranged)
+    except Exception:  # a rendering bug must not cost the user the text
+        pass
+    return shown
+
+
+_last: list[Compilation] = []
+
+
+def remember(compilation: Compilation) -> Compilation:
+    """Notes that this is the newest one; returns it."""
+    _last[:] = [compilation]
+    return compilation
+
+
+def last() -> Compilation | None:
+    """The newest compilation that somebody asked for."""
+    return _last[0] if _last else None
+
+
+def install() -> None:
+    """Lets compilations show and save themselves: analysis, where they live, knows nothing of views."""
+    hooks: Any = Compilation
+    hooks._repr_mimebundle_ = _repr_mimebundle_
+    hooks.save_html = _save_html
+
+
+def _repr_mimebundle_(self: Compilation, include: Collection[str] | None = None,
+                      exclude: Collection[str] | None = None) -> dict[str, Any]:
+    return bundle(self)
+
+
+def _save_html(self: Compilation, path: str | os.PathLike[str], *, title: str = "") -> Path:
+    """Writes the inspector as one HTML file that works offline.
+
+    Raises:
+      OSError: the file cannot be written.
+    """
+    return save_html(self, path, title=title)

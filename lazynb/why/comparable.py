@@ -1,0 +1,257 @@
+"""A program as what is compared: of a compiled trace, or of the jaxpr of a function that JAX called.
+
+Its steps are inputs, literals and operations; operands refer to steps, so that two programs can be laid side by side.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lazynb import _jax_compat as jc
+from lazynb.execute.misses import Miss
+from lazynb.execute.program import needed_steps
+from lazynb.record.snapshot.describe import call_name, plain_name
+from lazynb.record.structure import params_structure
+from lazynb.record.trie import HOST
+from lazynb.source import Origin, Place, is_user_file, place
+
+Value = tuple[int, int]
+"""A step and the number of its result."""
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Step:
+    """An input, a literal or an operation.
+
+    Attributes:
+      number: position in its form; for a trace that of the recorded path.
+      primitive: of an operation; None else.
+      params: of an operation.
+      name: what the user would call the operation; the simplest of ``names`` for an input; empty where there is none.
+      names: of the user's variables for an input.
+      operands: where they come from.
+      avals: types of the results.
+      held: for an input ``host`` (a number from Python) or its sharding; None where JAX may move it.
+      scalar: text of a number or literal.
+      needed: whether something wanted depends on it.
+      operation: stands for the operation and its parameters; the same one is the same object.
+      line: file and line of the user's code that asked for it; None where that cannot be known.
+      call: the library function that the user called there, and which call of it; None for an operator.
+      origin: the instruction that asked for it; None for inputs and inside functions that JAX traced.
+    """
+
+    number: int
+    primitive: Any
+    params: dict[str, Any]
+    name: str
+    names: tuple[str, ...]
+    operands: tuple[Value, ...]
+    avals: tuple[Any, ...]
+    held: Any
+    scalar: str | None
+    needed: bool
+    operation: Any
+    line: tuple[str, int] | None
+    call: tuple[str, int] | None
+    origin: Origin | None = None
+
+    @property
+    def is_operation(self) -> bool:
+        """Whether it computes something."""
+        return self.primitive is not None
+
+    @property
+    def place(self) -> Place | None:
+        """The user's line."""
+        return place(*self.line) if self.line is not None else None
+
+    @property
+    def label(self) -> str:
+        """What the user would call it, quoted."""
+        return f"`{self.name}`"
+
+    @property
+    def content(self) -> Hashable:
+        """Equal for what does the same to its operands."""
+        return self.primitive, params_structure(self.primitive, self.params)
+
+    def same_operation(self, other: Step) -> bool:
+        """Whether both do the same to their operands."""
+        return self.operation is other.operation or (self.primitive is other.primitive and self.content == other.content)
+
+
+class Form:
+    """A program.
+
+    Attributes:
+      steps: in order.
+      operations: those that compute something.
+      wanted: values that it returns.
+      names: the user's variables by value.
+    """
+
+    def __init__(self, steps: Sequence[Step], wanted: Sequence[Value], names: dict[Value, tuple[str, ...]]):
+        self.steps = steps
+        self.operations = [step for step in steps if step.is_operation]
+        self.wanted = wanted
+        self.names = names
+        self._texts: dict[tuple[str, int], str] = {}
+        self._positions: dict[int, list[Any]] = {}
+
+    def aval(self, value: Value) -> Any:
+        """The type of ``value``."""
+        return self.steps[value[0]].avals[value[1]]
+
+    def text(self, step: Step) -> str:
+        """Source text of a step's line."""
+        if step.line is None:
+            return ""
+        text = self._texts.get(step.line)
+        if text is None:
+            text = self._texts[step.line] = place(*step.line).text
+        return text
+
+    def instruction(self, step: Step) -> Hashable:
+        """Where in the source the operation was asked for, to the column; the same each time a loop comes there. None where that
+        cannot be known."""
+        if step.origin is None:
+            return None
+        code = step.origin.code
+        positions = self._positions.get(id(code))
+        if positions is None:
+            positions = self._positions[id(code)] = list(code.co_positions())
+        number = step.origin.lasti // 2
+        return id(code), positions[number] if 0 <= number < len(positions) else step.origin.lasti
+
+    def users(self) -> dict[Value, list[Step]]:
+        """By value, the needed operations that take it."""
+        found: dict[Value, list[Step]] = {}
+        for step in self.operations:
+            if step.needed:
+                for value in step.operands:
+                    found.setdefault(value, []).append(step)
+        return found
+
+
+def form_of(miss: Miss) -> Form:
+    """The trace of ``miss``. Time in proportion to its length."""
+    drawn = miss.sketch
+    path = drawn.end.path()
+    needed = set(map(id, needed_steps(path, miss.wanted)))
+    owners: list[Value] = []
+    steps: list[Step] = []
+    lines = _Lines()
+    inputs = iter(drawn.inputs)
+    for number, (state, origin) in enumerate(zip(path, drawn.origins, strict=True)):
+        here = id(state) in needed
+        if state.operation is None:
+            value = next(inputs)
+            name = value.names[0] if value.names else ""
+            assert isinstance(state.key, tuple)
+            steps.append(Step(number, None, {}, name, value.names, (), state.avals, state.key[1], value.scalar, here, None, None,
+                              None))
+        else:
+            operation = state.operation
+            steps.append(Step(number, operation.primitive, operation.params, operation_name(operation.name), (),
+                              tuple([owners[slot] for slot in state.operands]), state.avals, None, None, here, operation,
+                              lines.of(origin), _call(origin), origin))
+        owners.extend((number, result) for result in range(len(state.avals)))
+    names = {owners[slot]: names for slot, names in drawn.live.items()}
+    return Form(steps, [owners[slot] for slot in miss.wanted], names)
+
+
+class _Lines:
+    """Lines of instructions: looked up once each."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[str, int]] = {}
+
+    def of(self, origin: Origin | None) -> tuple[str, int] | None:
+        if origin is None:
+            return None
+        key = (id(origin.code), origin.lasti)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = (origin.code.co_filename, origin.line)
+        return found
+
+
+def _call(origin: Origin | None) -> tuple[str, int] | None:
+    if origin is None or origin.callee is None or _INTERNALS in origin.callee.co_filename:
+        return None
+    name = call_name(origin, origin.scope)
+    return (_CALLS.get(name, name), origin.call_id) if name else None
+
+
+_INTERNALS = os.path.join("jax", "_src", "interpreters")
+_CALLS = {"getitem": "indexing", "transpose_property": "transpose"}
+
+
+_NAMES = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all",
+          "reduce_or": "any", "mul": "multiply", "sub": "subtract", "div": "divide", "neg": "negative",
+          "convert_element_type": "astype", "integer_pow": "power", "pow": "power", "dot_general": "matmul", "iota": "arange",
+          "remat2": "checkpoint"}
+
+
+def operation_name(name: str) -> str:
+    """An operation as users know it: ``reduce_sum`` is ``sum``."""
+    name = plain_name(name)
+    return _NAMES.get(name, name)
+
+
+def form_of_jaxpr(jaxpr: Any) -> Form:
+    """The program of a jaxpr. Its arguments have no names; each number that is written in it is a step of its own."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    steps: list[Step] = []
+    values: dict[Any, Value] = {}
+
+    def given(aval: Any, scalar: str | None = None, operation: Any = None) -> Value:
+        steps.append(Step(len(steps), None, {}, "", (), (), (aval,), None, scalar, True, operation, None, None))
+        return len(steps) - 1, 0
+
+    for var in jc.jaxpr_inputs(jaxpr):
+        values[var] = given(var.aval)
+    for eqn in inner.eqns:
+        operands = tuple([_literal(given, atom) if isinstance(atom, jc.Literal) else values[atom] for atom in eqn.invars])
+        name = eqn.primitive.name
+        name = str(eqn.params.get("name") or name) if name in jc.JIT_PRIMITIVES else name
+        steps.append(Step(len(steps), eqn.primitive, eqn.params, operation_name(name), (), operands,
+                          tuple([var.aval for var in eqn.outvars]), None, None, True, eqn, _line_in(eqn), None))
+        values.update((var, (len(steps) - 1, result)) for result, var in enumerate(eqn.outvars))
+    wanted = [_literal(given, atom) if isinstance(atom, jc.Literal) else values[atom] for atom in inner.outvars]
+    return Form(steps, wanted, {})
+
+
+def _literal(given: Callable[..., Value], literal: Any) -> Value:
+    value = literal.val
+    if np.ndim(value) == 0 and not hasattr(value, "sharding"):
+        text = str(np.asarray(value)[()])
+        return given(literal.aval, text, ("literal", text))
+    return given(literal.aval, None, ("literal", id(value)))
+
+
+def _line_in(eqn: Any) -> tuple[str, int] | None:
+    """The nearest line of the user's under which JAX traced ``eqn``."""
+    traceback = eqn.source_info.traceback
+    for frame in traceback.frames if traceback is not None else ():
+        if is_user_file(frame.file_name):
+            return frame.file_name, frame.line_num
+    return None
+
+
+def is_users(jaxpr: Any) -> bool:
+    """Whether the function behind ``jaxpr`` is the user's own, and not one of a library's."""
+    about = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
+    source = str(getattr(about, "func_src_info", None) or "")
+    _, found, where = source.rpartition(" at ")
+    return bool(found) and is_user_file(where.rpartition(":")[0])
+
+
+def is_number(step: Step) -> bool:
+    """Whether an input comes as a number from Python or NumPy."""
+    return step.held is HOST

@@ -1,0 +1,295 @@
+"""Measured time of each kernel, from JAX's profiler; no TensorBoard.
+
+Each run is a profiler session of its own, which costs about 1 ms and 12 us for each kernel that it sees; nothing has to tell runs
+apart afterwards. While it runs, a kernel takes 0.3 us longer.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import contextlib
+import dataclasses
+import functools
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+
+from lazynb import _jax_compat as jc
+from lazynb.errors import LazynbError
+from lazynb.xla.hlo import module as hlo
+
+# What XLA:CPU records (0.10 and 0.12; tests/xla/test_profile.py holds it to this):
+# - For each kernel an event with ``hlo_op``, the instruction's name. It lasts until the *call* of the kernel returns. A kernel
+#   that is spread over threads may return before the other threads are done (copying 8 MB: 0.4 of 1.6 ms), and a loop after
+#   its first iteration.
+# - When a kernel is done, what waited for it runs at once in the thread that finished it, and only then that thread notes
+#   ``end: NAME``. Hence a kernel that returned too early ended when that thread, in the task in which it notes the end, started
+#   the next kernel. (``StartRegion`` is where a thread takes up a task.) The note may come when the profile is over.
+# - A small loop may be compiled as one function: then it is one event, of the ``call`` that it stands in, and its body has none.
+
+
+class ProfilerBusy(LazynbError):
+    """Another profile is being taken: JAX's profiler takes one at a time."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timing:
+    """Seconds of one run of the program, of an instruction all its executions together (a loop's body).
+
+    Attributes:
+      median, low, high: of the runs.
+      runs: runs in which it was seen; a branch that was not taken is not seen.
+      calls: how often it was executed in one run (median).
+    """
+
+    median: float
+    low: float
+    high: float
+    runs: int
+    calls: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ProgramTimes:
+    """Times of one compiled program.
+
+    Attributes:
+      module: the HLO module's name; programs of lazynb share one.
+      timings: by HLO instruction; no kernel, no entry (a bitcast, a tuple).
+    """
+
+    module: str
+    timings: dict[str, Timing]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Profile:
+    """What several runs of a function took.
+
+    Attributes:
+      programs: the compiled programs that it ran, in the order in which they started.
+      wall: the whole function until its results were there; without the profiler, unless it takes so long (:data:`SLOW`) that the
+        profiler makes no difference.
+      text: how it was measured, and what is missing.
+      module: name of the HLO module that was asked for; empty for any.
+    """
+
+    programs: tuple[ProgramTimes, ...]
+    wall: Timing
+    text: str
+    module: str = ""
+
+    @property
+    def timings(self) -> dict[str, Timing]:
+        """By HLO instruction; of several programs (of the module that was asked for), those of the one that took longest."""
+        meant = [one for one in self.programs if self.module in ("", one.module)]
+        longest = max(meant, key=lambda one: sum(timing.median for timing in one.timings.values()), default=None)
+        return longest.timings if longest else {}
+
+
+def profile(run: Callable[[], Any], runs: int = 5, module: hlo.Module | None = None) -> Profile:
+    """Calls ``run`` to warm up and then ``runs`` times under the profiler, each until the arrays that it returns are there.
+
+    A quick ``run`` is called as often without the profiler, for ``wall``.
+
+    Args:
+      run: may be called again and again: what it donates it has to make anew, which counts in ``wall`` alone.
+      module: optimised HLO of the program that is meant, where ``run`` runs others beside it (copies of what it donates). With
+        it, a loop that goes on in several threads is timed exactly, else until somebody noticed that it had ended.
+
+    Raises:
+      ProfilerBusy: a profile is being taken already, by ``jax.profiler`` for example; that one goes on unharmed.
+      ValueError: fewer than one run.
+      What ``run`` raises; an interrupt ends the profile.
+    """
+    if runs < 1:
+        raise ValueError(f"runs must be at least 1, not {runs}")
+    _stop(jc.new_profile())  # before anything runs: is the profiler free?
+    slow = _seconds(run) > SLOW
+    inside, walls, found = _inside(module), [], []
+    for _ in range(runs):
+        plain = None if slow else _seconds(run)
+        profiled, data = _profiled(run)
+        walls.append(profiled if plain is None else plain)
+        found.append(_times(list(_events(data)), inside))
+    programs = tuple(_programs(found))
+    text = f"JAX's profiler, {runs} runs after one to warm up, JAX {jax.__version__}"
+    missing = "" if programs else "; it gave no times of kernels on this backend"
+    return Profile(programs, _timing(walls, [1] * runs), text + missing, module.name if module is not None else "")
+
+
+def _profiled(run: Callable[[], Any]) -> tuple[float, bytes]:
+    session = jc.new_profile()
+    try:
+        seconds = _seconds(run)
+    except BaseException:
+        with contextlib.suppress(RuntimeError):
+            session.stop()  # a traceback that is kept would keep the session running
+        raise
+    return seconds, _stop(session)
+
+
+SLOW = 0.05
+"""Seconds from which on a run is not repeated for ``wall``."""
+
+
+def _seconds(run: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    jax.block_until_ready(run())  # lets an interrupt through within 0.1 s
+    return time.perf_counter() - start
+
+
+def _stop(session: Any) -> bytes:
+    try:
+        return session.stop()
+    except RuntimeError as error:
+        raise ProfilerBusy(f"JAX's profiler is in use; end the other profile first ({error})") from None
+
+
+# ---- from events to times --------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(slots=True)
+class _Event:
+    """One execution of a kernel. Times in nanoseconds."""
+
+    op: str
+    program: tuple[str, int]  # name of the HLO module, and a number that tells programs apart
+    line: int  # thread or stream
+    start: float
+    end: float
+    noticed: tuple[int, float, float] | None = None  # by which thread its end was noted, since when in this task, and when
+
+
+def _events(data: bytes) -> Iterator[_Event]:
+    """The kernels of a profile: those of devices if it has any, since the host's are then only their launches."""
+    planes = list(jax.profiler.ProfileData.from_serialized_xspace(data).planes)
+    devices = list(_plane_events([plane for plane in planes if plane.name.startswith("/device:")]))
+    yield from devices or _plane_events(planes)
+
+
+def _plane_events(planes: Sequence[Any]) -> Iterator[_Event]:
+    waiting: dict[Any, _Event] = {}  # by the number that links a kernel to the note of its end
+    ends: list[tuple[Any, int, float]] = []
+    tasks: dict[int, list[float]] = collections.defaultdict(list)
+    for number, line in enumerate(line for plane in planes for line in plane.lines):
+        for event in line.events:
+            stats = {key: value for key, value in event.stats if key in _STATS}
+            if "hlo_op" in stats:
+                program = (str(stats.get("hlo_module", "")), int(stats.get("program_id", 0)))
+                found = _Event(str(stats["hlo_op"]), program, number, event.start_ns, event.start_ns + event.duration_ns)
+                waiting[stats.get("_p")] = found
+                yield found
+            elif "_c" in stats and event.name.startswith("end: "):
+                ends.append((stats["_c"], number, event.start_ns))
+            elif event.name == "ThreadpoolListener::StartRegion":
+                tasks[number].append(event.start_ns)
+    for starts in tasks.values():
+        starts.sort()
+    for link, number, at in ends:
+        if link in waiting:
+            earlier = bisect.bisect(tasks[number], at)
+            since = tasks[number][earlier - 1] if earlier else 0.0
+            waiting[link].noticed = number, since, at
+
+
+_STATS = {"hlo_op", "hlo_module", "program_id", "_p", "_c"}
+
+
+def _inside(module: hlo.Module | None) -> Callable[[str], frozenset[str]]:
+    """Gives the instructions that run inside a loop, branch or call."""
+
+    @functools.cache
+    def inside(op: str) -> frozenset[str]:
+        one = module.by_name.get(op) if module is not None else None
+        if module is None or one is None or one.opcode not in {"while", "conditional", "call"}:
+            return frozenset()
+        inner = [other.name for name in one.calls for other in module.computations[name].instructions.values()]
+        return frozenset(inner).union(*map(inside, inner))
+
+    return inside
+
+
+_Times = dict[tuple[str, int], dict[str, tuple[float, int]]]
+"""By program and instruction, seconds and number of executions in one run."""
+
+
+def _times(events: list[_Event], inside: Callable[[str], frozenset[str]]) -> _Times:
+    events.sort(key=lambda event: event.start)
+    starts: dict[int, list[float]] = collections.defaultdict(list)
+    for event in events:
+        starts[event.line].append(event.start)
+    control = [event for event in events if inside(event.op) or _holds_another(event, starts[event.line])]
+    outer = {id(event) for event in control}
+    if any(event.noticed for event in events):
+        _notice_the_rest(events, outer)
+    for event in events:
+        if id(event) not in outer:
+            event.end = _kernel_end(event, starts)
+    for event in control:
+        event.end = _control_end(event, events, inside(event.op))
+    found: _Times = {}
+    for event in events:
+        seconds, calls = found.setdefault(event.program, {}).get(event.op, (0.0, 0))
+        found[event.program][event.op] = seconds + (event.end - event.start) * 1e-9, calls + 1
+    return found
+
+
+def _notice_the_rest(events: Sequence[_Event], control: set[int]) -> None:
+    """Where ends are noted, a missing one came when the profile was over. Then the next kernel of any thread shows that a kernel
+    ended, and the next execution of a loop that the loop did, which also a note that comes late cannot undo."""
+    following = last = max(event.end for event in events)
+    again: dict[str, float] = {}
+    for event in reversed(events):
+        line, since, at = event.noticed or (_NOBODY, 0.0, last if id(event) in control else max(event.end, following))
+        event.noticed = (line, since, min(at, again.get(event.op, at)) if id(event) in control else at)
+        again[event.op] = following = event.start
+
+
+_NOBODY = -1
+
+
+def _holds_another(event: _Event, starts: list[float]) -> bool:
+    following = bisect.bisect_right(starts, event.start)
+    return following < len(starts) and starts[following] < event.end
+
+
+def _returned_done(event: _Event) -> bool:
+    """Whether all was done when the call returned. If another thread finished it, the call may also have returned too late."""
+    return event.noticed is None or (event.noticed[0] == event.line and event.noticed[2] <= event.end)
+
+
+def _kernel_end(event: _Event, starts: dict[int, list[float]]) -> float:
+    if event.noticed is None or _returned_done(event):
+        return event.end
+    line, since, at = event.noticed
+    following = bisect.bisect_right(starts[line], max(event.start, since))
+    return min([at, *starts[line][following:following + 1]])
+
+
+def _control_end(event: _Event, events: list[_Event], inner: frozenset[str]) -> float:
+    """When a loop ended: with the last kernel in it, where that is known, else when its end was noted."""
+    if event.noticed is None or _returned_done(event):
+        return event.end
+    first = bisect.bisect_left(events, event.start, key=lambda other: other.start)
+    last = bisect.bisect_right(events, event.noticed[2], key=lambda other: other.start)
+    ends = [other.end for other in events[first:last] if other.op in inner and other.program == event.program]
+    return max(ends, default=event.noticed[2])
+
+
+def _programs(runs: Sequence[_Times]) -> Iterator[ProgramTimes]:
+    for program in dict.fromkeys(program for run in runs for program in run):
+        seen = [run[program] for run in runs if program in run]
+        timings = {}
+        for op in dict.fromkeys(op for run in seen for op in run):
+            of_op = [run[op] for run in seen if op in run]
+            timings[op] = _timing([seconds for seconds, _ in of_op], [calls for _, calls in of_op])
+        yield ProgramTimes(program[0], timings)
+
+
+def _timing(seconds: Sequence[float], calls: Sequence[int]) -> Timing:
+    return Timing(statistics.median(seconds), min(seconds), max(seconds), len(seconds), round(statistics.median(calls)))
