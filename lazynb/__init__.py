@@ -21,13 +21,12 @@ from lazynb.session.budget import BudgetExceeded as BudgetExceeded, budget as bu
 from lazynb.session.cache_info import CacheInfo as CacheInfo, cache_info as cache_info, clear_cache as clear_cache
 from lazynb.session.events import Event as Event, events as events
 from lazynb.session.explain import Explanation as Explanation, explain as explain
+from lazynb.version import __version__ as __version__
 from lazynb.view.graph.graph import Graph as Graph
 from lazynb.view.graph.pending import graph_of as _graph_of, show as _show
 from lazynb.view.inspection.show import install as _install_inspector, remember as _remember
 from lazynb.view.reports.explanation import install as _install_explanation
 from lazynb.xla.compilation import Compilation as Compilation, compile_tensors as _compile_tensors
-
-__version__ = "0.1.0"
 
 _execution.show = _show
 _install_inspector()

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from lazynb import _jax_compat as jc
-from lazynb.frontends import functions, mutable_calls, ufuncs
+from lazynb.frontends import functions, mutable_calls, namespace as namespace, ufuncs
 from lazynb.frontends.leaves import Numpy, arrays_in, leaves, values_in
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,51 +11,57 @@ import numpy as np
 from lazynb.frontends.paths import Index
 from lazynb.record.tensor import LazyTensor
 
-if TYPE_CHECKING:
-    from lazynb.frontends.mutable import MutableArray
-
 _BASIC = (int, np.integer, slice, type(None), type(...))
 
 
-def select(array: MutableArray, place: Any) -> Any:
+class Writable:
+    """Base of the arrays that can be written to (:class:`lazynb.frontends.mutable.MutableArray`): indexing has to know them."""
+
+    __slots__ = ()
+    _memory: Any
+    _path: Any
+
+    @property
+    def value(self) -> Any:
+        """The array of JAX's that it is now."""
+        raise NotImplementedError
+
+
+def select(array: Any, place: Any) -> Any:
     """``array[place]``: a view, a scalar or a copy, as with NumPy.
 
     Raises:
       IndexError: as NumPy says it.
     """
-    from lazynb.frontends.mutable import wrap
-
     parts = _parts(place)
     if _is_basic(parts):
         laid = array._layout[(*parts, ...)] if ... not in _kinds(parts) else array._layout[parts]
         scalar = laid.ndim == 0 and ... not in _kinds(parts)
         if scalar:
-            return wrap(array.value[parts], laid=None, scalar=True)
+            return array._alone(array.value[parts], scalar=True)
         return array._view(Index(parts), laid)
     known = tuple(map(_known, parts))
     shape = np.broadcast_to(np.int8(0), array.shape)[known].shape  # says what is wrong
     found = array.value[known]
-    return wrap(found.reshape(shape), scalar=shape == ())
+    return array._alone(found.reshape(shape), scalar=shape == ())
 
 
-def assign(array: MutableArray, place: Any, value: Any) -> None:
+def assign(array: Any, place: Any, value: Any) -> None:
     """``array[place] = value``.
 
     Raises:
       IndexError, ValueError, TypeError, OverflowError: as NumPy says it.
     """
-    from lazynb.frontends.mutable import MutableArray
-
     parts = _parts(place)
     if _is_basic(parts):
         laid = array._layout[(*parts, ...)] if ... not in _kinds(parts) else array._layout[parts]
-        if isinstance(value, MutableArray) and value._memory is array._memory and value._path == (*array._path, Index(parts)):
+        if isinstance(value, Writable) and value._memory is array._memory and value._path == (*array._path, Index(parts)):
             return  # ``x[1:] += 1`` ends so: it is written already
         fitted = fit(value, laid.shape, array.dtype)
         array._memory.value = _write(array, Index(parts), fitted)
         return
     mask = parts[0] if len(parts) == 1 else None
-    mask = mask.value if isinstance(mask, MutableArray) else mask
+    mask = mask.value if isinstance(mask, Writable) else mask
     if isinstance(mask, LazyTensor) and mask.dtype == bool and mask.is_pending and np.ndim(_plain(value)) == 0:
         np.broadcast_to(np.int8(0), array.shape)[np.broadcast_to(np.False_, mask.shape)]  # says what is wrong
         whole = array.value
@@ -78,7 +84,7 @@ def assign(array: MutableArray, place: Any, value: Any) -> None:
     array._write(whole.reshape(-1).at[flat.astype(np.int32)].set(fitted).reshape(whole.shape))
 
 
-def _write(array: MutableArray, step: Any, part: Any) -> Any:
+def _write(array: Any, step: Any, part: Any) -> Any:
     from lazynb.frontends.paths import write
 
     return write(array._memory.value, (*array._path, _Broadcast(step)), part)
@@ -135,9 +141,7 @@ def converted(value: Any, dtype: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    from lazynb.frontends.mutable import MutableArray
-
-    return value.value if isinstance(value, MutableArray) else value
+    return value.value if isinstance(value, Writable) else value
 
 
 def _parts(place: Any) -> tuple[Any, ...]:
@@ -163,7 +167,7 @@ def _known(part: Any) -> Any:
 class Flat:
     """``x.flat``: the elements in C order, to read and to write."""
 
-    def __init__(self, array: MutableArray):
+    def __init__(self, array: Any):
         self._array = array
 
     def __getitem__(self, place: Any) -> Any:

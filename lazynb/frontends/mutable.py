@@ -37,7 +37,7 @@ class Memory:
         self.value = value
 
 
-class MutableArray:
+class MutableArray(indexing.Writable):
     """A lazy array with the interface and meaning of ``numpy.ndarray``: NumPy's types and promotion, views, writing in place.
 
     Made by :func:`lazynb.numpy.mutable`.
@@ -89,6 +89,10 @@ class MutableArray:
 
     def __getitem__(self, place: Any) -> Any:
         return indexing.select(self, place)
+
+    def _alone(self, value: Any, scalar: bool = False) -> MutableArray:
+        """An array with memory of its own."""
+        return wrap(value, scalar=scalar)
 
     def _view(self, step: Step, laid: np.ndarray) -> MutableArray:
         if self._scalar:
@@ -284,9 +288,7 @@ class MutableArray:
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
         """NumPy's functions; what they make can be written to."""
-        from lazynb.frontends import namespace
-
-        return namespace
+        return numpy_calls().namespace
 
     # ---- NumPy's protocols ---------------------------------------------------------------------------------------
 

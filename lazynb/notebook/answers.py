@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import lazynb
 from lazynb.plain import plain_data
+from lazynb.record.mode import eager
 from lazynb.view.inspection import clusters as parts, hlo
 from lazynb.view.inspection.index import Index, Notes
 from lazynb.view.inspection.schema import Inspection, Machine
@@ -32,7 +32,7 @@ class Answers:
         """The answer to ``request``, with its ``id``; what goes wrong is an answer of type ``error``."""
         id_ = request.get("id") if isinstance(request, dict) else None
         try:
-            with lazynb.eager():
+            with eager():
                 return {**plain_data(self._made(request)), "id": id_}
         except KeyboardInterrupt:  # the front end waits for an answer
             return {"type": "error", "id": id_, "message": "interrupted"}

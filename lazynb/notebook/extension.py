@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import lazynb
 from lazynb import source
 from lazynb.notebook.cells import Cells
 from lazynb.notebook.lab.session import Lab
@@ -12,6 +11,7 @@ from lazynb.notebook.magics import MAGICS, LazyMagics, status
 from lazynb.record.blocks import blocks
 from lazynb.record.snapshot import names
 from lazynb.record.tensor import looking
+from lazynb.version import __version__
 
 
 class Extension:
@@ -128,7 +128,7 @@ def load(shell: Any) -> None:
         return
     extension = _loaded[id(shell)] = Extension(shell)
     extension.start()
-    print(f"lazynb {lazynb.__version__}: cells from here on run lazily (%lazy off to stop).")
+    print(f"lazynb {__version__}: cells from here on run lazily (%lazy off to stop).")
 
 
 def unload(shell: Any) -> None:

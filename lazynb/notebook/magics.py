@@ -11,16 +11,17 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
-import lazynb
+from lazynb.execute.breaks import breaks
 from lazynb.execute.flush import execution
 from lazynb.execute.records import duration, plural
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.explain import explain_cell
 from lazynb.notebook.showing import TABS, comes_later, compilation_of, inspect, shown
 from lazynb.reasons import find
-from lazynb.record.mode import is_lazy, recording
+from lazynb.record.mode import eager, is_lazy, recording
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.trace import thread_trace
+from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
 from lazynb.view.graph.pending import graph_of
@@ -82,7 +83,7 @@ class LazyMagics(Magics):
         """
         code = parse_argstring(self.breaks, line).code
         if code is None:
-            return lazynb.breaks()
+            return breaks()
         try:
             return find(code)
         except ValueError as error:
@@ -100,9 +101,9 @@ class LazyMagics(Magics):
         """
         what = parse_argstring(self.cache, line).what
         if what is None:
-            return lazynb.cache_info()
+            return cache_info()
         if what == "clear":
-            lazynb.clear_cache()
+            clear_cache()
             print(status())
             return None
         try:
@@ -209,7 +210,7 @@ class LazyMagics(Magics):
         """Runs this cell eagerly: each operation at once. Pending values that it uses are computed first."""
         __tracebackhide__ = True
         _no_arguments("eager", line, "%%")
-        with lazynb.eager():
+        with eager():
             value = run_body(self.shell, cell)
             if value is not NOTHING:
                 self.shell.displayhook(value)
@@ -258,7 +259,7 @@ def status(on: bool | None = None, strict: bool | None = None) -> str:
     """
     on = is_lazy() if on is None else on
     strict = execution.local.strict if strict is None else strict
-    info, broken = lazynb.cache_info(), lazynb.breaks()
+    info, broken = cache_info(), breaks()
     pending = sum(len(trace) for trace in thread_trace().all_pending())
     lost = f" ({duration(broken.seconds)} lost)" if broken.seconds else ""
     held = f" ({info.memory} of heap, measured)" if info and info.memory else ""

@@ -18,8 +18,8 @@ from lazynb.reasons import REASONS
 from lazynb.session.merged import Apart, Joined, Spread, Unjoinable, joinable, measure
 from lazynb.session.run_recorder import ASKED_FOR, SeenBreak
 from lazynb.source import Place
+from lazynb.xla.clusters import find_clusters
 from lazynb.xla.cost.kernel_cost import program_cost
-from lazynb.xla.fusion.clusters import find_clusters
 from lazynb.xla.hlo.module import parse
 from lazynb.xla.inputs import InputsGone
 

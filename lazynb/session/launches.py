@@ -8,7 +8,7 @@ from typing import Any
 
 from lazynb.execute.executable import Executable
 from lazynb.source import Place
-from lazynb.xla.fusion.clusters import find_clusters
+from lazynb.xla.clusters import find_clusters
 from lazynb.xla.hlo.module import parse
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,9 +11,15 @@ from lazynb import _jax_compat as jc
 from lazynb.record.pending import closure
 from lazynb.record.tensor import LazyTensor
 
+ToCpu = Callable[[Any, str], torch.Tensor]
 
-def look(tensor: Any) -> str:
-    """The tensor as ``repr`` shows it; runs nothing."""
+
+def look(tensor: Any, to_cpu: ToCpu) -> str:
+    """The tensor as ``repr`` shows it; runs nothing.
+
+    Arguments:
+      to_cpu: see :func:`lazynb.torch.tensor.to_cpu`.
+    """
     value = tensor._elem if not tensor._steps or tensor._seen == tensor._storage.version else tensor._storage.value
     if isinstance(value, LazyTensor) and value.is_pending:
         count = sum(map(len, closure([value])))
@@ -22,15 +29,16 @@ def look(tensor: Any) -> str:
             f"{name}(..., device='jax:0', size=({shape}), dtype={tensor.dtype}, pending: {count} operation{'s' * (count != 1)})"
         )
     with jc.set_current_trace(jc.eval_trace):
-        return text(tensor, "print")
+        return text(tensor, to_cpu(tensor, "print"))
 
 
-def text(tensor: Any, kind: str) -> str:
-    """The tensor as PyTorch prints it; a trace break of ``kind`` where it is pending."""
-    from lazynb.torch.tensor import to_cpu
+def text(tensor: Any, plain: torch.Tensor) -> str:
+    """The tensor as PyTorch prints it.
 
+    Arguments:
+      plain: the same on the CPU, where PyTorch can print it.
+    """
     with torch.no_grad():
-        plain = to_cpu(tensor, kind)
         plain_text = torch._tensor_str._str(plain)  # type: ignore[attr-defined]
     said = ["device='jax:0'"]
     if tensor.grad_fn is not None:

@@ -188,17 +188,17 @@ class Tensor(_Base):
         return new
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        return printing.look(self)
+        return printing.look(self, to_cpu)
 
     def __str__(self) -> str:
-        return printing.look(self) if looking.active else printing.text(self, "print")
+        return printing.look(self, to_cpu) if looking.active else printing.text(self, to_cpu(self, "print"))
 
     def __format__(self, spec: str) -> str:
         if looking.active:
-            return printing.look(self)
+            return printing.look(self, to_cpu)
         if self.dim() == 0:
             return format(_scalar(self, "format"), spec)
-        return format(printing.text(self, "format"), spec)
+        return format(printing.text(self, to_cpu(self, "format")), spec)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         value = self._elem

@@ -12,12 +12,12 @@ from lazynb.execute.records import Records
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.names import names_of
 from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.xla.clusters import Cluster
 from lazynb.xla.cost.kernel_cost import Cost
 from lazynb.xla.cost.memory import Memory
 from lazynb.xla.cost.profile import Timing
 from lazynb.xla.fates.assignment import DEAD, Fate
 from lazynb.xla.fusion.boundaries import Boundary
-from lazynb.xla.fusion.clusters import Cluster
 from lazynb.xla.hlo.passes import Pass
 from lazynb.xla.inputs import Inputs
 from lazynb.xla.origins import origins_of

@@ -11,12 +11,12 @@ from typing import Any
 from lazynb.execute.dumps import Dump, DumpUnavailable
 from lazynb.execute.executable import Executable
 from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.xla.clusters import Cluster, find_clusters
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
 from lazynb.xla.fates.assignment import Fate, fates
 from lazynb.xla.fusion.boundaries import Boundary, Edge, find_boundaries, find_edges, spoken
-from lazynb.xla.fusion.clusters import Cluster, find_clusters
 from lazynb.xla.fusion.fusion_log import latest, read_decisions, renamed
 from lazynb.xla.hlo.module import Instruction, Module, parse
 from lazynb.xla.hlo.pass_history import Marks

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Sequence
 
 from lazynb.execute.dumps import Dump
+from lazynb.xla.clusters import Cluster, find_clusters
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
-from lazynb.xla.fusion.clusters import Cluster, find_clusters
 from lazynb.xla.hlo.module import Module, parse
 from lazynb.xla.hlo.pass_history import Course
 from lazynb.xla.hlo.passes import Pass, before_text, read_passes

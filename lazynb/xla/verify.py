@@ -8,9 +8,9 @@ from typing import Any
 
 from lazynb.errors import LazynbError
 from lazynb.execute.executable import Executable
+from lazynb.xla.clusters import find_clusters, results
 from lazynb.xla.fates.assignment import VERIFIED
 from lazynb.xla.fusion.boundaries import Boundary, Edge, find_edges
-from lazynb.xla.fusion.clusters import find_clusters, results
 from lazynb.xla.hlo.module import Module, parse
 
 

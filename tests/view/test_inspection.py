@@ -220,7 +220,7 @@ class Large:
 
     def __init__(self, operations: int, each: int):
         from lazynb.xla.fusion.boundaries import Boundary
-        from lazynb.xla.fusion.clusters import Cluster, Value
+        from lazynb.xla.clusters import Cluster, Value
         from lazynb.xla.hlo.module import Instruction
 
         self.snapshot = samples.chain(operations)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.xla.fusion.clusters import find_clusters, kind_of, leaves, readers, results
+from lazynb.xla.clusters import find_clusters, kind_of, leaves, readers, results
 from lazynb.xla.hlo.module import parse
 
 TEXT = '''HloModule m

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import lazynb
+from lazynb.config import config
 from lazynb.errors import LazynbError
-from lazynb.execute.breaks import break_log
+from lazynb.execute.breaks import break_log, breaks
 from lazynb.execute.executable import watchers
 from lazynb.execute.flush import execution
 from lazynb.notebook.answers import Answers
@@ -22,7 +22,9 @@ from lazynb.notebook.lab.marks import Cells, break_lines, kernel_lines, marks
 from lazynb.notebook.lab.messages import TARGET, VERSION, State
 from lazynb.notebook.lab.runs import CellRuns
 from lazynb.notebook.page import lab
+from lazynb.record.mode import eager
 from lazynb.record.trace import thread_trace
+from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.view.graph.json_form import MIME_TYPE
 from lazynb.view.graph.pending import graph_of
 from lazynb.view.inspection.contents import inspection
@@ -120,7 +122,7 @@ class Lab:
             self._comm.send(message)
 
     def _state(self) -> State:
-        info = lazynb.cache_info()
+        info = cache_info()
         return {"type": "state", "version": VERSION, "lazy": self._extension.enabled,
                 "pending": sum(len(trace) for trace in thread_trace().all_pending()), "executables": len(info), "hits": info.hits,
                 "misses": info.misses, "breaks": break_log.total, "seconds": sum(one.seconds for one in break_log.tallies()),
@@ -148,7 +150,7 @@ class Lab:
         lines: dict[str, Any] = {}
         number = None
         if compilation is not None:
-            with contextlib.suppress(Exception), lazynb.eager():  # no marks are better than an error nobody asked for
+            with contextlib.suppress(Exception), eager():  # no marks are better than an error nobody asked for
                 data = inspection(compilation, live=True, full=False)
                 lines = kernel_lines(self._cells, data)
                 number = self._remember(compilation, data)
@@ -192,7 +194,7 @@ class Lab:
         if kind == "hello":
             self._welcome()
         elif kind == "settings":
-            lazynb.config.run_on_display = bool(request.get("autocompile"))
+            config.run_on_display = bool(request.get("autocompile"))
         elif kind == "ask":
             self._send({"type": "answer", "id": request.get("id"), "answer": self._ask(request)})
         elif kind == "show":
@@ -231,9 +233,9 @@ class Lab:
                 drawn = graph_of([], shell.user_ns)
                 return {"data": drawn._repr_mimebundle_()[MIME_TYPE] if len(drawn) else None, "text": "Nothing is pending."}
             if view == "breaks":
-                return {"data": table(lazynb.breaks(), "trace break"), "text": "No trace breaks so far."}
+                return {"data": table(breaks(), "trace break"), "text": "No trace breaks so far."}
             if view == "cache":
-                return {"data": table(lazynb.cache_info(), "executable"), "text": "No executables yet."}
+                return {"data": table(cache_info(), "executable"), "text": "No executables yet."}
             if view == "compilation":
                 number = next(reversed(self._compilations), None) if number is None else number
                 data = self._compilations[number][1] if number is not None else None
@@ -251,7 +253,7 @@ class Lab:
                 execution.run_all("compile")
                 return {"text": f"{self._status()} ({time.perf_counter() - began:.2f} s)"}
             else:
-                lazynb.clear_cache()
+                clear_cache()
         except KeyboardInterrupt:
             return {"text": "", "error": "interrupted; everything is as it was"}
         except (Exception, LazynbError) as error:

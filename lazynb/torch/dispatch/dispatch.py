@@ -1,7 +1,7 @@
 """Carries out PyTorch's operations on device ``jax``: below autograd, one ``aten`` operation at a time.
 
 For each operation, once: is it a view (a tensor that shares memory), does it write to an argument, or does it compute? What
-computes is looked up among our own lowerings (:mod:`lazynb.torch.dispatch.registry`), then torchax's, then PyTorch's decompositions.
+computes is looked up among our own lowerings (:mod:`.registry`), then torchax's, then PyTorch's decompositions.
 What none of them has is done by PyTorch on the CPU, a trace break that says so.
 """
 

@@ -12,7 +12,8 @@ from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.view.inspection.index import Index, Notes, shared_instructions
 from lazynb.view.inspection.schema import Boundary, Cluster, Cost, Time, Value
 from lazynb.view.inspection.sources import Sources
-from lazynb.xla.fusion import boundaries as found_boundaries, clusters as found_clusters
+from lazynb.xla import clusters as found_clusters
+from lazynb.xla.fusion import boundaries as found_boundaries
 from lazynb.xla.origins import argument
 
 

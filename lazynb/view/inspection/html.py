@@ -14,7 +14,8 @@ from typing import Any
 
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.view.graph.boxes import build
-from lazynb.view.graph.highlights import Chip, cluster_chip, line_chips, marks
+from lazynb.view.graph.highlights import Chip, cluster_chip
+from lazynb.view.inspection.highlights import line_chips, marks
 from lazynb.view.graph.html import fill
 from lazynb.view.graph.model import GraphView
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, draw

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from lazynb.xla.clusters import Cluster
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.fusion.clusters import Cluster
 from lazynb.xla.program import CompiledTrace
 
 COLOURS = 8

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from lazynb.xla.clusters import Cluster
+from lazynb.xla.evidence import COMPILER as COMPILER, INFERRED as INFERRED, VERIFIED as VERIFIED
 from lazynb.xla.fates.cluster_index import Houses
 from lazynb.xla.fates.eliminated import Vanished
-from lazynb.xla.fates.fate import COMPILER as COMPILER, DEAD as DEAD, INFERRED as INFERRED, VERIFIED as VERIFIED, Fate as Fate
-from lazynb.xla.fusion.clusters import Cluster
+from lazynb.xla.fates.fate import DEAD as DEAD, Fate as Fate
 from lazynb.xla.hlo.module import Module
 from lazynb.xla.reading import Read
 

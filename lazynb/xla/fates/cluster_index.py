@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lazynb.xla.fates.fate import COMPILER, INFERRED, Fate
-from lazynb.xla.fusion.clusters import Cluster
+from lazynb.xla.clusters import Cluster
+from lazynb.xla.evidence import COMPILER, INFERRED
+from lazynb.xla.fates.fate import Fate
 from lazynb.xla.hlo.module import Instruction, Module
 from lazynb.xla.hlo.pass_history import ARRANGING, by_mark
 

@@ -6,8 +6,9 @@ import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 
+from lazynb.xla.evidence import COMPILER, INFERRED
 from lazynb.xla.fates.cluster_index import Houses
-from lazynb.xla.fates.fate import COMPILER, INFERRED, Fate
+from lazynb.xla.fates.fate import Fate
 from lazynb.xla.hlo.module import Instruction, Module
 from lazynb.xla.hlo.pass_history import ARRANGING, Course, equal
 

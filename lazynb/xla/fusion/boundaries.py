@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from lazynb.xla.fates.fate import COMPILER, INFERRED
+from lazynb.xla.clusters import CONTROL, Cluster, readers, results
+from lazynb.xla.evidence import COMPILER, INFERRED
 from lazynb.xla.fusion import cpu_fusion_rules as fusing
-from lazynb.xla.fusion.clusters import CONTROL, Cluster, readers, results
 from lazynb.xla.fusion.cpu_fusion_rules import Consumer, Rules
 from lazynb.xla.fusion.fusion_log import code_of as code_of_words
 from lazynb.xla.fusion.prefusion import Unfused

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from lazynb.execute.dumps import Dump
-from lazynb.xla.fusion.clusters import Cluster
+from lazynb.xla.clusters import Cluster
 from lazynb.xla.hlo.instruction_match import Pairing, pair
 from lazynb.xla.hlo.module import Module, parse
 from lazynb.xla.hlo.passes import Pass

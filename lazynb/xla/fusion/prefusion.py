@@ -9,7 +9,7 @@ import dataclasses
 import re
 from functools import cached_property
 
-from lazynb.xla.fusion.clusters import kind_of
+from lazynb.xla.clusters import kind_of
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parameter_number
 
 _UNIQUE = frozenset({"parameter", "custom-call", "rng", "while", "conditional", "call", "infeed", "outfeed", "after-all"})

@@ -1,0 +1,3 @@
+"""The labels that say how something about a compiled program is known."""
+
+COMPILER, INFERRED, VERIFIED = "compiler said", "rule inferred", "verified by recompiling"
