@@ -27,7 +27,7 @@ from lazynb.execute.failure import Attempt, Trouble, obtain
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
 from lazynb.execute.program import needed_steps
-from lazynb.reasons import REASONS
+from lazynb.reasons import ASKED_FOR, REASONS
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import Hooks
 from lazynb.record.snapshot.names import names_of, user_namespace
@@ -37,10 +37,6 @@ from lazynb.record.trace import LazyTrace, thread_trace, trie
 from lazynb.source import Spot, here
 
 executables = ExecutableCache(trie)
-
-
-_ASKED_FOR = "compile"
-"""The only kind that is no trace break: ``%%compile`` was asked to run what is pending."""
 
 
 class Witness(Protocol):
@@ -112,7 +108,7 @@ class Execution:
             operations = sum(map(len, traces))
             if trace.strict and not REASONS[kind].explicit and any(one.has_live() for one in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
-            awaited = forced if kind in WAITING else None
+            awaited = forced if REASONS[kind].waits else None
             runs = self._run(traces, kind, spot, targets or ((forced,) if forced is not None else ()), awaited is not None)
         if not runs:
             return
@@ -126,7 +122,7 @@ class Execution:
             compiles, compiling = _compiled(made) if made else (0, 0.0)
             if awaited is not None:
                 last.waited(seconds - compiling)
-            if kind != _ASKED_FOR:
+            if kind != ASKED_FOR:
                 break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)
                 trace.cut_by = (kind, spot)
             if trace.witness is not None:
@@ -135,7 +131,7 @@ class Execution:
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
         """A pending tensor's MIME bundle. Runs nothing, unless the user's settings say so."""
         if config.run_on_display and tensor._pending is not None:
-            self._break(tensor._pending, _ASKED_FOR, here(2), "", tensor)
+            self._break(tensor._pending, ASKED_FOR, here(2), "", tensor)
         if self.show is None or tensor._value is not None:
             return {"text/plain": repr(tensor)}
         return self.show(tensor)
@@ -400,11 +396,6 @@ def _wait_for(value: Any, executable: Executable) -> None:
 
 
 _SHORT = 0.02  # seconds
-
-WAITING = frozenset(("bool", "int", "float", "complex", "index", "item", "tolist", "print", "format", "asarray", "pickle",
-                     "bytes", "contains", "save", "plot", "static", "block",
-                     "numpy_function", "numpy_dtype", "numpy_values", "numpy_out"))
-"""Conversions that need the value in Python at once."""
 
 execution = Execution()
 Hooks.runtime = execution

@@ -23,9 +23,6 @@ from lazynb.source import is_machinery, is_user_code
 if TYPE_CHECKING:
     from lazynb.record.tensor import LazyTensor
 
-# Conversions by which a library may get at a value.
-CONVERSIONS = frozenset(("bool", "int", "float", "complex", "index", "item", "tolist", "print", "format", "asarray"))
-
 PLOTTING = frozenset(("matplotlib", "mpl_toolkits", "seaborn", "plotly", "bokeh", "altair", "holoviews", "pyqtgraph"))
 """Packages that draw."""
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from lazynb import _jax_compat as jc
-from lazynb.record.break_cause import CONVERSIONS, asked
+from lazynb.reasons import REASONS
+from lazynb.record.break_cause import asked
 from lazynb.record.deferral import ArrayUfunc
 from lazynb.record.outside import held_outside
 from lazynb.record.owned import owned
@@ -48,10 +49,6 @@ class _Deleted:
 
 
 DELETED = _Deleted()
-
-# What hands the concrete array itself to other code. A number or text is a copy, and of views of NumPy and DLPack XLA takes care.
-_SHARES = frozenset(("eager", "compiled", "attribute", "sharding", "buffer", "device_put", "unrecordable", "effect", "devices",
-                     "thread", "dlpack"))
 
 
 class LazyTensor(jc.Tracer):
@@ -114,10 +111,10 @@ class LazyTensor(jc.Tracer):
         """
         value = self._value
         if value is None:
-            if kind in CONVERSIONS and not detail:
+            if not detail and REASONS[kind].conversion:
                 kind, detail = asked(self, kind, sys._getframe(2))
             value = runtime().force(self, kind, detail)
-        if kind in _SHARES:
+        if REASONS[kind].shares_memory:
             self._hand_out(value)
         if value is DELETED:
             raise RuntimeError(f"Array has been deleted with shape={self.aval.str_short()}.")

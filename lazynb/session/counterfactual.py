@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from lazynb.config import config
 from lazynb.execute.executable import Executable
-from lazynb.reasons import REASONS
+from lazynb.reasons import ASKED_FOR, REASONS
 from lazynb.session.merged import Apart, Joined, Spread, Unjoinable, joinable, measure
-from lazynb.session.run_recorder import ASKED_FOR, SeenBreak
+from lazynb.session.run_recorder import SeenBreak
 from lazynb.source import Place
 from lazynb.xla.clusters import find_clusters
 from lazynb.xla.cost.kernel_cost import program_cost

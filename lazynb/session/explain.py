@@ -16,12 +16,13 @@ from lazynb.execute.executable import Executable
 from lazynb.execute.flush import execution
 from lazynb.execute.misses import Miss
 from lazynb.execute.records import Records, duration
+from lazynb.reasons import ASKED_FOR
 from lazynb.record.mode import lazy
 from lazynb.record.trace import LazyTrace, thread_trace
 from lazynb.session.advice import Advice, advise
 from lazynb.session.counterfactual import Counterfactual, Pair, counterfactuals, first_line, together
 from lazynb.session.merged import took
-from lazynb.session.run_recorder import ASKED_FOR, Observer
+from lazynb.session.run_recorder import Observer
 from lazynb.source import Place
 from lazynb.why.answer import cures_of, reason_of
 

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import jax
 
 from lazynb.execute.executable import Executable
-from lazynb.execute.flush import WAITING
 from lazynb.execute.program import needed_steps
+from lazynb.reasons import REASONS
 from lazynb.record.trie import Root, State
 from lazynb.session.run_recorder import Held, Seen, SeenBreak
 from lazynb.source import Place
@@ -87,7 +87,7 @@ class Apart:
         gone = self.donated()
         values = {key: fresh(value) if key in gone else value for key, value in self._values.items()}
         jax.block_until_ready([value for value in values.values() if isinstance(value, jax.Array)])
-        steps = [(seen, one.forced if one.kind in WAITING and seen is one.runs[-1] else None)
+        steps = [(seen, one.forced if REASONS[one.kind].waits and seen is one.runs[-1] else None)
                  for one in self.breaks for seen in one.runs]
 
         def go() -> Any:

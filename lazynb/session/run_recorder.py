@@ -17,14 +17,12 @@ from lazynb import _jax_compat as jc
 from lazynb.execute.breaks import BreakLog
 from lazynb.execute.donation import is_large
 from lazynb.execute.flush import Run, Witness
+from lazynb.reasons import ASKED_FOR
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.trace_summary import Sketch, sketch
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import Root, State
 from lazynb.source import Spot
-
-ASKED_FOR = "compile"
-"""The kind under which an explanation itself runs what is pending: no break of the user's."""
 
 
 class Held:

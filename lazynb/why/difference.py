@@ -10,6 +10,7 @@ from functools import cached_property
 from lazynb import _jax_compat as jc
 from lazynb.config import config
 from lazynb.execute.misses import Miss
+from lazynb.reasons import REASONS
 from lazynb.source import Place
 from lazynb.why.causes import CAUSES, RANKS
 from lazynb.why.comparable import Form, Step, form_of
@@ -168,7 +169,7 @@ class _Candidate:
                 likeness.setdefault(_unit(step), []).append(alike)
         units = {_unit(step) for step in self.old_form.operations if step.needed}
         size = (min if self.bounds else max)(len(units), len(likeness))
-        same_end = self.miss.kind not in _BARRIERS and self.other.spot.place.text == self.miss.spot.place.text
+        same_end = not REASONS[self.miss.kind].barrier and self.other.spot.place.text == self.miss.spot.place.text
         return sum(sum(unit) / len(unit) for unit in likeness.values()) >= (0.3 if same_end else 0.5) * size
 
     def _alike(self, old: int, new: int) -> float:
@@ -222,9 +223,6 @@ def _unit(step: Step) -> object:
     """The same for the operations of one function that the user called."""
     return step.number if step.call is None else (step.call, step.line)
 
-
-_BARRIERS = frozenset(("sync", "block", "compile", "limit"))
-"""Kinds whose lines read the same wherever they stand."""
 
 _LEAVES_RESULTS = frozenset("literal nested parameter identity number configuration context dtype".split())
 """Kinds that say nothing of which results there are, so that whose memory is taken may differ as well."""

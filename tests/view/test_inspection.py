@@ -219,8 +219,8 @@ class Large:
     """A compilation of many operations, ``each`` of them a kernel, without a compiler."""
 
     def __init__(self, operations: int, each: int):
-        from lazynb.xla.fusion.boundaries import Boundary
         from lazynb.xla.clusters import Cluster, Value
+        from lazynb.xla.fusion.boundaries import Boundary
         from lazynb.xla.hlo.module import Instruction
 
         self.snapshot = samples.chain(operations)

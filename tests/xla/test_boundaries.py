@@ -11,8 +11,8 @@ from timing import cpu_seconds
 from xla.expected import EXPECTED
 
 import lazynb
-from lazynb.xla.fusion.boundaries import REASONS, find_boundaries, find_edges
 from lazynb.xla.clusters import find_clusters
+from lazynb.xla.fusion.boundaries import REASONS, find_boundaries, find_edges
 from lazynb.xla.fusion.cpu_fusion_rules import (
     ALLOWED,
     CODE,

@@ -12,9 +12,10 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import executables, execution
+from lazynb.reasons import ASKED_FOR
 from lazynb.session import counterfactual
 from lazynb.session.merged import Apart, Joined, Spread, measure
-from lazynb.session.run_recorder import ASKED_FOR, Observer, SeenBreak
+from lazynb.session.run_recorder import Observer, SeenBreak
 
 
 def watch(fn, *args):

@@ -16,8 +16,8 @@ from xla.truths import check_cancelled
 
 import lazynb
 from lazynb.execute.dumps import dumping
-from lazynb.xla.fates.assignment import fates
 from lazynb.xla.clusters import find_clusters
+from lazynb.xla.fates.assignment import fates
 from lazynb.xla.hlo.module import parse
 from lazynb.xla.reading import Read
 

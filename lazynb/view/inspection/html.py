@@ -15,12 +15,12 @@ from typing import Any
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.view.graph.boxes import build
 from lazynb.view.graph.highlights import Chip, cluster_chip
-from lazynb.view.inspection.highlights import line_chips, marks
 from lazynb.view.graph.html import fill
 from lazynb.view.graph.model import GraphView
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, draw
 from lazynb.view.graph.text import summary
 from lazynb.view.inspection import words
+from lazynb.view.inspection.highlights import line_chips, marks
 from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source
 from lazynb.view.style import ink_on
 from lazynb.view.words import clip, plain, plural, tally
