@@ -1,6 +1,6 @@
 """What explaining costs: recording and running a cached trace when nobody asks, and while somebody watches.
 
-    python -m benchmarks.explaining [PAIRS]                    with and without a witness, in one process
+    python -m benchmarks.explaining [PAIRS]                    with and without an observer, in one process
     python -m benchmarks.explaining [PAIRS] --against FOLDER   nobody asks: this lazynb and the one in another checkout, in
                                                                processes of their own, each first in turn
 
@@ -11,6 +11,7 @@ steps stays below: what else the machine does adds to the others.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import statistics
 import subprocess
@@ -65,9 +66,9 @@ def against(folder: Path, pairs: int) -> str:
 
 
 def watched(pairs: int) -> list[str]:
-    """With nobody watching, and with a witness, in pairs in this process."""
-    from lazynb.execute.flush import execution
-    from lazynb.session.run_recorder import Observer
+    """With nobody watching, and with a recorder of runs, in pairs in this process."""
+    from lazynb.execute.observers import observing
+    from lazynb.session.run_recorder import RunRecorder
 
     names: dict[str, Any] = {}
     exec(WORKLOAD, names)
@@ -75,22 +76,23 @@ def watched(pairs: int) -> list[str]:
     alone, seen = [], []
     for number in range(2 * pairs):
         watch = number % 4 in (1, 2)
-        execution.local.witness = Observer() if watch else None
-        (seen if watch else alone).append(tenth(steps(STEPS // 4)))
-    execution.local.witness = None
+        with observing(RunRecorder()) if watch else contextlib.nullcontext():
+            (seen if watch else alone).append(tenth(steps(STEPS // 4)))
     return [_compared("watched", seen, "nobody asks", alone), f"asking whether somebody watches: {_look() * 1e9:.0f} ns a run"]
 
 
 def _look() -> float:
-    """Seconds of the two attribute checks that a run makes."""
+    """Seconds of the two looks for observers that a run takes."""
     from lazynb.execute.flush import execution
+    from lazynb.execute.observers import observed
 
+    recorder = execution.local
     count = 200_000
     start = time.perf_counter()
     for _ in range(count):
-        if execution.local.witness is not None:
+        if observed(recorder):
             raise AssertionError
-        if execution.local.witness is not None:
+        if observed(recorder):
             raise AssertionError
     return (time.perf_counter() - start) / count
 

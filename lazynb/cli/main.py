@@ -53,18 +53,18 @@ def run(asked: Plan) -> int:
       Unusable: the program cannot be run at all.
     """
     account = Account(asked.limits)
-    account.ledger.open_everywhere()
+    account.counter.open(everywhere=True)
     began = time.perf_counter()
     try:
         outcome = run_notebook(asked.program) if asked.is_notebook else run_script(asked.program, asked.arguments)
     finally:
-        account.ledger.close()
+        account.counter.close()
     seconds = time.perf_counter() - began
     used = account.used()
     _flush()
     if outcome.where:
         _say(f"lazynb: {outcome.where} of {asked.program.name} failed: {outcome.error}")
-    _say(summary(account.ledger, used, breaks_follow="breaks" in used.over(asked.limits)))
+    _say(summary(account.counter, used, breaks_follow="breaks" in used.over(asked.limits)))
     verdict = _verdict(used, asked)
     if verdict:
         _say(f"lazynb: {verdict}")
@@ -86,7 +86,7 @@ def _write(report: Path, asked: Plan, outcome: Outcome, account: Account, used: 
     from lazynb.view.reports.run_report import Report  # needs Jinja2
 
     made = Report(program=str(asked.program), arguments=asked.arguments, status=outcome.status, error=outcome.error,
-                  where=outcome.where, seconds=seconds, ledger=account.ledger, used=used, limits=asked.limits, verdict=verdict)
+                  where=outcome.where, seconds=seconds, counter=account.counter, used=used, limits=asked.limits, verdict=verdict)
     try:
         made.save(report)
     except OSError as error:

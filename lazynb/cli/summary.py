@@ -6,17 +6,17 @@ from lazynb.execute.flush import executables
 from lazynb.execute.records import duration
 from lazynb.session.budget import Used
 from lazynb.session.budget_report import count, where
-from lazynb.session.run_counter import Ledger
+from lazynb.session.run_counter import RunCounter
 
 _BREAKS = 5
 
 
-def summary(ledger: Ledger, used: Used, breaks_follow: bool = False) -> str:
+def summary(counter: RunCounter, used: Used, breaks_follow: bool = False) -> str:
     """The figures in a line, and the costliest trace breaks with what to write instead; without them where ``breaks_follow``."""
-    made = f"{ledger.loaded:,} loaded from disk, " if ledger.loaded else "compiling "
-    compiling = f" ({made}{duration(ledger.compile_seconds)})" if ledger.misses else ""
-    figures = [count(ledger.operations, "operation"), count(len(executables.order), "executable"), count(ledger.hits, "hit"),
-               f"{ledger.misses:,} miss{'es' * (ledger.misses != 1)}{compiling}"]
+    made = f"{counter.loaded:,} loaded from disk, " if counter.loaded else "compiling "
+    compiling = f" ({made}{duration(counter.compile_seconds)})" if counter.misses else ""
+    figures = [count(counter.operations, "operation"), count(len(executables.order), "executable"), count(counter.hits, "hit"),
+               f"{counter.misses:,} miss{'es' * (counter.misses != 1)}{compiling}"]
     if used.kernels is not None:
         figures.append(f"{count(used.kernels.total, 'kernel')} launched")
     breaks = count(used.broken, "trace break") + (f" ({duration(used.breaks.seconds)})" if used.broken else "")

@@ -19,12 +19,14 @@ from lazynb.execute.error_notes import add_note
 from lazynb.execute.heap import give_back, in_use
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Miss, log as miss_log
+from lazynb.execute.observers import tell
 from lazynb.execute.packing import Packing
 from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower, needed_steps
 from lazynb.record.capacity import lacks
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending
+from lazynb.record.trace import thread_trace
 from lazynb.record.trie import State, Trie
 from lazynb.source import Place
 
@@ -244,20 +246,15 @@ _BRIEF, _LONG = 2e-3, 0.1  # seconds
 _OFTEN = 64
 """So many brief waits have cost what loading a program once more does: some milliseconds."""
 
-watchers: list[Callable[[int | None], None]] = []
-"""Called with the number of operations when a program begins to be made, and with None when that is over."""
-
-
 @contextlib.contextmanager
 def _announced(operations: int) -> Iterator[None]:
-    """Tells the watchers what its body makes."""
-    for watcher in watchers:
-        watcher(operations)
+    """Tells the observers that its body makes a program."""
+    recorder = thread_trace()
+    tell(recorder, lambda one: one.compiling(operations))
     try:
         yield
     finally:
-        for watcher in watchers:
-            watcher(None)
+        tell(recorder, lambda one: one.compiled())
 
 
 def _compile(lowered: jax.stages.Lowered, config_then: Any, dump: Dump | None) -> tuple[Any, str, Any]:

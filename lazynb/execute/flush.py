@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import jax
 
@@ -26,6 +26,7 @@ from lazynb.execute.executable import Binding, Executable, ExecutableCache
 from lazynb.execute.failure import Attempt, Trouble, obtain
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
+from lazynb.execute.observers import Run as Run, observed, tell
 from lazynb.execute.program import needed_steps
 from lazynb.reasons import ASKED_FOR, REASONS
 from lazynb.record.pending import Pending, closure
@@ -39,34 +40,6 @@ from lazynb.source import Spot, here
 executables = ExecutableCache(trie)
 
 
-class Witness(Protocol):
-    """Sees every run of the thread that it watches, see :attr:`Execution.witness`."""
-
-    def ran(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
-            results: Sequence[Any]) -> None:
-        """``run`` of ``pending`` took ``values`` and gives ``results`` to ``tensors``; called before they have them."""
-
-    def broke(self, kind: str, spot: Spot, detail: str, operations: int, runs: Sequence[Run], seconds: float,
-              forced: LazyTensor | None) -> None:
-        """A trace break made ``runs`` necessary; ``forced`` is the tensor whose value was needed, which has it now."""
-
-
-class Run(NamedTuple):
-    """One pending trace that was run.
-
-    Attributes:
-      binding: what ran it.
-      miss: why the program had to be made; None for a hit.
-      seconds: handing it over; making the program not included.
-      record_seconds: from the beginning of the trace to its end.
-    """
-
-    binding: Binding
-    miss: Miss | None
-    seconds: float
-    record_seconds: float
-
-
 class Execution:
     """Runs pending traces; the recorder's runtime."""
 
@@ -75,7 +48,7 @@ class Execution:
 
     @property
     def local(self) -> LazyTrace:
-        """This thread's recorder, which holds ``strict`` (a trace break raises) and ``witness``."""
+        """This thread's recorder, which holds ``strict`` (a trace break raises)."""
         return thread_trace()
 
     def force(self, tensor: LazyTensor, kind: str, detail: str = "") -> Any:
@@ -99,8 +72,8 @@ class Execution:
         Raises:
           TraceBreakError: trace breaks are errors in this thread.
         """
-        start = time.perf_counter()
-        trace = pending.trace
+        start, trace = time.perf_counter(), pending.trace
+        told = trace.told_seconds
         with trace.lock:
             traces = closure(pending.live()) if pending.depends else [pending]  # what nobody can reach may go
             if any([one.calls_back for one in traces]):
@@ -117,7 +90,7 @@ class Execution:
             if awaited is not None and awaited._value is not None:
                 _wait_for(awaited._value, last)
         finally:  # an interrupt ends the wait, not the run
-            seconds = time.perf_counter() - start
+            seconds = time.perf_counter() - start - (trace.told_seconds - told)
             made = [run.miss for run in runs if run.miss is not None]
             compiles, compiling = _compiled(made) if made else (0, 0.0)
             if awaited is not None:
@@ -125,8 +98,8 @@ class Execution:
             if kind != ASKED_FOR:
                 break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)
                 trace.cut_by = (kind, spot)
-            if trace.witness is not None:
-                trace.witness.broke(kind, spot, detail, operations, runs, seconds, forced)
+            if observed(trace):
+                tell(trace, lambda one: one.broke(kind, spot, detail, operations, runs, seconds, forced))
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
         """A pending tensor's MIME bundle. Runs nothing, unless the user's settings say so."""
@@ -213,10 +186,11 @@ class Execution:
                 pending.landing = None
                 pending.trace.resume(pending)
             raise
-        self._note(pending, landing)  # a witness asks how often the program ran
+        self._note(pending, landing)  # observers ask how often the program ran
         run = Run(binding, miss, landing.seconds, recorded)
-        if pending.trace.witness is not None:
-            pending.trace.witness.ran(run, pending, tensors, values, landing.placed())
+        if observed(pending.trace):
+            results = landing.placed()
+            tell(pending.trace, lambda one: one.ran(run, pending, tensors, values, results))
         self.finish(pending)
         runs.append(run)
 

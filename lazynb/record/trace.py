@@ -91,12 +91,14 @@ class LazyTrace(jc.Trace):
       strict: whether a trace break of it is an error.
       stray: whether the thread records no more. It may be current still: another thread ended its last block, or JAX has made it
         current again. Then everything runs at once.
-      witness: sees its runs and breaks, see ``lazynb.execute.flush.Witness``.
+      observers: see its runs and breaks, see ``lazynb.execute.observers.Observer``.
+      told_seconds: how long telling them took.
     """
 
     strict = False
     stray = False
-    witness: Any = None
+    observers: tuple[Any, ...] = ()
+    told_seconds = 0.0
 
     def __init__(self) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from lazynb.record.snapshot.trace_summary import Sketch
 from lazynb.record.trie import State
 from lazynb.session.callers import Calls, changes
 from lazynb.session.merged import Apart, Spread, measure, took
-from lazynb.session.run_recorder import Observer, Seen, SeenBreak
+from lazynb.session.run_recorder import RunRecorder, Seen, SeenBreak
 from lazynb.source import Place, place
 from lazynb.xla.inputs import InputsGone
 
@@ -51,7 +51,7 @@ class Advice:
     text: str
 
 
-def advise(seen: Observer, functions: Iterable[Any]) -> list[Advice]:
+def advise(seen: RunRecorder, functions: Iterable[Any]) -> list[Advice]:
     """The steps that take longer to record than to run, those that lose most first. Runs their programs again.
 
     Arguments:

@@ -15,7 +15,7 @@ from lazynb.execute.records import Records
 from lazynb.session.budget_report import explain
 from lazynb.session.compiled import Compiled, compiled
 from lazynb.session.launches import Counter, Launches
-from lazynb.session.run_counter import Ledger
+from lazynb.session.run_counter import RunCounter
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -106,17 +106,17 @@ class Account:
 
     Attributes:
       limits: what is allowed.
-      ledger: what happened so far.
+      counter: what happened so far.
     """
 
     def __init__(self, limits: Limits):
         self.limits = limits
         self._counter = Counter() if limits.kernels is not None else None
-        self.ledger = Ledger(self._counter.note if self._counter is not None else None)
+        self.counter = RunCounter(self._counter.note if self._counter is not None else None)
 
     def used(self) -> Used:
         """What was used so far. Says why each program had to be made, and counts kernels if there is a limit on them."""
-        return Used(Breaks(self.ledger.breaks), self.ledger.broken, self.ledger.misses, compiled(self.ledger.made),
+        return Used(Breaks(self.counter.breaks), self.counter.broken, self.counter.misses, compiled(self.counter.made),
                     self._counter.launches() if self._counter is not None else None)
 
     def check(self) -> None:
@@ -127,9 +127,9 @@ class Account:
           KernelsUnknown: XLA does not say how many kernels ran.
         """
         __tracebackhide__ = True
-        limits, ledger = self.limits, self.ledger
+        limits, counter = self.limits, self.counter
         over = any(limit is not None and there > limit for limit, there in
-                   ((limits.compiles, ledger.misses), (limits.breaks, ledger.broken)))
+                   ((limits.compiles, counter.misses), (limits.breaks, counter.broken)))
         if not over and limits.kernels is None:  # nothing to work out
             return
         used = self.used()
@@ -172,13 +172,13 @@ class Budget(contextlib.ContextDecorator):
         if self._inside:
             raise RuntimeError("this budget has begun already: make another one for a block inside it")
         self._account, self._inside = Account(self.limits), True
-        self._account.ledger.open()
+        self._account.counter.open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> None:
         __tracebackhide__ = True
         assert self._account is not None
-        self._account.ledger.close()
+        self._account.counter.close()
         self._inside = False
         if error is None:
             self._account.check()

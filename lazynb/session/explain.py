@@ -15,6 +15,7 @@ from lazynb.execute.breaks import Breaks
 from lazynb.execute.executable import Executable
 from lazynb.execute.flush import execution
 from lazynb.execute.misses import Miss
+from lazynb.execute.observers import observing
 from lazynb.execute.records import Records, duration
 from lazynb.reasons import ASKED_FOR
 from lazynb.record.mode import lazy
@@ -22,7 +23,7 @@ from lazynb.record.trace import LazyTrace, thread_trace
 from lazynb.session.advice import Advice, advise
 from lazynb.session.counterfactual import Counterfactual, Pair, counterfactuals, first_line, together
 from lazynb.session.merged import took
-from lazynb.session.run_recorder import Observer
+from lazynb.session.run_recorder import RunRecorder
 from lazynb.source import Place
 from lazynb.why.answer import cures_of, reason_of
 
@@ -97,7 +98,7 @@ class Watched:
     """One call that was watched."""
 
     functions: Iterable[Any]
-    observer: Observer
+    observer: RunRecorder
     result: Any = None
     error: str = ""
     seconds: float = 0.0
@@ -129,7 +130,7 @@ def explain_call(name: str, call: Callable[[], Any], functions: Iterable[Any]) -
       functions: those from which the user's functions are found, for advice on what to wrap.
     """
     __tracebackhide__ = True
-    watched = Watched(functions, Observer(execution.local.witness))
+    watched = Watched(functions, RunRecorder())
     try:
         with _watching(watched):
             watched.result = call()
@@ -143,7 +144,7 @@ def explain_call(name: str, call: Callable[[], Any], functions: Iterable[Any]) -
     return _finished(name, watched)
 
 
-def _materialise(observer: Observer) -> None:
+def _materialise(observer: RunRecorder) -> None:
     """Runs what was recorded since ``observer`` watches and is still pending."""
     for pending in thread_trace().all_pending():
         if pending.began >= observer.began:
@@ -161,17 +162,15 @@ def _finished(name: str, watched: Watched) -> Explanation:
 @contextlib.contextmanager
 def _watching(watched: Watched) -> Iterator[None]:
     """Records what the body does, as a trace of its own, while the observer sees it. Breaks raise nothing."""
-    local, before = execution.local, execution.local.witness
-    with lazy(strict=False):
-        thread_trace().cut()
-        local.witness = watched.observer
-        start = time.perf_counter()
+    recorder = thread_trace()
+    with lazy(strict=False), observing(watched.observer):
+        recorder.cut()
+        start, told = time.perf_counter(), recorder.told_seconds
         try:
             yield
         finally:
-            watched.seconds = time.perf_counter() - start - watched.observer.spent
-            local.witness = before
-            thread_trace().cut()
+            watched.seconds = time.perf_counter() - start - (recorder.told_seconds - told)
+            recorder.cut()
 
 
 def _check(fn: Any) -> None:

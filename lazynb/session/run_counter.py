@@ -1,4 +1,4 @@
-"""A ledger: what was run, made and broken while it was open, of one thread or of all."""
+"""What was run, made and broken for a while, by one thread or by all, counted."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 from lazynb.config import config
 from lazynb.execute.breaks import BreakLog, Tally
 from lazynb.execute.executable import Executable
-from lazynb.execute.flush import Run, Witness, execution
 from lazynb.execute.misses import Miss, log as miss_log
+from lazynb.execute.observers import Observer, Run, observe
 from lazynb.reasons import REASONS
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
@@ -29,8 +29,8 @@ class Made(NamedTuple):
     operations: int
 
 
-class Ledger(Witness):
-    """Sees every run, as a :class:`lazynb.execute.flush.Witness`; hands on to the witness that was there before. Holds no value.
+class RunCounter(Observer):
+    """Sees every run from :meth:`open` to :meth:`close`. Holds no value.
 
     Arguments:
       program: called with each program that runs, if given.
@@ -54,41 +54,24 @@ class Ledger(Witness):
         self._first = miss_log.total
         self._steps = 0
         self._lock = threading.RLock()  # the collector may run a finaliser that reads a value
-        self._open = False
-        self._below: Witness | None = None
+        self._end: Callable[[], None] | None = None
 
     # ---- opening and closing -----------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Watches this thread from here on."""
-        self._below, execution.local.witness = execution.local.witness, self
-        self._open = True
+    def open(self, everywhere: bool = False) -> None:
+        """Counts what this thread does from here on; ``everywhere``: what all threads do."""
+        self._end = observe(self, everywhere)
 
     def close(self) -> None:
-        """Watches no longer."""
-        self._open = False
-        if type(execution.local).witness is self:
-            type(execution.local).witness = None
-        if execution.local.witness is self:  # else one that was opened later is still there, and finds this one closed
-            below = self._below
-            while isinstance(below, Ledger) and not below._open:
-                below = below._below
-            execution.local.witness = below
-
-    def open_everywhere(self) -> None:
-        """Watches all threads from here on."""
-        type(execution.local).witness = self  # what a thread sees that has no witness of its own
-        self._open = True
+        """Counts no more."""
+        end, self._end = self._end, None
+        if end is not None:
+            end()
 
     # ---- what is seen ------------------------------------------------------------------------------------------
 
     def ran(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
             results: Sequence[Any]) -> None:
-        """See :class:`lazynb.execute.flush.Witness`."""
-        if self._below is not None:
-            self._below.ran(run, pending, tensors, values, results)
-        if not self._open:
-            return
         with self._lock:
             self.runs += 1
             self.operations += len(pending)
@@ -111,10 +94,7 @@ class Ledger(Witness):
 
     def broke(self, kind: str, spot: Spot, detail: str, operations: int, runs: Sequence[Run], seconds: float,
               forced: LazyTensor | None) -> None:
-        """See :class:`lazynb.execute.flush.Witness`."""
-        if self._below is not None:
-            self._below.broke(kind, spot, detail, operations, runs, seconds, forced)
-        if not self._open or REASONS[kind].explicit:
+        if REASONS[kind].explicit:
             return
         with self._lock:
             compiles = sum(run.miss is not None and run.miss.origin == "compiled" for run in runs)

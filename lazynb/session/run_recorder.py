@@ -1,4 +1,4 @@
-"""A witness of what one thread runs while somebody explains it: the runs, what flowed between them, and the breaks that cut them.
+"""What one thread runs while somebody explains it: the runs, what flowed between them, and the breaks that cut them.
 
 It holds no tensor and no large array: it would keep memory alive, prevent donation and change which results are in reach.
 """
@@ -16,7 +16,7 @@ import jax
 from lazynb import _jax_compat as jc
 from lazynb.execute.breaks import BreakLog
 from lazynb.execute.donation import is_large
-from lazynb.execute.flush import Run, Witness
+from lazynb.execute.observers import Observer, Run
 from lazynb.reasons import ASKED_FOR
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.trace_summary import Sketch, sketch
@@ -97,9 +97,9 @@ class SeenBreak(NamedTuple):
     Attributes:
       number: counts the breaks from 0.
       kind, spot, detail: why, and the user's line.
-      runs: what it made necessary, of what was recorded since the observer watches; the last one gives what was forced.
+      runs: what it made necessary, of what was recorded since the recorder watches; the last one gives what was forced.
       forced: slot of that run whose value was needed; None for a barrier.
-      seconds: until Python could go on, without what the witness itself took.
+      seconds: until Python could go on, without what observers took.
       compile_seconds: of these, making the programs.
     """
 
@@ -123,11 +123,8 @@ class SeenBreak(NamedTuple):
         return (self.kind, self.detail, *self.spot.identity)
 
 
-class Observer(Witness):
+class RunRecorder(Observer):
     """Notes what the thread that it watches runs; the runs beyond a bound are only counted.
-
-    Arguments:
-      outer: a witness that watches already; it goes on seeing all.
 
     Attributes:
       began: ``time.perf_counter()`` when it started to watch.
@@ -136,46 +133,33 @@ class Observer(Witness):
       tallies: the breaks, counted by kind and line.
       operations: of the runs seen, dead ones included.
       missed: runs that were not kept.
-      spent: seconds that watching took.
     """
 
-    def __init__(self, outer: Witness | None = None):
+    def __init__(self) -> None:
         self.began = time.perf_counter()
         self.runs: list[Seen] = []
         self.breaks: list[SeenBreak] = []
         self.tallies = BreakLog()
         self.operations = 0
         self.missed = 0
-        self.spent = 0.0
-        self._outer = outer
         self._holding = _HOLDING
         self._flows = 0
         self._held: dict[int, Held] = {}
         self._given: dict[int, tuple[weakref.ref[Any], int, int]] = {}  # by id of a result: itself, run, slot
         self._sketched: dict[State, int] = {}
         self._seen: dict[int, Seen] = {}  # by id of the Run, until its break is noted
-        self._spent = 0.0
 
     def ran(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
             results: Sequence[Any]) -> None:
-        start = time.perf_counter()
-        if self._outer is not None:
-            self._outer.ran(run, pending, tensors, values, results)
         self.operations += len(pending)
         if len(self.runs) < _RUNS and self._flows < _FLOWS:
             self._flows += len(values) + len(results)
             self._add(run, pending, tensors, values, results)
         else:
             self.missed += 1
-        spent = time.perf_counter() - start
-        self.spent += spent
-        self._spent += spent
 
     def broke(self, kind: str, spot: Spot, detail: str, operations: int, runs: Sequence[Run], seconds: float,
               forced: LazyTensor | None) -> None:
-        if self._outer is not None:
-            self._outer.broke(kind, spot, detail, operations, runs, seconds, forced)
-        seconds, self._spent = max(0.0, seconds - self._spent), 0.0
         misses = [run.miss for run in runs if run.miss is not None]
         if kind != ASKED_FOR:
             self.tallies.add(kind, spot, operations, sum(miss.origin == "compiled" for miss in misses), seconds, detail)

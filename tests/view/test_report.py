@@ -55,16 +55,16 @@ def report(source, limits=None, tmp_path=None, error=""):
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(source), encoding="utf-8")
     account = Account(limits or Limits())
-    account.ledger.open()
+    account.counter.open()
     try:
         with lazynb.lazy():
             exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), {"__name__": "program"})
     finally:
-        account.ledger.close()
+        account.counter.close()
     used = account.used()
     verdict = "over budget: ..." if used.over(account.limits) else ""
     made = Report(program=str(path), arguments=("--name", "<b>x</b>"), status=0, error=error, where="", seconds=1.5,
-                  ledger=account.ledger, used=used, limits=account.limits, verdict=verdict)
+                  counter=account.counter, used=used, limits=account.limits, verdict=verdict)
     made.save(tmp_path / "out.html")
     return Page((tmp_path / "out.html").read_text(encoding="utf-8"))
 

@@ -12,6 +12,7 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import execution
+from lazynb.execute.observers import observed
 from lazynb.session import launches
 
 pytestmark = pytest.mark.usefixtures("clean")
@@ -146,7 +147,7 @@ def test_nested_budgets_each_count():
         with pytest.raises(lazynb.BudgetExceeded), lazynb.budget(breaks=0):
             float(jnp.ones(3).sum())
     assert (outer.used.broken, inner.used.broken) == (3, 1)
-    assert execution.local.witness is None
+    assert not observed(execution.local)
 
 
 def test_budgets_that_end_in_another_order_leave_nothing_behind():
@@ -159,7 +160,7 @@ def test_budgets_that_end_in_another_order_leave_nothing_behind():
         float(jnp.ones(3).sum())
         second.__exit__(None, None, None)
     assert (first.used.broken, second.used.broken) == (1, 2)
-    assert execution.local.witness is None
+    assert not observed(execution.local)
 
 
 def test_another_threads_work_does_not_count():
@@ -179,7 +180,7 @@ def test_an_exception_passes_through():
     with pytest.raises(KeyError) as caught, lazynb.lazy(), lazynb.budget(breaks=0):
         float(jnp.ones(3).sum())
         raise error
-    assert caught.value is error and execution.local.witness is None
+    assert caught.value is error and not observed(execution.local)
 
 
 def test_it_decorates_functions_also_recursive_ones():
@@ -276,19 +277,19 @@ def test_what_was_forgotten_gets_no_reason():
 
 
 def test_a_finaliser_that_reads_a_value_may_run_in_between(monkeypatch):
-    from lazynb.session import run_counter as ledger
+    from lazynb.session.run_counter import RunCounter
 
     with lazynb.lazy(), lazynb.budget() as budget:
         other = jnp.ones(4) * 3
         lazynb.record.trace.thread_trace().cut()  # another program
-        note = ledger.Ledger._note
+        note = RunCounter._note
 
         def notes(self, *args):
-            monkeypatch.setattr(ledger.Ledger, "_note", note)
+            monkeypatch.setattr(RunCounter, "_note", note)
             float(other.sum())  # as a finaliser would
             note(self, *args)
 
-        monkeypatch.setattr(ledger.Ledger, "_note", notes)
+        monkeypatch.setattr(RunCounter, "_note", notes)
         float(jnp.ones(3).sum())
     assert budget.used.broken == 2
 

@@ -12,22 +12,19 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import executables, execution
+from lazynb.execute.observers import observing
 from lazynb.reasons import ASKED_FOR
 from lazynb.session import counterfactual
 from lazynb.session.merged import Apart, Joined, Spread, measure
-from lazynb.session.run_recorder import Observer, SeenBreak
+from lazynb.session.run_recorder import RunRecorder, SeenBreak
 
 
 def watch(fn, *args):
     """Runs ``fn`` lazily before an observer; both that and what it returned, which must stay in reach."""
-    observer = Observer()
-    with lazynb.lazy():
-        execution.local.witness = observer
-        try:
-            result = fn(*args)
-            execution.run_all(ASKED_FOR)
-        finally:
-            execution.local.witness = None
+    observer = RunRecorder()
+    with lazynb.lazy(), observing(observer):
+        result = fn(*args)
+        execution.run_all(ASKED_FOR)
     return observer, result
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import execution
+from lazynb.execute.observers import observed
 from lazynb.session import counterfactual
 from lazynb.session.merged import Apart, Joined
 from tests.breaks.corpus import compiled, load, prepare
@@ -26,7 +27,7 @@ def test_a_program(program, clean, place, capsys, monkeypatch):
         found = lazynb.explain(exec, code, variables)
     except Exception as error:
         found = error.lazynb_explanation
-    assert execution.local.witness is None
+    assert not observed(execution.local)
     if "thread" not in program.name:  # what other threads force is not seen
         assert [_row(one) for one in found.breaks] == [_row(one) for one in lazynb.breaks()]
     rows = {(one.code, one.location, one.count) for one in found.breaks}

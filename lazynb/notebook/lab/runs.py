@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from lazynb.execute.executable import Executable
-from lazynb.execute.flush import Run
+from lazynb.execute.observers import Observer, Run
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.trace_summary import sketch
 from lazynb.record.tensor import LazyTensor
-from lazynb.source import Origin, Spot, line_of
+from lazynb.source import Origin, line_of
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.inputs import Inputs
 from lazynb.xla.origins import Origins, origins_of
@@ -21,11 +21,8 @@ _PROGRAMS = 32  # of one cell
 _OPERATIONS = 3_000
 
 
-class CellRuns:
-    """Notes each program that a cell runs, once a line: a loop that runs one a thousand times costs a look-up each time.
-
-    A witness, see :class:`lazynb.execute.flush.Witness`.
-    """
+class CellRuns(Observer):
+    """Notes each program that a cell runs, once a line: a loop that runs one a thousand times costs a look-up each time."""
 
     def __init__(self) -> None:
         self._description = Description((), {})
@@ -45,9 +42,6 @@ class CellRuns:
         wanted = tuple([tensor._slot for tensor in tensors])
         self._found.append((run.binding.executable, run.miss is not None,
                             origins_of(pending, run.binding, wanted, self._description), Inputs(pending, run.binding.inputs)))
-
-    def broke(self, kind: str, spot: Spot, *rest: Any) -> None:
-        """Breaks are counted elsewhere."""
 
     def compilation(self) -> Compilation | None:
         """The programs, in the order in which they first ran; None if none did."""

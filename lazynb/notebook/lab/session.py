@@ -15,8 +15,8 @@ from typing import Any
 from lazynb.config import config
 from lazynb.errors import LazynbError
 from lazynb.execute.breaks import break_log, breaks
-from lazynb.execute.executable import watchers
 from lazynb.execute.flush import execution
+from lazynb.execute.observers import Observer, observe
 from lazynb.notebook.answers import Answers
 from lazynb.notebook.lab.marks import Cells, break_lines, kernel_lines, marks
 from lazynb.notebook.lab.messages import TARGET, VERSION, State
@@ -36,7 +36,7 @@ _SOON = 0.03  # seconds after a cell at which its marks are worked out: the kern
 _KEPT = 16  # compilations that the panel can ask about
 
 
-class Lab:
+class Lab(Observer):
     """Speaks with the pages that show this kernel's notebook.
 
     Arguments:
@@ -62,6 +62,8 @@ class Lab:
         self._numbers = 0
         self._compilations: collections.OrderedDict[int, tuple[Compilation, Inspection, Answers]] = collections.OrderedDict()
         self._began = 0.0
+        self._end_watching: Callable[[], None] = lambda: None
+        self._end_runs: Callable[[], None] = lambda: None
 
     # ---- the shell's events -----------------------------------------------------------------------------------
 
@@ -74,12 +76,12 @@ class Lab:
         self._comm = create_comm(target_name=TARGET, data=self._state())
         self._comm.on_msg(self._receive)
         self._comm.on_close(self._closed)
-        watchers.append(self._compiling)
+        self._end_watching = observe(self, everywhere=True)
 
     def stop(self) -> None:
         """Closes the comm: the pages take their marks away."""
         if self._comm is not None:
-            watchers.remove(self._compiling)
+            self._end_watching()
             self._comm.close()
             self._comm, self.there = None, None
         self.end()
@@ -91,8 +93,9 @@ class Lab:
         if self._comm is None or cell is None or not info.store_history:
             return
         self._text = info.raw_cell
-        if self.there is not False and execution.local.witness is None:
-            self._runs = execution.local.witness = CellRuns()
+        if self.there is not False:
+            self._runs = CellRuns()
+            self._end_runs = observe(self._runs)
 
     def numbered(self, number: int) -> None:
         """The cell that began is execution ``number``: IPython says so when it names the cell's code."""
@@ -103,8 +106,7 @@ class Lab:
     def end(self) -> None:
         """A cell is over: what it ran is explained when the kernel has nothing else to do."""
         runs, self._runs = self._runs, None
-        if runs is not None and execution.local.witness is runs:
-            execution.local.witness = None
+        self._end_runs()
         if not self.there:
             if self.there is None and self._comm is not None:  # cells queue up behind %load_ext: a page may yet say hello
                 self._waiting.append((runs, self._cell))
@@ -134,15 +136,15 @@ class Lab:
             self._last = state
             self._send(state)
 
-    def _compiling(self, operations: int | None) -> None:
-        """A program begins to be made, or is done. Sent at once: the kernel is busy until then."""
-        if not self.there or thread_trace().pending is None:
-            return
-        if operations is None:
-            self._send({"type": "compiled"})
-        else:
+    def compiling(self, operations: int) -> None:
+        """Sent at once: the kernel is busy until the program is made."""
+        if self.there and thread_trace().pending is not None:
             label = self._cells.label(self._cell) if self._cell is not None else ""
             self._send({"type": "compiling", "operations": operations, "cell": self._cell, "label": label, "seconds": 0.0})
+
+    def compiled(self) -> None:
+        if self.there and thread_trace().pending is not None:
+            self._send({"type": "compiled"})
 
     def _explain(self, runs: CellRuns | None, cell: str | None) -> None:
         """Sends the marks of the cells that ran programs of ``runs``, or broke."""

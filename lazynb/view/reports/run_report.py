@@ -23,7 +23,7 @@ from lazynb.execute.breaks import TraceBreak
 from lazynb.execute.records import duration
 from lazynb.session.budget import Limits, Used
 from lazynb.session.compiled import Compiled
-from lazynb.session.run_counter import Ledger
+from lazynb.session.run_counter import RunCounter
 from lazynb.source import Place
 from lazynb.view import style
 from lazynb.view.reports.sources import Mark, sources
@@ -42,7 +42,7 @@ class Report:
       status: its exit status.
       error, where: what ended it, and in which cell; empty where nothing did.
       seconds: how long it took.
-      ledger, used: what it ran, compiled and broke.
+      counter, used: what it ran, compiled and broke.
       limits, verdict: its budget, and what the budget says; empty where it was kept.
     """
 
@@ -52,7 +52,7 @@ class Report:
     error: str
     where: str
     seconds: float
-    ledger: Ledger
+    counter: RunCounter
     used: Used
     limits: Limits
     verdict: str
@@ -81,7 +81,7 @@ class Report:
         return shlex.join([self.program, *self.arguments])
 
     def _about(self) -> str:
-        device = f" on {jax.default_backend().upper()}" if self.ledger.runs else ""  # asking starts JAX's backend
+        device = f" on {jax.default_backend().upper()}" if self.counter.runs else ""  # asking starts JAX's backend
         return (f"{time.strftime('%Y-%m-%d %H:%M')} · {duration(self.seconds)} · JAX {jax.__version__}{device} · "
                 f"Python {sys.version.split()[0]}")
 
@@ -105,13 +105,13 @@ class Report:
 
     def _figures(self) -> Iterator[tuple[str, str, str]]:
         """Number, what it counts, and what more there is to say."""
-        ledger, used = self.ledger, self.used
-        yield *_figure(ledger.operations, "operation"), f"in {plural(ledger.runs, 'run')}"
+        counter, used = self.counter, self.used
+        yield *_figure(counter.operations, "operation"), f"in {plural(counter.runs, 'run')}"
         yield (*_figure(used.broken, "trace break"),
                f"{duration(used.breaks.seconds)} in {plural(len(used.breaks), 'place')}" if used.broken else "")
-        loaded = f", {ledger.loaded:,} loaded from disk" if ledger.loaded else ""
-        yield *_figure(used.compiles, "compilation"), f"{duration(ledger.compile_seconds)}{loaded}"
-        yield *_figure(ledger.hits, "cache hit"), "runs that compiled nothing"
+        loaded = f", {counter.loaded:,} loaded from disk" if counter.loaded else ""
+        yield *_figure(used.compiles, "compilation"), f"{duration(counter.compile_seconds)}{loaded}"
+        yield *_figure(counter.hits, "cache hit"), "runs that compiled nothing"
         if used.kernels is not None:
             unknown = f"{plural(used.kernels.unknown, 'program')} not counted" if used.kernels.unknown else "launched"
             yield *_figure(used.kernels.total, "kernel"), unknown

@@ -1,4 +1,4 @@
-"""Explaining costs nothing when nobody asks: what a run calls, and what a witness leaves alone."""
+"""Explaining costs nothing when nobody asks: what a run calls, and what an observer leaves alone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.execute.flush import execution
-from lazynb.session.run_recorder import Observer
+from lazynb.execute.observers import observing
+from lazynb.session.run_recorder import RunRecorder
 
-LATER = ("witness", "sketch", "names", "difference", "misses", "recording", "describe", "advice", "explain", "counterfactual",
-         "joined", "callers")
+LATER = ("run_recorder", "trace_summary", "names", "answer", "difference", "misses", "recording", "describe", "advice", "explain",
+         "counterfactual", "merged", "callers")
 """Modules that nothing calls when a cached trace is recorded and run."""
 
 
@@ -57,11 +57,8 @@ def test_nothing_that_explains_is_called_when_nobody_asks(cached):
 
 
 def test_the_test_would_notice(cached):
-    execution.local.witness = Observer()
-    try:
+    with observing(RunRecorder()):
         assert called_in(LATER, lambda: step(cached))
-    finally:
-        execution.local.witness = None
 
 
 def test_a_run_of_a_cached_trace_makes_few_calls(cached):
@@ -84,56 +81,44 @@ def test_a_cached_run_leaves_nothing_but_its_log_entries(cached):
     assert (blocks() - before) / 100 < 30  # an event, a break, a Spot: 20 objects or so
 
 
-def test_a_witness_keeps_no_tensor_and_no_large_array(clean):
-    observer = Observer()
-    with lazynb.lazy():
-        execution.local.witness = observer
-        try:
-            x = jnp.ones(1 << 20) * 2
-            y = x + 1
-            float(y[0])
-            value, tensor = weakref.ref(y._value), weakref.ref(y)
-            del x, y
-            gc.collect()
-            assert value() is None and tensor() is None
-        finally:
-            execution.local.witness = None
+def test_a_recorder_keeps_no_tensor_and_no_large_array(clean):
+    observer = RunRecorder()
+    with lazynb.lazy(), observing(observer):
+        x = jnp.ones(1 << 20) * 2
+        y = x + 1
+        float(y[0])
+        value, tensor = weakref.ref(y._value), weakref.ref(y)
+        del x, y
+        gc.collect()
+        assert value() is None and tensor() is None
     assert len(observer.runs) == 1 and observer.breaks[0].kind == "float"
 
 
 def test_what_was_in_reach_at_each_break_is_known(clean):
-    observer = Observer()
-    with lazynb.lazy():
-        execution.local.witness = observer
-        try:
-            x = jnp.ones(3) * 2
-            y = x + 1
-            float((x + y).sum())
-            z = y * 2
-            del x
-            float((z + y).sum())
-            del y
-            float((z * 3).sum())
-        finally:
-            execution.local.witness = None
+    observer = RunRecorder()
+    with lazynb.lazy(), observing(observer):
+        x = jnp.ones(3) * 2
+        y = x + 1
+        float((x + y).sum())
+        z = y * 2
+        del x
+        float((z + y).sum())
+        del y
+        float((z * 3).sum())
     first, *_ = observer.runs
     slots = sorted(first.wanted)
     assert [[first.alive(slot, number) for number in range(3)] for slot in slots[:2]] == [
         [True, False, False], [True, True, False]]  # x went before the second break was over, y before the third
 
 
-def test_a_witness_knows_which_results_flow_on(clean):
-    observer = Observer()
+def test_a_recorder_knows_which_results_flow_on(clean):
+    observer = RunRecorder()
     outside = jnp.ones(3)
-    with lazynb.lazy():
-        execution.local.witness = observer
-        try:
-            y = outside * 2
-            float(y.sum())
-            z = y + outside
-            float(z.sum())
-        finally:
-            execution.local.witness = None
+    with lazynb.lazy(), observing(observer):
+        y = outside * 2
+        float(y.sum())
+        z = y + outside
+        float(z.sum())
     first, second = observer.runs
     assert [source.earlier for source in first.sources if source.held.aval.shape] == [None]
     assert {source.earlier for source in second.sources if source.held.aval.shape} == {(0, first.wanted[0]), None}
