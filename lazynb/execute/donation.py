@@ -15,6 +15,7 @@ import jax
 
 from lazynb import _jax_compat as jc
 from lazynb.config import config
+from lazynb.execute.request import Request
 from lazynb.record.outside import references
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending
@@ -22,13 +23,9 @@ from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import State
 
 
-def offers(pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> tuple[int, ...]:
-    """Numbers of the inputs whose memory the results ``wanted`` may take.
-
-    Arguments:
-      values: of the inputs; no other list of the caller's may hold them.
-    """
-    state = pending.state
+def offers(request: Request) -> tuple[int, ...]:
+    """Numbers of the inputs whose memory the results may take."""
+    pending, state, wanted, values = request.pending, request.state, request.wanted, request.values
     large = state.large.get(wanted)
     if large is None:
         large = state.large[wanted] = _large(state, wanted)
@@ -39,12 +36,10 @@ def offers(pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> 
     return _taken(pending, wanted, values, sure + _unshared(values, [number for number in free if number not in sure]))
 
 
-def foreseen(pending: Pending, wanted: tuple[int, ...], values: Sequence[Any]) -> tuple[int, ...] | None:
-    """What :func:`offers` would say now; None where that cannot be told without waiting. Changes nothing.
-
-    Arguments:
-      values: as for :func:`offers`; None for an input that is still pending.
-    """
+def foreseen(request: Request) -> tuple[int, ...] | None:
+    """What :func:`offers` would say now; None where that cannot be told without waiting. Changes nothing. The value of an input
+    that is still pending is None."""
+    pending, wanted, values = request.pending, request.wanted, request.values
     large = pending.state.large.get(wanted)
     if large is None:
         large = _large(pending.state, wanted)

@@ -6,26 +6,26 @@ Eager JAX raises such an error at the operation; a lazy one when the trace runs,
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
 
 import jax
 
 from lazynb.execute.program import Program, lower
+from lazynb.execute.request import Request
 from lazynb.record.pending import Pending
 from lazynb.record.trie import State
 
 
-def add_note(error: BaseException, pending: Pending, steps: Sequence[State], *, running: bool = False) -> None:
+def add_note(error: BaseException, request: Request, *, running: bool = False) -> None:
     """Adds to ``error`` the user's lines of the steps that explain it: those that fail alone, else all of them. Once."""
     if isinstance(error, KeyboardInterrupt) or hasattr(error, _BLAMED):
         return
-    operations = [step for step in steps if step.operation is not None]
+    operations = [step for step in request.steps if step.operation is not None]
     guilty = [step for step in operations if _may_fail(step)] if running else []
     if not guilty and not running:
-        guilty = [step for step in operations if _fails_alone(step, pending)]
+        guilty = [step for step in operations if _fails_alone(step, request.pending)]
     with contextlib.suppress(AttributeError):  # an error without attributes
         setattr(error, _BLAMED, guilty)
-    origins = pending.origins()
+    origins = request.origins
     places = [origin.place for step in guilty or operations if (origin := origins[step.depth - 1]) is not None]
     lines = list(dict.fromkeys(f"{place.label}: {place.text}" if place.text else place.label for place in places))
     if not lines:

@@ -22,10 +22,10 @@ from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.observers import tell
 from lazynb.execute.packing import Packing
 from lazynb.execute.persistent import persistent
-from lazynb.execute.program import Program, lower, needed_steps
+from lazynb.execute.program import Program, lower
+from lazynb.execute.request import Request, key_of
 from lazynb.record.capacity import lacks
 from lazynb.record.owned import owned
-from lazynb.record.pending import Pending
 from lazynb.record.trace import thread_trace
 from lazynb.record.trie import State, Trie
 from lazynb.source import Place
@@ -284,9 +284,22 @@ class Binding(NamedTuple):
         self.executable.start([values[number] for number in self.inputs], awaited, landing)
 
 
-def _last_place(pending: Pending, steps: Sequence[State]) -> Place:
-    origin = pending.origins()[steps[-1].depth - 1]
+def _last_place(request: Request) -> Place:
+    origin = request.origins[request.steps[-1].depth - 1]
     return origin.place if origin is not None else Place("", 0, "")
+
+
+def _part(request: Request, moved: dict[int, int]) -> tuple[list[int], tuple[int, ...]]:
+    """Numbers of the trace's inputs that the results need, in the order in which the program takes them; and which of these, by
+    their place there, give their memory.
+
+    Arguments:
+      moved: by slot of the trace, that of the part which is compiled; a slot that it has not comes first.
+    """
+    numbers = request.numbers()
+    taken = sorted((step.first for step in request.steps if step.operation is None), key=lambda slot: moved.get(slot, -1))
+    inputs = [numbers[slot] for slot in taken]
+    return inputs, tuple([inputs.index(number) for number in request.donated or () if number in inputs])
 
 
 MAX_VARIANTS = 4
@@ -294,10 +307,6 @@ MAX_VARIANTS = 4
 
 _TOGETHER = 16
 """Executables that are forgotten before their memory is given back: that takes as long as compiling one."""
-
-
-def _key(wanted: tuple[int, ...], donated: tuple[int, ...]) -> tuple[Any, ...]:
-    return (wanted, donated) if donated else wanted
 
 
 class ExecutableCache:
@@ -321,34 +330,26 @@ class ExecutableCache:
         known = [executable.held for executable in self.order if executable.held is not None]
         return sum(known) if known or not self.order else None
 
-    def find(self, pending: Pending, wanted: tuple[int, ...], donated: tuple[int, ...]) -> Binding | None:
-        """What runs ``wanted`` of ``pending`` and takes the memory of the inputs ``donated``, if that was run before."""
-        found = pending.state.executables.get(_key(wanted, donated))
+    def find(self, request: Request) -> Binding | None:
+        """What answers ``request``, if that was run before."""
+        found = request.state.executables.get(request.key)
         if found is not None:
             self.order.move_to_end(found.executable)
         return found
 
-    def peek(self, pending: Pending, steps: Sequence[State], wanted: tuple[int, ...],
-             donated: tuple[int, ...] | None) -> tuple[bool | None, Executable | None]:
-        """Whether what :meth:`make` would make is there, and it. Changes nothing.
-
-        Arguments:
-          steps: those that ``wanted`` needs.
-          donated: as for :meth:`find`; None where that is not known: then a program may be there that does not fit.
-        """
-        if donated is not None:
-            found = pending.state.executables.get(_key(wanted, self.allowed(pending.state, wanted, donated)))
+    def peek(self, request: Request) -> tuple[bool | None, Executable | None]:
+        """Whether what :meth:`make` would make is there, and it. Changes nothing."""
+        if request.donated is not None:
+            allowed = self.allowed(request.state, request.wanted, request.donated)
+            found = request.state.executables.get(key_of(request.wanted, allowed))
             if found is not None:
                 return True, found.executable
-        state, moved = self.trie.find(pending.root, steps)
+        state, moved = self.trie.find(request.pending.root, request.steps)
         known = state.executables if state is not None else {}
-        there = tuple([moved.get(slot, -1) for slot in wanted])
-        if donated is None:
+        there = tuple([moved.get(slot, -1) for slot in request.wanted])
+        if request.donated is None:  # a program may be there that does not fit
             return (None if any(there in (key, *key[:1]) for key in known) else False), None
-        numbers = [step.first for step in pending.state.path() if step.operation is None]
-        taken = sorted((step.first for step in steps if step.operation is None), key=lambda slot: moved.get(slot, -1))
-        gone = tuple([taken.index(numbers[number]) for number in donated if numbers[number] in taken])
-        found = known.get(_key(there, gone))
+        found = known.get(key_of(there, _part(request, moved)[1]))
         return found is not None, found.executable if found is not None else None
 
     def any(self, state: State, wanted: tuple[int, ...]) -> Executable:
@@ -362,37 +363,35 @@ class ExecutableCache:
             return donated
         return max((other for other in known if set(other) <= set(donated)), key=len, default=())
 
-    def make(self, pending: Pending, wanted: tuple[int, ...], donated: tuple[int, ...],
-             values: Sequence[Any]) -> tuple[Binding, bool]:
-        """What runs ``wanted`` of ``pending``, compiled unless the same program is there. Whether it was compiled."""
-        path = pending.state.path()
-        steps = needed_steps(path, wanted)
-        state, moved = self.trie.copy(pending.root, steps)
-        numbers = {step.first: number for number, step in enumerate(s for s in path if s.operation is None)}
-        taken = sorted((step.first for step in steps if step.operation is None), key=moved.__getitem__)
-        inputs = [numbers[slot] for slot in taken]
-        there = tuple([moved[slot] for slot in wanted])
-        gone = tuple([inputs.index(number) for number in donated if number in inputs])
-        known = state.executables.get(_key(there, gone))
-        if known is None:
-            executable = Executable(state, there, gone, pending.root.config, _last_place(pending, steps))
-            try:
-                executable.compile([values[number] for number in inputs])
-            except BaseException as error:
-                self.trie.prune(state)
-                add_note(error, pending, steps)
-                raise
-            self._bind(Binding(executable, list(range(len(inputs)))), state, _key(there, gone))
-        else:
-            executable = known.executable
+    def make(self, request: Request) -> tuple[Binding, bool]:
+        """What answers ``request``, compiled unless the same program is there. Whether it was compiled."""
+        state, moved = self.trie.copy(request.pending.root, request.steps)
+        inputs, gone = _part(request, moved)
+        there = tuple([moved[slot] for slot in request.wanted])
+        known = state.executables.get(key_of(there, gone))
+        executable = known.executable if known is not None else self._compiled(request, state, there, inputs, gone)
         binding = Binding(executable, inputs)
-        if pending.state is not state or gone != donated:
-            self._bind(binding, pending.state, _key(wanted, donated))
+        if request.state is not state or gone != request.donated:
+            self._bind(binding, request.state, request.key)
         self.order[executable] = None
         self.order.move_to_end(executable)
         self.misses += known is None
         self.bound()
         return binding, known is None
+
+    def _compiled(self, request: Request, state: State, wanted: tuple[int, ...], inputs: list[int],
+                  donated: tuple[int, ...]) -> Executable:
+        """The program for the part of a trace that ``request`` needs, ``state`` being the end of that part as a trace of its
+        own."""
+        executable = Executable(state, wanted, donated, request.pending.root.config, _last_place(request))
+        try:
+            executable.compile([request.values[number] for number in inputs])
+        except BaseException as error:
+            self.trie.prune(state)
+            add_note(error, request)
+            raise
+        self._bind(Binding(executable, list(range(len(inputs)))), state, key_of(wanted, donated))
+        return executable
 
     @staticmethod
     def _bind(binding: Binding, state: State, key: tuple[Any, ...]) -> None:

@@ -27,7 +27,7 @@ from lazynb.execute.failure import Attempt, Trouble, obtain
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
 from lazynb.execute.observers import Run as Run, observed, tell
-from lazynb.execute.program import needed_steps
+from lazynb.execute.request import Request
 from lazynb.reasons import ASKED_FOR, REASONS
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import Hooks
@@ -203,8 +203,7 @@ class Execution:
         try:
             binding.start(values, awaited, landing)
         except BaseException as error:
-            add_note(error, pending, needed_steps(pending.state.path(), [tensor._slot for tensor in landing.tensors]),
-                     running=True)
+            add_note(error, Request(pending, tuple([tensor._slot for tensor in landing.tensors]), values), running=True)
             raise
         landing.seconds = time.perf_counter() - start
 
@@ -275,9 +274,12 @@ class Execution:
     def _binding(self, pending: Pending, tensors: list[LazyTensor], values: list[Any], kind: str, spot: Spot,
                  whole: bool = True) -> tuple[Binding, Miss | None] | None:
         """What runs ``pending`` for ``tensors`` (brought up to date), and why it had to be made, if it had; None where it turns
-        out that nobody can reach them (only the traceback of an error did). Unless they are the ``whole`` of those that wait,
-        nothing is donated."""
-        wanted, donated, found = self._look_up(pending, tensors, values, whole)
+        out that nobody can reach them (only the traceback of an error did).
+
+        Arguments:
+          whole: whether they are all that wait; else nothing is donated.
+        """
+        request, found = self._look_up(pending, tensors, values, whole)
         if found is None and whole:
             # Tensors in reference cycles live until the collector runs, at times that differ between equal steps: collecting
             # costs less than compiling for a tensor that nobody can reach. The young generations take about a millisecond;
@@ -287,28 +289,28 @@ class Execution:
             tensors.extend(pending.live())
             if not tensors:
                 return None
-            wanted, donated, found = self._look_up(pending, tensors, values, whole)
+            request, found = self._look_up(pending, tensors, values, whole)
         if found is not None:
             return found, None
-        binding, made = executables.make(pending, wanted, donated, values)
-        return binding, self._missed(pending, wanted, donated, binding.executable, kind, spot) if made else None
+        binding, made = executables.make(request)
+        return binding, self._missed(request, binding.executable, kind, spot) if made else None
 
     @staticmethod
-    def _missed(pending: Pending, wanted: tuple[int, ...], donated: tuple[int, ...], executable: Executable, kind: str,
-                spot: Spot) -> Miss:
+    def _missed(request: Request, executable: Executable, kind: str, spot: Spot) -> Miss:
+        pending = request.pending
         drawn = sketch(pending, _names())
         cut = Cut(*pending.cut_by) if pending.cut_by is not None else None
-        executable.miss = miss_log.add(kind, spot, drawn, wanted, donated, cut, executable.origin, executable.compile_seconds)
+        executable.miss = miss_log.add(kind, spot, drawn, request.wanted, request.donated or (), cut, executable.origin,
+                                       executable.compile_seconds)
         return executable.miss
 
     @staticmethod
-    def _look_up(pending: Pending, tensors: list[LazyTensor], values: list[Any], whole: bool,
-                 ) -> tuple[tuple[int, ...], tuple[int, ...], Binding | None]:
-        wanted = tuple([tensor._slot for tensor in tensors])
-        donated = offers(pending, wanted, values) if whole else ()
+    def _look_up(pending: Pending, tensors: list[LazyTensor], values: list[Any], whole: bool) -> tuple[Request, Binding | None]:
+        request = Request(pending, tuple([tensor._slot for tensor in tensors]), values)
+        donated = offers(request) if whole else ()
         if donated:
-            donated = executables.allowed(pending.state, wanted, donated)
-        return wanted, donated, executables.find(pending, wanted, donated)
+            request.donated = executables.allowed(request.state, request.wanted, donated)
+        return request, executables.find(request)
 
     def sync(self, *tensors: Any) -> None:
         """Runs what is pending of this thread; see :func:`lazynb.sync`."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from lazynb.execute.donation import foreseen
 from lazynb.execute.executable import Executable
 from lazynb.execute.flush import executables, execution
-from lazynb.execute.program import needed_steps
 from lazynb.execute.records import duration
+from lazynb.execute.request import Request
 from lazynb.record.pending import Pending, closure
 from lazynb.record.tensor import LazyTensor
 
@@ -98,10 +98,10 @@ def _foresee(pending: Pending) -> tuple[int, bool | None, Executable | None] | N
         wanted = tuple([tensor._slot for tensor in pending.live()])
         if not wanted:
             return None
-        steps = needed_steps(pending.state.path(), wanted)
         # As ``Execution`` makes them: what may be donated shows in the number of references.
-        values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
-        known, executable = executables.peek(pending, steps, wanted, foreseen(pending, wanted, values))
-        return sum(step.operation is not None for step in steps), known, executable
+        request = Request(pending, wanted, [value._value if value.__class__ is LazyTensor else value for value in pending.inputs])
+        request.donated = foreseen(request)
+        known, executable = executables.peek(request)
+        return sum(step.operation is not None for step in request.steps), known, executable
     finally:
         lock.release()
