@@ -45,6 +45,8 @@ from jax._src.interpreters import ad as _ad, batching as _batching, mlir as _mli
 from jax._src.lax import lax as _lax_internal, linalg as _linalg
 from jax._src.lib import xla_client as _xla_client
 from jax._src.numpy import array_methods as _array_methods
+from jax._src.random import stateful_rng as _stateful_rng
+from jax._src.state import indexing as _state_indexing
 
 Trace = _core.Trace
 Tracer = _core.Tracer
@@ -258,10 +260,14 @@ def placement_context() -> tuple[Any, ...]:
 
 
 def must_run_eagerly() -> bool:
-    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks), or forbids to run
-    any."""
+    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks), at what it moves
+    to the device (transfer guards), or forbids to run any."""
     return bool(_config.debug_nans.value or _config.debug_infs.value or _config.debug_key_reuse.value
-                or _config.no_execution.value)
+                or _config.no_execution.value or _guards_transfers())
+
+
+def _guards_transfers() -> bool:
+    return (_config.transfer_guard_host_to_device.value or "allow") != "allow"
 
 
 def runs_as_compiled(x64: bool) -> bool:
@@ -271,13 +277,13 @@ def runs_as_compiled(x64: bool) -> bool:
     unchecked in eager JAX, and an error after the run would take the results, and the memory that was given away for them.
     """
     return _config.enable_x64.value is x64 and not (
-        _config.disable_jit.value or _config.debug_nans.value or _config.debug_infs.value)
+        _config.disable_jit.value or _config.debug_nans.value or _config.debug_infs.value or _guards_transfers())
 
 
 @contextlib.contextmanager
 def running_settings(x64: bool) -> Iterator[None]:
     """Settings under which an executable made in 64-bit mode ``x64`` can be called."""
-    with _config.enable_x64(x64), _config.disable_jit(False):
+    with _config.enable_x64(x64), _config.disable_jit(False), _config.transfer_guard_host_to_device("allow"):
         before = [(state, state.swap_local(off)) for state, off in _CHECKS]
         try:
             yield
@@ -541,6 +547,12 @@ def takes_the_argument(params: dict[str, Any]) -> bool:
     return _array.xc.ArrayCopySemantics.DONATE_INPUT in params["copy_semantics"]
 
 
+def is_cut_by_calls(dtype: Any) -> bool:
+    """Whether a compiled call makes a scalar of ``dtype`` narrower: without 64-bit mode it does so, while 64-bit arrays, which 0.12
+    makes on demand there, stay what they are."""
+    return not _config.enable_x64.value and _dtypes.canonicalize_dtype(dtype) != dtype
+
+
 def weak_scalar(value: Any) -> Any:
     """The plain Python number in one of JAX's typed scalars."""
     for python_type in (int, float, complex):
@@ -561,8 +573,8 @@ def can_be_returned(aval: Any) -> bool:
 
 
 def has_users_dtype(aval: Any) -> bool:
-    """Whether the elements of an array are of a type that somebody added to JAX; JAX's own are numbers and random keys."""
-    return isinstance(aval.dtype, _dtypes.ExtendedDType) and not is_key(aval)
+    """Whether the elements of an array are neither numbers nor random keys: strings, or of a type that somebody added to JAX."""
+    return isinstance(aval.dtype, _dtypes.ExtendedDType | np.dtypes.StringDType) and not is_key(aval)
 
 
 def is_key(aval: Any) -> bool:
@@ -669,15 +681,32 @@ def _core_seen_as_clean(is_lazy: Callable[[Any], bool]) -> types.ModuleType:
         return _core.trace_state_clean() or is_lazy(_core.trace_ctx.trace)
 
     view.trace_state_clean = trace_state_clean  # type: ignore[attr-defined]
+    view.trace_ctx = _TopLevelSeen(is_lazy)  # type: ignore[attr-defined]
     return view
 
+
+class _TopLevelSeen:
+    """JAX's context of tracing, in which the ambient lazy trace is the top level."""
+
+    def __init__(self, is_lazy: Callable[[Any], bool]):
+        self._is_lazy = is_lazy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_core.trace_ctx, name)
+
+    def is_top_level(self) -> bool:
+        return _core.trace_ctx.is_top_level() or (self._is_lazy(_core.trace_ctx.trace) and at_top_level())
+
+
+# Meshes; a seed of one's own for ``stateful_rng``; whether an index fits a reference (0.10 does not ask).
+_ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing)
 
 _INHERITED = object()
 """Stands for the value of a name that a class itself has not."""
 
 
 class AmbientPatches:
-    """What stands for something else while some thread is lazy. ``jax.set_mesh`` and ``get_mesh`` insist on a clean trace state,
+    """What stands for something else while some thread is lazy. ``jax.set_mesh`` and others insist on a clean trace state,
     and executables compiled ahead of time refuse tracers: both are right for a transformation and wrong for a lazy notebook.
 
     Attributes:
@@ -690,7 +719,8 @@ class AmbientPatches:
         self._turn: object = None
         self.on: bool | None = False
         self.substitute(_stages.Compiled, {"__call__": self._calling_concretely(_stages.Compiled.__call__)})
-        self.substitute(_sharding_impls, {"core": _core_seen_as_clean(is_lazy)})
+        for module in _ASKING_FOR_THE_TOP_LEVEL:
+            self.substitute(module, {"core": _core_seen_as_clean(is_lazy)})
 
     def substitute(self, owner: Any, names: dict[str, Any]) -> None:
         """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is lazy."""
@@ -1009,9 +1039,10 @@ def new_profile() -> Any:
 
 
 def buffers(value: Any) -> list[Any]:
-    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of; none for other values."""
+    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of; none for other values, and
+    for strings, which XLA keeps where nobody else can look."""
     plain = _plain(value)
-    if type(plain) is not ArrayImpl:
+    if type(plain) is not ArrayImpl or isinstance(plain.dtype, np.dtypes.StringDType):
         return []
     return [plain] if len(plain.sharding.device_set) == 1 else list(plain._arrays)
 

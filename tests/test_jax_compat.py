@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pathlib
 import re
 
@@ -103,6 +104,25 @@ def test_debugging_modes(flag):
     assert not jc.must_run_eagerly()
     with getattr(jax._src.config, flag.removeprefix("jax_"))(True):
         assert jc.must_run_eagerly()
+
+
+@pytest.mark.parametrize("level", ["log", "disallow", "log_explicit", "disallow_explicit"])
+def test_guards_of_transfers(level):
+    with jax.transfer_guard(level):
+        assert jc.must_run_eagerly() and not jc.runs_as_compiled(False)
+        with jc.running_settings(False):
+            assert jc.runs_as_compiled(False)
+    with jax.transfer_guard("allow"):
+        assert not jc.must_run_eagerly()
+    with jax.transfer_guard_device_to_host("disallow"):
+        assert not jc.must_run_eagerly()
+
+
+def test_scalars_that_calls_cut():
+    assert jc.is_cut_by_calls(np.dtype("int64")) and not jc.is_cut_by_calls(np.dtype("int32"))
+    assert np.asarray(jax.jit(lambda x: x)(np.int64(1 << 40))).dtype == np.int32
+    with jc.restore_config({jc._config.enable_x64: True}):
+        assert not jc.is_cut_by_calls(np.dtype("int64"))
 
 
 def test_name_stack():
@@ -244,7 +264,7 @@ def test_whatever_changes_jax_s_configuration_is_counted():
     lambda: jax.default_matmul_precision("highest"), lambda: jax.numpy_rank_promotion("raise"), lambda: jax.debug_nans(True),
     lambda: jax.default_device(jax.devices()[0]), lambda: jax.set_mesh(jax.make_mesh((1,), ("x",))),
     lambda: jax.make_mesh((1,), ("x",)), lambda: jax.sharding.use_abstract_mesh(jax.make_mesh((1,), ("x",)).abstract_mesh),
-    lambda: set_xla_metadata(a="1"), lambda: jc._compute_on.extend_compute_type("device_host"), lambda: jax.disable_jit(),
+    lambda: jax.transfer_guard("log"), lambda: set_xla_metadata(a="1"), lambda: jc._compute_on.extend_compute_type("device_host"), lambda: jax.disable_jit(),
 ])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_change_of_configuration_is_counted_when_it_begins_and_ends(change):
@@ -327,6 +347,23 @@ def test_ambient_context_and_names():
     assert {"add", "getitem", "matmul"} <= set(jc.array_operators) and {"sum", "astype"} <= set(jc.array_methods)
     assert jc.strongly_typed(jnp.asarray(1.0)).weak_type is False
     assert jc.is_key(jc.typeof(jax.random.key(0))) and not jc.is_key(jc.typeof(jnp.ones(1)))
+
+
+def test_who_asks_for_the_top_level():
+    """Each module finds the question in its ``core``, which is another one while a thread is lazy."""
+    asking = [jc._sharding_impls, jc._stateful_rng, *([jc._state_indexing] if jax.__version__ >= "0.12" else [])]
+    for module in asking:
+        assert re.search(r"core\.(trace_ctx\.is_top_level|trace_state_clean)\(\)", inspect.getsource(module))
+        assert module.core is jc._core
+    patches = jc.AmbientPatches(lambda trace: True, lambda leaf: leaf)
+    patches.switch(True)
+    try:
+        for module in asking:
+            assert module.core.trace_state_clean() and module.core.trace_ctx.is_top_level()
+            assert module.core.trace_ctx.trace is jc.current_trace()
+    finally:
+        patches.switch(False)
+    assert jc._stateful_rng.core is jc._core
 
 
 def test_substitutes_of_inherited_names_go_away_again():
@@ -532,6 +569,8 @@ def test_types_that_programs_return():
     assert jc.can_be_returned(jc.ShapedArray((2,), np.dtype("float32"))) and jc.can_be_returned(jc.typeof(jax.random.key(0)))
     assert not jc.can_be_returned(jc.ShapedArray((2,), jc.float0)) and not jc.can_be_returned(object())
     assert not jc.has_users_dtype(jc.typeof(jax.random.key(0)))
+    strings = jax.device_put(np.array(["a"], dtype=np.dtypes.StringDType()), jax.devices()[0])
+    assert jc.has_users_dtype(jc.typeof(strings)) and jc.buffers(strings) == []
 
 
 def test_what_hands_a_cotangent_on():

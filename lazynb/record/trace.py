@@ -256,10 +256,11 @@ class LazyTrace(jc.Trace):
             if arg.is_deleted():
                 raise RuntimeError(f"Array has been deleted with shape={jc.typeof(arg).str_short()}.")
             return pending.concrete(arg, outside)
-        if isinstance(arg, (bool, *jc.TYPED_SCALARS)) or (  # 0.12 has no typed bool
-                jc.is_host_array(arg) and np.ndim(arg) == 0 and arg.dtype != jc.float0):
-            return pending.input(scalar_input(arg), jc.typeof(arg))
-        if jc.is_host_array(arg) and arg.dtype != jc.float0:
+        host = isinstance(arg, (bool, *jc.TYPED_SCALARS)) or (  # 0.12 has no typed bool
+            jc.is_host_array(arg) and arg.dtype != jc.float0)
+        if host and np.ndim(arg) == 0 and not jc.is_cut_by_calls((aval := jc.typeof(arg)).dtype):
+            return pending.input(scalar_input(arg), aval)
+        if host:
             # Copied now, as eager JAX does: the user may write to a NumPy array afterwards.
             staged = jc.stage(arg)
             return pending.input(staged, jc.typeof(arg), staged)

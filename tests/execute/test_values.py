@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
+from oracle import assert_same
 
 import lazynb
 from lazynb import _jax_compat as jc
@@ -255,3 +256,14 @@ def test_keys_have_the_attributes_of_concrete_keys(clean):
         with pytest.raises(AttributeError, match="'PRNGKeyArray' object has no attribute 'nonsense'"):
             key.nonsense  # noqa: B018
         assert key._base_array.shape == (2,)
+
+
+@pytest.mark.skipif(jax.__version__.startswith("0.10.2"), reason="makes none without 64-bit mode")
+@pytest.mark.parametrize("make", [
+    lambda x: jnp.int64(1 << 40), lambda x: jnp.array(1 << 40, dtype=jnp.int64), lambda x: jnp.float64(1e300),
+    lambda x: jnp.arange(3, dtype=jnp.int64) + jnp.int64(1 << 40), lambda x: jnp.int64(1 << 40) + 1,
+    lambda x: jnp.max(jnp.array([0, 1], dtype=jnp.int64), initial=jnp.int64(1 << 40)), lambda x: x * jnp.int64(2),
+])
+def test_64_bit_types_without_64_bit_mode(make):
+    with jax._src.config.explicit_x64_dtypes("allow"):
+        assert_same(make, np.arange(3, dtype=np.int32))

@@ -131,3 +131,46 @@ def test_results_of_a_users_type_of_elements_run_at_once():
     mlir.register_lowering(make, lambda context, x: [x])
     with lazynb.lazy():
         assert make.bind(jnp.ones(2) * 2) is made
+
+
+# ---- transfers that are guarded --------------------------------------------------------------------------------------------------
+
+MOVING = {
+    "number": lambda x: x + 1,
+    "new array": lambda x: jnp.ones(3),
+    "index": lambda x: float(x[0, 0]),
+    "NumPy array": lambda x: x * X,
+    "nothing": lambda x: x * x,
+    "jitted": lambda x: jax.jit(lambda x: x * 2)(x),
+    "device_put": lambda x: jax.device_put(X),
+}
+
+
+def guarded(name, level):
+    def call(x):
+        y = x * 3
+        with jax.transfer_guard_host_to_device(level):
+            return MOVING[name](x), y * y
+
+    return call
+
+
+@pytest.mark.parametrize("level", ["allow", "disallow", "disallow_explicit"])
+@pytest.mark.parametrize("name", MOVING)
+def test_a_guarded_transfer_is_refused_at_its_line(name, level):
+    assert_same(guarded(name, level), X)
+
+
+def test_what_was_recorded_before_may_move_its_numbers():
+    """Eager JAX moved them when nothing was guarded yet."""
+    with lazynb.lazy():
+        x = jnp.asarray(X) * 2 + 1
+        with jax.transfer_guard("disallow"):
+            np.testing.assert_array_equal(np.asarray(x), X * 2 + 1)
+        jax.config.update("jax_transfer_guard", "disallow")
+        try:
+            with pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed"):
+                x + 1
+        finally:
+            jax.config.update("jax_transfer_guard", None)
+        assert (x + 1).is_pending
