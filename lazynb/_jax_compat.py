@@ -27,6 +27,7 @@ from jax._src import (
     config as _config,
     core as _core,
     custom_derivatives as _custom_derivatives,
+    dispatch as _jax_dispatch,
     dlpack as _dlpack,
     dtypes as _dtypes,
     hijax as _hijax,
@@ -120,11 +121,13 @@ def abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) 
 
 def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> bool:
     """Whether it shows only in lowering that an operation cannot be done: what LAPACK has no routine for, a way to multiply that
-    the device has not, forward-mode differentiation of a function that has a reverse rule alone."""
+    the device has not, a seed that is no integer, forward-mode differentiation of a function that has a reverse rule alone."""
     if primitive in _LAPACK:
         return any(getattr(aval.dtype, "itemsize", 4) < 4 for aval in avals)
     if primitive.name == "dot_general":
         return isinstance(params["precision"], _lax_internal.DotAlgorithm | _lax_internal.DotAlgorithmPreset)
+    if primitive.name == "random_seed":
+        return not np.issubdtype(avals[0].dtype, np.integer)
     return primitive is _ad.custom_lin_p
 
 
@@ -137,6 +140,12 @@ def hands_on(eqn: Any) -> bool:
 def can_be_lowered(primitive: Any) -> bool:
     """Whether a primitive can be part of a program; a user's own may have a function that evaluates it and no more."""
     return primitive in _mlir._lowerings or any(primitive in rules for rules in _mlir._platform_specific_lowerings.values())
+
+
+def runs_by_itself(primitive: Any) -> bool:
+    """Whether eager JAX runs ``primitive`` by a function of its own, and not by compiling it, so that it need not know the shapes
+    of the results beforehand."""
+    return getattr(primitive.impl, "func", None) is not _jax_dispatch.apply_primitive and primitive.name not in JIT_PRIMITIVES
 
 
 _LAPACK = {value for value in vars(_linalg).values() if isinstance(value, _core.Primitive)}
@@ -548,9 +557,13 @@ def takes_the_argument(params: dict[str, Any]) -> bool:
 
 
 def is_cut_by_calls(dtype: Any) -> bool:
-    """Whether a compiled call makes a scalar of ``dtype`` narrower: without 64-bit mode it does so, while 64-bit arrays, which 0.12
-    makes on demand there, stay what they are."""
+    """Whether a compiled call makes a scalar of ``dtype`` narrower: without 64-bit mode it does so, while 64-bit arrays, which
+    0.12 makes on demand there, stay what they are."""
     return not _config.enable_x64.value and _dtypes.canonicalize_dtype(dtype) != dtype
+
+
+conversion: Any = _lax_internal.convert_element_type_p
+"""The primitive of conversions; its ``bind_with_trace`` is called with the trace, None while 0.12 processes another operation."""
 
 
 def weak_scalar(value: Any) -> Any:
@@ -879,6 +892,11 @@ refusal_of_static: tuple[Any, str] = (_custom_derivatives, "_check_for_tracers")
 constant_taken: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
 """Class and name of what makes a value that a traced function closes over a constant of its jaxpr: ``(trace, value, ...)``."""
 
+assembling: Any = _array
+"""The module whose functions :data:`ASSEMBLING`, which are JAX's public ones too, make an array of others."""
+
+ASSEMBLING = ("make_array_from_callback", "make_array_from_single_device_arrays", "make_array_from_process_local_data")
+
 filling: Any = _lax_internal
 """The module whose ``full`` and ``full_like`` make arrays on a device."""
 
@@ -1085,7 +1103,12 @@ def view(buffer: Any) -> Any:
 
 
 def put(host: np.ndarray, buffer: Any) -> Any:
-    """The NumPy array ``host`` as an array where ``buffer`` is, without a copy where its address allows that."""
+    """The NumPy array ``host`` as an array where ``buffer`` is, without a copy where its address allows that. That is no transfer
+    of the user's, who may have guarded those."""
+    if _guards_transfers():
+        with _config.transfer_guard_host_to_device("allow"):
+            return _pxla_batched_device_put(
+                buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed)
     return _pxla_batched_device_put(buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed)
 
 

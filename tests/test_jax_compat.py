@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import sparse
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Primitive
 from jax.sharding import SingleDeviceSharding
@@ -118,6 +119,12 @@ def test_guards_of_transfers(level):
         assert not jc.must_run_eagerly()
 
 
+def test_what_runs_by_a_function_of_its_own():
+    assert jc.runs_by_itself(sparse.bcoo_sum_duplicates_p) and jc.runs_by_itself(Primitive("mine"))
+    jitted = jax.make_jaxpr(jax.jit(lambda x: x))(1.0).eqns[0].primitive
+    assert not jc.runs_by_itself(jax.lax.add_p) and not jc.runs_by_itself(jitted)
+
+
 def test_scalars_that_calls_cut():
     assert jc.is_cut_by_calls(np.dtype("int64")) and not jc.is_cut_by_calls(np.dtype("int32"))
     assert np.asarray(jax.jit(lambda x: x)(np.int64(1 << 40))).dtype == np.int32
@@ -176,6 +183,17 @@ def test_values():
     assert jc.is_ready(x) and jc.is_ready(jax.block_until_ready(jax.random.key(0)))
     spec = jc.abstract(jax.device_put(x, jax.devices()[1]))
     assert (spec.shape, spec.dtype, spec.sharding.device_set) == ((3,), np.int32, {jax.devices()[1]})
+
+
+def test_a_conversion_is_bound_with_the_trace(monkeypatch):
+    seen = []
+    plain = jc.conversion.bind_with_trace
+    monkeypatch.setattr(jc.conversion, "bind_with_trace", lambda *args: seen.append(args) or plain(*args))
+    x = jnp.ones(2)
+    seen.clear()
+    jax.lax.convert_element_type(x, jnp.int32)
+    trace, (operand,), _, params = seen[0]  # then in the program that runs it
+    assert jc.is_eval(trace) and operand.shape == (2,) and {"new_dtype", "weak_type", "sharding"} <= set(params)
 
 
 def test_typed_scalars():
@@ -264,7 +282,8 @@ def test_whatever_changes_jax_s_configuration_is_counted():
     lambda: jax.default_matmul_precision("highest"), lambda: jax.numpy_rank_promotion("raise"), lambda: jax.debug_nans(True),
     lambda: jax.default_device(jax.devices()[0]), lambda: jax.set_mesh(jax.make_mesh((1,), ("x",))),
     lambda: jax.make_mesh((1,), ("x",)), lambda: jax.sharding.use_abstract_mesh(jax.make_mesh((1,), ("x",)).abstract_mesh),
-    lambda: jax.transfer_guard("log"), lambda: set_xla_metadata(a="1"), lambda: jc._compute_on.extend_compute_type("device_host"), lambda: jax.disable_jit(),
+    lambda: jax.transfer_guard("log"), lambda: set_xla_metadata(a="1"),
+    lambda: jc._compute_on.extend_compute_type("device_host"), lambda: jax.disable_jit(),
 ])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_change_of_configuration_is_counted_when_it_begins_and_ends(change):
@@ -398,6 +417,11 @@ def test_what_refuses_tracers():
     getattr(module, name)({"a": w})
     with pytest.raises(jax.errors.UnexpectedTracerError):
         jax.jit(lambda x: getattr(module, name)([x]))(1.0)
+
+
+def test_assembling():
+    for name in jc.ASSEMBLING:
+        assert getattr(jax, name) is getattr(jc.assembling, name)
 
 
 def test_filling():

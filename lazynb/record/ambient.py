@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lazynb import _jax_compat as jc
-from lazynb.record import asker, constants, filling, functions, linearize, operators, transpose
+from lazynb.record import asker, assembly, constants, conversion, filling, functions, linearize, operators, transpose
 from lazynb.record.blocks import patches
 from lazynb.record.tensor import LazyTensor
 
@@ -11,5 +11,5 @@ operators.install()
 for _owner, _names in [*functions.substitutes(), (jc.ArrayImpl, operators.of_arrays()),
                        (jc.LinearizeTracer, operators.of_linearized()), *linearize.substitutes(), *transpose.substitutes(),
                        *asker.substitutes(LazyTensor), *filling.substitutes(), *constants.substitutes(),
-                       *jc.counted_changes()]:
+                       *conversion.substitutes(), *assembly.substitutes(), *jc.counted_changes()]:
     patches.substitute(_owner, _names)

@@ -43,6 +43,8 @@ _PJIT = type(jax.numpy.sin)
 class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
     """A ``jax.numpy`` ufunc whose calls are remembered; its methods (``reduce``, ``at``, ...) are JAX's."""
 
+    __module__ = jax.numpy.ufunc.__module__  # what a ufunc itself says as well
+
     def __init__(self, plain: Any, name: str):
         self.__dict__.update(plain.__dict__, _lazynb_call=remembered(f"ufunc.{name}", plain, name in _ALIKE, 1))
 

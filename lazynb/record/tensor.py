@@ -7,7 +7,7 @@ import copy
 import operator
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -211,10 +211,16 @@ class LazyTensor(jc.Tracer):
         return self._force("pickle").__reduce__()
 
     def __copy__(self) -> Any:
-        return self.copy() if self._value is None else copy.copy(self._force("pickle"))
+        return self._copied(copy.copy)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return self.copy() if self._value is None else copy.deepcopy(self._force("pickle"), memo)
+        return self._copied(lambda value: copy.deepcopy(value, memo))
+
+    def _copied(self, how: Callable[[Any], Any]) -> Any:
+        if self._value is None:
+            return self.copy()
+        with jc.set_current_trace(jc.eval_trace):  # keys copy the array in them
+            return how(self._force("pickle"))
 
     # ---- text ------------------------------------------------------------------------------------------------
 

@@ -20,9 +20,10 @@ from lazynb.config import config
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
 from lazynb.record.jitted import donated, gives_twice, lift_constants
+from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
-from lazynb.record.pending import Pending, scalar_input
+from lazynb.record.pending import Pending
 from lazynb.record.placement import given_to, is_same, stays
 from lazynb.record.refusal import check
 from lazynb.record.runtime import runtime
@@ -135,7 +136,7 @@ class LazyTrace(jc.Trace):
             return self._device_put(primitive, tracers, params)
         if primitive.name == "sharding_constraint":
             return self._constrain(primitive, tracers, params)
-        if primitive.name == "convert_element_type" and _changes_nothing(tracers[0], params):
+        if primitive.name == "convert_element_type" and changes_nothing(tracers[0], params):
             self._unmoved = tracers[0] if params["sharding"] is not None else None
             return tracers[0]
         if primitive.name in jc.JIT_PRIMITIVES:
@@ -226,7 +227,7 @@ class LazyTrace(jc.Trace):
         avals = [owner.avals[slot - owner.first] for slot, owner in zip(slots, owners, strict=True)]
         if not jc.can_be_lowered(operation.primitive):
             raise _Unrecordable("unrecordable")
-        results, effects = jc.abstract_eval(operation.primitive, avals, operation.params)
+        results, effects = _abstract_eval(operation.primitive, avals, operation.params)
         if effects:
             raise _Unrecordable("effect")
         if not all(map(jc.can_be_returned, results)) or any(map(jc.has_users_dtype, avals)):
@@ -459,7 +460,18 @@ class LazyTrace(jc.Trace):
         return [p for p in found if len(p) and p.live()]
 
 
-def _changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
+def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Any]:
+    """As :func:`lazynb._jax_compat.abstract_eval`. What fails there and runs eagerly by a function of its own may do that: the
+    shape of its result depends on values (``bcoo_sum_duplicates``)."""
+    try:
+        return jc.abstract_eval(primitive, avals, params)
+    except Exception:
+        if jc.runs_by_itself(primitive):
+            raise _Unrecordable("unrecordable") from None
+        raise
+
+
+def changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
     """Whether a conversion is to the type that ``arg`` has: eager JAX returns ``arg`` itself then."""
     return (isinstance(arg, LazyTensor) and arg.dtype == params["new_dtype"] and arg.weak_type == params["weak_type"]
             and is_same(arg, params["sharding"]))

@@ -267,3 +267,32 @@ def test_keys_have_the_attributes_of_concrete_keys(clean):
 def test_64_bit_types_without_64_bit_mode(make):
     with jax._src.config.explicit_x64_dtypes("allow"):
         assert_same(make, np.arange(3, dtype=np.int32))
+
+
+def assembled(make):
+    def call(x):
+        place = NamedSharding(jax.make_mesh((1,), ("x",)), PartitionSpec("x"))
+        return make(x * 2, place)
+
+    return call
+
+
+@pytest.mark.parametrize("make", [
+    lambda x, place: jax.make_array_from_callback((4,), place, lambda index: x[index]),
+    lambda x, place: jax.make_array_from_callback((4,), place, data_callback=lambda index: np.arange(4.0)[index]),
+    lambda x, place: jax.make_array_from_callback((2,), place, lambda index: jax.random.split(jax.random.key(0))[index]),
+    lambda x, place: jax.make_array_from_single_device_arrays((4,), place, [x]),
+    lambda x, place: jax.make_array_from_single_device_arrays((2,), place, [jax.random.split(jax.random.key(0))]),
+    lambda x, place: jax.make_array_from_process_local_data(place, np.arange(4.0)),
+    lambda x, place: jax.make_array_from_single_device_arrays((5,), place, [x]),
+])
+def test_arrays_put_together_from_others(make):
+    assert_same(assembled(make), np.arange(4, dtype=np.float32))
+
+
+def test_copies_of_keys():
+    for how in (copy.copy, copy.deepcopy):
+        with lazynb.lazy():
+            key = jax.random.key(3)
+            lazynb.sync(key)
+            assert jax.random.key_data(how(key)).tolist() == [0, 3]

@@ -337,3 +337,15 @@ def test_functions_that_are_compared_keep_their_identity():
     assert_same(lambda x: jax.grad(pool)(x), np.arange(16, dtype=np.float32).reshape(4, 4))
     product = lambda x: jax.lax.reduce(x, np.float32(1), jax.lax.mul, (0,)).sum()
     assert_same(lambda x: jax.grad(product)(x), np.ones((2, 3), np.float32))
+
+
+def test_functions_say_the_module_that_they_are_found_in():
+    modules = (jnp, jnp.linalg, jax.nn, jax.lax, jax.random)
+    found = {(module.__name__, name): one.__module__ for module in modules for name, one in vars(module).items()
+             if callable(one) and not name.startswith("_") and hasattr(one, "__module__")}
+    public = {key: where for key, where in found.items() if where.startswith("jax.") and "._src" not in where}
+    assert public["jax.numpy", "add"] == "jax.numpy"
+    with lazynb.lazy():
+        changed = {key: one.__module__ for key in public for module in modules if module.__name__ == key[0]
+                   for one in [getattr(module, key[1])] if one.__module__ != public[key]}
+    assert not changed

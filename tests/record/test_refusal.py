@@ -45,6 +45,8 @@ REFUSED = {
     "way to multiply": lambda x: lax.dot(x, x, precision=PRESET),
     "way to multiply in einsum": lambda x: jnp.einsum("ij,jk->ik", x, x, precision=PRESET),
     "way to multiply in scan": lambda x: lax.scan(lambda c, _: (lax.dot(c, c, precision=PRESET), None), x, None, length=2)[0],
+    "seed": lambda x: jax.random.key(x[0, 0]),
+    "seed that is a number": lambda x: jax.random.PRNGKey(3.5),
     "compiler option": lambda x: jax.jit(lambda x: x + 1, compiler_options={"no_such_option": "1"})(x),
     "no execution": without_execution,
 }
@@ -133,7 +135,7 @@ def test_results_of_a_users_type_of_elements_run_at_once():
         assert make.bind(jnp.ones(2) * 2) is made
 
 
-# ---- transfers that are guarded --------------------------------------------------------------------------------------------------
+# ---- transfers that are guarded ----------------------------------------------------------------------------------------------
 
 MOVING = {
     "number": lambda x: x + 1,
@@ -143,6 +145,7 @@ MOVING = {
     "nothing": lambda x: x * x,
     "jitted": lambda x: jax.jit(lambda x: x * 2)(x),
     "device_put": lambda x: jax.device_put(X),
+    "seed": lambda x: jax.random.key(jax.device_put(42)),
 }
 
 
