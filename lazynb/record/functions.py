@@ -67,6 +67,11 @@ class Form(functools.partial[Any]):
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
+    def __getattr__(self, name: str) -> Any:
+        # ``lower`` and ``trace`` are no attributes of its own: what wraps a function takes those over, and
+        # ``jax.jit(jax.grad(jnp.sin)).lower`` would be sin's.
+        return getattr(vars(self).get("__wrapped__"), name)
+
     def __copy__(self) -> Form:
         return self
 
@@ -108,9 +113,6 @@ def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     functools.update_wrapper(call, plain)
     call = functools.update_wrapper(Form(call), plain)
     call.__module__, call.__qualname__ = module.__name__, name  # where pickle finds it, while lazy and later
-    if isinstance(plain, _PJIT):
-        for attribute in ("lower", "trace", "eval_shape", "clear_cache"):
-            setattr(call, attribute, getattr(plain, attribute))
     return call
 
 
