@@ -590,6 +590,11 @@ def has_users_dtype(aval: Any) -> bool:
     return isinstance(aval.dtype, _dtypes.ExtendedDType | np.dtypes.StringDType) and not is_key(aval)
 
 
+def is_on_mesh(aval: Any) -> bool:
+    """Whether the type of an array says how it lies on a mesh."""
+    return not aval.sharding.mesh.empty
+
+
 def is_key(aval: Any) -> bool:
     """Whether an array like ``aval`` holds random keys."""
     return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)

@@ -597,6 +597,13 @@ def test_types_that_programs_return():
     assert jc.has_users_dtype(jc.typeof(strings)) and jc.buffers(strings) == []
 
 
+def test_types_that_say_how_an_array_lies_on_a_mesh():
+    place = jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)).abstract_mesh, jax.sharding.PartitionSpec("x"))
+    assert jc.is_on_mesh(jc.ShapedArray((4,), np.dtype("float32"), sharding=place))
+    assert not jc.is_on_mesh(jc.typeof(jnp.zeros(4)))
+    assert not jc.is_on_mesh(jc.typeof(jax.device_put(jnp.zeros(4), jax.devices()[0])))
+
+
 def test_what_hands_a_cotangent_on():
     copy, = jax.make_jaxpr(lambda x: jnp.array(x))(jnp.ones(3)).eqns
     product, = jax.make_jaxpr(lambda x: jax.lax.mul(x, x))(jnp.ones(3)).eqns

@@ -232,6 +232,8 @@ class LazyTrace(jc.Trace):
             raise _Unrecordable("effect")
         if not all(map(jc.can_be_returned, results)) or any(map(jc.has_users_dtype, avals)):
             raise _Unrecordable("unrecordable")
+        if devices is None and any(map(jc.is_on_mesh, results)):  # ``out_sharding`` alone says so: eager JAX commits it there
+            raise _Unrecordable("unrecordable")
         if (size := size_of(results)) > SURELY_THERE and lacks(size, program[0]):
             raise jc.out_of_memory(size)
         check(operation.primitive, avals, operation.params)

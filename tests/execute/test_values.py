@@ -296,3 +296,14 @@ def test_copies_of_keys():
             key = jax.random.key(3)
             lazynb.sync(key)
             assert jax.random.key_data(how(key)).tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("make", [
+    lambda x, place: jnp.zeros(4, out_sharding=place), lambda x, place: jnp.arange(4, out_sharding=place) * 2,
+    lambda x, place: jax.random.normal(jax.random.key(0), (4,), out_sharding=place),
+    lambda x, place: jax.random.bits(jax.random.key(0), (4,), out_sharding=place) + 1,
+    lambda x, place: jax.random.normal(jax.random.key(0), (4,), out_sharding=place) + jax.device_put(x, place),
+    lambda x, place: jnp.zeros(4, out_sharding=place) + x,
+])
+def test_new_arrays_on_a_mesh(make):
+    assert_same(assembled(make), np.arange(4, dtype=np.float32))
