@@ -687,6 +687,36 @@ def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
     _pxla.shard_arg_handlers[cls] = shard
 
 
+def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
+    """Lets programs close over values of type ``cls``, a tracer's, that outlive the trace: what is traced ahead of time has them
+    for constants, as it has arrays, and its lowering asks for ``concrete(constant)``.
+
+    JAX makes leading arguments of the tracers that a jitted function closes over, and nobody hands them to what was compiled.
+    """
+    def init(traced: Any, types: Sequence[Any], params: dict[str, Any], in_tree: Any, out_tree: Any, consts: Sequence[Any],
+             *more: Any) -> None:
+        if consts and not any(isinstance(const, Tracer) and not isinstance(const, cls) for const in consts):
+            types, params, consts = types[len(consts):], _closing_over(consts, params), []
+        plain(traced, types, params, in_tree, out_tree, consts, *more)
+
+    def constant(value: Any, aval: Any) -> Any:
+        return _mlir.ir_constant(concrete(value), aval=aval)
+
+    plain = _stages.Traced.__init__
+    _stages.Traced.__init__ = functools.wraps(plain)(init)
+    _mlir.register_constant_handler(cls, constant)
+
+
+def _closing_over(consts: Sequence[Any], params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a jitted function's call that closes over its first arguments, ``consts``."""
+    count, jaxpr = len(consts), params["jaxpr"]
+    if ClosedJaxpr is Jaxpr:
+        closed = jaxpr.with_consts(consts)
+    else:
+        closed = ClosedJaxpr(_partial_eval.convert_invars_to_constvars(jaxpr.jaxpr, count), consts)
+    return {**params, "jaxpr": closed, **{name: params[name][count:] for name in ("in_shardings", "in_layouts", "donated_invars")}}
+
+
 # ---- patches that hold while some thread is lazy -------------------------------------------------------------
 
 
