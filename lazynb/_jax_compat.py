@@ -551,6 +551,19 @@ def committed(value: Any, device: Any) -> Any:
     return ArrayImpl(value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True)
 
 
+def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[list[Any], bool]:
+    """What an operation says of where things are: shardings and devices (of a call, of calls and constraints inside), and whether
+    it moves anything to a kind of memory. Either makes JAX commit the results of a program."""
+    moves = primitive.name in ("call_exported", "compute_on")
+    shardings = [sharding for name in ("in_shardings", "out_shardings") for sharding in params.get(name, ())
+                 if sharding is not UNSPECIFIED] if primitive.name in JIT_PRIMITIVES else []
+    for jaxpr in jaxprs_in(params):
+        inner = getattr(jaxpr, "jaxpr", jaxpr)
+        shardings += [sharding for sharding, _ in _jax_dispatch.get_intermediate_shardings(inner) if sharding is not UNSPECIFIED]
+        moves = moves or bool(_pxla.jaxpr_transfer_mem_kinds(inner))
+    return shardings, moves
+
+
 def takes_the_argument(params: dict[str, Any]) -> bool:
     """Whether a ``device_put`` with ``params`` gives away the memory of an argument."""
     return _array.xc.ArrayCopySemantics.DONATE_INPUT in params["copy_semantics"]

@@ -608,3 +608,38 @@ def test_what_hands_a_cotangent_on():
     copy, = jax.make_jaxpr(lambda x: jnp.array(x))(jnp.ones(3)).eqns
     product, = jax.make_jaxpr(lambda x: jax.lax.mul(x, x))(jnp.ones(3)).eqns
     assert jc.hands_on(copy) and not jc.hands_on(product)
+
+
+def test_where_programs_say_that_things_are():
+    device = jax.devices()[0]
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    x = jnp.ones(3)
+
+    def said(function):
+        eqn, = jax.make_jaxpr(jax.jit(function))(x).eqns
+        return jc.inner_placement(eqn.primitive, eqn.params)
+
+    assert said(lambda y: y + 1) == ([], False)
+    assert said(lambda y: jax.device_put(y, sharding)) == ([sharding], False)
+    assert said(lambda y: jax.device_put(y, jax.memory.Space.Device)) == ([], True)
+    placed, = jax.make_jaxpr(jax.jit(lambda y: y + 1, out_shardings=sharding))(x).eqns
+    assert jc.inner_placement(placed.primitive, placed.params) == ([sharding], False)
+
+
+def test_a_type_of_constants():
+    class Late(jc.Tracer):
+        def __init__(self, value):
+            self._trace, self.aval, self.value = jc.eval_trace, jc.typeof(value), value
+
+        def full_lower(self):
+            return self.value
+
+    before = jax.stages.Traced.__init__
+    try:
+        jc.register_constant_type(Late, lambda late: late.value)
+        late = Late(jnp.arange(3.0))
+        function = jax.jit(lambda y: y + late)
+        assert not function.trace(jnp.ones(3))._consts
+        np.testing.assert_array_equal(function.lower(jnp.ones(3)).compile()(jnp.ones(3)), [1, 2, 3])
+    finally:
+        jax.stages.Traced.__init__ = before

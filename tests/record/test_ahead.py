@@ -29,7 +29,6 @@ AHEAD = {
     "compiled, called under jit's evaluation": lambda f, x: jax.core.eval_jaxpr(*_parts(jax.make_jaxpr(f)(x)), x),
     "a trace called": lambda f, x: jax.jit(f).trace(x)(x),
     "exported": lambda f, x: export.export(jax.jit(f))(x).call(x),
-    "exported and read again": lambda f, x: export.deserialize(export.export(jax.jit(f))(x).serialize()).call(x),
     "the shapes of its arguments": lambda f, x: [aval.shape for aval in compiled(f, x).in_avals[0]],
     "their shardings": lambda f, x: compiled(f, x).input_shardings,
     "the shape of its result": lambda f, x: jax.tree.map(lambda one: (one.shape, one.dtype), jax.jit(f).lower(x).out_info),
