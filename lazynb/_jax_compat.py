@@ -551,17 +551,16 @@ def committed(value: Any, device: Any) -> Any:
     return ArrayImpl(value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True)
 
 
-def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[list[Any], bool]:
+def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[Sequence[Any], bool]:
     """What an operation says of where things are: shardings and devices (of a call, of calls and constraints inside), and whether
     it moves anything to a kind of memory. Either makes JAX commit the results of a program."""
     moves = primitive.name in ("call_exported", "compute_on")
-    shardings = [sharding for name in ("in_shardings", "out_shardings") for sharding in params.get(name, ())
-                 if sharding is not UNSPECIFIED] if primitive.name in JIT_PRIMITIVES else []
+    shardings: list[Any] = [*params["in_shardings"], *params["out_shardings"]] if primitive.name in JIT_PRIMITIVES else []
     for jaxpr in jaxprs_in(params):
         inner = getattr(jaxpr, "jaxpr", jaxpr)
-        shardings += [sharding for sharding, _ in _jax_dispatch.get_intermediate_shardings(inner) if sharding is not UNSPECIFIED]
+        shardings += [sharding for sharding, _ in _jax_dispatch.get_intermediate_shardings(inner)]
         moves = moves or bool(_pxla.jaxpr_transfer_mem_kinds(inner))
-    return shardings, moves
+    return [sharding for sharding in shardings if sharding is not UNSPECIFIED], moves
 
 
 def takes_the_argument(params: dict[str, Any]) -> bool:
@@ -727,7 +726,8 @@ def _closing_over(consts: Sequence[Any], params: dict[str, Any]) -> dict[str, An
         closed = jaxpr.with_consts(consts)
     else:
         closed = ClosedJaxpr(_partial_eval.convert_invars_to_constvars(jaxpr.jaxpr, count), consts)
-    return {**params, "jaxpr": closed, **{name: params[name][count:] for name in ("in_shardings", "in_layouts", "donated_invars")}}
+    rest = {name: params[name][count:] for name in ("in_shardings", "in_layouts", "donated_invars")}
+    return {**params, "jaxpr": closed, **rest}
 
 
 # ---- patches that hold while some thread is lazy -------------------------------------------------------------

@@ -24,7 +24,7 @@ from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
 from lazynb.record.pending import Pending
-from lazynb.record.placement import committed_to, given_to, is_same, stays
+from lazynb.record.placement import committed_to, is_same, stays
 from lazynb.record.refusal import check
 from lazynb.record.runtime import runtime
 from lazynb.record.tensor import DELETED, LazyTensor
@@ -217,7 +217,7 @@ class LazyTrace(jc.Trace):
 
     def _extend(self, pending: Pending, key: Any, operation: Operation, slots: tuple[int, ...]) -> State:
         owners = [pending.owner(slot) for slot in slots]
-        committed = committed_to(operation.primitive, operation.params, {owner.devices for owner in owners} - {None})
+        committed = committed_to(operation.primitive, operation.params, {owner.devices for owner in owners if owner.devices})
         if len(committed) > 1:
             raise _Unrecordable("devices")  # eager JAX then says what is wrong, in its own words
         devices = next(iter(committed), None)

@@ -11,6 +11,11 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceShardin
 
 import lazynb
 
+
+def exported():
+    return export.export(jax.jit(jnp.sin))(np.ones(3, np.float32))
+
+
 HERE = {
     "device": lambda x, d: jax.device_put(x, d),
     "sharding": lambda x, d: jax.device_put(x, SingleDeviceSharding(d)),
@@ -39,8 +44,8 @@ HERE = {
     "a memory, inside of a call": lambda x, d: jax.jit(lambda y: jax.device_put(y * 2, jax.memory.Space.Device) + 1)(x),
     "a memory, in a branch": lambda x, d: jax.lax.cond(
         x[0] > 0, lambda y: jax.device_put(y, jax.memory.Space.Device), lambda y: y * 2, x),
-    "an exported function": lambda x, d: export.export(jax.jit(jnp.sin))(np.ones(3, np.float32)).call(x) * 2,
-    "an exported function, inside of a call": lambda x, d: jax.jit(export.export(jax.jit(jnp.sin))(np.ones(3, np.float32)).call)(x),
+    "an exported function": lambda x, d: exported().call(x) * 2,
+    "an exported function, inside of a call": lambda x, d: jax.jit(exported().call)(x),
 }
 
 
