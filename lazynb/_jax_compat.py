@@ -30,12 +30,14 @@ from jax._src import (
     dispatch as _jax_dispatch,
     dlpack as _dlpack,
     dtypes as _dtypes,
+    error_check as _error_check,
     hijax as _hijax,
     layout as _layout,
     linear_util as _linear_util,
     literals as _literals,
     lru_cache as _lru_cache,
     mesh as _mesh,
+    pjit as _pjit,
     sharding_impls as _sharding_impls,
     source_info_util as _source_info_util,
     stages as _stages,
@@ -121,13 +123,16 @@ def abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) 
 
 def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> bool:
     """Whether it shows only in lowering that an operation cannot be done: what LAPACK has no routine for, a way to multiply that
-    the device has not, a seed that is no integer, forward-mode differentiation of a function that has a reverse rule alone."""
+    the device has not, a seed that is no integer, forward-mode differentiation of a function that has a reverse rule alone, a
+    function that was exported for other platforms."""
     if primitive in _LAPACK:
         return any(getattr(aval.dtype, "itemsize", 4) < 4 for aval in avals)
     if primitive.name == "dot_general":
         return isinstance(params["precision"], _lax_internal.DotAlgorithm | _lax_internal.DotAlgorithmPreset)
     if primitive.name == "random_seed":
         return not np.issubdtype(avals[0].dtype, np.integer)
+    if primitive.name == "call_exported":
+        return params["exported"].nr_devices == 1
     return primitive is _ad.custom_lin_p
 
 
@@ -563,6 +568,13 @@ def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[Sequence[An
     return [sharding for sharding in shardings if sharding is not UNSPECIFIED], moves
 
 
+def spans_devices(primitive: Any, params: dict[str, Any]) -> bool:
+    """Whether an operation is, or calls, a function that was exported for several devices."""
+    if primitive.name == "call_exported":
+        return bool(params["exported"].nr_devices > 1)
+    return any(spans_devices(eqn.primitive, eqn.params) for jaxpr in jaxprs_in(params) for eqn in jaxpr.eqns)
+
+
 def takes_the_argument(params: dict[str, Any]) -> bool:
     """Whether a ``device_put`` with ``params`` gives away the memory of an argument."""
     return _array.xc.ArrayCopySemantics.DONATE_INPUT in params["copy_semantics"]
@@ -719,6 +731,25 @@ def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
     _mlir.register_constant_handler(cls, constant)
 
 
+def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
+    """Lets what is lowered ahead of time know where its arguments of type ``cls``, a tracer's, are: ``placed(argument)`` is a
+    concrete array in the same place, or the sharding to which it is committed, or None where JAX may move it."""
+    def type_of(argument: Any) -> Any:
+        where = placed(argument) if isinstance(argument, cls) else None
+        if where is None or isinstance(where, jax.sharding.Sharding):
+            found = plain(argument)
+            return found if where is None else _pjit.create_meta_ty(argument.aval, where, None, True, False)
+        return plain(where)
+
+    plain = _pjit.convert_to_metaty
+    _pjit.convert_to_metaty = functools.wraps(plain)(type_of)
+
+
+def register_own_files(directory: str) -> None:
+    """Keeps JAX from taking lines of files in ``directory`` for the user's, in jaxprs and in what it compiles."""
+    _source_info_util.register_exclusion(directory)
+
+
 def _closing_over(consts: Sequence[Any], params: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a jitted function's call that closes over its first arguments, ``consts``."""
     count, jaxpr = len(consts), params["jaxpr"]
@@ -761,6 +792,23 @@ class _TopLevelSeen:
 
 # Meshes; a seed of one's own for ``stateful_rng``; whether an index fits a reference (0.10 does not ask).
 _ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing)
+
+
+def _core_without_tracers(cls: type) -> types.ModuleType:
+    """A view of ``jax._src.core`` in which values of type ``cls`` are no tracers."""
+    class Kind(type(Tracer)):  # type: ignore[misc]
+        def __instancecheck__(self, value: Any) -> bool:
+            return isinstance(value, _core.Tracer) and not isinstance(value, cls)
+
+    view = types.ModuleType(_core.__name__)
+    view.__dict__.update(_core.__dict__, Tracer=Kind("Tracer", (), {}))
+    return view
+
+
+def readable_errors(cls: type) -> tuple[Any, dict[str, Any]]:
+    """Module and substitutes that let ``raise_if_error`` look at an error code of type ``cls``: it takes it for a traced one."""
+    return _error_check, {"core": _core_without_tracers(cls)}
+
 
 _INHERITED = object()
 """Stands for the value of a name that a class itself has not."""
@@ -933,6 +981,9 @@ refusing_constants: list[tuple[Any, str]] = [(_lax_internal, "_trace_composite_t
 """Owner and name of what traces a function and raises where that closes over a tracer."""
 if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 makes arguments of them
     refusing_constants.append((_hijax.custom_vjp3, "__call__"))
+
+attributed: list[tuple[Any, str]] = [(_lax_internal, "composite"), (jax.lax, "composite")]
+"""Owner and name of what makes functions whose keyword arguments may be arrays, but no tracers."""
 
 refusal_of_static: tuple[Any, str] = (_custom_derivatives, "_check_for_tracers")
 """Module and name of what raises where an argument of a custom_vjp function that is not differentiated holds a tracer."""

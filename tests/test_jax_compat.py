@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src import pjit
 from jax.experimental import sparse
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Primitive
@@ -643,3 +644,36 @@ def test_a_type_of_constants():
         np.testing.assert_array_equal(function.lower(jnp.ones(3)).compile()(jnp.ones(3)), [1, 2, 3])
     finally:
         jax.stages.Traced.__init__ = before
+
+
+def test_an_error_code_that_is_no_traced_one():
+    class Late(jc.Tracer):
+        def __init__(self):
+            self._trace, self.aval = jc.eval_trace, jc.typeof(1)
+
+    module, names = jc.readable_errors(Late)
+    assert module.raise_if_error.__globals__ is vars(module) and vars(module)["core"].Tracer is jc.Tracer
+    seen = names["core"].Tracer
+    assert not isinstance(Late(), seen) and not isinstance(1, seen)
+    jax.jit(lambda y: (isinstance(y, seen) or pytest.fail(), y)[1])(1)
+
+
+def test_where_an_argument_of_a_lowering_is():
+    class Late(jc.Tracer):
+        def __init__(self, value):
+            self._trace, self.aval, self.value = jc.eval_trace, jc.typeof(value), value
+
+    sharding = SingleDeviceSharding(jax.devices()[0])
+    before = pjit.convert_to_metaty
+    try:
+        jc.register_placed_type(Late, lambda late: late.value if late.value.ndim else sharding)
+        lowered = jax.jit(lambda x, y: x + y).lower(Late(jax.device_put(jnp.ones(3), sharding)), Late(jnp.ones(())))
+        assert lowered.compile().input_shardings == ((sharding, sharding), {})
+    finally:
+        pjit.convert_to_metaty = before
+
+
+def test_files_that_are_not_the_user_s():
+    from jax._src import source_info_util
+    assert source_info_util.is_user_filename("/somewhere/else.py")
+    assert not source_info_util.is_user_filename(lazynb.__file__)

@@ -6,10 +6,13 @@ from lazynb import _jax_compat as jc
 from lazynb.record import asker, assembly, constants, conversion, filling, functions, linearize, operators, transpose
 from lazynb.record.blocks import patches
 from lazynb.record.tensor import LazyTensor
+from lazynb.source import OWN_ROOT
 
 operators.install()
+jc.register_own_files(OWN_ROOT)
 for _owner, _names in [*functions.substitutes(), (jc.ArrayImpl, operators.of_arrays()),
                        (jc.LinearizeTracer, operators.of_linearized()), *linearize.substitutes(), *transpose.substitutes(),
                        *asker.substitutes(LazyTensor), *filling.substitutes(), *constants.substitutes(),
-                       *conversion.substitutes(), *assembly.substitutes(), *jc.counted_changes()]:
+                       *conversion.substitutes(), *assembly.substitutes(),
+                       jc.readable_errors(LazyTensor), *jc.counted_changes()]:
     patches.substitute(_owner, _names)

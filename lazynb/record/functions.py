@@ -22,7 +22,7 @@ _LEFT = frozenset("""apply_along_axis apply_over_axes array_repr array_str broad
     from_dlpack frombuffer fromfile fromfunction fromiter frompyfunc fromstring get_printoptions iscomplexobj isdtype isrealobj
     isscalar issubdtype iterable load mask_indices ndim piecewise place printoptions promote_types put result_type save savez
     set_printoptions shape size vectorize
-    cond switch while_loop fori_loop scan map associative_scan reduce custom_root custom_linear_solve
+    cond switch while_loop fori_loop scan map associative_scan reduce custom_root custom_linear_solve composite
     key PRNGKey key_data wrap_key_data clone""".split())
 
 # What libraries compare with ``is``: JAX knows the reducer of ``reduce_window(x, -inf, lax.max, ...)`` by it, Optax a loss's

@@ -39,7 +39,7 @@ def committed_to(primitive: Any, params: dict[str, Any], devices: set[tuple[Any,
         return devices or ({(device,)} if device is not None else devices)
     shardings, moves = jc.inner_placement(primitive, params)
     named = devices | {(device,) for device in map(own_device, shardings) if device is not None}
-    return named or ({(jc.default_device(),)} if moves else named)
+    return named or ({(jc.default_device(),)} if moves and not shardings else named)
 
 
 def is_same(value: Any, sharding: Any) -> bool:

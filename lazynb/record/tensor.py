@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import numpy as np
 
 from lazynb import _jax_compat as jc
@@ -377,3 +378,16 @@ jc.register_tracer_type(LazyTensor)
 jc.device_get.register(lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray", "jax.device_get"))
 jc.register_argument_type(LazyTensor, lambda argument: argument._force("compiled"))
 jc.register_constant_type(LazyTensor, lambda constant: constant._force("static", "a constant of what is compiled"))
+
+
+def _placed(tensor: LazyTensor) -> Any:
+    """What tells where ``tensor`` is, see :func:`lazynb._jax_compat.register_placed_type`."""
+    if isinstance(tensor._value, jax.Array):
+        return tensor._value
+    devices = tensor._known_devices()
+    if devices is None or len(devices) > 1:
+        return tensor._force("attribute", "sharding")
+    return jc.uncommitted_sharding(devices[0]) if tensor._committed else None
+
+
+jc.register_placed_type(LazyTensor, _placed)

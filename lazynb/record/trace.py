@@ -218,7 +218,7 @@ class LazyTrace(jc.Trace):
     def _extend(self, pending: Pending, key: Any, operation: Operation, slots: tuple[int, ...]) -> State:
         owners = [pending.owner(slot) for slot in slots]
         committed = committed_to(operation.primitive, operation.params, {owner.devices for owner in owners if owner.devices})
-        if len(committed) > 1:
+        if len(committed) > 1 or jc.spans_devices(operation.primitive, operation.params):
             raise _Unrecordable("devices")  # eager JAX then says what is wrong, in its own words
         devices = next(iter(committed), None)
         program = devices if devices is not None else (jc.default_device(),)
@@ -237,6 +237,8 @@ class LazyTrace(jc.Trace):
         if (size := size_of(results)) > SURELY_THERE and lacks(size, program[0]):
             raise jc.out_of_memory(size)
         check(operation.primitive, avals, operation.params)
+        if not operation.is_hashable:
+            raise _Unrecordable("unrecordable")
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
         state.program = program
         return state

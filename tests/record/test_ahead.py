@@ -1,5 +1,7 @@
 """Functions that are traced, lowered, compiled or exported before they are called, and close over lazy arrays."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -74,5 +76,50 @@ def test_what_encloses_it_stays_an_argument():
     def program(x):
         scale = jnp.float32(2) * 2
         return jax.grad(lambda w: jax.jit(lambda y: y * w * scale).trace(x).jaxpr.in_avals and (w * scale))(jnp.float32(3))
+
+    assert_same(program, jnp.linspace(0, 1, 4))
+
+
+@pytest.mark.parametrize("where", ["sharding of one device", "device", "nowhere", "nowhere, pending"])
+def test_what_is_lowered_knows_where_its_arguments_are(where):
+    device = jax.devices()[0]
+    mesh = jax.make_mesh((1,), ("a",), axis_types=(jax.sharding.AxisType.Auto,))
+    places = {"sharding of one device": jax.sharding.NamedSharding(mesh, jax.P("a")), "device": device}
+
+    def program(x):
+        x = jax.device_put(x, places[where]) if where in places else x
+        lowered = jax.jit(lambda y: jnp.sin(y) * 2).lower(x * 1 if where.endswith("pending") else x)
+        return lowered.compile().input_shardings, lowered.as_text(), lowered.compile()(x)
+
+    assert_same(program, jnp.linspace(0, 1, 4))
+
+
+def test_the_place_of_a_pending_argument_is_known():
+    x = jax.device_put(jnp.ones(3), jax.devices()[0])
+    with lazynb.lazy():
+        y = x * 2
+        lowered = jax.jit(lambda a, b: a + b).lower(y, y)
+        assert y.is_pending  # its place is known
+        assert lowered.compile()(y, y).device == jax.devices()[0]
+
+
+TRANSFORMED = {
+    "vmap": (lambda: jax.vmap(jnp.vdot, in_axes=(0, None)), lambda x: (jnp.ones((2, 4)), x)),
+    "vmap of vmap": (lambda: jax.vmap(jax.vmap(jnp.vdot, (0, None)), (None, 1)), lambda x: (jnp.ones((2, 4)), jnp.ones((4, 3)))),
+    "grad": (lambda: jax.grad(jnp.vdot), lambda x: (x, x)),
+    "checkpoint": (lambda: jax.checkpoint(jnp.square), lambda x: (x,)),
+    "wraps": (lambda: functools.wraps(jnp.sort)(lambda x: x[:2]), lambda x: (x,)),
+    "itself": (lambda: jnp.sort, lambda x: (x,)),
+}
+
+
+@pytest.mark.parametrize("how", TRANSFORMED)
+def test_what_is_made_of_a_jitted_function_of_jax_s_is_lowered_as_itself(how):
+    make, arguments = TRANSFORMED[how]
+
+    def program(x):
+        args, function = arguments(x), make()
+        return (str(jax.make_jaxpr(function)(*args)), compiled(function, *args)(*args), jax.jit(function)(*args),
+                jax.tree.map(lambda one: one.shape, jax.eval_shape(function, *args)))
 
     assert_same(program, jnp.linspace(0, 1, 4))

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
+from jax import export, lax
 from jax._src import core
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
@@ -177,3 +177,20 @@ def test_what_was_recorded_before_may_move_its_numbers():
         finally:
             jax.config.update("jax_transfer_guard", None)
         assert (x + 1).is_pending
+
+
+EXPORTED = {
+    "called": lambda call, x: call(x),
+    "in a jitted function": lambda call, x: jax.jit(call)(x) + 1,
+    "in a loop": lambda call, x: lax.fori_loop(0, 3, lambda _, y: call(y), x),
+}
+
+
+@pytest.mark.parametrize("how", EXPORTED)
+@pytest.mark.parametrize("platforms", [("cpu",), ("cuda",), ("tpu", "cpu")])
+def test_a_function_exported_for_other_platforms(platforms, how):
+    def program(x):
+        found = EXPORTED[how](export.export(jax.jit(jnp.sin), platforms=platforms)(x).call, x)
+        return found
+
+    assert_same(program, jnp.asarray(X), raises="cpu" not in platforms)
