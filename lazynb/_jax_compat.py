@@ -1088,6 +1088,16 @@ def forwarded(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[An
     return sources, as_function(closed_jaxpr(inner.invars, fresh, inner.eqns)) if fresh else None
 
 
+def depending(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
+    """For each output of a closed jaxpr, whether it depends on one of the variables ``inputs``, as far as its own equations tell."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    reached = set(inputs)
+    for eqn in inner.eqns:
+        if any(not isinstance(var, Literal) and var in reached for var in eqn.invars):
+            reached.update(eqn.outvars)
+    return [not isinstance(var, Literal) and var in reached for var in inner.outvars]
+
+
 array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)
 """What ``+`` and the like do with an array, by name without underscores (``add``, ``radd``)."""
 

@@ -677,3 +677,10 @@ def test_files_that_are_not_the_user_s():
     from jax._src import source_info_util
     assert source_info_util.is_user_filename("/somewhere/else.py")
     assert not source_info_util.is_user_filename(lazynb.__file__)
+
+
+def test_outputs_that_depend_on_an_input():
+    jaxpr = jax.make_jaxpr(lambda a, b: (a + 1, b * 2, 3.0, jnp.sin(a) * b, b))(1.0, 2.0)
+    first, second = jc.jaxpr_inputs(jaxpr)
+    assert jc.depending(jaxpr, [second]) == [False, True, False, True, True]
+    assert jc.depending(jaxpr, [first]) == [True, False, False, True, False]
