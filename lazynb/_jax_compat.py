@@ -1089,7 +1089,7 @@ def forwarded(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[An
 
 
 def depending(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
-    """For each output of a closed jaxpr, whether it depends on one of the variables ``inputs``, as far as its own equations tell."""
+    """For each output of a closed jaxpr, whether it depends on one of the variables ``inputs``, as far as its equations tell."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     reached = set(inputs)
     for eqn in inner.eqns:
