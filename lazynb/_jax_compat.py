@@ -322,8 +322,19 @@ def _states() -> list[Any]:
 
 
 def snapshot_config() -> dict[Any, Any]:
-    """The value of each configuration state that JAX keeps by thread."""
-    return {state: state.value for state in _states()}
+    """What a program is lowered and compiled under whenever that is done: the settings that are part of what identifies a recorded
+    operation, and the checks that would look at it. The others (logs, checks for leaks) are the user's of that moment."""
+    traced = set(_config.trace_context_names())
+    return {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
+
+
+def settings_now(snapshot: dict[Any, Any]) -> dict[Any, Any]:
+    """``snapshot``, and all other settings as they are in this thread now: for work in another one."""
+    return {**{state: state.value for state in _states()}, **snapshot}
+
+
+_RECORDED = {_device_context, _abstract_mesh, _config.debug_nans, _config.debug_infs, _config.transfer_guard,
+             _config.transfer_guard_host_to_device, _config.transfer_guard_device_to_host, _config.transfer_guard_device_to_device}
 
 
 def traced_settings(snapshot: dict[Any, Any]) -> dict[str, Any]:
