@@ -322,8 +322,8 @@ def _states() -> list[Any]:
 
 
 def snapshot_config() -> dict[Any, Any]:
-    """What a program is lowered and compiled under whenever that is done: the settings that are part of what identifies a recorded
-    operation, and the checks that would look at it. The others (logs, checks for leaks) are the user's of that moment."""
+    """What a program is lowered and compiled under whenever that is done: the settings that are part of what identifies a
+    recorded operation, and the checks that would look at it. The others (logs, checks for leaks) are the user's of that moment."""
     traced = set(_config.trace_context_names())
     return {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
 
@@ -333,8 +333,10 @@ def settings_now(snapshot: dict[Any, Any]) -> dict[Any, Any]:
     return {**{state: state.value for state in _states()}, **snapshot}
 
 
-_RECORDED = {_device_context, _abstract_mesh, _config.debug_nans, _config.debug_infs, _config.transfer_guard,
-             _config.transfer_guard_host_to_device, _config.transfer_guard_device_to_host, _config.transfer_guard_device_to_device}
+_RECORDED = {
+    _device_context, _abstract_mesh, _config.debug_nans, _config.debug_infs, _config.transfer_guard,
+    _config.transfer_guard_host_to_device, _config.transfer_guard_device_to_host, _config.transfer_guard_device_to_device,
+}  # fmt: skip
 
 
 def traced_settings(snapshot: dict[Any, Any]) -> dict[str, Any]:
