@@ -323,7 +323,7 @@ def _states() -> list[Any]:
 
 def snapshot_config() -> dict[Any, Any]:
     """What a program is lowered and compiled under whenever that is done: the settings that are part of what identifies a
-    recorded operation, and the checks that would look at it. The others (logs, checks for leaks) are the user's of that moment."""
+    recorded operation, and the checks that would look at it. The others (logs, checks for leaks) are the user's of the moment."""
     traced = set(_config.trace_context_names())
     return {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
 
