@@ -27,14 +27,17 @@ from jax._src import (
     config as _config,
     core as _core,
     custom_derivatives as _custom_derivatives,
+    dispatch as _jax_dispatch,
     dlpack as _dlpack,
     dtypes as _dtypes,
+    error_check as _error_check,
     hijax as _hijax,
     layout as _layout,
     linear_util as _linear_util,
     literals as _literals,
     lru_cache as _lru_cache,
     mesh as _mesh,
+    pjit as _pjit,
     sharding_impls as _sharding_impls,
     source_info_util as _source_info_util,
     stages as _stages,
@@ -45,6 +48,8 @@ from jax._src.interpreters import ad as _ad, batching as _batching, mlir as _mli
 from jax._src.lax import lax as _lax_internal, linalg as _linalg
 from jax._src.lib import xla_client as _xla_client
 from jax._src.numpy import array_methods as _array_methods
+from jax._src.random import stateful_rng as _stateful_rng
+from jax._src.state import indexing as _state_indexing
 
 Trace = _core.Trace
 Tracer = _core.Tracer
@@ -118,11 +123,16 @@ def abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) 
 
 def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> bool:
     """Whether it shows only in lowering that an operation cannot be done: what LAPACK has no routine for, a way to multiply that
-    the device has not, forward-mode differentiation of a function that has a reverse rule alone."""
+    the device has not, a seed that is no integer, forward-mode differentiation of a function that has a reverse rule alone, a
+    function that was exported for other platforms."""
     if primitive in _LAPACK:
         return any(getattr(aval.dtype, "itemsize", 4) < 4 for aval in avals)
     if primitive.name == "dot_general":
         return isinstance(params["precision"], _lax_internal.DotAlgorithm | _lax_internal.DotAlgorithmPreset)
+    if primitive.name == "random_seed":
+        return not np.issubdtype(avals[0].dtype, np.integer)
+    if primitive.name == "call_exported":
+        return params["exported"].nr_devices == 1
     return primitive is _ad.custom_lin_p
 
 
@@ -135,6 +145,12 @@ def hands_on(eqn: Any) -> bool:
 def can_be_lowered(primitive: Any) -> bool:
     """Whether a primitive can be part of a program; a user's own may have a function that evaluates it and no more."""
     return primitive in _mlir._lowerings or any(primitive in rules for rules in _mlir._platform_specific_lowerings.values())
+
+
+def runs_by_itself(primitive: Any) -> bool:
+    """Whether eager JAX runs ``primitive`` by a function of its own, and not by compiling it, so that it need not know the shapes
+    of the results beforehand."""
+    return getattr(primitive.impl, "func", None) is not _jax_dispatch.apply_primitive and primitive.name not in JIT_PRIMITIVES
 
 
 _LAPACK = {value for value in vars(_linalg).values() if isinstance(value, _core.Primitive)}
@@ -258,10 +274,14 @@ def placement_context() -> tuple[Any, ...]:
 
 
 def must_run_eagerly() -> bool:
-    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks), or forbids to run
-    any."""
+    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks), at what it moves
+    to the device (transfer guards), or forbids to run any."""
     return bool(_config.debug_nans.value or _config.debug_infs.value or _config.debug_key_reuse.value
-                or _config.no_execution.value)
+                or _config.no_execution.value or _guards_transfers())
+
+
+def _guards_transfers() -> bool:
+    return (_config.transfer_guard_host_to_device.value or "allow") != "allow"
 
 
 def runs_as_compiled(x64: bool) -> bool:
@@ -271,13 +291,13 @@ def runs_as_compiled(x64: bool) -> bool:
     unchecked in eager JAX, and an error after the run would take the results, and the memory that was given away for them.
     """
     return _config.enable_x64.value is x64 and not (
-        _config.disable_jit.value or _config.debug_nans.value or _config.debug_infs.value)
+        _config.disable_jit.value or _config.debug_nans.value or _config.debug_infs.value or _guards_transfers())
 
 
 @contextlib.contextmanager
 def running_settings(x64: bool) -> Iterator[None]:
     """Settings under which an executable made in 64-bit mode ``x64`` can be called."""
-    with _config.enable_x64(x64), _config.disable_jit(False):
+    with _config.enable_x64(x64), _config.disable_jit(False), _config.transfer_guard_host_to_device("allow"):
         before = [(state, state.swap_local(off)) for state, off in _CHECKS]
         try:
             yield
@@ -302,8 +322,21 @@ def _states() -> list[Any]:
 
 
 def snapshot_config() -> dict[Any, Any]:
-    """The value of each configuration state that JAX keeps by thread."""
-    return {state: state.value for state in _states()}
+    """What a program is lowered and compiled under whenever that is done: the settings that are part of what identifies a
+    recorded operation, and the checks that would look at it. The others (logs, checks for leaks) are the user's of the moment."""
+    traced = set(_config.trace_context_names())
+    return {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
+
+
+def settings_now(snapshot: dict[Any, Any]) -> dict[Any, Any]:
+    """``snapshot``, and all other settings as they are in this thread now: for work in another one."""
+    return {**{state: state.value for state in _states()}, **snapshot}
+
+
+_RECORDED = {
+    _device_context, _abstract_mesh, _config.debug_nans, _config.debug_infs, _config.transfer_guard,
+    _config.transfer_guard_host_to_device, _config.transfer_guard_device_to_host, _config.transfer_guard_device_to_device,
+}  # fmt: skip
 
 
 def traced_settings(snapshot: dict[Any, Any]) -> dict[str, Any]:
@@ -536,9 +569,38 @@ def committed(value: Any, device: Any) -> Any:
     return ArrayImpl(value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True)
 
 
+def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[Sequence[Any], bool]:
+    """What an operation says of where things are: shardings and devices (of a call, of calls and constraints inside), and whether
+    it moves anything to a kind of memory. Either makes JAX commit the results of a program."""
+    moves = primitive.name in ("call_exported", "compute_on")
+    shardings: list[Any] = [*params["in_shardings"], *params["out_shardings"]] if primitive.name in JIT_PRIMITIVES else []
+    for jaxpr in jaxprs_in(params):
+        inner = getattr(jaxpr, "jaxpr", jaxpr)
+        shardings += [sharding for sharding, _ in _jax_dispatch.get_intermediate_shardings(inner)]
+        moves = moves or bool(_pxla.jaxpr_transfer_mem_kinds(inner))
+    return [sharding for sharding in shardings if sharding is not UNSPECIFIED], moves
+
+
+def spans_devices(primitive: Any, params: dict[str, Any]) -> bool:
+    """Whether an operation is, or calls, a function that was exported for several devices."""
+    if primitive.name == "call_exported":
+        return bool(params["exported"].nr_devices > 1)
+    return any(spans_devices(eqn.primitive, eqn.params) for jaxpr in jaxprs_in(params) for eqn in jaxpr.eqns)
+
+
 def takes_the_argument(params: dict[str, Any]) -> bool:
     """Whether a ``device_put`` with ``params`` gives away the memory of an argument."""
     return _array.xc.ArrayCopySemantics.DONATE_INPUT in params["copy_semantics"]
+
+
+def is_cut_by_calls(dtype: Any) -> bool:
+    """Whether a compiled call makes a scalar of ``dtype`` narrower: without 64-bit mode it does so, while 64-bit arrays, which
+    0.12 makes on demand there, stay what they are."""
+    return not _config.enable_x64.value and _dtypes.canonicalize_dtype(dtype) != dtype
+
+
+conversion: Any = _lax_internal.convert_element_type_p
+"""The primitive of conversions; its ``bind_with_trace`` is called with the trace, None while 0.12 processes another operation."""
 
 
 def weak_scalar(value: Any) -> Any:
@@ -561,8 +623,13 @@ def can_be_returned(aval: Any) -> bool:
 
 
 def has_users_dtype(aval: Any) -> bool:
-    """Whether the elements of an array are of a type that somebody added to JAX; JAX's own are numbers and random keys."""
-    return isinstance(aval.dtype, _dtypes.ExtendedDType) and not is_key(aval)
+    """Whether the elements of an array are neither numbers nor random keys: strings, or of a type that somebody added to JAX."""
+    return isinstance(aval.dtype, _dtypes.ExtendedDType | np.dtypes.StringDType) and not is_key(aval)
+
+
+def is_on_mesh(aval: Any) -> bool:
+    """Whether the type of an array says how it lies on a mesh."""
+    return not aval.sharding.mesh.empty
 
 
 def is_key(aval: Any) -> bool:
@@ -657,6 +724,56 @@ def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
     _pxla.shard_arg_handlers[cls] = shard
 
 
+def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
+    """Lets programs close over values of type ``cls``, a tracer's, that outlive the trace: what is traced ahead of time has them
+    for constants, as it has arrays, and its lowering asks for ``concrete(constant)``.
+
+    JAX makes leading arguments of the tracers that a jitted function closes over, and nobody hands them to what was compiled.
+    """
+    def init(traced: Any, types: Sequence[Any], params: dict[str, Any], in_tree: Any, out_tree: Any, consts: Sequence[Any],
+             *more: Any) -> None:
+        if consts and not any(isinstance(const, Tracer) and not isinstance(const, cls) for const in consts):
+            types, params, consts = types[len(consts):], _closing_over(consts, params), []
+        plain(traced, types, params, in_tree, out_tree, consts, *more)
+
+    def constant(value: Any, aval: Any) -> Any:
+        return _mlir.ir_constant(concrete(value), aval=aval)
+
+    plain = _stages.Traced.__init__
+    _stages.Traced.__init__ = functools.wraps(plain)(init)
+    _mlir.register_constant_handler(cls, constant)
+
+
+def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
+    """Lets what is lowered ahead of time know where its arguments of type ``cls``, a tracer's, are: ``placed(argument)`` is a
+    concrete array in the same place, or the sharding to which it is committed, or None where JAX may move it."""
+    def type_of(argument: Any) -> Any:
+        where = placed(argument) if isinstance(argument, cls) else None
+        if where is None or isinstance(where, jax.sharding.Sharding):
+            found = plain(argument)
+            return found if where is None else _pjit.create_meta_ty(argument.aval, where, None, True, False)
+        return plain(where)
+
+    plain = _pjit.convert_to_metaty
+    _pjit.convert_to_metaty = functools.wraps(plain)(type_of)
+
+
+def register_own_files(directory: str) -> None:
+    """Keeps JAX from taking lines of files in ``directory`` for the user's, in jaxprs and in what it compiles."""
+    _source_info_util.register_exclusion(directory)
+
+
+def _closing_over(consts: Sequence[Any], params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a jitted function's call that closes over its first arguments, ``consts``."""
+    count, jaxpr = len(consts), params["jaxpr"]
+    if ClosedJaxpr is Jaxpr:
+        closed = jaxpr.with_consts(consts)
+    else:
+        closed = ClosedJaxpr(_partial_eval.convert_invars_to_constvars(jaxpr.jaxpr, count), consts)
+    rest = {name: params[name][count:] for name in ("in_shardings", "in_layouts", "donated_invars")}
+    return {**params, "jaxpr": closed, **rest}
+
+
 # ---- patches that hold while some thread is lazy -------------------------------------------------------------
 
 
@@ -669,7 +786,41 @@ def _core_seen_as_clean(is_lazy: Callable[[Any], bool]) -> types.ModuleType:
         return _core.trace_state_clean() or is_lazy(_core.trace_ctx.trace)
 
     view.trace_state_clean = trace_state_clean  # type: ignore[attr-defined]
+    view.trace_ctx = _TopLevelSeen(is_lazy)  # type: ignore[attr-defined]
     return view
+
+
+class _TopLevelSeen:
+    """JAX's context of tracing, in which the ambient lazy trace is the top level."""
+
+    def __init__(self, is_lazy: Callable[[Any], bool]):
+        self._is_lazy = is_lazy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_core.trace_ctx, name)
+
+    def is_top_level(self) -> bool:
+        return _core.trace_ctx.is_top_level() or (self._is_lazy(_core.trace_ctx.trace) and at_top_level())
+
+
+# Meshes; a seed of one's own for ``stateful_rng``; whether an index fits a reference (0.10 does not ask).
+_ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing)
+
+
+def _core_without_tracers(cls: type) -> types.ModuleType:
+    """A view of ``jax._src.core`` in which values of type ``cls`` are no tracers."""
+    class Kind(type(Tracer)):  # type: ignore[misc]
+        def __instancecheck__(self, value: Any) -> bool:
+            return isinstance(value, _core.Tracer) and not isinstance(value, cls)
+
+    view = types.ModuleType(_core.__name__)
+    view.__dict__.update(_core.__dict__, Tracer=Kind("Tracer", (), {}))
+    return view
+
+
+def readable_errors(cls: type) -> tuple[Any, dict[str, Any]]:
+    """Module and substitutes that let ``raise_if_error`` look at an error code of type ``cls``: it takes it for a traced one."""
+    return _error_check, {"core": _core_without_tracers(cls)}
 
 
 _INHERITED = object()
@@ -677,7 +828,7 @@ _INHERITED = object()
 
 
 class AmbientPatches:
-    """What stands for something else while some thread is lazy. ``jax.set_mesh`` and ``get_mesh`` insist on a clean trace state,
+    """What stands for something else while some thread is lazy. ``jax.set_mesh`` and others insist on a clean trace state,
     and executables compiled ahead of time refuse tracers: both are right for a transformation and wrong for a lazy notebook.
 
     Attributes:
@@ -690,7 +841,8 @@ class AmbientPatches:
         self._turn: object = None
         self.on: bool | None = False
         self.substitute(_stages.Compiled, {"__call__": self._calling_concretely(_stages.Compiled.__call__)})
-        self.substitute(_sharding_impls, {"core": _core_seen_as_clean(is_lazy)})
+        for module in _ASKING_FOR_THE_TOP_LEVEL:
+            self.substitute(module, {"core": _core_seen_as_clean(is_lazy)})
 
     def substitute(self, owner: Any, names: dict[str, Any]) -> None:
         """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is lazy."""
@@ -843,11 +995,19 @@ refusing_constants: list[tuple[Any, str]] = [(_lax_internal, "_trace_composite_t
 if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 makes arguments of them
     refusing_constants.append((_hijax.custom_vjp3, "__call__"))
 
+attributed: list[tuple[Any, str]] = [(_lax_internal, "composite"), (jax.lax, "composite")]
+"""Owner and name of what makes functions whose keyword arguments may be arrays, but no tracers."""
+
 refusal_of_static: tuple[Any, str] = (_custom_derivatives, "_check_for_tracers")
 """Module and name of what raises where an argument of a custom_vjp function that is not differentiated holds a tracer."""
 
 constant_taken: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
 """Class and name of what makes a value that a traced function closes over a constant of its jaxpr: ``(trace, value, ...)``."""
+
+assembling: Any = _array
+"""The module whose functions :data:`ASSEMBLING`, which are JAX's public ones too, make an array of others."""
+
+ASSEMBLING = ("make_array_from_callback", "make_array_from_single_device_arrays", "make_array_from_process_local_data")
 
 filling: Any = _lax_internal
 """The module whose ``full`` and ``full_like`` make arrays on a device."""
@@ -941,6 +1101,16 @@ def forwarded(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[An
     return sources, as_function(closed_jaxpr(inner.invars, fresh, inner.eqns)) if fresh else None
 
 
+def depending(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
+    """For each output of a closed jaxpr, whether it depends on one of the variables ``inputs``, as far as its equations tell."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    reached = set(inputs)
+    for eqn in inner.eqns:
+        if any(not isinstance(var, Literal) and var in reached for var in eqn.invars):
+            reached.update(eqn.outvars)
+    return [not isinstance(var, Literal) and var in reached for var in inner.outvars]
+
+
 array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)
 """What ``+`` and the like do with an array, by name without underscores (``add``, ``radd``)."""
 
@@ -1009,9 +1179,10 @@ def new_profile() -> Any:
 
 
 def buffers(value: Any) -> list[Any]:
-    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of; none for other values."""
+    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of; none for other values, and
+    for strings, which XLA keeps where nobody else can look."""
     plain = _plain(value)
-    if type(plain) is not ArrayImpl:
+    if type(plain) is not ArrayImpl or isinstance(plain.dtype, np.dtypes.StringDType):
         return []
     return [plain] if len(plain.sharding.device_set) == 1 else list(plain._arrays)
 
@@ -1054,7 +1225,12 @@ def view(buffer: Any) -> Any:
 
 
 def put(host: np.ndarray, buffer: Any) -> Any:
-    """The NumPy array ``host`` as an array where ``buffer`` is, without a copy where its address allows that."""
+    """The NumPy array ``host`` as an array where ``buffer`` is, without a copy where its address allows that. That is no transfer
+    of the user's, who may have guarded those."""
+    if _guards_transfers():
+        with _config.transfer_guard_host_to_device("allow"):
+            return _pxla_batched_device_put(
+                buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed)
     return _pxla_batched_device_put(buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed)
 
 

@@ -191,7 +191,9 @@ def _library_roots() -> tuple[str, ...]:
     return tuple(sorted(os.path.join(path, "") for path in paths))
 
 
-_OWN_ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+OWN_ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+"""The folder of this package."""
+
 _LIBRARY_ROOTS = _library_roots()
 _LIBRARY_MARKS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _is_user: dict[int, tuple[bool, CodeType]] = {}  # by id, as hashing a code object walks through it; it is kept alive here
@@ -254,7 +256,7 @@ def is_machinery(code: CodeType) -> bool:
         jax_own = f"{os.sep}jax{os.sep}_src{os.sep}" in code.co_filename
         forwards = code.co_name in _MACHINERY_NAMES or code.co_name.startswith("_operator_")
         known = _machinery[id(code)] = (code.co_filename.endswith(_MACHINERY_FILES) or (jax_own and forwards)
-                                        or code.co_filename.startswith(_OWN_ROOT)), code
+                                        or code.co_filename.startswith(OWN_ROOT)), code
     return known[0]
 
 
@@ -330,7 +332,7 @@ def _is_ours(code: CodeType) -> bool:
         if len(_ours) > 100_000:
             _ours.clear()
         jax_own = f"{os.sep}jax{os.sep}" in code.co_filename or code.co_filename.startswith("<frozen")
-        known = _ours[id(code)] = (code.co_filename.startswith(_OWN_ROOT) or jax_own), code
+        known = _ours[id(code)] = (code.co_filename.startswith(OWN_ROOT) or jax_own), code
     return known[0]
 
 

@@ -182,7 +182,7 @@ def _process(settings: Settings, file: str, lazily: bool, only: Sequence[str] | 
         "PYTHONPATH": os.pathsep.join(paths),
     }  # fmt: skip
     if only is not None:
-        chosen.write_text("\n".join(only))
+        chosen.write_text(json.dumps(list(only)))
         environment["LAZYNB_SUITE_ONLY"] = str(chosen)
     command = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "--rootdir", ".", "-q", "--tb=short",
                "-p", "no:cacheprovider", "-p", "suite_plugin", f"tests/{file}.py"]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pathlib
 import re
 
@@ -9,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax._src import pjit
+from jax.experimental import sparse
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Primitive
 from jax.sharding import SingleDeviceSharding
@@ -105,6 +108,31 @@ def test_debugging_modes(flag):
         assert jc.must_run_eagerly()
 
 
+@pytest.mark.parametrize("level", ["log", "disallow", "log_explicit", "disallow_explicit"])
+def test_guards_of_transfers(level):
+    with jax.transfer_guard(level):
+        assert jc.must_run_eagerly() and not jc.runs_as_compiled(False)
+        with jc.running_settings(False):
+            assert jc.runs_as_compiled(False)
+    with jax.transfer_guard("allow"):
+        assert not jc.must_run_eagerly()
+    with jax.transfer_guard_device_to_host("disallow"):
+        assert not jc.must_run_eagerly()
+
+
+def test_what_runs_by_a_function_of_its_own():
+    assert jc.runs_by_itself(sparse.bcoo_sum_duplicates_p) and jc.runs_by_itself(Primitive("mine"))
+    jitted = jax.make_jaxpr(jax.jit(lambda x: x))(1.0).eqns[0].primitive
+    assert not jc.runs_by_itself(jax.lax.add_p) and not jc.runs_by_itself(jitted)
+
+
+def test_scalars_that_calls_cut():
+    assert jc.is_cut_by_calls(np.dtype("int64")) and not jc.is_cut_by_calls(np.dtype("int32"))
+    assert np.asarray(jax.jit(lambda x: x)(np.int64(1 << 40))).dtype == np.int32
+    with jc.restore_config({jc._config.enable_x64: True}):
+        assert not jc.is_cut_by_calls(np.dtype("int64"))
+
+
 def test_name_stack():
     with jax.named_scope("outer"), jax.named_scope("inner"):
         assert str(jc.scopes.context.name_stack) == "outer/inner"
@@ -156,6 +184,17 @@ def test_values():
     assert jc.is_ready(x) and jc.is_ready(jax.block_until_ready(jax.random.key(0)))
     spec = jc.abstract(jax.device_put(x, jax.devices()[1]))
     assert (spec.shape, spec.dtype, spec.sharding.device_set) == ((3,), np.int32, {jax.devices()[1]})
+
+
+def test_a_conversion_is_bound_with_the_trace(monkeypatch):
+    seen = []
+    plain = jc.conversion.bind_with_trace
+    monkeypatch.setattr(jc.conversion, "bind_with_trace", lambda *args: seen.append(args) or plain(*args))
+    x = jnp.ones(2)
+    seen.clear()
+    jax.lax.convert_element_type(x, jnp.int32)
+    trace, (operand,), _, params = seen[0]  # then in the program that runs it
+    assert jc.is_eval(trace) and operand.shape == (2,) and {"new_dtype", "weak_type", "sharding"} <= set(params)
 
 
 def test_typed_scalars():
@@ -244,7 +283,8 @@ def test_whatever_changes_jax_s_configuration_is_counted():
     lambda: jax.default_matmul_precision("highest"), lambda: jax.numpy_rank_promotion("raise"), lambda: jax.debug_nans(True),
     lambda: jax.default_device(jax.devices()[0]), lambda: jax.set_mesh(jax.make_mesh((1,), ("x",))),
     lambda: jax.make_mesh((1,), ("x",)), lambda: jax.sharding.use_abstract_mesh(jax.make_mesh((1,), ("x",)).abstract_mesh),
-    lambda: set_xla_metadata(a="1"), lambda: jc._compute_on.extend_compute_type("device_host"), lambda: jax.disable_jit(),
+    lambda: jax.transfer_guard("log"), lambda: set_xla_metadata(a="1"),
+    lambda: jc._compute_on.extend_compute_type("device_host"), lambda: jax.disable_jit(),
 ])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_change_of_configuration_is_counted_when_it_begins_and_ends(change):
@@ -329,6 +369,23 @@ def test_ambient_context_and_names():
     assert jc.is_key(jc.typeof(jax.random.key(0))) and not jc.is_key(jc.typeof(jnp.ones(1)))
 
 
+def test_who_asks_for_the_top_level():
+    """Each module finds the question in its ``core``, which is another one while a thread is lazy."""
+    asking = [jc._sharding_impls, jc._stateful_rng, *([jc._state_indexing] if jax.__version__ >= "0.12" else [])]
+    for module in asking:
+        assert re.search(r"core\.(trace_ctx\.is_top_level|trace_state_clean)\(\)", inspect.getsource(module))
+        assert module.core is jc._core
+    patches = jc.AmbientPatches(lambda trace: True, lambda leaf: leaf)
+    patches.switch(True)
+    try:
+        for module in asking:
+            assert module.core.trace_state_clean() and module.core.trace_ctx.is_top_level()
+            assert module.core.trace_ctx.trace is jc.current_trace()
+    finally:
+        patches.switch(False)
+    assert jc._stateful_rng.core is jc._core
+
+
 def test_substitutes_of_inherited_names_go_away_again():
     class Base:
         def name(self):
@@ -361,6 +418,11 @@ def test_what_refuses_tracers():
     getattr(module, name)({"a": w})
     with pytest.raises(jax.errors.UnexpectedTracerError):
         jax.jit(lambda x: getattr(module, name)([x]))(1.0)
+
+
+def test_assembling():
+    for name in jc.ASSEMBLING:
+        assert getattr(jax, name) is getattr(jc.assembling, name)
 
 
 def test_filling():
@@ -532,9 +594,93 @@ def test_types_that_programs_return():
     assert jc.can_be_returned(jc.ShapedArray((2,), np.dtype("float32"))) and jc.can_be_returned(jc.typeof(jax.random.key(0)))
     assert not jc.can_be_returned(jc.ShapedArray((2,), jc.float0)) and not jc.can_be_returned(object())
     assert not jc.has_users_dtype(jc.typeof(jax.random.key(0)))
+    strings = jax.device_put(np.array(["a"], dtype=np.dtypes.StringDType()), jax.devices()[0])
+    assert jc.has_users_dtype(jc.typeof(strings)) and jc.buffers(strings) == []
+
+
+def test_types_that_say_how_an_array_lies_on_a_mesh():
+    place = jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)).abstract_mesh, jax.sharding.PartitionSpec("x"))
+    assert jc.is_on_mesh(jc.ShapedArray((4,), np.dtype("float32"), sharding=place))
+    assert not jc.is_on_mesh(jc.typeof(jnp.zeros(4)))
+    assert not jc.is_on_mesh(jc.typeof(jax.device_put(jnp.zeros(4), jax.devices()[0])))
 
 
 def test_what_hands_a_cotangent_on():
     copy, = jax.make_jaxpr(lambda x: jnp.array(x))(jnp.ones(3)).eqns
     product, = jax.make_jaxpr(lambda x: jax.lax.mul(x, x))(jnp.ones(3)).eqns
     assert jc.hands_on(copy) and not jc.hands_on(product)
+
+
+def test_where_programs_say_that_things_are():
+    device = jax.devices()[0]
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    x = jnp.ones(3)
+
+    def said(function):
+        eqn, = jax.make_jaxpr(jax.jit(function))(x).eqns
+        return jc.inner_placement(eqn.primitive, eqn.params)
+
+    assert said(lambda y: y + 1) == ([], False)
+    assert said(lambda y: jax.device_put(y, sharding)) == ([sharding], False)
+    assert said(lambda y: jax.device_put(y, jax.memory.Space.Device)) == ([], True)
+    placed, = jax.make_jaxpr(jax.jit(lambda y: y + 1, out_shardings=sharding))(x).eqns
+    assert jc.inner_placement(placed.primitive, placed.params) == ([sharding], False)
+
+
+def test_a_type_of_constants():
+    class Late(jc.Tracer):
+        def __init__(self, value):
+            self._trace, self.aval, self.value = jc.eval_trace, jc.typeof(value), value
+
+        def full_lower(self):
+            return self.value
+
+    before = jax.stages.Traced.__init__
+    try:
+        jc.register_constant_type(Late, lambda late: late.value)
+        late = Late(jnp.arange(3.0))
+        function = jax.jit(lambda y: y + late)
+        assert not function.trace(jnp.ones(3))._consts
+        np.testing.assert_array_equal(function.lower(jnp.ones(3)).compile()(jnp.ones(3)), [1, 2, 3])
+    finally:
+        jax.stages.Traced.__init__ = before
+
+
+def test_an_error_code_that_is_no_traced_one():
+    class Late(jc.Tracer):
+        def __init__(self):
+            self._trace, self.aval = jc.eval_trace, jc.typeof(1)
+
+    module, names = jc.readable_errors(Late)
+    assert module.raise_if_error.__globals__ is vars(module) and vars(module)["core"].Tracer is jc.Tracer
+    seen = names["core"].Tracer
+    assert not isinstance(Late(), seen) and not isinstance(1, seen)
+    jax.jit(lambda y: (isinstance(y, seen) or pytest.fail(), y)[1])(1)
+
+
+def test_where_an_argument_of_a_lowering_is():
+    class Late(jc.Tracer):
+        def __init__(self, value):
+            self._trace, self.aval, self.value = jc.eval_trace, jc.typeof(value), value
+
+    sharding = SingleDeviceSharding(jax.devices()[0])
+    before = pjit.convert_to_metaty
+    try:
+        jc.register_placed_type(Late, lambda late: late.value if late.value.ndim else sharding)
+        lowered = jax.jit(lambda x, y: x + y).lower(Late(jax.device_put(jnp.ones(3), sharding)), Late(jnp.ones(())))
+        assert lowered.compile().input_shardings == ((sharding, sharding), {})
+    finally:
+        pjit.convert_to_metaty = before
+
+
+def test_files_that_are_not_the_user_s():
+    from jax._src import source_info_util
+    assert source_info_util.is_user_filename("/somewhere/else.py")
+    assert not source_info_util.is_user_filename(lazynb.__file__)
+
+
+def test_outputs_that_depend_on_an_input():
+    jaxpr = jax.make_jaxpr(lambda a, b: (a + 1, b * 2, 3.0, jnp.sin(a) * b, b))(1.0, 2.0)
+    first, second = jc.jaxpr_inputs(jaxpr)
+    assert jc.depending(jaxpr, [second]) == [False, True, False, True, True]
+    assert jc.depending(jaxpr, [first]) == [True, False, False, True, False]

@@ -37,6 +37,8 @@ class Quick(unittest.TestCase):
         assert False
     def test_zero(self):
         assert float(jnp.zeros(3).sum()) == 0
+
+setattr(Quick, "test_zz[[0]\\n [1]]", Quick.test_zero)
 '''
 
 
@@ -52,11 +54,12 @@ def sources(tmp_path):
 def test_a_file_eagerly_and_lazily(sources, tmp_path):
     settings = jax_suite.Settings(sources, tmp_path, cases=1, most=100)
     passing = jax_suite.eagerly(settings, "quick_test")
-    assert [test.rpartition("::")[2] for test in passing] == ["test_ends_the_process", "test_fine", "test_lazy", "test_zero"]
+    assert [test.rpartition("::")[2] for test in passing] == [
+        "test_ends_the_process", "test_fine", "test_lazy", "test_zero", "test_zz[[0]\n [1]]"]
     outcome = jax_suite.judge(TABLE, "quick_test", passing, jax_suite.run(settings, "quick_test", True, passing), 1.0)
     errors = {test.rpartition("::")[2]: error for test, error in outcome.failing.items()}
     assert sorted(errors) == ["test_ends_the_process", "test_lazy"] and "status 3" in errors["test_ends_the_process"]
-    assert len(outcome.unlisted) == 2 and "4 pass eagerly, 2 of these fail lazily" in str(outcome)
+    assert len(outcome.unlisted) == 2 and "5 pass eagerly, 2 of these fail lazily" in str(outcome)
 
 
 def test_what_the_table_says():

@@ -114,8 +114,8 @@ class Executable:
             arguments = self._packing.arguments(inputs)
             lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs, self._donated)
             self._arguments = [jc.abstract(argument) for argument in arguments]
-            dump = new_dump()
-            self.compiled, self.origin, self._entry = wait(in_background(lambda: _compile(lowered, self._config, dump)))
+            dump, settings = new_dump(), jc.settings_now(self._config)
+            self.compiled, self.origin, self._entry = wait(in_background(lambda: _compile(lowered, settings, dump)))
         self.dump = dump if self.origin == "compiled" else None
         after = in_use()
         self.held = max(0, after - before) if after is not None and before is not None else None
@@ -143,7 +143,8 @@ class Executable:
             variables = program.add(self.state.path(), copies=copies)
             jaxpr, donated = program.jaxpr([variables[slot] for slot in wanted or self.wanted]), ()
         lowered = lower(jaxpr, self._arguments, self._config, self._packing.inputs, donated)
-        return wait(in_background(lambda: _compile_uncached(lowered, self._config, options)))
+        settings = jc.settings_now(self._config)
+        return wait(in_background(lambda: _compile_uncached(lowered, settings, options)))
 
     def waited(self, seconds: float) -> None:
         """Python waited for results until ``seconds`` after it asked for them, compiling not included.

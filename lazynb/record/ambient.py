@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from lazynb import _jax_compat as jc
-from lazynb.record import array_creation as filling, break_cause as asker, constants
+from lazynb.record import array_creation, assembly, break_cause, constants, conversion
 from lazynb.record.blocks import patches
 from lazynb.record.fast import functions, linearize, operators, transpose
 from lazynb.record.tensor import LazyTensor
+from lazynb.source import OWN_ROOT
 
 operators.install()
+jc.register_own_files(OWN_ROOT)
 for _owner, _names in [*functions.substitutes(), (jc.ArrayImpl, operators.of_arrays()),
                        (jc.LinearizeTracer, operators.of_linearized()), *linearize.substitutes(), *transpose.substitutes(),
-                       *asker.substitutes(LazyTensor), *filling.substitutes(), *constants.substitutes(),
-                       *jc.counted_changes()]:
+                       *break_cause.substitutes(LazyTensor), *array_creation.substitutes(), *constants.substitutes(),
+                       *conversion.substitutes(), *assembly.substitutes(),
+                       jc.readable_errors(LazyTensor), *jc.counted_changes()]:
     patches.substitute(_owner, _names)

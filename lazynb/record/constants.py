@@ -93,6 +93,24 @@ def _taken(plain: Callable[..., Any]) -> Callable[..., Any]:
     return new_const
 
 
+def _attributed(plain: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(plain)
+    def decorate(*given: Any, **more: Any) -> Any:
+        call = plain(*given, **more)
+
+        @functools.wraps(call)
+        def attributed(*args: Any, **attributes: Any) -> Any:
+            return call(*args, **jax.tree.map(_attribute, attributes))
+
+        return attributed
+
+    return decorate
+
+
+def _attribute(leaf: Any) -> Any:
+    return leaf._force("static", "an attribute of a composite") if isinstance(leaf, LazyTensor) else leaf
+
+
 def _checked(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def check(argument: Any) -> Any:
@@ -106,4 +124,5 @@ def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     """What stands in for JAX's own functions while some thread is lazy."""
     (owner, name), (module, check) = jc.constant_taken, jc.refusal_of_static
     return [(owner, {name: _taken(getattr(owner, name))}), (module, {check: _checked(getattr(module, check))}),
+            *[(owner, {name: _attributed(getattr(owner, name))}) for owner, name in jc.attributed],
             *[(owner, {name: _refusing(getattr(owner, name))}) for owner, name in jc.refusing_constants]]

@@ -37,6 +37,15 @@ class Operation:
         return self._outside
 
     @property
+    def is_hashable(self) -> bool:
+        """Whether each parameter can be hashed: JAX lowers nothing else."""
+        try:
+            hash(tuple(self.params.values()))
+        except TypeError:
+            return False
+        return True
+
+    @property
     def may_fail(self) -> bool:
         """Whether it can fail when it runs."""
         return bool(self.outside)

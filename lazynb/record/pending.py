@@ -7,8 +7,6 @@ from sys import getrefcount
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from lazynb import _jax_compat as jc
 from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, restored, same_content
 from lazynb.record.trie import HOST, Root, State, Trie
@@ -344,13 +342,6 @@ def _sharding(value: Any) -> Any:
 
 _UNREACHED = next(map(getrefcount, [object()]))
 """What ``getrefcount`` says of a tensor that only ``records`` holds: it depends on the interpreter."""
-
-
-def scalar_input(value: Any) -> Any:
-    """The host form in which a scalar is handed to an executable: a Python number where the type is weak."""
-    if isinstance(value, jc.TYPED_SCALARS):
-        return np.asarray(jc.weak_scalar(value), dtype=jc.typeof(value).dtype)[()]
-    return np.asarray(value)[()]
 
 
 def closure(tensors: Iterable[LazyTensor]) -> list[Pending]:

@@ -28,12 +28,18 @@ def stays(value: Any, target: Any, trace: Any) -> bool:
     return device is not None and value._known_devices() == (device,)
 
 
-def given_to(primitive: Any, params: dict[str, Any]) -> Any:
-    """The devices to which an operation commits its results whatever its operands are; None where it does not."""
-    if primitive.name != "device_put":
-        return None
-    device = own_device(params["devices"][0])
-    return None if device is None else (device,)
+def committed_to(primitive: Any, params: dict[str, Any], devices: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+    """The devices to which an operation commits its results, or what it would: several are an error.
+
+    Arguments:
+      devices: those to which its operands are committed.
+    """
+    if primitive.name == "device_put":
+        device = own_device(params["devices"][0])
+        return devices or ({(device,)} if device is not None else devices)
+    shardings, moves = jc.inner_placement(primitive, params)
+    named = devices | {(device,) for device in map(own_device, shardings) if device is not None}
+    return named or ({(jc.default_device(),)} if moves and not shardings else named)
 
 
 def is_same(value: Any, sharding: Any) -> bool:

@@ -7,9 +7,10 @@ import copy
 import operator
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import jax
 import numpy as np
 
 from lazynb import _jax_compat as jc
@@ -208,10 +209,16 @@ class LazyTensor(jc.Tracer):
         return self._force("pickle").__reduce__()
 
     def __copy__(self) -> Any:
-        return self.copy() if self._value is None else copy.copy(self._force("pickle"))
+        return self._copied(copy.copy)
 
     def __deepcopy__(self, memo: Any) -> Any:
-        return self.copy() if self._value is None else copy.deepcopy(self._force("pickle"), memo)
+        return self._copied(lambda value: copy.deepcopy(value, memo))
+
+    def _copied(self, how: Callable[[Any], Any]) -> Any:
+        if self._value is None:
+            return self.copy()
+        with jc.set_current_trace(jc.eval_trace):  # keys copy the array in them
+            return how(self._force("pickle"))
 
     # ---- text ------------------------------------------------------------------------------------------------
 
@@ -367,3 +374,17 @@ _ASKED_OF_ANY = ("__cuda_array_interface__", "device_buffer", "device_buffers")
 jc.register_tracer_type(LazyTensor)
 jc.device_get.register(lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray", "jax.device_get"))
 jc.register_argument_type(LazyTensor, lambda argument: argument._force("compiled"))
+jc.register_constant_type(LazyTensor, lambda constant: constant._force("static", "a constant of what is compiled"))
+
+
+def _placed(tensor: LazyTensor) -> Any:
+    """What tells where ``tensor`` is, see :func:`lazynb._jax_compat.register_placed_type`."""
+    if isinstance(tensor._value, jax.Array):
+        return tensor._value
+    devices = tensor._known_devices()
+    if devices is None or len(devices) > 1:
+        return tensor._force("attribute", "sharding")
+    return jc.uncommitted_sharding(devices[0]) if tensor._committed else None
+
+
+jc.register_placed_type(LazyTensor, _placed)

@@ -20,10 +20,11 @@ from lazynb.config import config
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
+from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
-from lazynb.record.pending import Pending, scalar_input
-from lazynb.record.placement import given_to, is_same, stays
+from lazynb.record.pending import Pending
+from lazynb.record.placement import committed_to, is_same, stays
 from lazynb.record.refusal import check
 from lazynb.record.runtime import runtime
 from lazynb.record.tensor import DELETED, LazyTensor
@@ -137,7 +138,7 @@ class LazyTrace(jc.Trace):
             return self._device_put(primitive, tracers, params)
         if primitive.name == "sharding_constraint":
             return self._constrain(primitive, tracers, params)
-        if primitive.name == "convert_element_type" and _changes_nothing(tracers[0], params):
+        if primitive.name == "convert_element_type" and changes_nothing(tracers[0], params):
             self._unmoved = tracers[0] if params["sharding"] is not None else None
             return tracers[0]
         if primitive.name in jc.JIT_PRIMITIVES:
@@ -218,8 +219,8 @@ class LazyTrace(jc.Trace):
 
     def _extend(self, pending: Pending, key: Any, operation: Operation, slots: tuple[int, ...]) -> State:
         owners = [pending.owner(slot) for slot in slots]
-        committed = {owner.devices for owner in owners} - {None} or {given_to(operation.primitive, operation.params)} - {None}
-        if len(committed) > 1:
+        committed = committed_to(operation.primitive, operation.params, {owner.devices for owner in owners if owner.devices})
+        if len(committed) > 1 or jc.spans_devices(operation.primitive, operation.params):
             raise _Unrecordable("devices")  # eager JAX then says what is wrong, in its own words
         devices = next(iter(committed), None)
         program = devices if devices is not None else (jc.default_device(),)
@@ -228,14 +229,18 @@ class LazyTrace(jc.Trace):
         avals = [owner.avals[slot - owner.first] for slot, owner in zip(slots, owners, strict=True)]
         if not jc.can_be_lowered(operation.primitive):
             raise _Unrecordable("unrecordable")
-        results, effects = jc.abstract_eval(operation.primitive, avals, operation.params)
+        results, effects = _abstract_eval(operation.primitive, avals, operation.params)
         if effects:
             raise _Unrecordable("effect")
         if not all(map(jc.can_be_returned, results)) or any(map(jc.has_users_dtype, avals)):
             raise _Unrecordable("unrecordable")
+        if devices is None and any(map(jc.is_on_mesh, results)):  # ``out_sharding`` alone says so: eager JAX commits it there
+            raise _Unrecordable("unrecordable")
         if (size := size_of(results)) > SURELY_THERE and lacks(size, program[0]):
             raise jc.out_of_memory(size)
         check(operation.primitive, avals, operation.params)
+        if not operation.is_hashable:
+            raise _Unrecordable("unrecordable")
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
         state.program = program
         return state
@@ -258,10 +263,11 @@ class LazyTrace(jc.Trace):
             if arg.is_deleted():
                 raise RuntimeError(f"Array has been deleted with shape={jc.typeof(arg).str_short()}.")
             return pending.concrete(arg, outside)
-        if isinstance(arg, (bool, *jc.TYPED_SCALARS)) or (  # 0.12 has no typed bool
-                jc.is_host_array(arg) and np.ndim(arg) == 0 and arg.dtype != jc.float0):
-            return pending.input(scalar_input(arg), jc.typeof(arg))
-        if jc.is_host_array(arg) and arg.dtype != jc.float0:
+        host = isinstance(arg, (bool, *jc.TYPED_SCALARS)) or (  # 0.12 has no typed bool
+            jc.is_host_array(arg) and arg.dtype != jc.float0)
+        if host and np.ndim(arg) == 0 and not jc.is_cut_by_calls((aval := jc.typeof(arg)).dtype):
+            return pending.input(scalar_input(arg), aval)
+        if host:
             # Copied now, as eager JAX does: the user may write to a NumPy array afterwards.
             staged = jc.stage(arg)
             return pending.input(staged, jc.typeof(arg), staged)
@@ -460,7 +466,18 @@ class LazyTrace(jc.Trace):
         return [p for p in found if len(p) and p.live()]
 
 
-def _changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
+def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Any]:
+    """As :func:`lazynb._jax_compat.abstract_eval`. What fails there and runs eagerly by a function of its own may do that: the
+    shape of its result depends on values (``bcoo_sum_duplicates``)."""
+    try:
+        return jc.abstract_eval(primitive, avals, params)
+    except Exception:
+        if jc.runs_by_itself(primitive):
+            raise _Unrecordable("unrecordable") from None
+        raise
+
+
+def changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
     """Whether a conversion is to the type that ``arg`` has: eager JAX returns ``arg`` itself then."""
     return (isinstance(arg, LazyTensor) and arg.dtype == params["new_dtype"] and arg.weak_type == params["weak_type"]
             and is_same(arg, params["sharding"]))

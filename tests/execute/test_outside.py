@@ -1,6 +1,7 @@
 """A pending trace computes with the values of the moment: memory that others write or give away makes no difference."""
 
 import ctypes
+import itertools
 import threading
 
 import jax
@@ -241,3 +242,19 @@ def test_another_thread_that_is_lazy_gives_it_away():
         assert np.all(np.asarray(y) == 4.0)
         with pytest.raises(RuntimeError, match="Array has been deleted"):
             x + 1
+
+
+def test_strings():
+    """XLA keeps them where nobody else can look."""
+    host = np.array(["one", "three"], dtype=np.dtypes.StringDType())
+    with pytest.raises(TypeError, match="not a valid JAX type"):
+        jax.device_put(host, jax.devices()[0])[0]
+    with lazynb.lazy():
+        both = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",)), jax.sharding.PartitionSpec("x"))
+        for make, device in itertools.product((jax.device_put, jnp.asarray), (jax.devices()[0], both)):
+            text = make(host, device=device)
+            assert text.shape == (2,) and np.asarray(text).tolist() == ["one", "three"]
+            with pytest.raises(TypeError, match="not a valid JAX type"):
+                text[0]
+            with pytest.raises(TypeError, match="sin does not accept"):
+                jnp.sin(text)

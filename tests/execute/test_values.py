@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import NamedSharding, PartitionSpec
+from oracle import assert_same
 
 import lazynb
 from lazynb import _jax_compat as jc
@@ -255,3 +256,54 @@ def test_keys_have_the_attributes_of_concrete_keys(clean):
         with pytest.raises(AttributeError, match="'PRNGKeyArray' object has no attribute 'nonsense'"):
             key.nonsense  # noqa: B018
         assert key._base_array.shape == (2,)
+
+
+@pytest.mark.skipif(jax.__version__.startswith("0.10.2"), reason="makes none without 64-bit mode")
+@pytest.mark.parametrize("make", [
+    lambda x: jnp.int64(1 << 40), lambda x: jnp.array(1 << 40, dtype=jnp.int64), lambda x: jnp.float64(1e300),
+    lambda x: jnp.arange(3, dtype=jnp.int64) + jnp.int64(1 << 40), lambda x: jnp.int64(1 << 40) + 1,
+    lambda x: jnp.max(jnp.array([0, 1], dtype=jnp.int64), initial=jnp.int64(1 << 40)), lambda x: x * jnp.int64(2),
+])
+def test_64_bit_types_without_64_bit_mode(make):
+    with jax._src.config.explicit_x64_dtypes("allow"):
+        assert_same(make, np.arange(3, dtype=np.int32))
+
+
+def assembled(make):
+    def call(x):
+        place = NamedSharding(jax.make_mesh((1,), ("x",)), PartitionSpec("x"))
+        return make(x * 2, place)
+
+    return call
+
+
+@pytest.mark.parametrize("make", [
+    lambda x, place: jax.make_array_from_callback((4,), place, lambda index: x[index]),
+    lambda x, place: jax.make_array_from_callback((4,), place, data_callback=lambda index: np.arange(4.0)[index]),
+    lambda x, place: jax.make_array_from_callback((2,), place, lambda index: jax.random.split(jax.random.key(0))[index]),
+    lambda x, place: jax.make_array_from_single_device_arrays((4,), place, [x]),
+    lambda x, place: jax.make_array_from_single_device_arrays((2,), place, [jax.random.split(jax.random.key(0))]),
+    lambda x, place: jax.make_array_from_process_local_data(place, np.arange(4.0)),
+    lambda x, place: jax.make_array_from_single_device_arrays((5,), place, [x]),
+])
+def test_arrays_put_together_from_others(make):
+    assert_same(assembled(make), np.arange(4, dtype=np.float32))
+
+
+def test_copies_of_keys():
+    for how in (copy.copy, copy.deepcopy):
+        with lazynb.lazy():
+            key = jax.random.key(3)
+            lazynb.sync(key)
+            assert jax.random.key_data(how(key)).tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("make", [
+    lambda x, place: jnp.zeros(4, out_sharding=place), lambda x, place: jnp.arange(4, out_sharding=place) * 2,
+    lambda x, place: jax.random.normal(jax.random.key(0), (4,), out_sharding=place),
+    lambda x, place: jax.random.bits(jax.random.key(0), (4,), out_sharding=place) + 1,
+    lambda x, place: jax.random.normal(jax.random.key(0), (4,), out_sharding=place) + jax.device_put(x, place),
+    lambda x, place: jnp.zeros(4, out_sharding=place) + x,
+])
+def test_new_arrays_on_a_mesh(make):
+    assert_same(assembled(make), np.arange(4, dtype=np.float32))

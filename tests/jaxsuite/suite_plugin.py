@@ -4,7 +4,7 @@ What was written before a crash is there after it. The environment says what to 
 
 LAZYNB_SUITE_LOG   the file to append to, a JSON object a line: ``{"start": id}``, then ``{"test": id, "outcome": ..., ...}``
 LAZYNB_SUITE_LAZY  whether each test runs within ``lazynb.lazy()``
-LAZYNB_SUITE_ONLY  a file with the ids of the tests to run, a line each; all where it is not set
+LAZYNB_SUITE_ONLY  a file with the ids of the tests to run, a JSON list (ids have newlines); all where it is not set
 LAZYNB_SUITE_MOST  of more tests than this, equally spaced ones are taken
 """
 
@@ -37,7 +37,7 @@ _found = _Found()
 def pytest_collection_modifyitems(config, items):
     kept = _spaced(items, MOST)
     if ONLY is not None:
-        wanted = set(Path(ONLY).read_text().split("\n"))
+        wanted = set(json.loads(Path(ONLY).read_text()))
         kept = [item for item in items if item.nodeid in wanted]
     chosen = set(map(id, kept))
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax._src import error_check
 from jax.experimental import io_callback
 from oracle import assert_same
 
@@ -149,3 +150,27 @@ def test_a_long_chain():
     with lazynb.lazy():
         y = program(jnp.zeros(2))
         assert np.asarray(y).tolist() == [500.0, 500.0]
+
+
+def test_errors_that_a_program_notes_are_raised_when_asked_for():
+    @jax.jit
+    def checked(x):
+        error_check.set_error_if(x.min() < 0, "negative")
+        return x + 1
+
+    def program(log, x):
+        for value in (x, x - 3, x - 4):
+            checked(value)
+            try:
+                error_check.raise_if_error()
+            except error_check.JaxValueError as error:
+                log.append(str(error))
+            error_check.raise_if_error()  # it is raised once
+        try:
+            jax.jit(lambda y: (error_check.raise_if_error(), y)[1])(x)
+        except ValueError as error:
+            log.append(str(error)[:40])
+        return x
+
+    eager, lazy = _effects(program, f(3) ** 2)
+    assert lazy == eager and eager[:2] == ["negative"] * 2 and len(eager) == 3

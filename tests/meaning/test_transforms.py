@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import flatten_util, lax
+from jax.experimental import sparse
 from oracle import Call, assert_all_same
 
 import lazynb
@@ -49,6 +50,15 @@ def power_sum(x, k):
     return (x**k).sum()
 
 
+def sparsified(fun):
+    """``fun`` of a sparse array, each result made dense."""
+    def call(x):
+        result = sparse.sparsify(fun, use_tracer=True)(sparse.BCOO.fromdense(x, nse=x.size))
+        return result.todense() if isinstance(result, sparse.JAXSparse) else result
+
+    return call
+
+
 class Pair(NamedTuple):
     a: Any
     b: Any
@@ -78,6 +88,13 @@ W, X = f(3, 2), f(4, 3)
 
 # One line, one program. Each is a test of its own: name -> (function, arguments).
 PROGRAMS = {
+    # sparse arrays
+    "sparsify": (lambda x: sparsified(lambda m: -jnp.sin(m * 2).T @ (jnp.ones(4) + 1))(x), f(4, 3)),
+    "sparsify a slice": (lambda x: sparsified(lambda m: lax.slice(m, (0, 1), (2, 3)))(x), f(4, 3)),
+    "sparsify of what is dense": (
+        lambda x: sparse.sparsify(lambda m: m.astype(jnp.float32) @ m.T, use_tracer=True)(x), f(4, 3)),
+    "entries of a sparse array counted": (
+        lambda x: sparse.BCOO((x[:, 0], jnp.array([[0], [2], [0], [1]])), shape=(3,)).sum_duplicates().indices, f(4, 3)),
     # differentiation
     "grad": (lambda w, x: jax.grad(net)(w, x), W, X),
     "grad argnums": (lambda w, x: jax.grad(net, argnums=(0, 1))(w, x), W, X),

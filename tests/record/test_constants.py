@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from oracle import assert_same
 
 import lazynb
 
@@ -153,3 +154,21 @@ def test_a_tracer_that_is_not_differentiated_is_refused_as_eagerly():
     f.defvjp(lambda a, x: (a * x, None), lambda a, r, g: (g,))
     with lazynb.lazy(), pytest.raises(jax.errors.UnexpectedTracerError):
         jax.jit(lambda a: jax.grad(f, 1)(a, 2.0))(jnp.ones(()) * 1)
+
+
+ATTRIBUTES = {
+    "a scalar": lambda call, w: call(w, scale=w[0]),
+    "an array": lambda call, w: call(w, scale=w * 2),
+    "NumPy's": lambda call, w: call(w, scale=np.float32(3)),
+    "a number": lambda call, w: call(w, scale=3.0),
+    "in a jitted function": lambda call, w: jax.jit(lambda x: call(x, scale=w))(w),
+    "one that is differentiated": lambda call, w: jax.grad(lambda x: call(w, scale=x).sum())(w[0]),
+}
+
+
+@pytest.mark.parametrize("how", ATTRIBUTES)
+def test_an_attribute_of_a_composite(how):
+    def program(x):
+        return ATTRIBUTES[how](lax.composite(lambda x, *, scale: x * scale, "my.scaled"), x + 1)
+
+    assert_same(program, jnp.linspace(0, 1, 4))

@@ -291,3 +291,27 @@ def test_an_operator_on_a_reference_itself_is_refused_as_eagerly():
         with lazynb.lazy(), pytest.raises(eager.type) as lazily:
             jax.grad(function)(jnp.ones(3))
         assert str(lazily.value) == str(eager.value)
+
+FLAT = {
+    "stop_gradient": lambda y: jax.lax.stop_gradient(y),
+    "stop_gradient of a tree": lambda y: jax.lax.stop_gradient((y, y + 1))[1],
+    "sign": lambda y: jnp.sign(y),
+    "floor": lambda y: jnp.floor(y),
+    "round": lambda y: y.round(),
+    "what is computed of such": lambda y: jax.lax.stop_gradient(y) * 2 + jnp.sign(y),
+    "chosen among such": lambda y: jnp.where(y > 0, jnp.sign(y), jnp.floor(y)),
+    "one of two": lambda y: jnp.modf(y)[1],
+    "one that depends": lambda y: jnp.clip(y, 0, 9),
+}
+
+
+@pytest.mark.parametrize("use", ["NumPy", "a callback", "a number", "the gradient"])
+@pytest.mark.parametrize("how", FLAT)
+def test_what_does_not_depend_on_the_argument_is_no_tracer_under_grad(how, use):
+    uses = {"NumPy": lambda v: np.asarray(v), "a number": float, "the gradient": lambda v: v,
+            "a callback": lambda v: jax.pure_callback(np.cos, jax.ShapeDtypeStruct((), jnp.float32), v)}
+
+    def program(x):
+        return jax.grad(lambda y: uses[use](FLAT[how](y * 2.5)) * y)(x)
+
+    assert_same(program, jnp.float32(1.5), raises=how == "one that depends" and use in ("NumPy", "a callback"))

@@ -15,6 +15,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
+import jax.experimental.random
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -446,3 +447,14 @@ def test_a_trace_that_an_interrupt_left():
     with lazynb.lazy():
         assert records()
     assert not records() and not changed()
+
+
+def test_what_jax_does_at_the_top_level_alone():
+    """It insists on that no transformation goes on; a block is none."""
+    stateful_rng = jax.experimental.random.stateful_rng
+    with lazynb.lazy():
+        rng = stateful_rng()
+        assert rng.normal().shape == ()
+        for transform in (jax.jit, jax.grad, jax.vmap):
+            with pytest.raises(TypeError, match="requires an explicit seed"):
+                transform(lambda x: stateful_rng().normal() + x)(jnp.ones(()) if transform is not jax.vmap else jnp.ones(2))

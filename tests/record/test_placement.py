@@ -6,9 +6,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 from jax.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding
 
 import lazynb
+
+
+def exported():
+    return export.export(jax.jit(jnp.sin))(np.ones(3, np.float32))
+
 
 HERE = {
     "device": lambda x, d: jax.device_put(x, d),
@@ -32,6 +38,14 @@ HERE = {
     "under vmap": lambda x, d: jax.vmap(lambda row: jax.device_put(row, d) * 2)(x),
     "under grad": lambda x, d: jax.grad(lambda y: (jax.device_put(y, d) ** 2).sum())(x),
     "nowhere": lambda x, d: jax.device_put(x),
+    "result of a call": lambda x, d: jax.jit(lambda y: y + 1, out_shardings=SingleDeviceSharding(d))(x) * 2,
+    "argument of a call": lambda x, d: jax.jit(lambda y: y + 1, in_shardings=SingleDeviceSharding(d))(x),
+    "inside of a call": lambda x, d: jax.jit(lambda y: jax.device_put(y * 2, SingleDeviceSharding(d)) + 1)(x),
+    "a memory, inside of a call": lambda x, d: jax.jit(lambda y: jax.device_put(y * 2, jax.memory.Space.Device) + 1)(x),
+    "a memory, in a branch": lambda x, d: jax.lax.cond(
+        x[0] > 0, lambda y: jax.device_put(y, jax.memory.Space.Device), lambda y: y * 2, x),
+    "an exported function": lambda x, d: exported().call(x) * 2,
+    "an exported function, inside of a call": lambda x, d: jax.jit(exported().call)(x),
 }
 
 

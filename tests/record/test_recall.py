@@ -1,5 +1,6 @@
 """Calls that were recorded before are appended again without JAX, and mean the same."""
 
+import functools
 import pickle
 import threading
 
@@ -337,3 +338,28 @@ def test_functions_that_are_compared_keep_their_identity():
     assert_same(lambda x: jax.grad(pool)(x), np.arange(16, dtype=np.float32).reshape(4, 4))
     product = lambda x: jax.lax.reduce(x, np.float32(1), jax.lax.mul, (0,)).sum()
     assert_same(lambda x: jax.grad(product)(x), np.ones((2, 3), np.float32))
+
+
+def test_functions_say_the_module_that_they_are_found_in():
+    modules = (jnp, jnp.linalg, jax.nn, jax.lax, jax.random)
+    found = {(module.__name__, name): one.__module__ for module in modules for name, one in vars(module).items()
+             if callable(one) and not name.startswith("_") and hasattr(one, "__module__")}
+    public = {key: where for key, where in found.items() if where.startswith("jax.") and "._src" not in where}
+    assert public["jax.numpy", "add"] == "jax.numpy"
+    with lazynb.lazy():
+        changed = {key: one.__module__ for key in public for module in modules if module.__name__ == key[0]
+                   for one in [getattr(module, key[1])] if one.__module__ != public[key]}
+    assert not changed
+
+
+def test_what_wraps_a_function_keeps_its_own_stages():
+    """A jitted function lowers itself, and not the function of JAX's that it is made of."""
+    def texts():
+        made = (jax.grad(jnp.sin), jax.vmap(jnp.sin), functools.wraps(jnp.sin)(lambda x: x * 2))
+        return [jax.jit(one).lower(jnp.ones(3)[:, None] if one is made[1] else 1.0).as_text() for one in made]
+
+    expected = texts()
+    with lazynb.lazy():
+        assert texts() == expected
+        assert jnp.sin.lower(1.0).as_text() == jax.jit(jnp.sin).lower(1.0).as_text() and hasattr(jnp.sin, "trace")
+        assert not hasattr(jnp.sin, "no_such_name") and not hasattr(jnp.stack, "no_such_name")

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax import lax
+from jax import export, lax
 from jax._src import core
 from jax.extend.core import Primitive
 from jax.interpreters import mlir
@@ -45,6 +45,8 @@ REFUSED = {
     "way to multiply": lambda x: lax.dot(x, x, precision=PRESET),
     "way to multiply in einsum": lambda x: jnp.einsum("ij,jk->ik", x, x, precision=PRESET),
     "way to multiply in scan": lambda x: lax.scan(lambda c, _: (lax.dot(c, c, precision=PRESET), None), x, None, length=2)[0],
+    "seed": lambda x: jax.random.key(x[0, 0]),
+    "seed that is a number": lambda x: jax.random.PRNGKey(3.5),
     "compiler option": lambda x: jax.jit(lambda x: x + 1, compiler_options={"no_such_option": "1"})(x),
     "no execution": without_execution,
 }
@@ -131,3 +133,64 @@ def test_results_of_a_users_type_of_elements_run_at_once():
     mlir.register_lowering(make, lambda context, x: [x])
     with lazynb.lazy():
         assert make.bind(jnp.ones(2) * 2) is made
+
+
+# ---- transfers that are guarded ----------------------------------------------------------------------------------------------
+
+MOVING = {
+    "number": lambda x: x + 1,
+    "new array": lambda x: jnp.ones(3),
+    "index": lambda x: float(x[0, 0]),
+    "NumPy array": lambda x: x * X,
+    "nothing": lambda x: x * x,
+    "jitted": lambda x: jax.jit(lambda x: x * 2)(x),
+    "device_put": lambda x: jax.device_put(X),
+    "seed": lambda x: jax.random.key(jax.device_put(42)),
+}
+
+
+def guarded(name, level):
+    def call(x):
+        y = x * 3
+        with jax.transfer_guard_host_to_device(level):
+            return MOVING[name](x), y * y
+
+    return call
+
+
+@pytest.mark.parametrize("level", ["allow", "disallow", "disallow_explicit"])
+@pytest.mark.parametrize("name", MOVING)
+def test_a_guarded_transfer_is_refused_at_its_line(name, level):
+    assert_same(guarded(name, level), X)
+
+
+def test_what_was_recorded_before_may_move_its_numbers():
+    """Eager JAX moved them when nothing was guarded yet."""
+    with lazynb.lazy():
+        x = jnp.asarray(X) * 2 + 1
+        with jax.transfer_guard("disallow"):
+            np.testing.assert_array_equal(np.asarray(x), X * 2 + 1)
+        jax.config.update("jax_transfer_guard", "disallow")
+        try:
+            with pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed"):
+                x + 1
+        finally:
+            jax.config.update("jax_transfer_guard", None)
+        assert (x + 1).is_pending
+
+
+EXPORTED = {
+    "called": lambda call, x: call(x),
+    "in a jitted function": lambda call, x: jax.jit(call)(x) + 1,
+    "in a loop": lambda call, x: lax.fori_loop(0, 3, lambda _, y: call(y), x),
+}
+
+
+@pytest.mark.parametrize("how", EXPORTED)
+@pytest.mark.parametrize("platforms", [("cpu",), ("cuda",), ("tpu", "cpu")])
+def test_a_function_exported_for_other_platforms(platforms, how):
+    def program(x):
+        found = EXPORTED[how](export.export(jax.jit(jnp.sin), platforms=platforms)(x).call, x)
+        return found
+
+    assert_same(program, jnp.asarray(X), raises="cpu" not in platforms)

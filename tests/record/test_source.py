@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import optax
+from jax._src import source_info_util
 
 import lazynb
 from lazynb.source import is_user_file
@@ -73,3 +74,14 @@ def test_two_invocations_are_told_apart(clean):
 def test_user_files():
     assert is_user_file(__file__) and is_user_file("<ipython-input-1-abc>") and is_user_file("<stdin>")
     assert not is_user_file(jax.__file__) and not is_user_file(lazynb.__file__) and not is_user_file("<frozen runpy>")
+
+
+def test_jax_takes_no_line_of_ours_for_the_user_s(clean):
+    with lazynb.lazy():
+        jaxpr = jax.make_jaxpr(lambda x: jax.named_call(jnp.cos, name="test")(jnp.sin(x) + 1)[1:])(jnp.ones(3) * 2)
+    assert {file for file, _ in map(source_of, jaxpr.jaxpr.eqns)} == {__file__}
+
+
+def source_of(eqn):
+    frame = source_info_util.user_frame(eqn.source_info.traceback)
+    return frame.file_name, frame.start_line

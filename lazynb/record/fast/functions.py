@@ -22,7 +22,7 @@ _LEFT = frozenset("""apply_along_axis apply_over_axes array_repr array_str broad
     from_dlpack frombuffer fromfile fromfunction fromiter frompyfunc fromstring get_printoptions iscomplexobj isdtype isrealobj
     isscalar issubdtype iterable load mask_indices ndim piecewise place printoptions promote_types put result_type save savez
     set_printoptions shape size vectorize
-    cond switch while_loop fori_loop scan map associative_scan reduce custom_root custom_linear_solve
+    cond switch while_loop fori_loop scan map associative_scan reduce custom_root custom_linear_solve composite
     key PRNGKey key_data wrap_key_data clone""".split())
 
 # What libraries compare with ``is``: JAX knows the reducer of ``reduce_window(x, -inf, lax.max, ...)`` by it, Optax a loss's
@@ -42,6 +42,8 @@ _PJIT = type(jax.numpy.sin)
 
 class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
     """A ``jax.numpy`` ufunc whose calls are remembered; its methods (``reduce``, ``at``, ...) are JAX's."""
+
+    __module__ = jax.numpy.ufunc.__module__  # what a ufunc itself says as well
 
     def __init__(self, plain: Any, name: str):
         self.__dict__.update(plain.__dict__, _lazynb_call=remembered(f"ufunc.{name}", plain, name in _ALIKE, 1))
@@ -64,6 +66,11 @@ class Form(functools.partial[Any]):
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        # ``lower`` and ``trace`` are no attributes of its own: what wraps a function takes those over, and
+        # ``jax.jit(jax.grad(jnp.sin)).lower`` would be sin's.
+        return getattr(vars(self).get("__wrapped__"), name)
 
     def __copy__(self) -> Form:
         return self
@@ -106,9 +113,6 @@ def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     functools.update_wrapper(call, plain)
     call = functools.update_wrapper(Form(call), plain)
     call.__module__, call.__qualname__ = module.__name__, name  # where pickle finds it, while lazy and later
-    if isinstance(plain, _PJIT):
-        for attribute in ("lower", "trace", "eval_shape", "clear_cache"):
-            setattr(call, attribute, getattr(plain, attribute))
     return call
 
 

@@ -77,6 +77,7 @@ class _Call:
       results: how many of its values are results.
       container: type in which the call returns them; None for a single one.
       linear: gives the results' tangents from the residuals and the tangents of the operands that have one.
+      nonzero: for each result, whether it has a tangent: what does not depend on the operands' is no tracer, as eagerly.
     """
 
     def __init__(self, call: Callable[..., Any], nonzeros: Sequence[bool], avals: Sequence[Any]):
@@ -102,7 +103,9 @@ class _Call:
         def linear(*values: Any) -> Sequence[Any]:
             return jax.tree.leaves(jax.tree.unflatten(self._tree, values[:count])(*values[count:]))
 
-        self.linear = jc.as_function(jc.traced(linear, [*self._avals, *tangents]))
+        jaxpr = jc.traced(linear, [*self._avals, *tangents])
+        self.linear = jc.as_function(jaxpr)
+        self.nonzero = jc.depending(jaxpr, jc.jaxpr_inputs(jaxpr)[-len(tangents):])
 
 
 _rules: dict[Any, Any] = {}
@@ -173,7 +176,8 @@ def linearized_call(trace: Any, name: Hashable, plain: Callable[..., Any], args:
         values = rule.known.values(lazy, primals)
     with jc.set_current_trace(trace.tangent_trace):
         out = rule.linear(*values[rule.results:], *tangents)
-    results = [jc.LinearizeTracer(trace, value, tangent) for value, tangent in zip(values, out)]
+    results = [jc.LinearizeTracer(trace, value, tangent) if nonzero else value
+               for value, tangent, nonzero in zip(values, out, rule.nonzero)]
     return results[0] if rule.container is None else rule.container(results)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from lazynb import _jax_compat as jc
+from lazynb.record.numbers import converter
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import State
@@ -38,7 +39,7 @@ class Edge:
       container: type in which they are returned; None for a single one.
       slot, aval: those of a single result; None otherwise.
       values: host values of its inputs, where the call itself brings them.
-      converters: types of its inputs that are the call's Python numbers, in order.
+      converters: what makes its inputs of the call's Python numbers, in order.
       convert: the only one of them; None otherwise.
       scalar, converted: the number that it converted last, and the inputs that it made: most numbers stand in the code.
       callee: code of the function that the user called.
@@ -260,7 +261,7 @@ def _edge(pending: Pending, tip: State, end: State, count: int, result: Any, arg
         return NEVER
     converters: tuple[Any, ...] = ()
     if scalars:
-        converters = tuple([type(value) for value in values])
+        converters = tuple([converter(value.__class__) for value in values])
         if not _come_from(values, converters, scalars):
             return NEVER
         if len({value.tobytes() for value in values}) < len(values):

@@ -87,13 +87,33 @@ def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, jax.Array):
         yield "", value
     elif isinstance(value, (dict, list, tuple)) or hasattr(type(value), "tree_flatten") or _is_registered(value):
+        yield from _walk(value)
+
+
+def _walk(tree: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays in a container, with the path of each. What cannot be flattened (a dict whose keys have no order) has no names
+    to give, nor has what a container that holds itself would repeat.
+
+    JAX flattens one level at a time: where something further in raises, jaxlib forgets to count a level of recursion down (0.10,
+    0.12), and after some hundred times nothing runs any more in the thread.
+    """
+    stack: list[tuple[str, Any, tuple[int, ...]]] = [("", tree, ())]
+    visited = 0
+    while stack and visited < _MAX_LEAVES:
+        path, node, above = stack.pop()
+        visited += 1
+        if isinstance(node, jax.Array):
+            yield path, node
+            continue
+        if id(node) in above:
+            continue
+        asked = iter((False,))  # the node itself, then its children
         try:
-            leaves = jax.tree_util.tree_leaves_with_path(value, is_leaf=lambda leaf: isinstance(leaf, jax.Array))
-        except Exception:  # a container whose flattening fails has no names to give
-            return
-        for path, leaf in leaves:
-            if isinstance(leaf, jax.Array):
-                yield jax.tree_util.keystr(path), leaf
+            children = jax.tree_util.tree_leaves_with_path(node, is_leaf=lambda _, asked=asked: next(asked, True))
+        except Exception:
+            continue
+        stack.extend((path + jax.tree_util.keystr(key), child, (*above, id(node)))
+                     for key, child in reversed(children) if child is not node)
 
 
 def _is_registered(value: Any) -> bool:
