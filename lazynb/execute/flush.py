@@ -32,7 +32,7 @@ from lazynb.reasons import ASKED_FOR, REASONS
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import Hooks
 from lazynb.record.snapshot.names import names_of, user_namespace
-from lazynb.record.snapshot.trace_summary import sketch
+from lazynb.record.snapshot.trace_summary import summarise
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, thread_trace, trie
 from lazynb.source import Spot, here
@@ -298,7 +298,7 @@ class Execution:
     @staticmethod
     def _missed(request: Request, executable: Executable, kind: str, spot: Spot) -> Miss:
         pending = request.pending
-        drawn = sketch(pending, _names())
+        drawn = summarise(pending, _names())
         cut = Cut(*pending.cut_by) if pending.cut_by is not None else None
         executable.miss = miss_log.add(kind, spot, drawn, request.wanted, request.donated or (), cut, executable.origin,
                                        executable.compile_seconds)

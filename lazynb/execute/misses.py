@@ -1,6 +1,6 @@
 """Cache misses: each program that had to be made, with what is needed to say why it was not there already.
 
-What a miss keeps is a sketch of its trace, without values. The difference to the nearest cached trace is worked out when
+What a miss keeps is a summary of its trace, without values. The difference to the nearest cached trace is worked out when
 somebody asks (:mod:`lazynb.why.answer`).
 """
 
@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from lazynb.config import config
-from lazynb.record.snapshot.trace_summary import Sketch
+from lazynb.record.snapshot.trace_summary import TraceSummary
 from lazynb.source import Place, Spot
 
 
@@ -30,7 +30,7 @@ class Miss:
     Attributes:
       number: counts the misses of this process, from 0.
       kind, spot: what asked for the run, see ``lazynb.reasons``, and where.
-      sketch: the trace.
+      summary: the trace.
       wanted: slots that the program computes.
       donated: numbers of the trace's inputs whose memory its results take.
       cut: the trace break after which the trace began; None where it began with its cell or ``lazy()`` body.
@@ -42,7 +42,7 @@ class Miss:
     number: int
     kind: str
     spot: Spot
-    sketch: Sketch
+    summary: TraceSummary
     wanted: tuple[int, ...]
     donated: tuple[int, ...]
     cut: Cut | None
@@ -58,7 +58,7 @@ class Miss:
     @cached_property
     def made_of(self) -> collections.Counter[str]:
         """How often each operation is in the trace."""
-        return collections.Counter(step.operation.name for step in self.sketch.end.path() if step.operation is not None)
+        return collections.Counter(step.operation.name for step in self.summary.end.path() if step.operation is not None)
 
     @property
     def rivals(self) -> list[Miss]:
@@ -79,15 +79,15 @@ class MissLog:
         self.total = 0
         self._steps = 0
 
-    def add(self, kind: str, spot: Spot, sketch: Sketch, wanted: tuple[int, ...], donated: tuple[int, ...], cut: Cut | None,
+    def add(self, kind: str, spot: Spot, summary: TraceSummary, wanted: tuple[int, ...], donated: tuple[int, ...], cut: Cut | None,
             origin: str, seconds: float) -> Miss:
         """Appends a miss."""
-        miss = Miss(self.total, kind, spot, sketch, wanted, donated, cut, origin, seconds)
+        miss = Miss(self.total, kind, spot, summary, wanted, donated, cut, origin, seconds)
         self.total += 1
         self.misses.append(miss)
-        self._steps += sketch.end.depth
+        self._steps += summary.end.depth
         while self._steps > config.max_explained and len(self.misses) > 1:
-            self._steps -= self.misses.popleft().sketch.end.depth
+            self._steps -= self.misses.popleft().summary.end.depth
         return miss
 
     def clear(self) -> None:

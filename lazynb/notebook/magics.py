@@ -162,9 +162,9 @@ class LazyMagics(Magics):
                 return
         except BadPrediction as error:
             raise UsageError(f"%%predict: {error}") from None
-        from lazynb.notebook.predict import Form  # needs ipywidgets
+        from lazynb.notebook.predict import PredictForm  # needs ipywidgets
 
-        display(Form(written_lines(compilation.snapshot),
+        display(PredictForm(written_lines(compilation.snapshot),
                      lambda chosen: [Reveal(compare(compilation, chosen)), shown(compilation)]))
 
     @magic_arguments()

@@ -14,7 +14,7 @@ from lazynb.record.snapshot.snapshot import Place
 _LETTERS = "ABCDEFGH"
 
 
-class Form(widgets.VBox):
+class PredictForm(widgets.VBox):
     """Asks which lines will share a kernel.
 
     Arguments:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from lazynb.record.snapshot.trace_summary import Sketch
+from lazynb.record.snapshot.trace_summary import TraceSummary
 from lazynb.record.trie import State
 from lazynb.session.callers import Calls, changes
-from lazynb.session.merged import Apart, Spread, measure, took
+from lazynb.session.merged import Separate, Spread, measure, took
 from lazynb.session.run_recorder import RunRecorder, Seen, SeenBreak
 from lazynb.source import Place, place
 from lazynb.xla.inputs import InputsGone
@@ -58,7 +58,7 @@ def advise(seen: RunRecorder, functions: Iterable[Any]) -> list[Advice]:
       functions: from which the user's functions are found.
     """
     found = []
-    sketches = {run.end: run.sketch for run in seen.runs if run.sketch is not None}
+    sketches = {run.end: run.summary for run in seen.runs if run.summary is not None}
     for step in _joined(steps(seen.breaks))[:_MOST]:
         measured = _measure(step)
         if measured is not None and step.record_seconds > measured[0].median:
@@ -137,7 +137,7 @@ def _measure(step: Step) -> tuple[Spread, str] | None:
     """How long the step's programs run without recording, and on what; None where they cannot or need not be run again."""
     if step.operations < _FEW or any(seen.run.binding.executable.may_fail for seen in step.runs):
         return None
-    apart = Apart(step.times[-1])
+    apart = Separate(step.times[-1])
     try:
         apart.find_values()
         [found] = measure(apart.run)
@@ -183,7 +183,7 @@ class Wrap:
     shared: bool
 
 
-def _recorded(step: Step, sketches: Mapping[State, Sketch]) -> collections.Counter[CodeType]:
+def _recorded(step: Step, sketches: Mapping[State, TraceSummary]) -> collections.Counter[CodeType]:
     """How many of the step's operations each code object of the user's recorded."""
     found: collections.Counter[CodeType] = collections.Counter()
     for seen in step.runs:

@@ -164,7 +164,7 @@ def memory_of(made: Executable) -> int | None:
 
 def lines_of(miss: Miss) -> str:
     """The lines of the program: ``cell 4, lines 2–5``, or the first and the last of several cells or files."""
-    drawn = miss.sketch
+    drawn = miss.summary
     origins = [drawn.origins[step.depth - 1] for step in needed_steps(drawn.end.path(), miss.wanted)]
     places = list({(one.code.co_filename, one.line): one for one in origins if one is not None}.values())
     first, *others = [one.place for one in places] or [miss.place]

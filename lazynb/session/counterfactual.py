@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from lazynb.config import config
 from lazynb.execute.executable import Executable
 from lazynb.reasons import ASKED_FOR, REASONS
-from lazynb.session.merged import Apart, Joined, Spread, Unjoinable, joinable, measure
+from lazynb.session.merged import Merged, Separate, Spread, Unmergeable, joinable, measure
 from lazynb.session.run_recorder import SeenBreak
 from lazynb.source import Place
 from lazynb.xla.clusters import find_clusters
@@ -153,10 +153,10 @@ def _of_row(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> Counterfac
         return _row(row, breaks, problem=_alone(row, breaks))
     try:
         joinable(window)
-        apart = Apart(window)
+        apart = Separate(window)
         apart.find_values()
-        joined = Joined(apart)
-    except (Unjoinable, InputsGone) as error:
+        joined = Merged(apart)
+    except (Unmergeable, InputsGone) as error:
         return _row(row, breaks, problem=str(error))
     except Exception as error:
         return _row(row, breaks, problem=f"the program without it cannot be compiled: {first_line(error)}")
@@ -220,7 +220,7 @@ def _programs(window: Sequence[SeenBreak]) -> tuple[int, ...]:
 # ---- figures -----------------------------------------------------------------------------------------------------
 
 
-def _figures(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak], apart: Apart, joined: Joined) -> Counterfactual:
+def _figures(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak], apart: Separate, joined: Merged) -> Counterfactual:
     executables = [seen.run.binding.executable for seen in apart.runs]
     different = list(dict.fromkeys(executables))
     shapes = {one: _shape(one) for one in [*different, joined.executable]}
@@ -255,7 +255,7 @@ def _sum(figures: Iterator[float | None]) -> float | None:
     return None if None in known else sum(one for one in known if one is not None)
 
 
-def _times(apart: Apart, joined: Joined) -> tuple[Spread | None, Spread | None, str]:
+def _times(apart: Separate, joined: Merged) -> tuple[Spread | None, Spread | None, str]:
     """Measured times of both ways; or why there are none."""
     if any(seen.run.binding.executable.may_fail for seen in apart.runs):
         return None, None, "not measured: the program calls Python back, which lazynb does not do unasked"
@@ -271,13 +271,13 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
-def _assumptions(kinds: Iterable[str], apart: Apart) -> Iterator[str]:
+def _assumptions(kinds: Iterable[str], apart: Separate) -> Iterator[str]:
     yield "the program takes the same path"
     yield from dict.fromkeys(_NEEDS[kind] for kind in kinds if kind in _NEEDS)
     if _numbers_after(apart):
         yield "the numbers that Python put in after the break are the same"
 
 
-def _numbers_after(apart: Apart) -> bool:
+def _numbers_after(apart: Separate) -> bool:
     """Whether Python numbers flow in after the first break: they may have been worked out from what it read."""
     return any(step.is_host_scalar for seen in apart.runs[1:] for step in seen.end.path())

@@ -18,11 +18,11 @@ from lazynb.source import Place
 from lazynb.xla.inputs import fresh, made_up
 
 
-class Unjoinable(Exception):
+class Unmergeable(Exception):
     """The runs could not have been one program; the text says why."""
 
 
-class Apart:
+class Separate:
     """Breaks in a row as they were: their programs one after the other, with the waits between.
 
     Attributes:
@@ -104,15 +104,15 @@ class Apart:
         return go
 
 
-class Joined:
+class Merged:
     """The runs of ``apart`` as one program, compiled beside every cache.
 
     Raises:
-      Unjoinable: lazynb would not have recorded them as one trace.
+      Unmergeable: lazynb would not have recorded them as one trace.
       Exception: what JAX raises where the program cannot be compiled.
     """
 
-    def __init__(self, apart: Apart):
+    def __init__(self, apart: Separate):
         self._apart = apart
         self._inputs: list[Held] = []
         outputs = apart.outputs()
@@ -254,14 +254,14 @@ def joinable(breaks: Sequence[SeenBreak]) -> None:
     """Checks that lazynb would have recorded the runs of ``breaks`` as one trace, were the breaks not there.
 
     Raises:
-      Unjoinable: it would not.
+      Unmergeable: it would not.
     """
     if any(len(one.runs) != 1 for one in breaks):
-        raise Unjoinable("several programs ran for one of these breaks")
+        raise Unmergeable("several programs ran for one of these breaks")
     runs = [one.runs[0] for one in breaks]
     if any(seen.root is not runs[0].root for seen in runs):
-        raise Unjoinable("JAX's configuration changed in between, which begins a new program")
+        raise Unmergeable("JAX's configuration changed in between, which begins a new program")
     if len({seen.end.program for seen in runs} - {None}) > 1:
-        raise Unjoinable("the parts run on different devices, so they are different programs")
+        raise Unmergeable("the parts run on different devices, so they are different programs")
 
 

@@ -15,7 +15,7 @@ from lazynb.record.tensor import LazyTensor
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outlook:
+class ReadCost:
     """What has to run before a value can be read.
 
     Attributes:
@@ -58,7 +58,7 @@ class Outlook:
         return "compiled already, not run yet" if self.ran is False else "compiled already"
 
 
-def outlook(tensors: Sequence[LazyTensor]) -> Outlook | None:
+def read_cost(tensors: Sequence[LazyTensor]) -> ReadCost | None:
     """What reading ``tensors`` would run now; without any, what ``lazynb.sync()`` would. None where nothing would, and where
     another thread is at work on the traces.
 
@@ -70,7 +70,7 @@ def outlook(tensors: Sequence[LazyTensor]) -> Outlook | None:
     known = [known for _, known, _ in found]
     cached = False if False in known else None if None in known else True
     only = found[0][2] if len(found) == 1 else None
-    return Outlook(sum(count for count, _, _ in found), len(found), known.count(True), cached,
+    return ReadCost(sum(count for count, _, _ in found), len(found), known.count(True), cached,
                    only.took if only is not None else None, only.runs > 0 if only is not None else None,
                    len(tensors))
 

@@ -88,7 +88,7 @@ class RunCounter(Observer):
         self.misses += 1
         self.loaded += miss.origin == "disk"
         self.compile_seconds += miss.seconds
-        self._steps += miss.sketch.end.depth
+        self._steps += miss.summary.end.depth
         if self._steps <= config.max_explained or not self.made:
             self.made.append(Made(miss, executable.operations))
 

@@ -19,7 +19,7 @@ from lazynb.execute.donation import is_large
 from lazynb.execute.observers import Observer, Run
 from lazynb.reasons import ASKED_FOR
 from lazynb.record.pending import Pending
-from lazynb.record.snapshot.trace_summary import Sketch, sketch
+from lazynb.record.snapshot.trace_summary import TraceSummary, summarise
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import Root, State
 from lazynb.source import Spot
@@ -66,7 +66,7 @@ class Seen:
       root, end: the path of its trace.
       wanted: slots that it computed.
       sources: of the trace's inputs.
-      sketch: the trace; None where the same trace was sketched often enough before.
+      summary: the trace; None where the same trace was sketched often enough before.
       began: ``time.perf_counter()`` when the trace was opened.
       operations: recorded operations, dead ones included.
       died: by slot, how many breaks there had been when nobody could reach the result any more.
@@ -79,7 +79,7 @@ class Seen:
     end: State
     wanted: tuple[int, ...]
     sources: list[Source]
-    sketch: Sketch | None
+    summary: TraceSummary | None
     began: float
     operations: int
     died: dict[int, int] = dataclasses.field(default_factory=dict)
@@ -185,7 +185,7 @@ class RunRecorder(Observer):
         end, often = pending.state, self._sketched.get(pending.state, 0)
         self._sketched[end] = often + 1
         seen = Seen(len(self.runs), run, pending.root, end, tuple([tensor._slot for tensor in tensors]),
-                    self._sources(end, values), sketch(pending, {}) if often < _SKETCHES else None, pending.began, len(pending))
+                    self._sources(end, values), summarise(pending, {}) if often < _SKETCHES else None, pending.began, len(pending))
         for tensor, result in zip(tensors, results, strict=True):
             seen.watched.append(weakref.ref(tensor, self._watch(seen.died, tensor._slot)))
             self._given[id(result)] = weakref.ref(result), seen.number, tensor._slot

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from lazynb.why.comparable import Form, Step, Value
+from lazynb.why.comparable import Comparable, Step, Value
 
 MAX_DIFFERENCES = 300
 """Differences looked for at one level: two traces with more have little in common, and only what is unique in both is paired."""
@@ -95,7 +95,7 @@ class Alignment:
       new: the reverse.
     """
 
-    def __init__(self, before: Form, now: Form, *, by_position: bool = False,
+    def __init__(self, before: Comparable, now: Comparable, *, by_position: bool = False,
                  sources: tuple[set[str], set[str]] | None = None):
         self.before, self.now = before, now
         self._sources = sources
@@ -118,7 +118,7 @@ class Alignment:
 
     def _operations(self) -> None:
         same = _Same()
-        levels: list[Callable[[Form, Step], Hashable]] = [
+        levels: list[Callable[[Comparable, Step], Hashable]] = [
             lambda form, step: (same.number(step), form.text(step)),
             lambda form, step: (step.name, form.text(step)),
             lambda form, step: step.name]
@@ -201,7 +201,7 @@ class Alignment:
             self._join(old, new)
 
 
-def _is_plain(form: Form, value: Value) -> bool:
+def _is_plain(form: Comparable, value: Value) -> bool:
     """Whether a value is a number of the program's own."""
     step = form.steps[value[0]]
     return not step.is_operation and step.scalar is not None

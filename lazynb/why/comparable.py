@@ -85,7 +85,7 @@ class Step:
         return self.operation is other.operation or (self.primitive is other.primitive and self.content == other.content)
 
 
-class Form:
+class Comparable:
     """A program.
 
     Attributes:
@@ -138,9 +138,9 @@ class Form:
         return found
 
 
-def form_of(miss: Miss) -> Form:
+def comparable_of(miss: Miss) -> Comparable:
     """The trace of ``miss``. Time in proportion to its length."""
-    drawn = miss.sketch
+    drawn = miss.summary
     path = drawn.end.path()
     needed = set(map(id, needed_steps(path, miss.wanted)))
     owners: list[Value] = []
@@ -162,7 +162,7 @@ def form_of(miss: Miss) -> Form:
                               lines.of(origin), _call(origin), origin))
         owners.extend((number, result) for result in range(len(state.avals)))
     names = {owners[slot]: names for slot, names in drawn.live.items()}
-    return Form(steps, [owners[slot] for slot in miss.wanted], names)
+    return Comparable(steps, [owners[slot] for slot in miss.wanted], names)
 
 
 class _Lines:
@@ -204,7 +204,7 @@ def operation_name(name: str) -> str:
     return _NAMES.get(name, name)
 
 
-def form_of_jaxpr(jaxpr: Any) -> Form:
+def comparable_of_jaxpr(jaxpr: Any) -> Comparable:
     """The program of a jaxpr. Its arguments have no names; each number that is written in it is a step of its own."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     steps: list[Step] = []
@@ -224,7 +224,7 @@ def form_of_jaxpr(jaxpr: Any) -> Form:
                           tuple([var.aval for var in eqn.outvars]), None, None, True, eqn, _line_in(eqn), None))
         values.update((var, (len(steps) - 1, result)) for result, var in enumerate(eqn.outvars))
     wanted = [_literal(given, atom) if isinstance(atom, jc.Literal) else values[atom] for atom in inner.outvars]
-    return Form(steps, wanted, {})
+    return Comparable(steps, wanted, {})
 
 
 def _literal(given: Callable[..., Value], literal: Any) -> Value:

@@ -10,7 +10,7 @@ from typing import Any
 
 from lazynb import _jax_compat as jc
 from lazynb.why.alignment import Alignment
-from lazynb.why.comparable import Form, Step, Value, form_of_jaxpr, is_number
+from lazynb.why.comparable import Comparable, Step, Value, comparable_of_jaxpr, is_number
 from lazynb.why.parameters import (
     UNNAMED,
     Parameter,
@@ -57,7 +57,7 @@ class Comparison:
       alignment: which step is which.
     """
 
-    def __init__(self, before: Form, now: Form, *, types_explained: bool = False, settings_explained: bool = False,
+    def __init__(self, before: Comparable, now: Comparable, *, types_explained: bool = False, settings_explained: bool = False,
                  outside: Callable[[Alignment], tuple[set[int], set[int], bool]] | None = None,
                  sources: tuple[set[str], set[str]] | None = None):
         self.before, self.now = before, now
@@ -145,7 +145,7 @@ class Comparison:
             self.changes.append(Change("literal", {"operation": user.label, "now": texts[1], "before": texts[0]}, (user.number,),
                                        (matched,), user))
 
-    def _reached(self, form: Form, match: dict[int, int], other: Form) -> set[int]:
+    def _reached(self, form: Comparable, match: dict[int, int], other: Comparable) -> set[int]:
         """The steps that take a value which has another type in the other program."""
         changed: set[int] = set()
         for step in form.steps:
@@ -199,7 +199,7 @@ class Comparison:
         self.changes.append(Change("replaced", {"now": now, "before": before}, tuple(groups[1]), tuple(groups[0]), new))
 
     @staticmethod
-    def _called(form: Form, match: dict[int, int], step: Step) -> list[int]:
+    def _called(form: Comparable, match: dict[int, int], step: Step) -> list[int]:
         """The operations of one call, if nothing but ``step`` corresponds to something of the other program."""
         group = [one.number for one in form.operations if one.needed and one.call == step.call and step.call is not None]
         return group if all(number == step.number or number not in match for number in group) and group else [step.number]
@@ -214,7 +214,7 @@ class Comparison:
         found: list[Change] = []
         if len(before) == len(now):
             for a, b in zip(before, now, strict=True):
-                inside = Comparison(form_of_jaxpr(a), form_of_jaxpr(b), types_explained=True, settings_explained=self._settings)
+                inside = Comparison(comparable_of_jaxpr(a), comparable_of_jaxpr(b), types_explained=True, settings_explained=self._settings)
                 found += [dataclasses.replace(change, now=(new.number,), before=(old.number,)) for change in inside.changes]
         if found:
             self.changes += [change if change.kind == "nested" and change.fields["function"] == new.label else
@@ -289,7 +289,7 @@ class Comparison:
             return
 
     @staticmethod
-    def _described(form: Form, value: Value) -> str:
+    def _described(form: Comparable, value: Value) -> str:
         step = form.steps[value[0]]
         if step.is_operation:
             names = form.names.get(value, ())
@@ -352,7 +352,7 @@ class Comparison:
         return found
 
     @staticmethod
-    def _gap(form: Form, match: dict[int, int], step: Step) -> tuple[int, int]:
+    def _gap(form: Comparable, match: dict[int, int], step: Step) -> tuple[int, int]:
         """The operations with a partner before and after ``step``; -1 where there is none."""
         paired = [one.number for one in form.operations if one.number in match]
         at = bisect.bisect(paired, step.number)
@@ -398,7 +398,7 @@ class Comparison:
             known = self._users_functions[id(step.operation)] = calls_users_function(step)
         return known
 
-    def _turn_counts(self, form: Form, side: int) -> dict[Any, Counter[str]]:
+    def _turn_counts(self, form: Comparable, side: int) -> dict[Any, Counter[str]]:
         """By instruction, how often it recorded each operation. Derivatives are left out: one call records many."""
         calls: dict[Any, Counter[str]] = {}
         for step in form.operations:
@@ -486,7 +486,7 @@ class Comparison:
                 if partner is not None and (partner, value[1]) not in known and given.isdisjoint(form.names.get(value, ())):
                     self._alive(kind, form, value)  # unless the variable holds what was added, or held what was removed
 
-    def _alive(self, kind: str, form: Form, value: Value) -> None:
+    def _alive(self, kind: str, form: Comparable, value: Value) -> None:
         names = form.names.get(value, ())
         step = form.steps[value[0]]
         name = f"the variable `{names[0]}`" if names else f"the result of {step.label}"
@@ -528,7 +528,7 @@ def _held(step: Step) -> str:
     return f"on {where}" if len(devices) == 1 else f"sharded over {where}" + (f" as {tuple(spec)}" if spec is not None else "")
 
 
-def _by_line(form: Form, steps: Sequence[Step]) -> list[list[Step]]:
+def _by_line(form: Comparable, steps: Sequence[Step]) -> list[list[Step]]:
     """Neighbours of one line, in order."""
     groups: list[list[Step]] = []
     for step in steps:
@@ -539,7 +539,7 @@ def _by_line(form: Form, steps: Sequence[Step]) -> list[list[Step]]:
     return groups
 
 
-def _listed(form: Form, group: Sequence[Step]) -> str:
+def _listed(form: Comparable, group: Sequence[Step]) -> str:
     """The operations in words: by call, the function that the user called, else the operation that says most."""
     units: dict[Any, list[Step]] = {}
     for step in group:

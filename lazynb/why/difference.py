@@ -13,10 +13,10 @@ from lazynb.execute.misses import Miss
 from lazynb.reasons import REASONS
 from lazynb.source import Place
 from lazynb.why.causes import CAUSES, RANKS
-from lazynb.why.comparable import Form, Step, form_of
+from lazynb.why.comparable import Comparable, Step, comparable_of
 from lazynb.why.comparison import Change, Comparison
-from lazynb.why.recurrence import told_as_series
-from lazynb.why.trace_bounds import Bound, Extent
+from lazynb.why.recurrence import as_recurrence
+from lazynb.why.trace_bounds import Bound, TraceBounds
 
 _EXACT = 4
 """Earlier traces that are laid beside a miss step by step; which, is decided by what they are made of."""
@@ -84,7 +84,7 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Sequence[Miss]) -> Dif
     Time: in proportion to the trace's length and to the number of differences, for :data:`_EXACT` earlier traces.
     """
     linecache.checkcache()
-    form = form_of(miss)
+    form = comparable_of(miss)
     ranked = _by_likeness(miss, earlier)
     gone = [_Candidate(other, miss, form) for other in ranked if _was_forgotten(other, miss)][:_EXACT]
     for candidate in gone:
@@ -103,12 +103,12 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Sequence[Miss]) -> Dif
         if same is None:
             return Difference([_new(miss, earlier)], None)
         # JAX's configuration has parts without a name: a mesh in force, settings that came with an import.
-        kind = "unknown" if same.other.sketch.root is miss.sketch.root else "context"
+        kind = "unknown" if same.other.summary.root is miss.summary.root else "context"
         told = CAUSES[kind]
         return Difference([Cause(kind, told.text.format(name="the program"), None, told.cure)], same.other,
                           same.comparison.alignment.old)
     best = min(found, key=lambda candidate: (candidate.distance, -candidate.other.number))
-    return best.difference(told_as_series(best.changes, miss, form, earlier, runs))
+    return best.difference(as_recurrence(best.changes, miss, form, earlier, runs))
 
 
 # ---- which trace is near ---------------------------------------------------------------------------------------------
@@ -137,14 +137,14 @@ def _by_likeness(miss: Miss, earlier: Sequence[Miss]) -> list[Miss]:
 class _Candidate:
     """An earlier trace laid beside the miss."""
 
-    def __init__(self, other: Miss, miss: Miss, form: Form):
+    def __init__(self, other: Miss, miss: Miss, form: Comparable):
         self.other, self.miss, self.form = other, miss, form
-        self.old_form = form_of(other)
+        self.old_form = comparable_of(other)
         self.settings = _settings(other, miss)
-        extent = Extent(other, miss, (self.old_form, form))
-        self.comparison = Comparison(self.old_form, form, settings_explained=bool(self.settings), outside=extent.outside,
-                                     sources=extent.sources)
-        self.bounds = extent.bounds
+        trace_bounds = TraceBounds(other, miss, (self.old_form, form))
+        self.comparison = Comparison(self.old_form, form, settings_explained=bool(self.settings), outside=trace_bounds.outside,
+                                     sources=trace_bounds.sources)
+        self.bounds = trace_bounds.bounds
         self.changes = [*self.settings, *map(_bound_change, self.bounds), *self.comparison.changes]
         if not self.changes or all(change.kind in _LEAVES_RESULTS for change in self.changes):
             self.changes += self._donation()
@@ -202,7 +202,7 @@ class _Candidate:
         return found
 
     @staticmethod
-    def _given(form: Form, miss: Miss) -> set[int]:
+    def _given(form: Comparable, miss: Miss) -> set[int]:
         inputs = [step.number for step in form.steps if not step.is_operation]
         return {inputs[number] for number in miss.donated if form.steps[inputs[number]].needed}
 
@@ -243,7 +243,7 @@ def _once(found: Sequence[Cause]) -> list[Cause]:
 
 def _settings(other: Miss, miss: Miss) -> list[Change]:
     """JAX's settings that differ."""
-    old, new = other.sketch.root, miss.sketch.root
+    old, new = other.summary.root, miss.summary.root
     if old is new:
         return []
     before, now = jc.traced_settings(old.config), jc.traced_settings(new.config)

@@ -7,7 +7,7 @@ from typing import Any
 
 from lazynb import _jax_compat as jc
 from lazynb.record.structure import Pinned, structure
-from lazynb.why.comparable import Step, form_of_jaxpr, is_users
+from lazynb.why.comparable import Step, comparable_of_jaxpr, is_users
 
 _RANK = frozenset("""axes axis dimension dimensions broadcast_dimensions permutation dimension_numbers reduce_axes
     split_dims concat_dimension index_dtype""".split())
@@ -121,7 +121,7 @@ def library_parameters(before: Step, now: Step, types: Types) -> list[Parameter]
     if len(old) != len(new):
         return None
     for a, b in zip(old, new, strict=True):
-        first, second = form_of_jaxpr(a), form_of_jaxpr(b)
+        first, second = comparable_of_jaxpr(a), comparable_of_jaxpr(b)
         if [step.primitive for step in first.operations] != [step.primitive for step in second.operations]:
             return None
         for x, y in zip(first.operations, second.operations, strict=True):
@@ -135,7 +135,7 @@ def library_parameters(before: Step, now: Step, types: Types) -> list[Parameter]
 def contexts_differ(before: Step, now: Step) -> bool:
     """Whether the operations in the functions that two operations call were traced under different configurations of JAX."""
     for a, b in zip(jc.jaxprs_in(before.params), jc.jaxprs_in(now.params), strict=False):
-        for x, y in zip(form_of_jaxpr(a).operations, form_of_jaxpr(b).operations, strict=False):
+        for x, y in zip(comparable_of_jaxpr(a).operations, comparable_of_jaxpr(b).operations, strict=False):
             if x.operation.ctx != y.operation.ctx or contexts_differ(x, y):
                 return True
     return False

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from lazynb.execute.misses import Miss
-from lazynb.why.comparable import Form, form_of
+from lazynb.why.comparable import Comparable, comparable_of
 from lazynb.why.comparison import Change, Comparison
 
 _BACK = 5
@@ -18,7 +18,7 @@ _STEPS = 3
 """Steps from which something is a series."""
 
 
-def told_as_series(changes: Sequence[Change], miss: Miss, form: Form, earlier: Sequence[Miss],
+def as_recurrence(changes: Sequence[Change], miss: Miss, form: Comparable, earlier: Sequence[Miss],
                    runs: Sequence[Miss]) -> list[Change]:
     """``changes``, with those that came at each of the earlier steps told as a series.
 
@@ -28,14 +28,14 @@ def told_as_series(changes: Sequence[Change], miss: Miss, form: Form, earlier: S
     alike = [other for other in earlier if other.spot.identity == miss.spot.identity][-_BACK:]
     told = list(changes)
     if len(alike) + 1 >= _STEPS and any(change.kind in ("shape", "parameter", "added", "repeats") for change in changes):
-        forms = [form_of(other) for other in alike]
+        forms = [comparable_of(other) for other in alike]
         steps = [Comparison(other, form).changes for other in forms]
-        told = [_series(change, steps) or change for change in told]
+        told = [_recurrence(change, steps) or change for change in told]
         told = _longer(told, [*forms, form])
     return _alternating(told, miss, runs)
 
 
-def _series(change: Change, steps: Sequence[Sequence[Change]]) -> Change | None:
+def _recurrence(change: Change, steps: Sequence[Sequence[Change]]) -> Change | None:
     """``change`` as one of a series; None where it is none."""
     if change.kind not in ("shape", "parameter"):
         return None
@@ -72,7 +72,7 @@ def _as(change: Change, kind: str, values: Sequence[str]) -> Change:
     return dataclasses.replace(change, kind=kind, fields=fields)
 
 
-def _longer(changes: list[Change], forms: Sequence[Form]) -> list[Change]:
+def _longer(changes: list[Change], forms: Sequence[Comparable]) -> list[Change]:
     """Operations that were added at each step are one cause: the trace is longer each time."""
     lengths = [sum(step.needed for step in form.operations) for form in forms]
     grown = [change for change in changes if change.kind in ("added", "repeats")]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from lazynb.execute.misses import Miss
 from lazynb.source import Place, Spot, cell_source, line_of
 from lazynb.why.alignment import Alignment
-from lazynb.why.comparable import Form, Step
+from lazynb.why.comparable import Comparable, Step
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,14 +30,14 @@ class Bound:
     before: tuple[int, ...]
 
 
-class Extent:
+class TraceBounds:
     """How the trace of ``now`` lies to that of ``before``, found in ``bounds``.
 
     What is on one side only counts as cut off where its lines still stand in the source of the other side; otherwise the user
     has added or removed it.
     """
 
-    def __init__(self, before: Miss, now: Miss, forms: tuple[Form, Form]):
+    def __init__(self, before: Miss, now: Miss, forms: tuple[Comparable, Comparable]):
         self._misses = before, now
         self._forms = forms
         self.bounds: list[Bound] = []

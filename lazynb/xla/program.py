@@ -178,8 +178,8 @@ class CompiledTrace:
 
     @cached_property
     def _lineage(self) -> Marks | None:
-        course = self.written.course_to(self.module) if self.has_dump and self.module is not None else None
-        return course.lineage if course is not None else None
+        history = self.written.history_to(self.module) if self.has_dump and self.module is not None else None
+        return history.lineage if history is not None else None
 
     def nodes_of(self, cluster: Cluster) -> list[int]:
         """Nodes that ``cluster`` computes, or a part of them, as their fates say."""

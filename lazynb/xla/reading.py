@@ -15,7 +15,7 @@ from lazynb.execute.dumps import Dump
 from lazynb.xla.clusters import Cluster, find_clusters
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.hlo.module import Module, parse
-from lazynb.xla.hlo.pass_history import Course
+from lazynb.xla.hlo.pass_history import PassHistory
 from lazynb.xla.hlo.passes import Pass, before_text, read_passes
 
 _INTERVAL = 0.002  # seconds between looks
@@ -29,7 +29,7 @@ class Read:
       before: HLO before the first pass; empty where XLA wrote none.
       passes: those that changed the module.
       optimised: the module after the last; None where XLA wrote none.
-      course: the program's way through the passes; None where it cannot be followed.
+      history: the program's way through the passes; None where it cannot be followed.
       clusters: of the optimised module.
       costs: of the clusters, by name.
     """
@@ -37,16 +37,16 @@ class Read:
     before: str
     passes: Sequence[Pass]
     optimised: Module | None
-    course: Course | None
+    history: PassHistory | None
     clusters: list[Cluster] = dataclasses.field(default_factory=list)
     costs: dict[str, Cost] = dataclasses.field(default_factory=dict)
 
-    def course_to(self, module: Module) -> Course | None:
-        """The course that ends in ``module``, the optimised one as JAX prints it: newer releases print parts of results in
+    def history_to(self, module: Module) -> PassHistory | None:
+        """The history that ends in ``module``, the optimised one as JAX prints it: newer releases print parts of results in
         another way than they dump them."""
-        if self.course is None or self.course.last.by_name.keys() == module.by_name.keys():
-            return self.course
-        return _course(self.before, self.passes, module)
+        if self.history is None or self.history.last.by_name.keys() == module.by_name.keys():
+            return self.history
+        return _history(self.before, self.passes, module)
 
 
 def read(dump: Dump) -> Read:
@@ -58,18 +58,18 @@ def read(dump: Dump) -> Read:
         costs = kernel_costs(optimised, [cluster.name for cluster in clusters])
     except ValueError:
         return Read(before, passes, None, None)
-    return Read(before, passes, optimised, _course(before, passes, optimised), clusters, costs)
+    return Read(before, passes, optimised, _history(before, passes, optimised), clusters, costs)
 
 
-def _course(before: str, passes: Sequence[Pass], optimised: Module) -> Course | None:
+def _history(before: str, passes: Sequence[Pass], optimised: Module) -> PassHistory | None:
     if not before:
         return None
-    course = Course(before, passes, optimised)
+    history = PassHistory(before, passes, optimised)
     try:
-        course.lineage  # noqa: B018
+        history.lineage  # noqa: B018
     except ValueError:  # a file was cut off
         return None
-    return course
+    return history
 
 
 class Reading:

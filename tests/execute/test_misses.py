@@ -269,7 +269,7 @@ def test_two_thousand_steps_are_compared_in_no_time(cells, monkeypatch):
     for extra in ("y = jnp.tanh(y)\n", "y = y.T\n"):
         cells.run(text.format(extra))
     miss = log.misses[-1]
-    assert miss.sketch.end.operations > 1_900
+    assert miss.summary.end.operations > 1_900
     assert causes_of(miss)[0].kind in ("added", "replaced")
     start = time.perf_counter()
     assert difference_of(miss).causes

@@ -46,13 +46,13 @@ def test_bad_groups_say_what_to_write(lazy_notebook, groups, words):
 def test_the_form(lazy_notebook):
     pytest.importorskip("ipywidgets")
     [output] = lazy_notebook.run(CELL.format(groups="").strip()).outputs
-    assert "Form" in output.data["text/plain"]
-    from lazynb.notebook.predict import Form
+    assert "PredictForm" in output.data["text/plain"]
+    from lazynb.notebook.predict import PredictForm
     from lazynb.record.snapshot.snapshot import Place
 
     places = [Place("cell", line, f"line <{line}>", 3) for line in (2, 3, 5)]
     asked = []
-    form = Form(places, lambda groups: asked.append(groups) or [])
+    form = PredictForm(places, lambda groups: asked.append(groups) or [])
     assert form.groups() == [{2}, {3}, {5}], "at first each line is on its own"
     form.choices[1].value = "A"
     form.button.click()

@@ -25,7 +25,7 @@ from lazynb.xla.fusion.cpu_fusion_rules import (
     Consumer,
     Rules,
 )
-from lazynb.xla.fusion.prefusion import Unfused
+from lazynb.xla.fusion.prefusion import Prefusion
 from lazynb.xla.fusion.reasons import Reason
 from lazynb.xla.hlo.module import parse
 
@@ -37,7 +37,7 @@ def entry(*lines: str, more: str = ""):
 
 
 def rules(module) -> tuple[Rules, dict[str, int]]:
-    graph = Unfused(module, module.computations["e"])
+    graph = Prefusion(module, module.computations["e"])
     return Rules(graph), graph.written
 
 
@@ -147,7 +147,7 @@ def test_opened_fusions_are_one_graph():
              f"  ROOT %n = {ARRAY} negate(%s.1)\n}}\n\n")
     module = entry(f"%s = {ARRAY} sine(%x)", f"%fusion = {ARRAY} fusion(%x), kind=kLoop, calls=%f",
                    f"ROOT %r = {ARRAY} add(%s, %fusion)", more=fused)
-    graph = Unfused(module, module.computations["e"])
+    graph = Prefusion(module, module.computations["e"])
     assert [node.one.opcode for node in graph.nodes] == ["parameter"] * 3 + ["sine", "negate", "add"]
     assert graph.nodes[3].holders == {"s", "fusion"} and graph.members["fusion"] == [3, 4]
 

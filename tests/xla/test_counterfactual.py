@@ -15,7 +15,7 @@ from lazynb.execute.flush import executables, execution
 from lazynb.execute.observers import observing
 from lazynb.reasons import ASKED_FOR
 from lazynb.session import counterfactual
-from lazynb.session.merged import Apart, Joined, Spread, measure
+from lazynb.session.merged import Merged, Separate, Spread, measure
 from lazynb.session.run_recorder import RunRecorder, SeenBreak
 
 
@@ -115,9 +115,9 @@ PROGRAMS = {read_only: 2, kept: 3, dropped: 2, loop: 6, numbers: 13, through_pyt
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_the_joined_program_gives_what_the_parts_give(program, clean):
     observer, result = watch(program, jnp.linspace(-1.0, 2.0, 16).reshape(4, 4))
-    apart = Apart(observer.breaks)
+    apart = Separate(observer.breaks)
     apart.find_values()
-    joined = Joined(apart)
+    joined = Merged(apart)
     outputs = apart.outputs()
     expected = dict(zip([(seen.number, slot) for seen in apart.runs for slot in seen.wanted], apart.run()(), strict=True))
     found = joined.run()()
@@ -140,9 +140,9 @@ def test_it_runs_under_the_configuration_of_the_recording(bits, clean):
     with jax.enable_x64(bits == 64):
         x = jnp.linspace(0.0, 1.0, 7)
         observer, result = watch(lambda x: (float(x.sum()), jnp.sin(x.sum() * 2.0))[1], x)
-    apart = Apart(observer.breaks)
+    apart = Separate(observer.breaks)
     apart.find_values()
-    [_, value] = Joined(apart).run()()
+    [_, value] = Merged(apart).run()()
     assert value.dtype == (jnp.float64 if bits == 64 else jnp.float32) and value.dtype == result.dtype
 
 
@@ -197,9 +197,9 @@ def passes(x, breaks):
 def test_it_is_the_program_that_lazynb_makes_without_the_break(program, clean):
     x = jnp.linspace(0.1, 0.9, 64 * 64).reshape(64, 64)
     observer, result = watch(program, x, True)
-    apart = Apart(observer.breaks)
+    apart = Separate(observer.breaks)
     apart.find_values()
-    joined = Joined(apart).executable
+    joined = Merged(apart).executable
     del result
     lazynb.clear_cache()
     with lazynb.lazy():

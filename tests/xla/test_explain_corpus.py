@@ -11,7 +11,7 @@ import lazynb
 from lazynb.execute.flush import execution
 from lazynb.execute.observers import observed
 from lazynb.session import counterfactual
-from lazynb.session.merged import Apart, Joined
+from lazynb.session.merged import Merged, Separate
 from tests.breaks.corpus import compiled, load, prepare
 
 PROGRAMS = load()
@@ -22,7 +22,7 @@ def test_a_program(program, clean, place, capsys, monkeypatch):
     prepare(program, place)
     name = f"<{program.name}>"
     code, variables = compiled(program, name)
-    monkeypatch.setattr(counterfactual, "Joined", _compared)
+    monkeypatch.setattr(counterfactual, "Merged", _compared)
     try:
         found = lazynb.explain(exec, code, variables)
     except Exception as error:
@@ -43,9 +43,9 @@ def _row(one):
     return one.code, one.location, one.count, one.ops, one.compiles
 
 
-def _compared(apart: Apart) -> Joined:
+def _compared(apart: Separate) -> Merged:
     """The joined program, whose results are held against those of the parts."""
-    joined = Joined(apart)
+    joined = Merged(apart)
     if any(seen.run.binding.executable.callbacks for seen in apart.runs):
         return joined
     given = apart.run()()

@@ -9,7 +9,7 @@ from lazynb.execute.executable import Executable
 from lazynb.execute.observers import Observer, Run
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
-from lazynb.record.snapshot.trace_summary import sketch
+from lazynb.record.snapshot.trace_summary import summarise
 from lazynb.record.tensor import LazyTensor
 from lazynb.source import Origin, line_of
 from lazynb.xla.compilation import Compilation
@@ -38,7 +38,7 @@ class CellRuns(Observer):
             return
         self._seen.add(key)
         self._operations += len(pending)
-        self._description.add(sketch(pending, {}))
+        self._description.add(summarise(pending, {}))
         wanted = tuple([tensor._slot for tensor in tensors])
         self._found.append((run.binding.executable, run.miss is not None,
                             origins_of(pending, run.binding, wanted, self._description), Inputs(pending, run.binding.inputs)))

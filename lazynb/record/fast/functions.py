@@ -56,7 +56,7 @@ class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
         return pkgutil.resolve_name, (f"jax.numpy:{self.__name__}",)  # type: ignore[attr-defined]
 
 
-class Form(functools.partial[Any]):
+class StandIn(functools.partial[Any]):
     """What stands in for a function of JAX's. Whoever got hold of it while a thread was lazy has it for good: it pickles as the
     name under which JAX's own is found, and a copy is itself, as of any function. (pickle writes down a plain function only as
     long as it is what is found under its name; a partial costs a call next to nothing, and has no frame.)"""
@@ -72,10 +72,10 @@ class Form(functools.partial[Any]):
         # ``jax.jit(jax.grad(jnp.sin)).lower`` would be sin's.
         return getattr(vars(self).get("__wrapped__"), name)
 
-    def __copy__(self) -> Form:
+    def __copy__(self) -> StandIn:
         return self
 
-    def __deepcopy__(self, memo: Any) -> Form:
+    def __deepcopy__(self, memo: Any) -> StandIn:
         return self
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     call: Callable[..., Any] = remembered(f"{plain.__module__}.{name}", plain, name in _ALIKE)
     call = _BY_HAND.get(name, lambda call: call)(call)
     functools.update_wrapper(call, plain)
-    call = functools.update_wrapper(Form(call), plain)
+    call = functools.update_wrapper(StandIn(call), plain)
     call.__module__, call.__qualname__ = module.__name__, name  # where pickle finds it, while lazy and later
     return call
 

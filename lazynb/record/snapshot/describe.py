@@ -8,7 +8,7 @@ from typing import Any
 
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.snapshot import Node, Snapshot
-from lazynb.record.snapshot.trace_summary import Input, Names, Sketch, sketch
+from lazynb.record.snapshot.trace_summary import Input, Names, TraceSummary, summarise
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import State
 from lazynb.source import Origin, Places
@@ -29,7 +29,7 @@ class Description:
         self._types: dict[Any, str] = {}
         self._scopes: dict[int, tuple[Any, str]] = {}  # by id of the context, which is kept alive
         for pending in traces:
-            self.add(sketch(pending, names))
+            self.add(summarise(pending, names))
 
     def snapshot(self, tensors: Sequence[LazyTensor] | None = None) -> Snapshot:
         """All nodes, or those that ``tensors`` need, numbered anew; what nothing live needs is marked dead."""
@@ -47,7 +47,7 @@ class Description:
         """Node, and number of its result, that gives ``slot`` of ``pending``."""
         return self._where[id(pending), slot]
 
-    def add(self, drawn: Sketch) -> None:
+    def add(self, drawn: TraceSummary) -> None:
         """Appends the nodes of one more trace, after those that it takes inputs from."""
         inputs = iter(drawn.inputs)
         for state, origin in zip(drawn.end.path(), drawn.origins, strict=True):
@@ -57,7 +57,7 @@ class Description:
                 assert origin is not None
                 self._add_operation(drawn, state, origin)
 
-    def _add_input(self, drawn: Sketch, state: State, value: Input) -> None:
+    def _add_input(self, drawn: TraceSummary, state: State, value: Input) -> None:
         earlier = self._where.get(value.earlier) if value.earlier is not None else None
         if earlier is not None:
             self._where[drawn.key, state.first] = earlier
@@ -67,7 +67,7 @@ class Description:
             len(self._nodes), "input", names[0] if names else ("scalar" if value.scalar is not None else "input"), "", (),
             self._types_of(state), None, None, None, "", names, value.scalar, False))
 
-    def _add_operation(self, drawn: Sketch, state: State, origin: Origin) -> None:
+    def _add_operation(self, drawn: TraceSummary, state: State, origin: Origin) -> None:
         operation = state.operation
         assert operation is not None
         results = [slot for slot in range(state.first, state.slots) if slot in drawn.live]
@@ -96,7 +96,7 @@ class Description:
             known = self._scopes[id(origin.context)] = origin.context, origin.scope
         return known[1]
 
-    def _append(self, drawn: Sketch, state: State, node: Node) -> None:
+    def _append(self, drawn: TraceSummary, state: State, node: Node) -> None:
         for result in range(len(state.avals)):
             self._where[drawn.key, state.first + result] = (node.id, result)
         self._nodes.append(node)

@@ -1,4 +1,4 @@
-"""A sketch of a pending trace: its steps and names without its values, for whoever explains it when it has run."""
+"""A summary of a pending trace: its steps and names without its values, for whoever explains it when it has run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Input:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Sketch:
+class TraceSummary:
     """What one pending trace was.
 
     Attributes:
@@ -51,13 +51,13 @@ class Sketch:
     live: dict[int, tuple[str, ...]]
 
 
-def sketch(pending: Pending, names: Names) -> Sketch:
+def summarise(pending: Pending, names: Names) -> TraceSummary:
     """``pending`` as it is now. Holds no value.
 
     Arguments:
       names: of the user's variables, see :func:`lazynb.record.snapshot.names.names_of`.
     """
-    return Sketch(id(pending), pending.root, pending.state, pending.origins(),
+    return TraceSummary(id(pending), pending.root, pending.state, pending.origins(),
                   [_input(value, names) for value in pending.inputs],
                   {tensor._slot: names.get(id(tensor), ()) for tensor in pending.live()})
 

@@ -14,7 +14,7 @@ TITLE_STEP, LINE_STEP, TAG_STEP = 17.0, 15.0, 19.0
 
 
 @dataclass(frozen=True, slots=True)
-class Face:
+class BoxLabel:
     """The lines of a box. Empty ones are not drawn. ``tag`` marks an output, in a band of its own."""
 
     title: str
@@ -49,10 +49,10 @@ class Face:
         return self.body + (TAG_STEP if self.tag else 0)
 
 
-def faces(view: GraphView) -> dict[int, Face]:
+def box_labels(view: GraphView) -> dict[int, BoxLabel]:
     """Box id → its face. A box in a region leaves its source line to the region."""
     framed = {box for region in view.regions for box in region.boxes}
-    return {box.id: _face(box, box.id in framed) for box in view.boxes}
+    return {box.id: _label(box, box.id in framed) for box in view.boxes}
 
 
 def caption(region: Region) -> str:
@@ -61,11 +61,11 @@ def caption(region: Region) -> str:
     return f"{plain(region.place.label)} · {text}" if text else plain(region.place.label)
 
 
-def _face(box: Box, framed: bool) -> Face:
+def _label(box: Box, framed: bool) -> BoxLabel:
     badges = [mark for mark in box.badges if mark != "output"]
     note, code = _note(box, framed)
     name = tag(box)
-    return Face(
+    return BoxLabel(
         title=title(box),
         badge=" ".join(badges),
         shape=clip(plain(short_avals(box.avals)), 34),

@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from lazynb.view import style
-from lazynb.view.graph.box_labels import Face, caption, faces
+from lazynb.view.graph.box_labels import BoxLabel, box_labels, caption
 from lazynb.view.graph.model import Box, GraphView
 from lazynb.view.style import Font
 from lazynb.view.words import plain, short_avals
@@ -24,7 +24,7 @@ def to_dot(view: GraphView) -> str:
         node_attr={"shape": "box", "style": "rounded,filled", "fontname": "Helvetica", "margin": "0.1,0.06"},
         edge_attr={"color": style.LINE, "arrowsize": "0.7"},
     )
-    written = faces(view)
+    written = box_labels(view)
     for box in view.boxes:
         dot.node(str(box.id), **_attributes(box, written[box.id], graphviz))
     for number, region in enumerate(view.regions):
@@ -46,7 +46,7 @@ def _graphviz() -> Any:
     return graphviz
 
 
-def _attributes(box: Box, face: Face, graphviz: Any) -> dict[str, str]:
+def _attributes(box: Box, face: BoxLabel, graphviz: Any) -> dict[str, str]:
     inputs = not box.operations
     look = style.paint(box.kind, box.dead, inputs)
     shape = "rounded,filled,dashed" if look.dashed else "rounded,filled"
@@ -63,7 +63,7 @@ def _attributes(box: Box, face: Face, graphviz: Any) -> dict[str, str]:
     }
 
 
-def _label(face: Face, ink: str) -> str:
+def _label(face: BoxLabel, ink: str) -> str:
     """An HTML-like label: a table with a row for each line of the face."""
     badge = f"  {_font(face.badge, style.NOTE, style.SOFT_INK)}" if face.badge else ""
     rows = [_cell(_font(face.title, style.TITLE, ink) + badge)]

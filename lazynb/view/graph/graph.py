@@ -7,7 +7,7 @@ from typing import Any
 
 from lazynb.plain import plain
 from lazynb.record.snapshot.snapshot import Node, Snapshot
-from lazynb.session.read_cost import Outlook
+from lazynb.session.read_cost import ReadCost
 from lazynb.view.graph.boxes import build
 from lazynb.view.graph.dot import to_dot
 from lazynb.view.graph.html import to_html
@@ -41,7 +41,7 @@ class Graph:
         jaxpr: Callable[[], Any] | None = None,
         stablehlo: Callable[[], str] | None = None,
         pending: Callable[[], list[Any]] | None = None,
-        outlook: Outlook | None = None,
+        outlook: ReadCost | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.title = title

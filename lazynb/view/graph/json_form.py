@@ -8,7 +8,7 @@ from typing import Any
 
 from lazynb.plain import plain_data
 from lazynb.record.snapshot.snapshot import Node, Place
-from lazynb.session.read_cost import Outlook
+from lazynb.session.read_cost import ReadCost
 from lazynb.view.graph.model import Box, Edge, GraphView
 
 MIME_TYPE = "application/vnd.lazynb.graph+json"
@@ -16,7 +16,7 @@ VERSION = 1
 _AVALS = 8  # types listed per box or edge; the count says how many there are
 
 
-def to_json(view: GraphView, *, title: str = "", nodes: int | None = None, outlook: Outlook | None = None) -> dict[str, Any]:
+def to_json(view: GraphView, *, title: str = "", nodes: int | None = None, outlook: ReadCost | None = None) -> dict[str, Any]:
     """The view as dictionaries, lists, strings and numbers.
 
     Arguments:

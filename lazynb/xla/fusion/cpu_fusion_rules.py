@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import jax
 
-from lazynb.xla.fusion.prefusion import Node, Unfused
+from lazynb.xla.fusion.prefusion import Node, Prefusion
 from lazynb.xla.hlo.module import Instruction
 from lazynb.xla.hlo.shapes import arrays, elements, rank, shape_bytes
 
@@ -99,7 +99,7 @@ def branches(one: Instruction) -> bool:
 class Rules:
     """The rules for one computation."""
 
-    def __init__(self, graph: Unfused):
+    def __init__(self, graph: Prefusion):
         self.graph = graph
         self._paths: dict[tuple[int, int], bool] = {}
         self._single: dict[tuple[int, int], str] = {}

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from lazynb.execute.dumps import Dump
 from lazynb.xla.clusters import Cluster
-from lazynb.xla.hlo.instruction_match import Pairing, pair
+from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instructions
 from lazynb.xla.hlo.module import Module, parse
 from lazynb.xla.hlo.passes import Pass
 
@@ -120,13 +120,13 @@ def renamed(decisions: Sequence[Decision], passes: Sequence[Pass], module: Modul
       passes: those of the compilation that the decisions come from.
     """
     then = _after_fusion(passes)
-    pairing = pair(parse(then), module) if then else Pairing({}, {})
+    match = match_instructions(parse(then), module) if then else InstructionMatch({}, {})
     homes = {name: cluster.name for cluster in clusters for name in cluster.instructions}
 
     def now(name: str) -> str:
         if homes.get(name) == name:
             return name
-        return next((homes[clone] for clone in pairing.same.get(name, ()) if clone in homes), name)
+        return next((homes[clone] for clone in match.same.get(name, ()) if clone in homes), name)
 
     return [Decision(now(one.producer), now(one.consumer), one.why) for one in decisions]
 

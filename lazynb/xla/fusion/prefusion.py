@@ -37,7 +37,7 @@ class Node:
     holders: set[str] = dataclasses.field(default_factory=set)
 
 
-class Unfused:
+class Prefusion:
     """The graph of one computation.
 
     Attributes:

@@ -15,7 +15,7 @@ _TRANSPARENT = frozenset({"copy", "bitcast"})
 
 
 @dataclasses.dataclass(frozen=True)
-class Pairing:
+class InstructionMatch:
     """Correspondence of the instructions of two modules.
 
     Attributes:
@@ -27,7 +27,7 @@ class Pairing:
     instead: dict[str, list[str]]
 
 
-def pair(before: Module, after: Module) -> Pairing:
+def match_instructions(before: Module, after: Module) -> InstructionMatch:
     """Walks both modules from the roots of the entry and of the computations that have the same name."""
     walk = _Walk(before, after)
     walk.start(before.computations[before.entry].root, after.computations[after.entry].root)
@@ -35,7 +35,7 @@ def pair(before: Module, after: Module) -> Pairing:
         if name != before.entry:
             walk.start(before.computations[name].root, after.computations[name].root)
     walk.run()
-    return Pairing(walk.same, walk.instead)
+    return InstructionMatch(walk.same, walk.instead)
 
 
 class _Walk:

@@ -1,6 +1,6 @@
 """The course of a program through XLA's passes: its modules from the first to the last, and who stands for whom.
 
-Instructions that a pass writes anew have no mark of a recorded operation. :attr:`Course.lineage` says what they were made from.
+Instructions that a pass writes anew have no mark of a recorded operation. :attr:`PassHistory.lineage` says what they were made from.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from lazynb.xla.hlo.instruction_match import Pairing, pair
+from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instructions
 from lazynb.xla.hlo.module import Instruction, Module, parse
 from lazynb.xla.hlo.passes import Pass
 
@@ -21,7 +21,7 @@ Marks = Mapping[str, frozenset[int]]
 _NOBODY: frozenset[int] = frozenset()
 
 
-class Course:
+class PassHistory:
     """The modules of a program.
 
     Attributes:
@@ -37,7 +37,7 @@ class Course:
         self.last = last
         self._texts = [before, *(one.after for one in passes)]
         self._modules: dict[int, Module] = {}
-        self._pairings: dict[int, Pairing] = {}
+        self._pairings: dict[int, InstructionMatch] = {}
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -48,10 +48,10 @@ class Course:
             self._modules[index] = parse(self._texts[index])
         return self._modules[index]
 
-    def pairing(self, index: int) -> Pairing:
+    def match(self, index: int) -> InstructionMatch:
         """What pass ``index`` made of which instruction."""
         if index not in self._pairings:
-            self._pairings[index] = pair(self.module(index), self.module(index + 1))
+            self._pairings[index] = match_instructions(self.module(index), self.module(index + 1))
         return self._pairings[index]
 
     def marked(self, index: int, mark: int) -> set[str]:
@@ -89,9 +89,9 @@ class Course:
         """By instruction of the last module, the operations that it was made from: by its mark, else by what it stands for."""
         known = self.first
         for index in range(len(self) - 1):
-            pairing = self.pairing(index)
+            match = self.match(index)
             stands_for: dict[str, set[str]] = {}
-            for was, now in [*pairing.same.items(), *pairing.instead.items()]:
+            for was, now in [*match.same.items(), *match.instead.items()]:
                 for name in now:
                     stands_for.setdefault(name, set()).add(was)
             known = dict(_inherited(self.module(index + 1), known, stands_for, self.module(index).by_name))

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from lazynb.execute.dumps import Dump
-from lazynb.xla.hlo.instruction_match import Pairing, pair
+from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instructions
 from lazynb.xla.hlo.module import Instruction, Module, parse
 
 
@@ -107,11 +107,11 @@ def _essence(text: str) -> list[str]:
 
 def _changes(before: Module, after: Module) -> Iterator[Change]:
     """Each instruction that is only before or only after, or is another now, is in one change; parameters of fusions in none."""
-    pairing = pair(before, after)
-    fused = _fused(before, after, pairing)
-    told: set[str] = {clone for name in fused for clone in pairing.same[name] if _holder(after, clone) is not None}
+    match = match_instructions(before, after)
+    fused = _fused(before, after, match)
+    told: set[str] = {clone for name in fused for clone in match.same[name] if _holder(after, clone) is not None}
     for name, one in before.by_name.items():
-        now = after.by_name.get(name) or _renamed(before, after, pairing, name, told)
+        now = after.by_name.get(name) or _renamed(before, after, match, name, told)
         if name in fused:
             yield _change("fused", one, None, fused[name])
         elif now is None and not _is_argument(before, one):
@@ -124,9 +124,9 @@ def _changes(before: Module, after: Module) -> Iterator[Change]:
             yield _change("added", None, one)
 
 
-def _renamed(before: Module, after: Module, pairing: Pairing, name: str, told: set[str]) -> Instruction | None:
+def _renamed(before: Module, after: Module, match: InstructionMatch, name: str, told: set[str]) -> Instruction | None:
     """What a vanished instruction is called now: XLA gives names anew when it copies a computation."""
-    clones = [clone for clone in pairing.same.get(name, ()) if clone not in before.by_name and clone not in told]
+    clones = [clone for clone in match.same.get(name, ()) if clone not in before.by_name and clone not in told]
     return after.by_name[clones[0]] if clones else None
 
 
@@ -145,10 +145,10 @@ def _line(one: Instruction | None) -> str:
     return "" if one is None else f"{one.name} = {one.plain}"
 
 
-def _fused(before: Module, after: Module, pairing: Pairing) -> dict[str, list[str]]:
+def _fused(before: Module, after: Module, match: InstructionMatch) -> dict[str, list[str]]:
     """By name, the fusions that hold an instruction which stood outside of one."""
     found: dict[str, list[str]] = {}
-    for name, clones in pairing.same.items():
+    for name, clones in match.same.items():
         if _holder(before, name) is not None:
             continue
         holders = [holder.name for holder in (_holder(after, clone) for clone in clones) if holder is not None]

@@ -12,7 +12,7 @@ import lazynb
 from lazynb.config import config
 from lazynb.execute.flush import executables
 from lazynb.record.trace import thread_trace, trie
-from lazynb.session.read_cost import outlook
+from lazynb.session.read_cost import read_cost
 
 
 def state():
@@ -25,7 +25,7 @@ def state():
 def foretold(tensor):
     """The outlook for ``tensor``, having seen that it comes true: what is run, whether from the cache."""
     before = state()
-    ahead = outlook([tensor])
+    ahead = read_cost([tensor])
     assert state() == before
     assert ahead is not None
     ran = len(lazynb.events())
@@ -143,7 +143,7 @@ def test_nothing_is_waited_for(clean, monkeypatch):
         x = x + 1.0
         with monkeypatch.context() as patch:
             patch.setattr(jax, "block_until_ready", refuse)
-            ahead = outlook([x])
+            ahead = read_cost([x])
         np.asarray(x)
     assert ahead is not None and ahead.cached is None and ahead.text == "Reading it runs 1 operation."
 
@@ -152,7 +152,7 @@ def test_nothing_is_waited_for(clean, monkeypatch):
 def test_compiled_ahead(clean):
     total = one()
     lazynb.compile(total)
-    ahead = outlook([total])
+    ahead = read_cost([total])
     assert ahead.cached and ahead.ran is False and ahead.text.endswith("operations: compiled already, not run yet.")
 
 
@@ -160,19 +160,19 @@ def test_compiled_ahead(clean):
 def test_nothing_to_say(clean):
     total = one()
     float(total)
-    assert outlook([total]) is None and outlook([]) is None
+    assert read_cost([total]) is None and read_cost([]) is None
     assert lazynb.graph(total).outlook is None
 
 
 @lazynb.lazy()
 def test_all_that_is_pending(clean):
     total, kept = with_others()
-    ahead = outlook([])
+    ahead = read_cost([])
     assert ahead.text == f"lazynb.sync() runs {ahead.operations} operations: not compiled yet."
     lazynb.sync()
     assert lazynb.events()[-1].computed == ahead.operations
     pair = with_others()
-    assert outlook(pair).text.startswith("Reading them runs ")
+    assert read_cost(pair).text.startswith("Reading them runs ")
 
 
 def test_another_thread_at_work(clean):
@@ -189,11 +189,11 @@ def test_another_thread_at_work(clean):
     thread.start()
     held.wait(10)
     try:
-        assert outlook([total]) is None
+        assert read_cost([total]) is None
     finally:
         done.set()
         thread.join()
-    assert outlook([total]) is not None
+    assert read_cost([total]) is not None
 
 
 @lazynb.lazy()
@@ -201,7 +201,7 @@ def test_a_long_trace(clean):
     x = jnp.arange(4.0)
     for _ in range(1900):
         x = x + 1.0
-    assert outlook([x]).operations == 1901
+    assert read_cost([x]).operations == 1901
 
 
 @lazynb.lazy()
