@@ -37,7 +37,7 @@ test:
 
 lint:
 	@dev=`$(PYTHON) scripts/test_matrix.py --environment` || exit 1; status=0; \
-	set -x; $$dev -m ruff check . || status=1; $$dev -m mypy || status=1; exit $$status
+	set -x; $$dev -m ruff check . || status=1; $$dev -m ruff format --check . || status=1; $$dev -m mypy || status=1; exit $$status
 
 bench:
 	@dev=`$(PYTHON) scripts/test_matrix.py --environment` || exit 1; $$dev -m benchmarks $(ARGS)

@@ -1,6 +1,8 @@
-"""Puts the JupyterLab extension into the wheel, built or editable. Without it the wheel works too, less marks, status and panel.
+"""Puts the JupyterLab extension into the wheel, built or editable. Without it the wheel works too, less
+marks, status and panel.
 
-What is built lies in the repository (extension/labextension), so no install needs Node. Standard library and hatchling only.
+What is built lies in the repository (extension/labextension), so no install needs Node. Standard library and
+hatchling only.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ class Labextension(BuildHookInterface):
         root = Path(self.root)
         if not (root / BUILT / "package.json").is_file():
             self.app.display_warning(
-                f"{BUILT} is absent: this wheel has no JupyterLab extension (marks on lines, status item, panel); "
+                f"{BUILT} is absent: this wheel has no JupyterLab extension (marks on lines, status item, "
+                "panel); "
                 "%load_ext lazynb works without it. To build it: npm ci && npm run build in extension/"
             )
             return

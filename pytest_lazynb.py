@@ -1,10 +1,12 @@
-"""lazynb's pytest plugin: tests that fail when they break the trace, compile or launch kernels more often than they may.
+"""lazynb's pytest plugin: tests that fail when they break the trace, compile or launch kernels more often
+than they may.
 
-``@pytest.mark.lazynb_budget(compiles=1, breaks=0)`` runs the test lazily under that budget; the fixture ``lazynb_budget`` gives
-the same as a context manager: ``with lazynb_budget(breaks=0): ...``. What the limits mean: ``help(lazynb.budget)``.
+``@pytest.mark.lazynb_budget(compiles=1, breaks=0)`` runs the test lazily under that budget; the fixture
+``lazynb_budget`` gives the same as a context manager: ``with lazynb_budget(breaks=0): ...``. What the limits
+mean: ``help(lazynb.budget)``.
 
-This module stands outside the package, so that pytest, which loads every plugin, imports neither lazynb nor JAX before a test
-asks for them.
+This module stands outside the package, so that pytest, which loads every plugin, imports neither lazynb nor
+JAX before a test asks for them.
 """
 
 from __future__ import annotations
@@ -14,8 +16,11 @@ from typing import Any
 
 import pytest
 
-MARKER = ("lazynb_budget(compiles=None, breaks=None, kernels=None): runs the test lazily (lazynb.lazy()); it fails when it makes "
-          "more programs, breaks the trace more often, or launches more kernels than that.")
+MARKER = (
+    "lazynb_budget(compiles=None, breaks=None, kernels=None): runs the test lazily (lazynb.lazy()); it fails "
+    "when it makes "
+    "more programs, breaks the trace more often, or launches more kernels than that."
+)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -70,7 +75,8 @@ class _Block:
 
 @pytest.fixture
 def lazynb_budget() -> Callable[..., Any]:
-    """``with lazynb_budget(compiles=None, breaks=None, kernels=None):`` runs its block lazily under that budget.
+    """``with lazynb_budget(compiles=None, breaks=None, kernels=None):`` runs its block lazily under that
+    budget.
 
     It raises ``lazynb.BudgetExceeded`` at the end of a block that went over.
     """

@@ -25,14 +25,26 @@ QUICK = (5, 0.15)
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """The options."""
-    parser = argparse.ArgumentParser(prog="make bench ARGS=...", description="Times lazynb against its peers.")
+    parser = argparse.ArgumentParser(
+        prog="make bench ARGS=...", description="Times lazynb against its peers."
+    )
     parser.add_argument("--quick", action="store_true", help="fewer rows and rounds; printed, not written")
-    parser.add_argument("--check", action="store_true", help="quick, against JAX alone; exit status 1 where a limit is passed")
-    parser.add_argument("--rows", nargs="+", metavar="ROW", help="names, groups, or patterns such as 'torchy-*-1000'")
-    parser.add_argument("--peers", nargs="+", metavar="PEER", choices=list(PEERS), help=f"of {', '.join(PEERS)}")
+    parser.add_argument(
+        "--check", action="store_true", help="quick, against JAX alone; exit status 1 where a limit is passed"
+    )
+    parser.add_argument(
+        "--rows", nargs="+", metavar="ROW", help="names, groups, or patterns such as 'torchy-*-1000'"
+    )
+    parser.add_argument(
+        "--peers", nargs="+", metavar="PEER", choices=list(PEERS), help=f"of {', '.join(PEERS)}"
+    )
     parser.add_argument("--rounds", type=int, help=f"instead of {COMPLETE[0]} ({QUICK[0]} when quick)")
-    parser.add_argument("--out", type=Path, help="where the report is written; a complete run writes benchmarks/RESULTS.md")
-    parser.add_argument("--merge", action="store_true", help="puts these rows into benchmarks/RESULTS.md, the others stay")
+    parser.add_argument(
+        "--out", type=Path, help="where the report is written; a complete run writes benchmarks/RESULTS.md"
+    )
+    parser.add_argument(
+        "--merge", action="store_true", help="puts these rows into benchmarks/RESULTS.md, the others stay"
+    )
     parser.add_argument("--list", action="store_true", help="lists the rows")
     options = parser.parse_args(arguments)
     options.rows = selected(options.rows, options.quick or options.check, parser)
@@ -51,7 +63,9 @@ def selected(wanted: Sequence[str] | None, quick: bool, parser: argparse.Argumen
     for one in wanted:
         found = [row for row in ROWS.values() if row.group == one or fnmatch.fnmatchcase(row.name, one)]
         if not found:
-            parser.error(f"no row is called {one!r}; groups are {', '.join(GROUPS)}, and --list lists the rows")
+            parser.error(
+                f"no row is called {one!r}; groups are {', '.join(GROUPS)}, and --list lists the rows"
+            )
         chosen.update({row.name: row for row in found})
     return list(chosen.values())
 
@@ -76,12 +90,20 @@ def check(driver: Driver, results: list[Result], rounds: int) -> int:
         say(f"over its limit, so measured again: {', '.join(suspects)}")
     failed = regressions(measure(driver, list(suspects.values()), 2 * rounds), known)
     for verdict in failed:
-        print(f"REGRESSION {describe(verdict)}, a margin of {MARGINS[ROWS[verdict.target.row].measure]:.0%} in it")
-    print(f"benchmarks: {len(results) - len({verdict.target.row for verdict in failed})} of {len(results)} rows within limits")
+        print(
+            f"REGRESSION {describe(verdict)}, a margin of {MARGINS[ROWS[verdict.target.row].measure]:.0%} in "
+            "it"
+        )
+    print(
+        f"benchmarks: {len(results) - len({verdict.target.row for verdict in failed})} of {len(results)} "
+        "rows within limits"
+    )
     return 1 if failed else 0
 
 
-def write(options: argparse.Namespace, complete: bool, driver: Driver, results: list[Result], facts: dict[str, str]) -> None:
+def write(
+    options: argparse.Namespace, complete: bool, driver: Driver, results: list[Result], facts: dict[str, str]
+) -> None:
     """Writes the report where it belongs, or prints it."""
     publish = (complete or options.merge) and not options.out
     before = store.load() if publish and not complete else ([], [])
@@ -111,7 +133,10 @@ def main(arguments: Sequence[str]) -> int:
     complete = not (quick or options.peers or len(options.rows) < len(ROWS))
     facts = machine.facts()
     if machine.load() > machine.cores() / 2:
-        say(f"the machine is busy (load average {machine.load():.1f}): what uses several cores looks slower than it is")
+        say(
+            f"the machine is busy (load average {machine.load():.1f}): what uses several cores looks slower "
+            "than it is"
+        )
     with Driver(involved(options), rounds, budget) as driver:
         results = measure(driver, options.rows)
         write(options, complete, driver, results, facts)

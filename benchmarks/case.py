@@ -69,12 +69,15 @@ class Case:
         return values(self.how.leaves(state))
 
     def time(self, budget: float) -> float:
-        """Median seconds a step. The collector stays on, as users have it, but begins with nothing to collect."""
+        """Median seconds a step. The collector stays on, as users have it, but begins with nothing to
+        collect."""
         gc.collect()
         found: list[float] = []
         with self.how.ambient():
             if not self.row.needs:
-                self.run(self.start)  # others' turns may have taken the processor's caches; one with much has just run
+                self.run(
+                    self.start
+                )  # others' turns may have taken the processor's caches; one with much has just run
             until = time.perf_counter() + max(budget, self.row.seconds)
             while not found or (time.perf_counter() < until and len(found) < MOST_RUNS):
                 found.append(self.run(self.start)[0])

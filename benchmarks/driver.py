@@ -17,7 +17,8 @@ from benchmarks.processes import PeerFailed, Process
 from benchmarks.results import Result
 from benchmarks.rows import Row
 
-# A machine is quiet where others keep less than this much of a core busy. A row waits so many seconds for that, no longer.
+# A machine is quiet where others keep less than this much of a core busy. A row waits so many seconds for
+# that, no longer.
 QUIET = 0.3
 PATIENCE = 15.0
 
@@ -44,7 +45,9 @@ class Driver:
     def __enter__(self) -> Driver:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for process in self._processes.values():
             process.close()
 
@@ -56,7 +59,10 @@ class Driver:
         rounds = min(row.rounds, rounds or self._rounds) if peers else 0
         if row.needs > machine.available():
             for peer in peers:
-                result.fail(peer, f"needs {row.needs / 1e9:.0f} GB of memory, {machine.available() / 1e9:.0f} GB are free")
+                result.fail(
+                    peer,
+                    f"needs {row.needs / 1e9:.0f} GB of memory, {machine.available() / 1e9:.0f} GB are free",
+                )
         elif row.measure == "time":
             self._time(result, peers, rounds)
         else:
@@ -92,7 +98,8 @@ class Driver:
         return process
 
     def _time(self, result: Result, peers: list[str], rounds: int) -> None:
-        """In processes that stay. A row that needs much memory is made ready and dropped again by one after the other."""
+        """In processes that stay. A row that needs much memory is made ready and dropped again by one after
+        the other."""
         alone = result.row.needs > 0
         if not alone:
             for peer in peers:
@@ -105,7 +112,9 @@ class Driver:
                 with _failing(result, peer):
                     if alone:
                         self._prepare(result, peer)
-                    result.add(peer, self._process(peer).ask("time", row=result.row.name, budget=self._budget))
+                    result.add(
+                        peer, self._process(peer).ask("time", row=result.row.name, budget=self._budget)
+                    )
                 if alone:
                     self._drop(result, peer)
         if not alone:
@@ -153,9 +162,11 @@ def _ask_once(peer: str, python: Path, row: Row) -> dict[str, Any]:
 
 
 def _rounds(result: Result, rounds: int) -> Iterator[int]:
-    """Numbers the rounds. Waits a while, once a row, for others to leave the machine alone; counts the rounds where they do not.
+    """Numbers the rounds. Waits a while, once a row, for others to leave the machine alone; counts the rounds
+    where they do not.
 
-    A library that shares its work among all cores and waits for the last looks many times slower than it is on a busy machine.
+    A library that shares its work among all cores and waits for the last looks many times slower than it is
+    on a busy machine.
     """
     until = time.monotonic() + PATIENCE
     for number in range(rounds):

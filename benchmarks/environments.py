@@ -1,4 +1,5 @@
-"""The peers' environments, made under ``.venvs/bench-*`` when they are first needed. Standard library only."""
+"""The peers' environments, made under ``.venvs/bench-*`` when they are first needed. Standard library
+only."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 OPTIONS = ("-q", "--no-compile", "--disable-pip-version-check", "--only-binary", ":all:")
 LINUX = sys.platform == "linux"
-# On Linux, pip's default build of PyTorch brings gigabytes of CUDA. Where pip is told of the CPU builds, they are named so.
+# On Linux, pip's default build of PyTorch brings gigabytes of CUDA. Where pip is told of the CPU builds, they
+# are named so.
 TORCH = "torch==2.13.0+cpu" if LINUX else "torch==2.13.0"
 
 
@@ -38,8 +40,9 @@ class Recipe:
     advice: str = ""
 
 
-# What the CUDA build of PyTorch 2.9 is linked against. It calls none of it on a CPU, so files with nothing in them do, and
-# gigabytes need not be fetched. (PyTorch/XLA fits the one PyTorch it was built with, and that has no CPU build in pip's index.)
+# What the CUDA build of PyTorch 2.9 is linked against. It calls none of it on a CPU, so files with nothing in
+# them do, and gigabytes need not be fetched. (PyTorch/XLA fits the one PyTorch it was built with, and that
+# has no CPU build in pip's index.)
 CUDA_LIBRARIES = (
     "libcublas.so.12",
     "libcublasLt.so.12",
@@ -56,7 +59,8 @@ CUDA_LIBRARIES = (
 
 
 def empty_libraries(packages: Path) -> None:
-    """Puts an empty shared library beside PyTorch's own for each that it is linked against and never calls here."""
+    """Puts an empty shared library beside PyTorch's own for each that it is linked against and never calls
+    here."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if not compiler:
         raise NoEnvironment("needs a C compiler, for what stands in for the CUDA libraries")
@@ -70,11 +74,22 @@ _ADVICE = "pip has to be told where PyTorch's CPU builds are"
 RECIPES = {
     "torch": Recipe(((TORCH, "numpy"), ("transformers",)), "import torch", advice=_ADVICE),
     "torch-jax": Recipe(
-        ((TORCH, "numpy"), ("-e", str(ROOT), "torchax==0.0.13", "transformers")), "import lazynb.torch", advice=_ADVICE
+        ((TORCH, "numpy"), ("-e", str(ROOT), "torchax==0.0.13", "transformers")),
+        "import lazynb.torch",
+        advice=_ADVICE,
     ),
     "torch-xla": Recipe(
         (
-            ("torch_xla==2.9.0", "numpy", "filelock", "fsspec", "jinja2", "networkx", "sympy", "typing_extensions"),
+            (
+                "torch_xla==2.9.0",
+                "numpy",
+                "filelock",
+                "fsspec",
+                "jinja2",
+                "networkx",
+                "sympy",
+                "typing_extensions",
+            ),
             ("transformers",),
             ("--no-deps", "torch==2.9.0", "nvidia-cuda-runtime-cu12==12.8.90"),
         ),
@@ -86,7 +101,8 @@ RECIPES = {
 
 
 def python_of(environment: str) -> Path:
-    """The Python that has this peer's packages, its environment made when it is not there; without a name, the running one.
+    """The Python that has this peer's packages, its environment made when it is not there; without a name,
+    the running one.
 
     Raises:
       NoEnvironment: it cannot be made here.
@@ -97,7 +113,9 @@ def python_of(environment: str) -> Path:
     inside = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     stamp = folder / "bench.stamp"
     recipe = RECIPES[environment]
-    wanted = hashlib.sha256(repr((recipe.installs, recipe.check, sys.version, CUDA_LIBRARIES)).encode()).hexdigest()
+    wanted = hashlib.sha256(
+        repr((recipe.installs, recipe.check, sys.version, CUDA_LIBRARIES)).encode()
+    ).hexdigest()
     if not (stamp.exists() and stamp.read_text() == wanted):
         print(f"making .venvs/{folder.name} (once; a minute or two) ...", file=sys.stderr, flush=True)
         try:
@@ -109,7 +127,8 @@ def python_of(environment: str) -> Path:
 
 
 def _make(folder: Path, inside: Path, recipe: Recipe) -> None:
-    # The Python that the running one's environment was made with: an environment made inside another is not one of its own.
+    # The Python that the running one's environment was made with: an environment made inside another is not
+    # one of its own.
     base = getattr(sys, "_base_executable", None) or sys.executable
     call([base, "-m", "venv", "--clear", str(folder)])
     for install in recipe.installs:
@@ -131,12 +150,15 @@ def call(command: list[str]) -> str:
     except OSError as error:
         raise NoEnvironment(f"{Path(command[0]).name}: {error.strerror}") from error
     if done.returncode:
-        raise NoEnvironment(last_line(done.stderr) or f"{Path(command[0]).name} failed with status {done.returncode}")
+        raise NoEnvironment(
+            last_line(done.stderr) or f"{Path(command[0]).name} failed with status {done.returncode}"
+        )
     return done.stdout
 
 
 def last_line(text: str) -> str:
-    """The line of an error message that says most: the last ERROR of pip's, else the last one; without this machine's paths."""
+    """The line of an error message that says most: the last ERROR of pip's, else the last one; without this
+    machine's paths."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line for line in lines if line.startswith("ERROR:")]
     line = (errors or lines or [""])[-1]

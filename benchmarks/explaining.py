@@ -1,11 +1,12 @@
 """What explaining costs: recording and running a cached trace when nobody asks, and while somebody watches.
 
     python -m benchmarks.explaining [PAIRS]                    with and without an observer, in one process
-    python -m benchmarks.explaining [PAIRS] --against FOLDER   nobody asks: this lazynb and the one in another checkout, in
+    python -m benchmarks.explaining [PAIRS] --against FOLDER   nobody asks: this lazynb and the one in another
+    checkout, in
                                                                processes of their own, each first in turn
 
-A step records 50 operations on 8x8 and reads a number, for which nothing is compiled. Each figure is the time that a tenth of the
-steps stays below: what else the machine does adds to the others.
+A step records 50 operations on 8x8 and reads a number, for which nothing is compiled. Each figure is the time
+that a tenth of the steps stays below: what else the machine does adds to the others.
 """
 
 from __future__ import annotations
@@ -51,8 +52,15 @@ steps(200)
 def seconds_in(folder: Path) -> float:
     """Seconds of a step with the lazynb in ``folder``, in a process of its own."""
     code = f"{WORKLOAD}\nprint(tenth(steps({STEPS})))"
-    environment = {**os.environ, "PYTHONPATH": str(folder), "LAZYNB_PERSISTENT_CACHE": "0", "JAX_PLATFORMS": "cpu"}
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "LAZYNB_PERSISTENT_CACHE": "0",
+        "JAX_PLATFORMS": "cpu",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True, check=True
+    )
     return float(done.stdout)
 
 
@@ -78,7 +86,10 @@ def watched(pairs: int) -> list[str]:
         watch = number % 4 in (1, 2)
         with observing(RunRecorder()) if watch else contextlib.nullcontext():
             (seen if watch else alone).append(tenth(steps(STEPS // 4)))
-    return [_compared("watched", seen, "nobody asks", alone), f"asking whether somebody watches: {_look() * 1e9:.0f} ns a run"]
+    return [
+        _compared("watched", seen, "nobody asks", alone),
+        f"asking whether somebody watches: {_look() * 1e9:.0f} ns a run",
+    ]
 
 
 def _look() -> float:
@@ -100,12 +111,17 @@ def _look() -> float:
 def _compared(one: str, first: list[float], other: str, second: list[float]) -> str:
     ratios = [mine / theirs for mine, theirs in zip(first, second, strict=True)]
     low, middle, high = statistics.quantiles(ratios, n=4)
-    return (f"{one}: {statistics.median(first) * 1e6:.1f} us a step, {other}: {statistics.median(second) * 1e6:.1f} us, "
-            f"ratio of pairs {middle:.3f} ({low:.3f} to {high:.3f})")
+    return (
+        f"{one}: {statistics.median(first) * 1e6:.1f} us a step, {other}: "
+        f"{statistics.median(second) * 1e6:.1f} us, "
+        f"ratio of pairs {middle:.3f} ({low:.3f} to {high:.3f})"
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("pairs", nargs="?", type=int, default=20)
     parser.add_argument("--against", type=Path, help="another checkout")
     options = parser.parse_args()

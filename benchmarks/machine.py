@@ -35,7 +35,8 @@ def cores() -> int:
 
 
 def busy(seconds: float = 0.1) -> float:
-    """How many cores all processes together keep busy for so long from now; none where the system does not say."""
+    """How many cores all processes together keep busy for so long from now; none where the system does not
+    say."""
     before = _spent()
     time.sleep(seconds)
     return (_spent() - before) / seconds
@@ -74,7 +75,9 @@ def _processor() -> str:
 
 def _commit() -> str:
     try:
-        run = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+        run = subprocess.run(
+            ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True
+        )
     except OSError:
         return "unknown"
     return run.stdout.strip().replace("-dirty", ", with changes") or "unknown"

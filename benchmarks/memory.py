@@ -12,7 +12,8 @@ from benchmarks.rows import Row
 
 
 def growth(row: Row, how: Any) -> tuple[int, list[float]]:
-    """Bytes between what a fresh process has before it makes the row's arrays and its peak; and what the row computes."""
+    """Bytes between what a fresh process has before it makes the row's arrays and its peak; and what the row
+    computes."""
     before = resident()
     case = Case(row, how)
     with how.ambient():

@@ -35,8 +35,16 @@ PEERS: dict[str, Peer] = {
         Peer("torch", "PyTorch eager", "torch_ways:Eager", "torch", ("torch", "numpy")),
         Peer("torchscript", "TorchScript", "torch_ways:Script", "torch", ("torch", "numpy")),
         Peer("torch-compile", "torch.compile", "torch_ways:Compile", "torch", ("torch", "numpy")),
-        Peer("lazynb-torch", "lazynb", "torch_jax_ways:Lazy", "torch-jax", ("lazynb", "torch", "torchax", "jax", "numpy")),
-        Peer("torchax", "torchax", "torch_jax_ways:Torchax", "torch-jax", ("torch", "torchax", "jax", "numpy")),
+        Peer(
+            "lazynb-torch",
+            "lazynb",
+            "torch_jax_ways:Lazy",
+            "torch-jax",
+            ("lazynb", "torch", "torchax", "jax", "numpy"),
+        ),
+        Peer(
+            "torchax", "torchax", "torch_jax_ways:Torchax", "torch-jax", ("torch", "torchax", "jax", "numpy")
+        ),
         Peer("torch-xla", "PyTorch/XLA", "torch_xla_way:Lazy", "torch-xla", ("torch_xla", "torch", "numpy")),
         Peer("mlx", "MLX", "mlx_way:Lazy", "mlx", ("mlx", "numpy")),
     )

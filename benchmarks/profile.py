@@ -5,9 +5,9 @@
 
 Each row is measured in a process of its own.
 
-A figure is the time that a tenth of the steps stays below: what else the machine does adds to the others. Beside it stands the
-work of this thread alone, which other processes change less. Of a row that is measured in fresh processes, the parts of the
-first step are timed, for lazynb and for jax.jit.
+A figure is the time that a tenth of the steps stays below: what else the machine does adds to the others.
+Beside it stands the work of this thread alone, which other processes change less. Of a row that is measured
+in fresh processes, the parts of the first step are timed, for lazynb and for jax.jit.
 """
 
 from __future__ import annotations
@@ -38,8 +38,18 @@ SECONDS = 2.0
 WARM = 80  # more runs than a program has before lazynb takes it to be one that is often waited for
 PAGE = ROOT / "docs" / "speed.md"
 MARK = "<!-- written by python -m benchmarks.profile --write -->"
-UNMET = ("adds", "torchy-8-100", "torchy-8-1000", "torchy-32-1000", "mlp-jit", "transformer", "cartpole", "first-adds",
-         "first-transformer", "first-cartpole")
+UNMET = (
+    "adds",
+    "torchy-8-100",
+    "torchy-8-1000",
+    "torchy-32-1000",
+    "mlp-jit",
+    "transformer",
+    "cartpole",
+    "first-adds",
+    "first-transformer",
+    "first-cartpole",
+)
 
 COMPILING = "/jax/core/compile/backend_compile_duration"  # the event of JAX's whose length is XLA's time
 
@@ -66,7 +76,10 @@ def parts_of(row: Row) -> list[tuple[str, float, float]]:
         until = time.perf_counter() + SECONDS
         while time.perf_counter() < until:
             _step(case, timed)
-    return [(part, tenth([wall for wall, _ in all_]), tenth([own for _, own in all_])) for part, all_ in found.items()]
+    return [
+        (part, tenth([wall for wall, _ in all_]), tenth([own for _, own in all_]))
+        for part, all_ in found.items()
+    ]
 
 
 def _step(case: Case, timed: Callable[[str, Callable[[], Any]], Any]) -> None:
@@ -95,11 +108,13 @@ def whole(row: Row, peer: str) -> float:
 
 
 def first_parts(row: Row, peer: str) -> list[tuple[str, str]]:
-    """Of the first step in this process, with lazynb or ``jax.jit``: each part, and the kernels of the program."""
+    """Of the first step in this process, with lazynb or ``jax.jit``: each part, and the kernels of the
+    program."""
     case = Case(row, way(PEERS[peer]))
     xla: list[float] = []
     jax.monitoring.register_event_duration_secs_listener(
-        lambda event, seconds, **_: xla.append(seconds) if event == COMPILING else None)
+        lambda event, seconds, **_: xla.append(seconds) if event == COMPILING else None
+    )
     recording, making, running, text = (_first_lazily if peer == "lazynb" else _first_jitted)(case)
     seconds = recording, making - xla[0], xla[0], running, recording + making + running
     names = "recording, or tracing", "lowering", "compiling, in XLA", "running, the rest", "together"
@@ -145,7 +160,8 @@ def profile(row: Row) -> str:
 
 
 def alone(row: str) -> str:
-    """The parts of a row, measured in a process of its own; where a first step is, in one each for lazynb and ``jax.jit``."""
+    """The parts of a row, measured in a process of its own; where a first step is, in one each for lazynb and
+    ``jax.jit``."""
     if ROWS[row].measure != "first":
         return _here(row, "lazynb")
     answers = [_here(row, peer) for peer in ("lazynb", "jit")]
@@ -166,15 +182,21 @@ def _here(row: str, peer: str) -> str:
 def write(text: str) -> None:
     """Puts ``text`` behind the mark in the page."""
     page = PAGE.read_text()
-    PAGE.write_text(page[:page.index(MARK) + len(MARK)] + f"\n\n{text}\n")
+    PAGE.write_text(page[: page.index(MARK) + len(MARK)] + f"\n\n{text}\n")
 
 
 def main(arguments: list[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     known = [row.name for row in ROWS.values() if row.peers[0] == "lazynb" and row.measure != "memory"]
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(known)}; without any: {', '.join(UNMET)}")
+    parser.add_argument(
+        "rows", nargs="*", metavar="ROW", help=f"of {', '.join(known)}; without any: {', '.join(UNMET)}"
+    )
     parser.add_argument("--write", action="store_true", help="into docs/speed.md")
-    parser.add_argument("--here", choices=("lazynb", "jit"), help="one row, in this process, what it comes to alone")
+    parser.add_argument(
+        "--here", choices=("lazynb", "jit"), help="one row, in this process, what it comes to alone"
+    )
     options = parser.parse_args(arguments)
     if unknown := [row for row in options.rows if row not in known]:
         parser.error(f"no such row: {', '.join(unknown)}")
@@ -184,7 +206,9 @@ def main(arguments: list[str]) -> None:
         return
     facts = "\n".join(f"- {name}: {text}" for name, text in machine.facts().items())
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in ("jax", "jaxlib", "numpy"))
-    text = "\n\n".join([f"{facts}\n- with: {versions}", *(f"### {row}\n\n{alone(row)}" for row in options.rows or UNMET)])
+    text = "\n\n".join(
+        [f"{facts}\n- with: {versions}", *(f"### {row}\n\n{alone(row)}" for row in options.rows or UNMET)]
+    )
     if options.write:
         write(text)
     else:

@@ -14,14 +14,16 @@ from benchmarks.verdicts import Verdict, verdicts
 HEADINGS = ("row", "lazynb", "peer", "its figure", "lazynb / peer", "quartiles", "target", "met")
 
 INTRODUCTION = """\
-Written by `make bench`. `make bench ARGS=--quick` times fewer rows and prints them; `make bench ARGS=--check` compares lazynb
-with JAX and fails where a limit is passed; `make bench ARGS="--rows adds --merge"` measures some rows anew and leaves the others
-as they are; `make bench ARGS=--help` lists the options.
+Written by `make bench`. `make bench ARGS=--quick` times fewer rows and prints them; `make bench
+ARGS=--check` compares lazynb with JAX and fails where a limit is passed; `make bench ARGS="--rows adds
+--merge"` measures some rows anew and leaves the others as they are; `make bench ARGS=--help` lists the
+options.
 
-Every row runs lazynb and its peers in turn in one go: each in a process of its own, round after round, another one first each
-time. A figure is the median of the runs that fit into a peer's turn, with the garbage collector on. A ratio is lazynb's figure
-over the peer's in the same round. The tables show medians over the rounds, and quartiles of the ratios. lazynb, eager JAX and
-`jax.jit` run the very same function, and all peers' results are compared with those of `jax.jit`."""
+Every row runs lazynb and its peers in turn in one go: each in a process of its own, round after round,
+another one first each time. A figure is the median of the runs that fit into a peer's turn, with the
+garbage collector on. A ratio is lazynb's figure over the peer's in the same round. The tables show medians
+over the rounds, and quartiles of the ratios. lazynb, eager JAX and `jax.jit` run the very same function,
+and all peers' results are compared with those of `jax.jit`."""
 
 
 def report(results: Sequence[Result], runs: Sequence[Run]) -> str:
@@ -30,7 +32,10 @@ def report(results: Sequence[Result], runs: Sequence[Run]) -> str:
     parts = ["# lazynb and its peers", INTRODUCTION, _summary(judged), "## Where and with what"]
     for run in runs:
         facts = dict(run.facts) if len(runs) == 1 else {"rows": ", ".join(run.rows), **run.facts}
-        parts += ["\n".join(f"- {name}: {text}" for name, text in facts.items()), _peers(run.versions, run.skipped)]
+        parts += [
+            "\n".join(f"- {name}: {text}" for name, text in facts.items()),
+            _peers(run.versions, run.skipped),
+        ]
     for group, title in GROUPS.items():
         mine = [result for result in results if result.row.group == group]
         if mine:
@@ -42,15 +47,23 @@ def report(results: Sequence[Result], runs: Sequence[Run]) -> str:
 def _summary(judged: Sequence[Verdict]) -> str:
     missed = [verdict for verdict in judged if not verdict.met]
     first = f"**{len(judged) - len(missed)} of {len(judged)} targets measured here are met.**"
-    return "\n".join([first + (" Not met:" if missed else ""), "", *(f"- {describe(verdict)}" for verdict in missed)]).rstrip()
+    return "\n".join(
+        [first + (" Not met:" if missed else ""), "", *(f"- {describe(verdict)}" for verdict in missed)]
+    ).rstrip()
 
 
 def describe(verdict: Verdict) -> str:
     """Which row, what came out, what the limit is."""
     target = verdict.target
     found = "could not be measured" if verdict.found is None else amount(verdict.found.median, target.figure)
-    what = {"ratio": f"{title(target.peer)}: lazynb / peer is", "over": f"{title(target.peer)}: lazynb takes more by"}
-    return f"{target.row}, {what.get(target.figure, 'lazynb takes')} {found}, limit {amount(target.limit, target.figure)}"
+    what = {
+        "ratio": f"{title(target.peer)}: lazynb / peer is",
+        "over": f"{title(target.peer)}: lazynb takes more by",
+    }
+    return (
+        f"{target.row}, {what.get(target.figure, 'lazynb takes')} {found}, limit "
+        f"{amount(target.limit, target.figure)}"
+    )
 
 
 def _peers(versions: Mapping[str, Mapping[str, str]], skipped: Mapping[str, str]) -> str:
@@ -68,7 +81,11 @@ def _named(versions: Mapping[str, str]) -> str:
 
 def _lines(result: Result) -> list[tuple[str, ...]]:
     """A line of the table for each peer but lazynb, or one for lazynb where it is alone or has failed."""
-    others = [peer for peer in result.row.peers if peer != result.first and (peer in result.figures or peer in result.errors)]
+    others = [
+        peer
+        for peer in result.row.peers
+        if peer != result.first and (peer in result.figures or peer in result.errors)
+    ]
     lines = [_line(result, peer) for peer in others]
     own = [target for target in TARGETS if target.row == result.row.name and target.figure == "own"]
     if own or not others or result.first in result.errors:
@@ -108,7 +125,9 @@ def _limit(verdict: Verdict) -> str:
 def _disturbed(results: Sequence[Result]) -> str:
     """Which figures to doubt."""
     rows = [f"{result.row.name} ({result.disturbed})" for result in results if result.disturbed]
-    return f"Rounds that began while other processes kept the machine busy: {', '.join(rows)}." if rows else ""
+    return (
+        f"Rounds that began while other processes kept the machine busy: {', '.join(rows)}." if rows else ""
+    )
 
 
 def _multiples(results: Sequence[Result]) -> str:
@@ -118,10 +137,15 @@ def _multiples(results: Sequence[Result]) -> str:
     for result in results:
         ratios = [result.ratio(peer) for peer in peers]
         if results[0].row.group in ("torchy", "control") and any(ratios):
-            lines.append((result.row.name, *(f"{1 / ratio.median:.2g}x" if ratio else "" for ratio in ratios)))
+            lines.append(
+                (result.row.name, *(f"{1 / ratio.median:.2g}x" if ratio else "" for ratio in ratios))
+            )
     if not lines:
         return ""
-    headline = ("Torchy's own, at best", *(f"{HEADLINE[peer]:.0f}x" if peer in HEADLINE else "" for peer in peers))
+    headline = (
+        "Torchy's own, at best",
+        *(f"{HEADLINE[peer]:.0f}x" if peer in HEADLINE else "" for peer in peers),
+    )
     return "lazynb is so many times as fast as\n\n" + table(("row", *map(title, peers)), [*lines, headline])
 
 
@@ -130,7 +154,9 @@ def table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     widths = [max(len(line[at]) for line in (headings, *lines)) for at in range(len(headings))]
     rule = ["-" * width for width in widths]
     rows = [headings, rule, *lines]
-    return "\n".join("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows)
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |" for row in rows
+    )
 
 
 def title(peer: str) -> str:

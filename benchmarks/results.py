@@ -75,11 +75,15 @@ class Result:
     def _both(self, peer: str, figure: Callable[[float, float], float]) -> Spread | None:
         if self.first not in self.figures or peer not in self.figures:
             return None
-        return spread([figure(own, other) for own, other in zip(self.figures[self.first], self.figures[peer])])
+        return spread(
+            [figure(own, other) for own, other in zip(self.figures[self.first], self.figures[peer])]
+        )
 
     def compare_values(self) -> None:
         """Makes an error of each peer that computes something else than ``jax.jit`` does, or PyTorch."""
-        reference = next((peer for peer in ("jit", "eager", *self.row.peers[1:2], self.first) if peer in self.values), None)
+        reference = next(
+            (peer for peer in ("jit", "eager", *self.row.peers[1:2], self.first) if peer in self.values), None
+        )
         if reference is None:
             return
         expected = self.values[reference]

@@ -1,4 +1,5 @@
-"""The rows: what is timed, in which size, for which peers. Data only; :mod:`benchmarks.programs` has the code."""
+"""The rows: what is timed, in which size, for which peers. Data only; :mod:`benchmarks.programs` has the
+code."""
 
 from __future__ import annotations
 
@@ -25,8 +26,8 @@ class Row:
       program: the module of :mod:`benchmarks.programs`.
       size: what that module's functions are called with.
       peers: who runs it; lazynb first, with JAX code or with PyTorch's.
-      measure: ``time`` of a run in a process that has run it before; ``first``: of the first step of a fresh process, compilation
-        included; ``memory``: peak memory of a fresh process, in bytes.
+      measure: ``time`` of a run in a process that has run it before; ``first``: of the first step of a fresh
+        process, compilation included; ``memory``: peak memory of a fresh process, in bytes.
       per: what one of a run's steps is, where a run has several.
       static: the first of a step's arguments is a Python value that shapes the program.
       jitted: the user's own ``jax.jit`` is around the step, also under lazynb.
@@ -62,8 +63,12 @@ class Row:
 GROUPS = {
     "dispatch": "50 dependent adds on 8x8 float32",
     "torchy": "Torchy's microbenchmark: `((a+b)*c/d+e-f)*g/h+i`, 8 to 32 operations",
-    "control": "Torchy's microbenchmark with control flow: a Python branch picks the middle 16 of 32 operations",
-    "pytorch": "PyTorch code, unmodified: Torchy's microbenchmark, and inference with models of Transformers'",
+    "control": (
+        "Torchy's microbenchmark with control flow: a Python branch picks the middle 16 of 32 operations"
+    ),
+    "pytorch": (
+        "PyTorch code, unmodified: Torchy's microbenchmark, and inference with models of Transformers'"
+    ),
     "real": "Training and simulation, unmodified JAX code",
     "recording": "Recording and look-up of 10,000 operations, until they are handed over",
     "memory": "Peak memory of a training loop, in a fresh process; `jax.jit` donates",
@@ -103,7 +108,16 @@ def _pytorch(operations: int, side: int) -> Row:
 
 
 def _model(name: str) -> Row:
-    return Row(f"pytorch-{name}", "pytorch", "models", {"model": name}, PYTORCH, barrier=True, tolerance=1e-3, rounds=5)
+    return Row(
+        f"pytorch-{name}",
+        "pytorch",
+        "models",
+        {"model": name},
+        PYTORCH,
+        barrier=True,
+        tolerance=1e-3,
+        rounds=5,
+    )
 
 
 def _mlp(name: str, **other: Any) -> Row:
@@ -114,11 +128,13 @@ def _first(row: Row) -> Row:
     """The row whose first step is timed, in fresh processes."""
     peers = tuple(peer for peer in row.peers if peer in JAX)
     quick = row.name in ("adds", "mlp")
-    return replace(row, name=f"first-{row.name}", group="first", measure="first", peers=peers, rounds=5, quick=quick)
+    return replace(
+        row, name=f"first-{row.name}", group="first", measure="first", peers=peers, rounds=5, quick=quick
+    )
 
 
-# Nine arrays of 400 MB, for a moment also as NumPy's, and what eager libraries make on the way. One round: they take up to
-# half a minute a run.
+# Nine arrays of 400 MB, for a moment also as NumPy's, and what eager libraries make on the way. One round:
+# they take up to half a minute a run.
 _LARGE: dict[str, Any] = {"needs": 10 * GIGA, "rounds": 1, "seconds": 1.0}
 
 _WARM = (
@@ -129,18 +145,54 @@ _WARM = (
     *(_model(name) for name in ("bert", "gpt2", "resnet")),
     _mlp("mlp", size={"hidden": (128, 64), "read": True}, quick=True),
     _mlp("mlp-unread", size={"hidden": (128, 64), "read": False}, barrier=True),
-    _mlp("mlp-jit", size={"hidden": (128, 64), "read": True}, peers=("lazynb", "jit"), jitted=True, quick=True),
+    _mlp(
+        "mlp-jit", size={"hidden": (128, 64), "read": True}, peers=("lazynb", "jit"), jitted=True, quick=True
+    ),
     _mlp("mlp-jit-large", size={"hidden": (1024, 1024), "read": True}, peers=("lazynb", "jit"), jitted=True),
-    Row("transformer", "real", "transformer", peers=(*JAX, "torch"), per="step", barrier=True, tolerance=1e-3, quick=True),
+    Row(
+        "transformer",
+        "real",
+        "transformer",
+        peers=(*JAX, "torch"),
+        per="step",
+        barrier=True,
+        tolerance=1e-3,
+        quick=True,
+    ),
     # A step that rounds differently ends one pole's episode a step sooner: a few of 2,048 go another way.
-    Row("cartpole", "real", "cartpole", peers=(*JAX, "torch"), per="10 steps", barrier=True, tolerance=5e-2, quick=True),
-    Row("graph10k", "recording", "graph10k", peers=("lazynb", "eager"), barrier=True, hand_over=True, quick=True),
+    Row(
+        "cartpole",
+        "real",
+        "cartpole",
+        peers=(*JAX, "torch"),
+        per="10 steps",
+        barrier=True,
+        tolerance=5e-2,
+        quick=True,
+    ),
+    Row(
+        "graph10k",
+        "recording",
+        "graph10k",
+        peers=("lazynb", "eager"),
+        barrier=True,
+        hand_over=True,
+        quick=True,
+    ),
 )
 
 _FIRST = ("adds", "torchy-32-1000", "control-32-1000", "mlp", "mlp-jit", "transformer", "cartpole")
 
 _MEMORY = Row(
-    "memory", "memory", "memory", peers=("lazynb", "jit"), measure="memory", donate=True, barrier=True, rounds=3, quick=True
+    "memory",
+    "memory",
+    "memory",
+    peers=("lazynb", "jit"),
+    measure="memory",
+    donate=True,
+    barrier=True,
+    rounds=3,
+    quick=True,
 )
 
 ROWS: dict[str, Row] = {

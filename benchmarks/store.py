@@ -31,21 +31,36 @@ class Run:
     rows: tuple[str, ...] = ()
 
 
-def merged(runs: Sequence[Run], results: Iterable[Result], run: Run, new: Sequence[Result]) -> tuple[list[Run], list[Result]]:
-    """The former ``runs`` and ``results`` with those of ``run`` in place of the same rows. Rows that no longer exist go, and
-    so do runs of which no row is left."""
+def merged(
+    runs: Sequence[Run], results: Iterable[Result], run: Run, new: Sequence[Result]
+) -> tuple[list[Run], list[Result]]:
+    """The former ``runs`` and ``results`` with those of ``run`` in place of the same rows. Rows that no
+    longer exist go, and so do runs of which no row is left."""
     found = {result.row.name: result for result in (*results, *new)}
     mine = {result.row.name for result in new}
-    kept = [Run(one.facts, one.versions, one.skipped, tuple(row for row in one.rows if row in ROWS and row not in mine))
-            for one in runs]
+    kept = [
+        Run(
+            one.facts,
+            one.versions,
+            one.skipped,
+            tuple(row for row in one.rows if row in ROWS and row not in mine),
+        )
+        for one in runs
+    ]
     now = Run(run.facts, run.versions, run.skipped, tuple(name for name in ROWS if name in mine))
     return [one for one in (*kept, now) if one.rows], [found[name] for name in ROWS if name in found]
 
 
 def save(runs: Sequence[Run], results: Sequence[Result], place: Path | None = None) -> None:
     """Writes both."""
-    rows = {one.row.name: {"figures": {peer: [float(f"{x:.4g}") for x in all_] for peer, all_ in one.figures.items()},
-                           "errors": one.errors, "disturbed": one.disturbed} for one in results}
+    rows = {
+        one.row.name: {
+            "figures": {peer: [float(f"{x:.4g}") for x in all_] for peer, all_ in one.figures.items()},
+            "errors": one.errors,
+            "disturbed": one.disturbed,
+        }
+        for one in results
+    }
     data = {"runs": [asdict(run) for run in runs], "rows": rows}
     (place or PUBLISHED).write_text(json.dumps(data, indent=1) + "\n")
 

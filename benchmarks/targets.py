@@ -1,4 +1,5 @@
-"""What ought to come out. Data only: every target is judged by the same few lines in :mod:`benchmarks.verdicts`."""
+"""What ought to come out. Data only: every target is judged by the same few lines in
+:mod:`benchmarks.verdicts`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ class Target:
       row: a name of :data:`benchmarks.rows.ROWS`.
       peer: which lazynb is compared with; ``lazynb`` itself for a limit of its own.
       limit: the most it may be: a ratio, or seconds.
-      figure: ``ratio`` (lazynb / peer), ``over`` (lazynb - peer) or ``own`` (lazynb's alone), the last two in seconds.
+      figure: ``ratio`` (lazynb / peer), ``over`` (lazynb - peer) or ``own`` (lazynb's alone), the last two in
+        seconds.
     """
 
     row: str

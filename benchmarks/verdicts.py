@@ -15,8 +15,8 @@ FIRST = "lazynb"
 STORED = Path(__file__).parent / "ratios.json"
 # Whom the check compares with: those that need no environment of their own.
 CHECKED = (FIRST, "eager", "jit")
-# How much worse than its limit a figure of the check's may be: few rounds, on a machine that does other things too. Memory does
-# not depend on those.
+# How much worse than its limit a figure of the check's may be: few rounds, on a machine that does other
+# things too. Memory does not depend on those.
 MARGINS = {"time": 0.25, "first": 0.25, "memory": 0.05}
 
 
@@ -53,14 +53,19 @@ def verdicts(results: Iterable[Result], targets: Iterable[Target] = TARGETS) -> 
     return found
 
 
-def limits(row: Row, stored: Mapping[str, Mapping[str, float]], targets: Iterable[Target] = TARGETS) -> list[Target]:
-    """What the check allows in a row: its targets, or the stored figure where that is worse; and the margin on top.
+def limits(
+    row: Row, stored: Mapping[str, Mapping[str, float]], targets: Iterable[Target] = TARGETS
+) -> list[Target]:
+    """What the check allows in a row: its targets, or the stored figure where that is worse; and the margin
+    on top.
 
     A figure that meets its target is held to the target, one that does not to where it stands.
     """
     mine = [target for target in targets if target.row == row.name and target.peer in CHECKED]
     ratios = {target.peer for target in mine if target.figure == "ratio"}
-    mine += [Target(row.name, peer, 0.0) for peer in CHECKED if peer in row.peers and peer not in (FIRST, *ratios)]
+    mine += [
+        Target(row.name, peer, 0.0) for peer in CHECKED if peer in row.peers and peer not in (FIRST, *ratios)
+    ]
     known = stored.get(row.name, {})
     factor = 1 + MARGINS[row.measure]
     worst = [(target, max(target.limit, known.get(key(target), 0.0))) for target in mine]
@@ -78,8 +83,16 @@ def to_store(results: Iterable[Result]) -> dict[str, dict[str, float]]:
     """The figures that the check may compare with later."""
     found: dict[str, dict[str, float]] = {}
     for result in results:
-        wanted = {key(target): target for target in TARGETS if target.row == result.row.name and target.peer in CHECKED}
-        wanted |= {peer: Target(result.row.name, peer, 0.0) for peer in CHECKED if peer in result.row.peers and peer != FIRST}
+        wanted = {
+            key(target): target
+            for target in TARGETS
+            if target.row == result.row.name and target.peer in CHECKED
+        }
+        wanted |= {
+            peer: Target(result.row.name, peer, 0.0)
+            for peer in CHECKED
+            if peer in result.row.peers and peer != FIRST
+        }
         figures = {name: figure(target, result) for name, target in wanted.items()}
         found[result.row.name] = {name: float(f"{one.median:.4g}") for name, one in figures.items() if one}
     return found

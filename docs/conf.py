@@ -17,7 +17,8 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache", "mystnb.unknown_mime_type"]  # a drawing stands beside lazynb's own type
 
-# Notebooks show what they stored; the guide's pages, which say so at their top, run their cells while the site is built.
+# Notebooks show what they stored; the guide's pages, which say so at their top, run their cells while the
+# site is built.
 nb_execution_mode = "off"
 nb_execution_timeout = 120
 nb_execution_raise_on_error = True
@@ -59,7 +60,8 @@ html_theme_options = {
 
 
 def _docstring(app, what, name, obj, options, lines):
-    """Google's sections as fields. Napoleon, as an extension, would take a property's text before a colon for its type."""
+    """Google's sections as fields. Napoleon, as an extension, would take a property's text before a colon for
+    its type."""
     kind = "method" if what == "property" else what
     settings = NapoleonConfig(napoleon_use_ivar=True, napoleon_use_rtype=False)
     lines[:] = GoogleDocstring(list(lines), settings, app, kind, name, obj, options).lines()

@@ -1,7 +1,7 @@
 """lazynb: a lazy notebook on JAX/XLA.
 
-``%load_ext lazynb`` in a notebook, or ``with lazynb.lazy():`` in a program, records JAX's operations instead of running
-them; what is pending compiles and runs as one program when Python needs a value.
+``%load_ext lazynb`` in a notebook, or ``with lazynb.lazy():`` in a program, records JAX's operations instead
+of running them; what is pending compiles and runs as one program when Python needs a value.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from lazynb.record.runtime import Hooks as _Hooks
 from lazynb.record.snapshot.names import user_namespace as _user_namespace
 from lazynb.record.tensor import LazyTensor as LazyTensor
 from lazynb.session.budget import BudgetExceeded as BudgetExceeded, budget as budget
-from lazynb.session.cache_info import CacheInfo as CacheInfo, cache_info as cache_info, clear_cache as clear_cache
+from lazynb.session.cache_info import (
+    CacheInfo as CacheInfo,
+    cache_info as cache_info,
+    clear_cache as clear_cache,
+)
 from lazynb.session.events import Event as Event, events as events
 from lazynb.session.explain import Explanation as Explanation, explain as explain
 from lazynb.version import __version__ as __version__
@@ -57,32 +61,36 @@ def graph(*tensors: _Any) -> Graph:
     """The graph that ``tensors`` (or pytrees of them) wait for, or all that is pending. Never runs anything.
 
     Returns:
-      A :class:`Graph`: ``nodes``, ``inputs``, ``outputs``, ``len()``, ``to_jaxpr()``, ``to_stablehlo()``, ``to_dot()``,
-      ``to_svg()``, ``to_json()``; in a notebook it is drawn.
+      A :class:`Graph`: ``nodes``, ``inputs``, ``outputs``, ``len()``, ``to_jaxpr()``, ``to_stablehlo()``,
+      ``to_dot()``, ``to_svg()``, ``to_json()``; in a notebook it is drawn.
     """
     return _graph_of(tensors, _user_namespace())
 
 
 def compile(*tensors: _Any) -> Compilation:
-    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs nothing.
+    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
+    nothing.
 
     Returns:
-      A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``; the run then uses its programs.
+      A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``; the run then
+      uses its programs.
 
-    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it was.
+    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
+    was.
     """
     return _remember(_compile_tensors(tensors, _user_namespace()))
 
 
 def inspect(obj: _Any = None) -> _Any:
-    """The inspector: which kernels run, which lines went into each, why they are not fewer, what they cost. Runs nothing.
+    """The inspector: which kernels run, which lines went into each, why they are not fewer, what they cost.
+    Runs nothing.
 
     Arguments:
-      obj: a :class:`Compilation`; a :class:`LazyTensor` or a :class:`Graph`, which is compiled first; by default the last
-        compilation.
+      obj: a :class:`Compilation`; a :class:`LazyTensor` or a :class:`Graph`, which is compiled first; by
+        default the last compilation.
 
-    Returns: something to display: in a notebook a widget (it needs ``anywidget``), elsewhere its static form. Of a graph that is
-    no longer pending, the graph.
+    Returns: something to display: in a notebook a widget (it needs ``anywidget``), elsewhere its static form.
+    Of a graph that is no longer pending, the graph.
 
     Raises:
       TypeError: ``obj`` is none of these.

@@ -1,7 +1,7 @@
 """Every private name of JAX and jaxlib that lazynb uses, and nothing else.
 
-A new JAX release is this file's work alone; ``tests/test_jax_compat.py`` has a test for each name. Written for
-JAX 0.10.2 and 0.12.0.1. Facts that differ between them stand beside the code that bridges them.
+A new JAX release is this file's work alone; ``tests/test_jax_compat.py`` has a test for each name. Written
+for JAX 0.10.2 and 0.12.0.1. Facts that differ between them stand beside the code that bridges them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,13 @@ from jax._src import (
     xla_bridge as _xla_bridge,
     xla_metadata as _xla_metadata,
 )
-from jax._src.interpreters import ad as _ad, batching as _batching, mlir as _mlir, partial_eval as _partial_eval, pxla as _pxla
+from jax._src.interpreters import (
+    ad as _ad,
+    batching as _batching,
+    mlir as _mlir,
+    partial_eval as _partial_eval,
+    pxla as _pxla,
+)
 from jax._src.lax import lax as _lax_internal, linalg as _linalg
 from jax._src.lib import xla_client as _xla_client
 from jax._src.numpy import array_methods as _array_methods
@@ -122,9 +128,9 @@ def abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) 
 
 
 def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether it shows only in lowering that an operation cannot be done: what LAPACK has no routine for, a way to multiply that
-    the device has not, a seed that is no integer, forward-mode differentiation of a function that has a reverse rule alone, a
-    function that was exported for other platforms."""
+    """Whether it shows only in lowering that an operation cannot be done: what LAPACK has no routine for, a
+    way to multiply that the device has not, a seed that is no integer, forward-mode differentiation of a
+    function that has a reverse rule alone, a function that was exported for other platforms."""
     if primitive in _LAPACK:
         return any(getattr(aval.dtype, "itemsize", 4) < 4 for aval in avals)
     if primitive.name == "dot_general":
@@ -137,20 +143,26 @@ def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
 
 
 def hands_on(eqn: Any) -> bool:
-    """Whether transposing an equation of a linear program hands the very cotangent on: to the backward rule of a user's
-    function, or through a copy."""
+    """Whether transposing an equation of a linear program hands the very cotangent on: to the backward rule
+    of a user's function, or through a copy."""
     return eqn.primitive is _ad.custom_lin_p or eqn.primitive.name in ("copy", "copy_p")
 
 
 def can_be_lowered(primitive: Any) -> bool:
-    """Whether a primitive can be part of a program; a user's own may have a function that evaluates it and no more."""
-    return primitive in _mlir._lowerings or any(primitive in rules for rules in _mlir._platform_specific_lowerings.values())
+    """Whether a primitive can be part of a program; a user's own may have a function that evaluates it and no
+    more."""
+    return primitive in _mlir._lowerings or any(
+        primitive in rules for rules in _mlir._platform_specific_lowerings.values()
+    )
 
 
 def runs_by_itself(primitive: Any) -> bool:
-    """Whether eager JAX runs ``primitive`` by a function of its own, and not by compiling it, so that it need not know the shapes
-    of the results beforehand."""
-    return getattr(primitive.impl, "func", None) is not _jax_dispatch.apply_primitive and primitive.name not in JIT_PRIMITIVES
+    """Whether eager JAX runs ``primitive`` by a function of its own, and not by compiling it, so that it need
+    not know the shapes of the results beforehand."""
+    return (
+        getattr(primitive.impl, "func", None) is not _jax_dispatch.apply_primitive
+        and primitive.name not in JIT_PRIMITIVES
+    )
 
 
 _LAPACK = {value for value in vars(_linalg).values() if isinstance(value, _core.Primitive)}
@@ -160,7 +172,8 @@ def lower_alone(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) ->
     """Lowers an operation; raises what that raises."""
     with lowering_settings():
         jax.jit(lambda *values: primitive.bind(*values, **params)).lower(
-            *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals])
+            *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
+        )
 
 
 def eval_shard_map(primitive: Any, fun: Any, values: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -177,7 +190,9 @@ def register_tracer_type(cls: type) -> None:
 
 # 0.12 moved the meshes in force from ``config`` to ``mesh``.
 _device_context = getattr(_config, "device_context", None) or _mesh.device_context
-_abstract_mesh = getattr(_config, "abstract_mesh_context_manager", None) or _mesh.abstract_mesh_context_manager
+_abstract_mesh = (
+    getattr(_config, "abstract_mesh_context_manager", None) or _mesh.abstract_mesh_context_manager
+)
 
 # ---- context -----------------------------------------------------------------------------------------------
 
@@ -197,7 +212,8 @@ def context() -> tuple[Any, ...]:
 
 
 def canonical(full: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A :func:`context` in which no mesh and the empty one are the same: JAX 0.10 sets the latter under ``grad``."""
+    """A :func:`context` in which no mesh and the empty one are the same: JAX 0.10 sets the latter under
+    ``grad``."""
     return tuple(None if type(one) is _mesh.AbstractMesh and one.empty else one for one in full)
 
 
@@ -207,8 +223,8 @@ def at_top_level() -> bool:
 
 
 class Changes:
-    """Counts changes of JAX's configuration while some thread is lazy: comparing :func:`raw_context` at each operation would
-    take a quarter of the time that recording takes.
+    """Counts changes of JAX's configuration while some thread is lazy: comparing :func:`raw_context` at each
+    operation would take a quarter of the time that recording takes.
 
     Attributes:
       count: grows with each change, by any thread.
@@ -219,26 +235,36 @@ class Changes:
 
 changes = Changes()
 
-# What changes a configuration that :func:`raw_context` tells of, or that :func:`must_run_eagerly` asks for: methods of
-# classes, and functions that are context managers. ``tests/test_jax_compat.py`` finds in JAX's source who else might.
+# What changes a configuration that :func:`raw_context` tells of, or that :func:`must_run_eagerly` asks for:
+# methods of classes, and functions that are context managers. ``tests/test_jax_compat.py`` finds in JAX's
+# source who else might.
 _CHANGING_METHODS: list[tuple[Any, tuple[str, ...]]] = [
-    (_config.StateContextManager, ("__enter__", "__exit__")), (_config.State, ("_set",)),
-    (_config.UserContext, ("__enter__", "__exit__")), (_sharding_impls.set_mesh, ("__init__", "__exit__")),
-    (_mesh.Mesh, ("__enter__", "__exit__")), (_mesh.use_abstract_mesh, ("__enter__", "__exit__")),
+    (_config.StateContextManager, ("__enter__", "__exit__")),
+    (_config.State, ("_set",)),
+    (_config.UserContext, ("__enter__", "__exit__")),
+    (_sharding_impls.set_mesh, ("__init__", "__exit__")),
+    (_mesh.Mesh, ("__enter__", "__exit__")),
+    (_mesh.use_abstract_mesh, ("__enter__", "__exit__")),
     (_xla_metadata.XlaMetadataContextManager, ("__enter__", "__exit__")),
 ]
 _CHANGING_CONTEXTS: list[tuple[Any, tuple[str, ...]]] = [
-    (_compute_on, ("extend_compute_type",)), (_sharding_impls, ("_internal_use_concrete_mesh",)),
-    (_xla_metadata, ("clear_xla_metadata",)), (_layout, ("use_layout_mode",))]
+    (_compute_on, ("extend_compute_type",)),
+    (_sharding_impls, ("_internal_use_concrete_mesh",)),
+    (_xla_metadata, ("clear_xla_metadata",)),
+    (_layout, ("use_layout_mode",)),
+]
 
 
 def counted_changes() -> list[tuple[Any, dict[str, Any]]]:
     """For each class or module, what stands in for its functions so that changes are counted."""
     methods: list[tuple[Any, dict[str, Any]]] = [
-        (owner, {name: _counted(getattr(owner, name)) for name in names}) for owner, names in _CHANGING_METHODS]
+        (owner, {name: _counted(getattr(owner, name)) for name in names})
+        for owner, names in _CHANGING_METHODS
+    ]
     contexts: list[tuple[Any, dict[str, Any]]] = [
         (owner, {name: _counted_context(getattr(owner, name)) for name in names if hasattr(owner, name)})
-        for owner, names in _CHANGING_CONTEXTS]
+        for owner, names in _CHANGING_CONTEXTS
+    ]
     return methods + contexts
 
 
@@ -269,15 +295,24 @@ def _counted_context(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def placement_context() -> tuple[Any, ...]:
     """The settings that decide where and how a whole program is compiled: a change starts a new graph."""
-    return (_config.enable_x64.value, _config.default_device.value, _device_context.value,
-            _mesh.get_abstract_mesh())  # no mesh and the empty one, which JAX sets now and then, are the same
+    return (
+        _config.enable_x64.value,
+        _config.default_device.value,
+        _device_context.value,
+        _mesh.get_abstract_mesh(),
+    )  # no mesh and the empty one, which JAX sets now and then, are the same
 
 
 def must_run_eagerly() -> bool:
-    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks), at what it moves
-    to the device (transfer guards), or forbids to run any."""
-    return bool(_config.debug_nans.value or _config.debug_infs.value or _config.debug_key_reuse.value
-                or _config.no_execution.value or _guards_transfers())
+    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks),
+    at what it moves to the device (transfer guards), or forbids to run any."""
+    return bool(
+        _config.debug_nans.value
+        or _config.debug_infs.value
+        or _config.debug_key_reuse.value
+        or _config.no_execution.value
+        or _guards_transfers()
+    )
 
 
 def _guards_transfers() -> bool:
@@ -287,11 +322,16 @@ def _guards_transfers() -> bool:
 def runs_as_compiled(x64: bool) -> bool:
     """Whether an executable made in 64-bit mode ``x64`` can be called under the configuration in force.
 
-    JAX looks for NaN in the results of whatever it calls. What was recorded before the user switched that on would have run
-    unchecked in eager JAX, and an error after the run would take the results, and the memory that was given away for them.
+    JAX looks for NaN in the results of whatever it calls. What was recorded before the user switched that on
+    would have run unchecked in eager JAX, and an error after the run would take the results, and the memory
+    that was given away for them.
     """
     return _config.enable_x64.value is x64 and not (
-        _config.disable_jit.value or _config.debug_nans.value or _config.debug_infs.value or _guards_transfers())
+        _config.disable_jit.value
+        or _config.debug_nans.value
+        or _config.debug_infs.value
+        or _guards_transfers()
+    )
 
 
 @contextlib.contextmanager
@@ -316,14 +356,18 @@ def x64_in(snapshot: dict[Any, Any]) -> bool:
 
 
 def _states() -> list[Any]:
-    states = [state for state in vars(_config).values()
-              if isinstance(state, _config.State) and hasattr(state, "swap_local")]
+    states = [
+        state
+        for state in vars(_config).values()
+        if isinstance(state, _config.State) and hasattr(state, "swap_local")
+    ]
     return [*states, _device_context, _abstract_mesh]
 
 
 def snapshot_config() -> dict[Any, Any]:
-    """What a program is lowered and compiled under whenever that is done: the settings that are part of what identifies a
-    recorded operation, and the checks that would look at it. The others (logs, checks for leaks) are the user's of the moment."""
+    """What a program is lowered and compiled under whenever that is done: the settings that are part of what
+    identifies a recorded operation, and the checks that would look at it. The others (logs, checks for leaks)
+    are the user's of the moment."""
     traced = set(_config.trace_context_names())
     return {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
 
@@ -334,13 +378,20 @@ def settings_now(snapshot: dict[Any, Any]) -> dict[Any, Any]:
 
 
 _RECORDED = {
-    _device_context, _abstract_mesh, _config.debug_nans, _config.debug_infs, _config.transfer_guard,
-    _config.transfer_guard_host_to_device, _config.transfer_guard_device_to_host, _config.transfer_guard_device_to_device,
-}  # fmt: skip
+    _device_context,
+    _abstract_mesh,
+    _config.debug_nans,
+    _config.debug_infs,
+    _config.transfer_guard,
+    _config.transfer_guard_host_to_device,
+    _config.transfer_guard_device_to_host,
+    _config.transfer_guard_device_to_device,
+}
 
 
 def traced_settings(snapshot: dict[Any, Any]) -> dict[str, Any]:
-    """The settings of a :func:`snapshot_config` that are part of what identifies a recorded operation, by name."""
+    """The settings of a :func:`snapshot_config` that are part of what identifies a recorded operation, by
+    name."""
     traced = set(_config.trace_context_names())
     return {state.name: value for state, value in snapshot.items() if state.name in traced}
 
@@ -374,9 +425,17 @@ scopes: Any = _source_info_util._source_info_context
 # ---- building a program ------------------------------------------------------------------------------------
 
 
-def new_eqn(invars: Sequence[Any], outvars: Sequence[Any], primitive: Any, params: dict[str, Any],
-            effects: Any, context: Any, scope: str) -> Any:
-    """An equation whose only source information is ``scope`` (no user lines: they must not enter cache keys)."""
+def new_eqn(
+    invars: Sequence[Any],
+    outvars: Sequence[Any],
+    primitive: Any,
+    params: dict[str, Any],
+    effects: Any,
+    context: Any,
+    scope: str,
+) -> Any:
+    """An equation whose only source information is ``scope`` (no user lines: they must not enter cache
+    keys)."""
     info = _source_info_util.new_source_info().replace(name_stack=_source_info_util.new_name_stack(scope))
     return _core.new_jaxpr_eqn(list(invars), list(outvars), primitive, params, effects, info, context)
 
@@ -393,8 +452,12 @@ def new_var(aval: Any) -> Any:
 
 def closed_jaxpr(invars: Sequence[Any], outvars: Sequence[Any], eqns: Sequence[Any]) -> Any:
     """A closed jaxpr without constants."""
-    debug = _linear_util.DebugInfo("jit", "lazynb", tuple(f"x{i}" for i in range(len(invars))),
-                                   tuple(f"y{i}" for i in range(len(outvars))))
+    debug = _linear_util.DebugInfo(
+        "jit",
+        "lazynb",
+        tuple(f"x{i}" for i in range(len(invars))),
+        tuple(f"y{i}" for i in range(len(outvars))),
+    )
     jaxpr = Jaxpr((), list(invars), list(outvars), list(eqns), _core.no_effects, debug)
     return jaxpr if ClosedJaxpr is Jaxpr else ClosedJaxpr(jaxpr, ())
 
@@ -436,21 +499,28 @@ def with_content(jaxpr: Any, eqns: Sequence[Any], consts: Sequence[Any]) -> Any:
     """``jaxpr``, closed or not, with other equations and other values of its constants."""
     if isinstance(jaxpr, Jaxpr) and ClosedJaxpr is not Jaxpr:
         return jaxpr.replace(eqns=list(eqns))
-    open_jaxpr = jaxpr.replace(eqns=list(eqns)) if ClosedJaxpr is Jaxpr else jaxpr.jaxpr.replace(eqns=list(eqns))
+    open_jaxpr = (
+        jaxpr.replace(eqns=list(eqns)) if ClosedJaxpr is Jaxpr else jaxpr.jaxpr.replace(eqns=list(eqns))
+    )
     return ClosedJaxpr(open_jaxpr, list(consts))
 
 
 @contextlib.contextmanager
 def lowering_settings() -> Iterator[None]:
     """Settings under which lazynb lowers: jit enabled, no source lines in locations."""
-    with (_config.traceback_in_locations_limit(0), _config.disable_jit(False), set_current_trace(eval_trace), _checks_kept()):
+    with (
+        _config.traceback_in_locations_limit(0),
+        _config.disable_jit(False),
+        set_current_trace(eval_trace),
+        _checks_kept(),
+    ):
         yield
 
 
 @contextlib.contextmanager
 def _checks_kept() -> Iterator[None]:
-    """JAX's own ``with debug_nans(False)``, when it traces a jaxpr, leaves the thread without the hook that a global
-    ``jax_debug_nans`` sets, so that compiled code is not checked any more (0.10, 0.12)."""
+    """JAX's own ``with debug_nans(False)``, when it traces a jaxpr, leaves the thread without the hook that a
+    global ``jax_debug_nans`` sets, so that compiled code is not checked any more (0.10, 0.12)."""
     before = _api._post_hook_state.get_local()
     try:
         yield
@@ -480,11 +550,13 @@ _cache_lock = threading.Lock()
 
 @contextlib.contextmanager
 def _borrowed_cache(cache: Any) -> Iterator[None]:
-    """Lets JAX use ``cache`` for the compilations in its body. JAX opens one cache a process, and the user's own
-    setting must stay what it is, hence the exchange."""
+    """Lets JAX use ``cache`` for the compilations in its body. JAX opens one cache a process, and the user's
+    own setting must stay what it is, hence the exchange."""
     with _cache_lock:
         before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
-        vars(_compilation_cache).update(_cache=cache, _cache_initialized=True, _cache_checked=True, _cache_used=True)
+        vars(_compilation_cache).update(
+            _cache=cache, _cache_initialized=True, _cache_checked=True, _cache_used=True
+        )
         try:
             yield
         finally:
@@ -492,14 +564,15 @@ def _borrowed_cache(cache: Any) -> Iterator[None]:
 
 
 def file_cache(path: str) -> Any:
-    """JAX's persistent cache in the directory ``path``, without the check of contents that JAX can put around it: that unpacks
-    what it is given."""
+    """JAX's persistent cache in the directory ``path``, without the check of contents that JAX can put around
+    it: that unpacks what it is given."""
     found = _compilation_cache.get_file_cache(path)
     return getattr(found[0], "_base_cache", found[0]) if found is not None else None
 
 
 def is_readable_entry(entry: bytes) -> bool:
-    """Whether an entry of the persistent cache can be unpacked (JAX checks the sum of what it unpacks with zlib)."""
+    """Whether an entry of the persistent cache can be unpacked (JAX checks the sum of what it unpacks with
+    zlib)."""
     try:
         _executable_in(entry)
     except Exception:
@@ -536,8 +609,12 @@ def abstract(value: Any) -> Any:
     if is_host_array(value) or isinstance(value, jax.ShapeDtypeStruct):
         return value
     aval = typeof(value)
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type,
-                                sharding=value.sharding if is_committed(value) else None)
+    return jax.ShapeDtypeStruct(
+        aval.shape,
+        aval.dtype,
+        weak_type=aval.weak_type,
+        sharding=value.sharding if is_committed(value) else None,
+    )
 
 
 def is_committed(value: Any) -> bool:
@@ -562,18 +639,23 @@ def uncommitted(value: Any) -> Any:
 
 
 def committed(value: Any, device: Any) -> Any:
-    """The same buffer, which is on ``device``, as an array that JAX may not move; a value that is no plain array is returned as
-    it is."""
+    """The same buffer, which is on ``device``, as an array that JAX may not move; a value that is no plain
+    array is returned as it is."""
     if type(value) is not ArrayImpl:
         return value
-    return ArrayImpl(value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True)
+    return ArrayImpl(
+        value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True
+    )
 
 
 def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[Sequence[Any], bool]:
-    """What an operation says of where things are: shardings and devices (of a call, of calls and constraints inside), and whether
-    it moves anything to a kind of memory. Either makes JAX commit the results of a program."""
+    """What an operation says of where things are: shardings and devices (of a call, of calls and constraints
+    inside), and whether it moves anything to a kind of memory. Either makes JAX commit the results of a
+    program."""
     moves = primitive.name in ("call_exported", "compute_on")
-    shardings: list[Any] = [*params["in_shardings"], *params["out_shardings"]] if primitive.name in JIT_PRIMITIVES else []
+    shardings: list[Any] = (
+        [*params["in_shardings"], *params["out_shardings"]] if primitive.name in JIT_PRIMITIVES else []
+    )
     for jaxpr in jaxprs_in(params):
         inner = getattr(jaxpr, "jaxpr", jaxpr)
         shardings += [sharding for sharding, _ in _jax_dispatch.get_intermediate_shardings(inner)]
@@ -594,13 +676,14 @@ def takes_the_argument(params: dict[str, Any]) -> bool:
 
 
 def is_cut_by_calls(dtype: Any) -> bool:
-    """Whether a compiled call makes a scalar of ``dtype`` narrower: without 64-bit mode it does so, while 64-bit arrays, which
-    0.12 makes on demand there, stay what they are."""
+    """Whether a compiled call makes a scalar of ``dtype`` narrower: without 64-bit mode it does so, while
+    64-bit arrays, which 0.12 makes on demand there, stay what they are."""
     return not _config.enable_x64.value and _dtypes.canonicalize_dtype(dtype) != dtype
 
 
 conversion: Any = _lax_internal.convert_element_type_p
-"""The primitive of conversions; its ``bind_with_trace`` is called with the trace, None while 0.12 processes another operation."""
+"""The primitive of conversions; its ``bind_with_trace`` is called with the trace, None while 0.12 processes
+another operation."""
 
 
 def weak_scalar(value: Any) -> Any:
@@ -618,12 +701,14 @@ def stage(value: Any) -> Any:
 
 
 def can_be_returned(aval: Any) -> bool:
-    """Whether a program returns it as an array: no token, no reference, no float0, no type of element that JAX does not know."""
+    """Whether a program returns it as an array: no token, no reference, no float0, no type of element that
+    JAX does not know."""
     return isinstance(aval, ShapedArray) and aval.dtype != float0 and not has_users_dtype(aval)
 
 
 def has_users_dtype(aval: Any) -> bool:
-    """Whether the elements of an array are neither numbers nor random keys: strings, or of a type that somebody added to JAX."""
+    """Whether the elements of an array are neither numbers nor random keys: strings, or of a type that
+    somebody added to JAX."""
     return isinstance(aval.dtype, _dtypes.ExtendedDType | np.dtypes.StringDType) and not is_key(aval)
 
 
@@ -652,7 +737,9 @@ def _prng_key_array() -> type:
 def array_attribute_error(aval: Any, name: str) -> AttributeError:
     """The error that eager JAX raises for an attribute that no array has."""
     cls = _prng_key_array() if is_key(aval) else ArrayImpl
-    full = f"{cls.__module__}.{cls.__qualname__}" if cls is ArrayImpl else cls.__name__  # a C++ type writes its module
+    full = (
+        f"{cls.__module__}.{cls.__qualname__}" if cls is ArrayImpl else cls.__name__
+    )  # a C++ type writes its module
     return AttributeError(f"'{full}' object has no attribute '{name}'")
 
 
@@ -675,11 +762,13 @@ def stand_in(device: Any) -> Any:
         return eval_trace.stage_value(np.zeros((), np.float32))
 
 
-# ---- values that outlive lazy mode ------------------------------------------------------------------------------------------
+# ---- values that outlive lazy mode -------------------------------------------------------------------------
+
 
 class DeviceGet:
-    """``jax.device_get`` returns tracers as they are; a lazy tensor, which outlives lazy mode, has to give its value. JAX's own
-    function is replaced for so long only as ``jax.device_get`` is about to read a lazy tensor."""
+    """``jax.device_get`` returns tracers as they are; a lazy tensor, which outlives lazy mode, has to give
+    its value. JAX's own function is replaced for so long only as ``jax.device_get`` is about to read a lazy
+    tensor."""
 
     def __init__(self) -> None:
         self._plain = _api._device_get
@@ -697,8 +786,13 @@ class DeviceGet:
         self._ours = device_get
 
     def announced(self, caller: types.FrameType) -> None:
-        """A lazy tensor was asked to come to the host, by ``caller``: the first half of ``jax.device_get``, if that is it."""
-        frames = (caller, caller.f_back, caller.f_back and caller.f_back.f_back)  # 0.12 has two functions in between
+        """A lazy tensor was asked to come to the host, by ``caller``: the first half of ``jax.device_get``,
+        if that is it."""
+        frames = (
+            caller,
+            caller.f_back,
+            caller.f_back and caller.f_back.f_back,
+        )  # 0.12 has two functions in between
         if any(frame is not None and frame.f_code is self._caller for frame in frames):
             self._threads.add(threading.get_ident())
             if _api._device_get is self._plain:
@@ -725,15 +819,24 @@ def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
 
 
 def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
-    """Lets programs close over values of type ``cls``, a tracer's, that outlive the trace: what is traced ahead of time has them
-    for constants, as it has arrays, and its lowering asks for ``concrete(constant)``.
+    """Lets programs close over values of type ``cls``, a tracer's, that outlive the trace: what is traced
+    ahead of time has them for constants, as it has arrays, and its lowering asks for ``concrete(constant)``.
 
-    JAX makes leading arguments of the tracers that a jitted function closes over, and nobody hands them to what was compiled.
+    JAX makes leading arguments of the tracers that a jitted function closes over, and nobody hands them to
+    what was compiled.
     """
-    def init(traced: Any, types: Sequence[Any], params: dict[str, Any], in_tree: Any, out_tree: Any, consts: Sequence[Any],
-             *more: Any) -> None:
+
+    def init(
+        traced: Any,
+        types: Sequence[Any],
+        params: dict[str, Any],
+        in_tree: Any,
+        out_tree: Any,
+        consts: Sequence[Any],
+        *more: Any,
+    ) -> None:
         if consts and not any(isinstance(const, Tracer) and not isinstance(const, cls) for const in consts):
-            types, params, consts = types[len(consts):], _closing_over(consts, params), []
+            types, params, consts = types[len(consts) :], _closing_over(consts, params), []
         plain(traced, types, params, in_tree, out_tree, consts, *more)
 
     def constant(value: Any, aval: Any) -> Any:
@@ -745,8 +848,10 @@ def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
 
 
 def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
-    """Lets what is lowered ahead of time know where its arguments of type ``cls``, a tracer's, are: ``placed(argument)`` is a
-    concrete array in the same place, or the sharding to which it is committed, or None where JAX may move it."""
+    """Lets what is lowered ahead of time know where its arguments of type ``cls``, a tracer's, are:
+    ``placed(argument)`` is a concrete array in the same place, or the sharding to which it is committed, or
+    None where JAX may move it."""
+
     def type_of(argument: Any) -> Any:
         where = placed(argument) if isinstance(argument, cls) else None
         if where is None or isinstance(where, jax.sharding.Sharding):
@@ -759,7 +864,8 @@ def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
 
 
 def register_own_files(directory: str) -> None:
-    """Keeps JAX from taking lines of files in ``directory`` for the user's, in jaxprs and in what it compiles."""
+    """Keeps JAX from taking lines of files in ``directory`` for the user's, in jaxprs and in what it
+    compiles."""
     _source_info_util.register_exclusion(directory)
 
 
@@ -774,7 +880,7 @@ def _closing_over(consts: Sequence[Any], params: dict[str, Any]) -> dict[str, An
     return {**params, "jaxpr": closed, **rest}
 
 
-# ---- patches that hold while some thread is lazy -------------------------------------------------------------
+# ---- patches that hold while some thread is lazy -----------------------------------------------------------
 
 
 def _core_seen_as_clean(is_lazy: Callable[[Any], bool]) -> types.ModuleType:
@@ -809,6 +915,7 @@ _ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing)
 
 def _core_without_tracers(cls: type) -> types.ModuleType:
     """A view of ``jax._src.core`` in which values of type ``cls`` are no tracers."""
+
     class Kind(type(Tracer)):  # type: ignore[misc]
         def __instancecheck__(self, value: Any) -> bool:
             return isinstance(value, _core.Tracer) and not isinstance(value, cls)
@@ -819,7 +926,8 @@ def _core_without_tracers(cls: type) -> types.ModuleType:
 
 
 def readable_errors(cls: type) -> tuple[Any, dict[str, Any]]:
-    """Module and substitutes that let ``raise_if_error`` look at an error code of type ``cls``: it takes it for a traced one."""
+    """Module and substitutes that let ``raise_if_error`` look at an error code of type ``cls``: it takes it
+    for a traced one."""
     return _error_check, {"core": _core_without_tracers(cls)}
 
 
@@ -828,11 +936,13 @@ _INHERITED = object()
 
 
 class AmbientPatches:
-    """What stands for something else while some thread is lazy. ``jax.set_mesh`` and others insist on a clean trace state,
-    and executables compiled ahead of time refuse tracers: both are right for a transformation and wrong for a lazy notebook.
+    """What stands for something else while some thread is lazy. ``jax.set_mesh`` and others insist on a clean
+    trace state, and executables compiled ahead of time refuse tracers: both are right for a transformation
+    and wrong for a lazy notebook.
 
     Attributes:
-      on: whether it is in place; None while that changes, and after a change that an interrupt ended: the next mends it.
+      on: whether it is in place; None while that changes, and after a change that an interrupt ended: the
+        next mends it.
     """
 
     def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):
@@ -845,7 +955,8 @@ class AmbientPatches:
             self.substitute(module, {"core": _core_seen_as_clean(is_lazy)})
 
     def substitute(self, owner: Any, names: dict[str, Any]) -> None:
-        """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is lazy."""
+        """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is
+        lazy."""
         self._replaced.append((owner, names, {name: vars(owner).get(name, _INHERITED) for name in names}))
 
     def switch(self, on: bool) -> None:
@@ -855,7 +966,10 @@ class AmbientPatches:
         for owner, ours, plain in self._replaced:
             now = vars(owner)
             if on:
-                _assign(owner, {name: own for name, own in ours.items() if now.get(name, _INHERITED) is plain[name]})
+                _assign(
+                    owner,
+                    {name: own for name, own in ours.items() if now.get(name, _INHERITED) is plain[name]},
+                )
             else:
                 _assign(owner, {name: plain[name] for name, own in ours.items() if now.get(name) is own})
         if self._turn is turn:
@@ -904,10 +1018,9 @@ def is_host_array(value: Any) -> bool:
     return isinstance(value, (np.ndarray, np.generic))
 
 
-
-
 UNSPECIFIED = _sharding_impls.UNSPECIFIED
 """The sharding of an argument about which nothing was said."""
+
 
 def elements(vector: Any, weak: bool) -> list[Any]:
     """The elements of a vector, weakly typed on demand: one operation for all of them, and one for each."""
@@ -924,25 +1037,30 @@ no_effects = _core.no_effects
 
 
 def capturing_call(compiled: Any) -> Callable[..., Any]:
-    """What calls an executable with the least Python in between: JAX's C++ dispatch. Where that needs JAX's Python (the first
-    call, one with arguments of another kind) the results are kept as soon as XLA gives them, see :class:`Captured`."""
+    """What calls an executable with the least Python in between: JAX's C++ dispatch. Where that needs JAX's
+    Python (the first call, one with arguments of another kind) the results are kept as soon as XLA gives
+    them, see :class:`Captured`."""
     return _dispatch(compiled, compiled._executable.xla_executable) or compiled
 
 
 def _dispatch(compiled: Any, loaded: Any) -> Callable[..., Any] | None:
-    """JAX's C++ dispatch for ``compiled`` with ``loaded`` as XLA's executable; None where JAX has none for it."""
+    """JAX's C++ dispatch for ``compiled`` with ``loaded`` as XLA's executable; None where JAX has none for
+    it."""
     executable, call = copy.copy(compiled._executable), copy.copy(compiled._executable.unsafe_call)
     executable.xla_executable, call.xla_executable = loaded, _Capturing(loaded)
     executable._unsafe_call = call
-    found: Callable[..., Any] | None = executable.create_cpp_call(compiled._params._replace(executable=executable))
+    found: Callable[..., Any] | None = executable.create_cpp_call(
+        compiled._params._replace(executable=executable)
+    )
     return found
 
 
 class Captured(threading.local):
-    """Where the calls of this thread keep what XLA gave: first its own object for the results, then the arrays made of that.
+    """Where the calls of this thread keep what XLA gave: first its own object for the results, then the
+    arrays made of that.
 
-    Between the two, and after them, runs Python code of JAX's in which an interrupt may arrive, when the memory of the inputs
-    has been given away already.
+    Between the two, and after them, runs Python code of JAX's in which an interrupt may arrive, when the
+    memory of the inputs has been given away already.
     """
 
     into: list[Any] | None = None
@@ -971,7 +1089,9 @@ class _Capturing:
         if more:
             return self._loaded.execute_sharded(buffers, **more)
         into.clear()
-        into.extend(map(self._loaded.execute_sharded, (buffers,)))  # C all the way: no signal is handled in between
+        into.extend(
+            map(self._loaded.execute_sharded, (buffers,))
+        )  # C all the way: no signal is handled in between
         return _CapturingResults(into)
 
     def __getattr__(self, name: str) -> Any:
@@ -999,30 +1119,38 @@ attributed: list[tuple[Any, str]] = [(_lax_internal, "composite"), (jax.lax, "co
 """Owner and name of what makes functions whose keyword arguments may be arrays, but no tracers."""
 
 refusal_of_static: tuple[Any, str] = (_custom_derivatives, "_check_for_tracers")
-"""Module and name of what raises where an argument of a custom_vjp function that is not differentiated holds a tracer."""
+"""Module and name of what raises where an argument of a custom_vjp function that is not differentiated holds
+a tracer."""
 
 constant_taken: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
-"""Class and name of what makes a value that a traced function closes over a constant of its jaxpr: ``(trace, value, ...)``."""
+"""Class and name of what makes a value that a traced function closes over a constant of its jaxpr:
+``(trace, value, ...)``."""
 
 assembling: Any = _array
 """The module whose functions :data:`ASSEMBLING`, which are JAX's public ones too, make an array of others."""
 
-ASSEMBLING = ("make_array_from_callback", "make_array_from_single_device_arrays", "make_array_from_process_local_data")
+ASSEMBLING = (
+    "make_array_from_callback",
+    "make_array_from_single_device_arrays",
+    "make_array_from_process_local_data",
+)
 
 filling: Any = _lax_internal
 """The module whose ``full`` and ``full_like`` make arrays on a device."""
 
 
 def call_here(compiled: Any, entry: bytes | None) -> Callable[..., Any] | None:
-    """What runs an executable of XLA:CPU in the thread that calls it, so that the results are there when it returns; None where
-    that cannot be had.
+    """What runs an executable of XLA:CPU in the thread that calls it, so that the results are there when it
+    returns; None where that cannot be had.
 
-    XLA:CPU hands all but the cheapest programs (1,000 floating point operations) to a thread of its own, and JAX has no way to
-    ask for anything else. Waking that thread takes longer than many a program runs. A program with a host callback, however,
-    it runs in the calling thread. So the machine code is loaded once more, as one that has a callback, which it never calls.
+    XLA:CPU hands all but the cheapest programs (1,000 floating point operations) to a thread of its own, and
+    JAX has no way to ask for anything else. Waking that thread takes longer than many a program runs. A
+    program with a host callback, however, it runs in the calling thread. So the machine code is loaded once
+    more, as one that has a callback, which it never calls.
 
     Arguments:
-      entry: that of the persistent cache from which it was loaded, if it was: XLA cannot write down what it has read.
+      entry: that of the persistent cache from which it was loaded, if it was: XLA cannot write down what it
+        has read.
     """
     loaded: Any = compiled._executable.xla_executable
     devices = loaded.local_devices()
@@ -1032,8 +1160,11 @@ def call_here(compiled: Any, entry: bytes | None) -> Callable[..., Any] | None:
         machine_code = loaded.serialize() if entry is None else _executable_in(entry)
         options = _compiler.get_compile_options(1, 1, device_assignment=np.array([[devices[0].id]]))
         again = loaded.client.deserialize_executable(
-            machine_code, executable_devices=_xla_client.DeviceList(tuple(devices)), compile_options=options,
-            host_callbacks=[_never_called])
+            machine_code,
+            executable_devices=_xla_client.DeviceList(tuple(devices)),
+            compile_options=options,
+            host_callbacks=[_never_called],
+        )
     except Exception:  # a program that XLA cannot write down
         return None
     return _dispatch(compiled, again)
@@ -1045,17 +1176,18 @@ def _never_called(*_: Any) -> None:
 
 linearisation: tuple[Any, str] = (_ad, "fallback_linearize_rule")
 """Module and name of what linearises a primitive that has no rule of its own:
-``(primitive, is_vjp, nonzeros, *primals, **params)`` to results, nonzero tangents, residuals, ..., linear function."""
+``(primitive, is_vjp, nonzeros, *primals, **params)`` to results, nonzero tangents, residuals, ..., linear
+function."""
 
 
 transposition: tuple[Any, str] = (_ad, "backward_pass3")
-"""Module and name of what transposes a linear jaxpr: ``(jaxpr, transform_stack, consts, primals, cotangents)``, where the primals
-that cotangents are wanted for are :class:`GradAccum`; a dictionary of logs on 0.12, None on 0.10."""
+"""Module and name of what transposes a linear jaxpr:
+``(jaxpr, transform_stack, consts, primals, cotangents)``, where the primals that cotangents are wanted for
+are :class:`GradAccum`; a dictionary of logs on 0.12, None on 0.10."""
 GradAccum = _ad.GradAccum
 ValAccum = _ad.ValAccum
 NullAccum = _ad.NullAccum
 Zero = _ad.Zero
-
 
 
 def new_accumulator(like: Any) -> Any:
@@ -1064,7 +1196,8 @@ def new_accumulator(like: Any) -> Any:
 
 
 def innermost(tracer: Any) -> Any:
-    """The value that tracers of ``grad``, ``jvp`` and ``vmap`` around one another stand for; one of ``jit`` is its own."""
+    """The value that tracers of ``grad``, ``jvp`` and ``vmap`` around one another stand for; one of ``jit``
+    is its own."""
     while isinstance(tracer, (_ad.JVPTracer, LinearizeTracer, _batching.BatchTracer)):
         tracer = tracer.val if isinstance(tracer, _batching.BatchTracer) else tracer.primal
     return tracer
@@ -1078,8 +1211,9 @@ LinearizeTracer = _ad.LinearizeTracer
 def traced(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Any:
     """``function`` as a closed jaxpr, for arguments of types ``avals``."""
     with set_current_trace(eval_trace), _checks_kept():
-        return jax.make_jaxpr(function)(*[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-                                          for aval in avals])
+        return jax.make_jaxpr(function)(
+            *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
+        )
 
 
 as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
@@ -1087,8 +1221,8 @@ as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
 
 
 def forwarded(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[Any]] | None]:
-    """For each output of a closed jaxpr, whether it is an input and the number of that, else the number of what the function
-    returns, which computes the other outputs; None if there are none.
+    """For each output of a closed jaxpr, whether it is an input and the number of that, else the number of
+    what the function returns, which computes the other outputs; None if there are none.
 
     Raises ValueError for a jaxpr with constants.
     """
@@ -1102,7 +1236,8 @@ def forwarded(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[An
 
 
 def depending(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
-    """For each output of a closed jaxpr, whether it depends on one of the variables ``inputs``, as far as its equations tell."""
+    """For each output of a closed jaxpr, whether it depends on one of the variables ``inputs``, as far as its
+    equations tell."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     reached = set(inputs)
     for eqn in inner.eqns:
@@ -1115,23 +1250,29 @@ array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_oper
 """What ``+`` and the like do with an array, by name without underscores (``add``, ``radd``)."""
 
 array_methods: dict[str, Any] = {
-    name: method for name, method in _array_methods._array_methods.items()
-    if name not in _array_methods._impl_only_array_methods}
+    name: method
+    for name, method in _array_methods._array_methods.items()
+    if name not in _array_methods._impl_only_array_methods
+}
 """The methods of an array that a tracer has too, by name."""
 
 
-# ---- XLA's analyses --------------------------------------------------------------------------------------------------------
+# ---- XLA's analyses ----------------------------------------------------------------------------------------
+
 
 def cost_properties(text: str) -> dict[str, float] | None:
-    """What XLA's cost analysis says of the HLO module ``text``, by XLA's names; None where this jaxlib or backend has none.
+    """What XLA's cost analysis says of the HLO module ``text``, by XLA's names; None where this jaxlib or
+    backend has none.
 
-    A property that is 0 is left out; one that XLA does not know is -1 (or spoils the sum that it went into by -1).
+    A property that is 0 is left out; one that XLA does not know is -1 (or spoils the sum that it went into by
+    -1).
 
     Raises:
       ValueError: XLA cannot read ``text``.
     """
     try:
         from jaxlib import _hlo, _jax
+
         analyse, read = _jax.hlo_module_cost_analysis, _hlo.hlo_module_from_text
     except (ImportError, AttributeError):
         return None
@@ -1147,8 +1288,9 @@ def cost_properties(text: str) -> dict[str, float] | None:
 
 @contextlib.contextmanager
 def no_cache() -> Iterator[None]:
-    """Compiles in its body without a persistent cache. JAX decides once a process whether it has one, at its first
-    compilation; switching the cache off for that one alone would switch it off for good, hence the exchange."""
+    """Compiles in its body without a persistent cache. JAX decides once a process whether it has one, at its
+    first compilation; switching the cache off for that one alone would switch it off for good, hence the
+    exchange."""
     with _cache_lock:
         before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
         vars(_compilation_cache).update(_cache_checked=True, _cache_used=False)
@@ -1159,15 +1301,18 @@ def no_cache() -> Iterator[None]:
 
 
 def new_profile() -> Any:
-    """A running profiler session that records kernels and no Python calls; ``stop()`` ends it and returns the profile as bytes.
+    """A running profiler session that records kernels and no Python calls; ``stop()`` ends it and returns the
+    profile as bytes.
 
-    ``jax.profiler.trace`` would write the same to a directory, take twice as long, and on 0.10 stay stuck for the rest of the
-    process when it cannot write or when another session runs.
+    ``jax.profiler.trace`` would write the same to a directory, take twice as long, and on 0.10 stay stuck for
+    the rest of the process when it cannot write or when another session runs.
 
     Raises:
-      RuntimeError: from ``stop()``, when another session was running already. The other one is none the worse for it.
+      RuntimeError: from ``stop()``, when another session was running already. The other one is none the worse
+        for it.
     """
     from jaxlib import _profiler
+
     jax.local_devices()  # a session started before there is a backend records nothing of it
     options = jax.profiler.ProfileOptions()
     options.python_tracer_level = 0
@@ -1175,12 +1320,12 @@ def new_profile() -> Any:
     return _profiler.ProfilerSession(options)
 
 
-# ---- whose memory an array has -----------------------------------------------------------------------------------------------
+# ---- whose memory an array has -----------------------------------------------------------------------------
 
 
 def buffers(value: Any) -> list[Any]:
-    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of; none for other values, and
-    for strings, which XLA keeps where nobody else can look."""
+    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of; none
+    for other values, and for strings, which XLA keeps where nobody else can look."""
     plain = _plain(value)
     if type(plain) is not ArrayImpl or isinstance(plain.dtype, np.dtypes.StringDType):
         return []
@@ -1188,7 +1333,8 @@ def buffers(value: Any) -> list[Any]:
 
 
 def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
-    """An array like ``value``, placement and commitment included, that consists of ``parts``; ``value`` may be deleted."""
+    """An array like ``value``, placement and commitment included, that consists of ``parts``; ``value`` may
+    be deleted."""
     plain = _plain(value)
     made = ArrayImpl(plain.aval, plain.sharding, list(parts), committed=plain._committed, _skip_checks=True)
     return made if plain is value else type(value)(value._impl, made)
@@ -1213,37 +1359,44 @@ def on_host(buffer: Any) -> bool:
 
 
 def view(buffer: Any) -> Any:
-    """What holds the memory of a plain array on one device of the host: while it lives the memory stays as it is, also when the
-    array is deleted or donated (XLA then copies). Waits for the array.
+    """What holds the memory of a plain array on one device of the host: while it lives the memory stays as it
+    is, also when the array is deleted or donated (XLA then copies). Waits for the array.
 
-    A DLPack capsule would do the same, but deleting an array that is still being computed then aborts the process (0.10, 0.12).
+    A DLPack capsule would do the same, but deleting an array that is still being computed then aborts the
+    process (0.10, 0.12).
     """
     try:
         return memoryview(buffer)
-    except BufferError:  # a type that Python's protocol has not. ``buffer`` would keep its view for good, hence another array
+    except (
+        BufferError
+    ):  # a type that Python's protocol has not. ``buffer`` would keep its view for good, hence another array
         return np.asarray(with_buffers(buffer, [buffer]))
 
 
 def put(host: np.ndarray, buffer: Any) -> Any:
-    """The NumPy array ``host`` as an array where ``buffer`` is, without a copy where its address allows that. That is no transfer
-    of the user's, who may have guarded those."""
+    """The NumPy array ``host`` as an array where ``buffer`` is, without a copy where its address allows that.
+    That is no transfer of the user's, who may have guarded those."""
     if _guards_transfers():
         with _config.transfer_guard_host_to_device("allow"):
             return _pxla_batched_device_put(
-                buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed)
-    return _pxla_batched_device_put(buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed)
+                buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed
+            )
+    return _pxla_batched_device_put(
+        buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed
+    )
 
 
 _pxla_batched_device_put = _pxla.batched_device_put
 
 
 def watch_memory(borrowed: Callable[[Any, Any], None], shared: Callable[[Any], None]) -> None:
-    """Reports arrays whose memory other code may write: ``borrowed(array, source)`` for one just made of memory of the host's
-    (``source`` is None for DLPack), ``shared(array)`` for one handed out by DLPack.
+    """Reports arrays whose memory other code may write: ``borrowed(array, source)`` for one just made of
+    memory of the host's (``source`` is None for DLPack), ``shared(array)`` for one handed out by DLPack.
 
-    JAX takes over memory of NumPy arrays where it puts an array together from shards; 0.12 does that in C++ for arguments that it
-    moves to devices. Nothing that the user sees is replaced.
+    JAX takes over memory of NumPy arrays where it puts an array together from shards; 0.12 does that in C++
+    for arguments that it moves to devices. Nothing that the user sees is replaced.
     """
+
     def watched(handler: Callable[..., Any]) -> Callable[..., Any]:
         def shard(args: Sequence[Any], *rest: Any) -> Any:
             made = handler(args, *rest)
@@ -1285,7 +1438,7 @@ def existing_arrays() -> list[Any]:
     return jax.live_arrays() if _xla_bridge.backends_are_initialized() else []
 
 
-# ---- running and failing -----------------------------------------------------------------------------------------------------
+# ---- running and failing -----------------------------------------------------------------------------------
 
 
 def out_of_memory(size: int) -> Exception:

@@ -1,7 +1,8 @@
 """For each kind of trace break a small program that has it, and the same program without it.
 
-Both run as they stand here in lazy mode, after ``PRELUDE``; the tests run them. What a program computes is ``out``. A kind that
-was asked for as such (a barrier) has no cure but a better place: there the second program breaks less often.
+Both run as they stand here in lazy mode, after ``PRELUDE``; the tests run them. What a program computes is
+``out``. A kind that was asked for as such (a barrier) has no cure but a better place: there the second
+program breaks less often.
 """
 
 from __future__ import annotations
@@ -12,82 +13,105 @@ PRELUDE = "import jax\nimport jax.numpy as jnp\nimport numpy as np\nimport lazyn
 """What the programs take for granted."""
 
 _PROGRAMS: dict[str, tuple[str, str]] = {
-    "bool": ("""
+    "bool": (
+        """
         x = jnp.arange(5.0)
         if x.sum() > 3:
             out = x * 2
         else:
             out = x
-        """, """
+        """,
+        """
         x = jnp.arange(5.0)
         out = jnp.where(x.sum() > 3, x * 2, x)
-        """),
-    "int": ("""
+        """,
+    ),
+    "int": (
+        """
         x = jnp.arange(6.0)
         half = int(x.sum() / 2)
         out = x * half
-        """, """
+        """,
+        """
         x = jnp.arange(6.0)
         half = jnp.trunc(x.sum() / 2)
         out = x * half
-        """),
-    "float": ("""
+        """,
+    ),
+    "float": (
+        """
         x = jnp.ones(4)
         out = []
         for step in range(3):
             x = x * 0.5
             out.append(float(x.sum()))
-        """, """
+        """,
+        """
         x = jnp.ones(4)
         out = []
         for step in range(3):
             x = x * 0.5
             out.append(x.sum())  # lazynb.sync(out) and float() when the loop is done
-        """),
-    "complex": ("""
+        """,
+    ),
+    "complex": (
+        """
         x = jnp.arange(3.0)
         turn = complex(x.sum()) * 1j
         out = x * turn
-        """, """
+        """,
+        """
         x = jnp.arange(3.0)
         turn = x.sum() * 1j
         out = x * turn
-        """),
-    "index": ("""
+        """,
+    ),
+    "index": (
+        """
         rows = jnp.arange(12.0).reshape(4, 3)
         best = rows.sum(axis=1).argmax()
         out = [10.0, 20.0, 30.0, 40.0][best]
-        """, """
+        """,
+        """
         rows = jnp.arange(12.0).reshape(4, 3)
         best = rows.sum(axis=1).argmax()
         out = jnp.array([10.0, 20.0, 30.0, 40.0])[best]
-        """),
-    "item": ("""
+        """,
+    ),
+    "item": (
+        """
         x = jnp.ones(4)
         out = []
         for step in range(3):
             x = x * 0.5
             out.append(x.sum().item())
-        """, """
+        """,
+        """
         x = jnp.ones(4)
         out = []
         for step in range(3):
             x = x * 0.5
             out.append(x.sum())
-        """),
-    "tolist": ("""
+        """,
+    ),
+    "tolist": (
+        """
         x = jnp.arange(4.0)
         out = [value + 1 for value in (x * 2).tolist()]
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         out = x * 2 + 1
-        """),
-    "print": ("""
+        """,
+    ),
+    "print": (
+        """
         out = jnp.ones(4)
         for step in range(3):
             out = out * 0.5
             print(out.sum())
-        """, """
+        """,
+        """
         out = jnp.ones(4)
         sums = []
         for step in range(3):
@@ -95,13 +119,16 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
             sums.append(out.sum())
         lazynb.sync()
         print(*sums)
-        """),
-    "format": ("""
+        """,
+    ),
+    "format": (
+        """
         out = jnp.ones(4)
         for step in range(3):
             out = out * 0.5
             print(f"step {step}: {out.sum():.3f}")
-        """, """
+        """,
+        """
         out = jnp.ones(4)
         sums = []
         for step in range(3):
@@ -110,29 +137,38 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
         lazynb.sync()
         for step, total in enumerate(sums):
             print(f"step {step}: {total:.3f}")
-        """),
-    "asarray": ("""
+        """,
+    ),
+    "asarray": (
+        """
         x = jnp.arange(4.0)
         out = jnp.sqrt(np.asarray(x * 2))
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         out = jnp.sqrt(x * 2)
-        """),
-    "dlpack": ("""
+        """,
+    ),
+    "dlpack": (
+        """
         x = jnp.arange(4.0)
         out = np.from_dlpack(x * 2).max()
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         out = (x * 2).max()
-        """),
-    "pickle": ("""
+        """,
+    ),
+    "pickle": (
+        """
         import pickle
         out = jnp.ones(4)
         saved = []
         for step in range(3):
             out = out * 0.5
             saved.append(pickle.dumps(out))
-        """, """
+        """,
+        """
         import pickle
         out = jnp.ones(4)
         states = []
@@ -141,42 +177,57 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
             states.append(out)
         lazynb.sync()
         saved = [pickle.dumps(state) for state in states]
-        """),
-    "bytes": ("""
+        """,
+    ),
+    "bytes": (
+        """
         x = jnp.arange(4.0)
         out = len((x * 2).tobytes())
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         out = (x * 2).nbytes
-        """),
-    "attribute": ("""
+        """,
+    ),
+    "attribute": (
+        """
         x = jnp.arange(4.0)
         out = [shard.device.id for shard in (x * 2).addressable_shards]
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         out = [device.id for device in (x * 2).sharding.device_set]
-        """),
-    "buffer": ("""
+        """,
+    ),
+    "buffer": (
+        """
         x = jnp.arange(4.0)
         out = (x * 2).on_device_size_in_bytes()
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         out = (x * 2).nbytes
-        """),
-    "contains": ("""
+        """,
+    ),
+    "contains": (
+        """
         x = jnp.arange(4.0)
         out = x * 2 if 3.0 in x else x
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         out = jnp.where((x == 3.0).any(), x * 2, x)
-        """),
-    "save": ("""
+        """,
+    ),
+    "save": (
+        """
         import io
         out = jnp.ones(4)
         for step in range(3):
             out = out * 0.5
             np.save(io.BytesIO(), out)
-        """, """
+        """,
+        """
         import io
         out = jnp.ones(4)
         states = []
@@ -185,15 +236,18 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
             states.append(out)
         lazynb.sync()
         np.savez(io.BytesIO(), *states)
-        """),
-    "plot": ("""
+        """,
+    ),
+    "plot": (
+        """
         from matplotlib.figure import Figure
         axes = Figure().subplots()
         out = jnp.arange(4.0)
         for step in range(3):
             out = out * 0.5
             axes.plot(out)
-        """, """
+        """,
+        """
         from matplotlib.figure import Figure
         axes = Figure().subplots()
         out = jnp.arange(4.0)
@@ -204,57 +258,72 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
         lazynb.sync()
         for curve in curves:
             axes.plot(curve)
-        """),
-    "static": ("""
+        """,
+    ),
+    "static": (
+        """
         x = jnp.arange(6.0)
         count = (x > 2).sum()
         out = x[:count].sum()
-        """, """
+        """,
+        """
         x = jnp.arange(6.0)
         count = (x > 2).sum()
         out = jnp.where(jnp.arange(x.size) < count, x, 0).sum()
-        """),
-    "sync": ("""
+        """,
+    ),
+    "sync": (
+        """
         out = jnp.ones(4)
         for step in range(3):
             out = out * 0.5
             lazynb.sync()
             out = out + 1
             lazynb.sync()
-        """, """
+        """,
+        """
         out = jnp.ones(4)
         for step in range(3):
             out = out * 0.5
             out = out + 1
             lazynb.sync()
-        """),
-    "block": ("""
+        """,
+    ),
+    "block": (
+        """
         out = jnp.ones(4)
         for step in range(3):
             out = out * 0.5
             out.block_until_ready()
-        """, """
+        """,
+        """
         out = jnp.ones(4)
         for step in range(3):
             out = out * 0.5
         out.block_until_ready()
-        """),
-    "compile": ("""
+        """,
+    ),
+    "compile": (
+        """
         %%compile
         x = jnp.arange(4.0)
         out = x * 2
-        """, """
+        """,
+        """
         %%compile --no-run
         x = jnp.arange(4.0)
         out = x * 2
-        """),
-    "limit": ("""
+        """,
+    ),
+    "limit": (
+        """
         lazynb.config.max_program = 10
         lazynb.config.max_pending = 30  # thousands as a rule
         out = jnp.ones(4)
         for step in range(50):
             out = out + 1
-        """, """
+        """,
+        """
         lazynb.config.max_program = 10
         lazynb.config.max_pending = 30
         out = jnp.ones(4)
@@ -262,13 +331,16 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
             out = out + 1
             if step % 10 == 9:
                 lazynb.sync()
-        """),
-    "effect": ("""
+        """,
+    ),
+    "effect": (
+        """
         out = jnp.ones(4)
         for step in range(3):
             out = out * 0.5
             jax.debug.print("{}", out.sum())
-        """, """
+        """,
+        """
         out = jnp.ones(4)
         sums = []
         for step in range(3):
@@ -276,29 +348,37 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
             sums.append(out.sum())
         lazynb.sync()
         print(*sums)
-        """),
-    "unrecordable": ("""
+        """,
+    ),
+    "unrecordable": (
+        """
         x = jnp.arange(4.0)
         y = x * 2
         with jax.debug_nans(True):
             out = y + 1
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         y = x * 2
         out = y + 1
         bad = jnp.isnan(out).any()
-        """),
-    "eager": ("""
+        """,
+    ),
+    "eager": (
+        """
         x = jnp.arange(4.0)
         y = x * 2
         with lazynb.eager():
             out = y + 1
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         y = x * 2
         out = y + 1
-        """),
-    "thread": ("""
+        """,
+    ),
+    "thread": (
+        """
         import threading
         x = jnp.arange(4.0) * 2
         results = []
@@ -310,7 +390,8 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
         thread.start()
         thread.join()
         out = results[0]
-        """, """
+        """,
+        """
         import threading
         x = jnp.arange(4.0) * 2
         lazynb.sync(x)
@@ -323,91 +404,120 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
         thread.start()
         thread.join()
         out = results[0]
-        """),
-    "device_put": ("""
+        """,
+    ),
+    "device_put": (
+        """
         x = np.arange(4, dtype=np.float32)
         out = jax.device_put(jnp.sqrt(x), jax.devices()[-1])
-        """, """
+        """,
+        """
         x = np.arange(4, dtype=np.float32)
         out = jnp.sqrt(jax.device_put(x, jax.devices()[-1]))
-        """),
-    "devices": ("""
+        """,
+    ),
+    "devices": (
+        """
         a = jax.device_put(1.0, jax.devices()[0]) * 2
         b = jax.device_put(1.0, jax.devices()[-1]) * 2
         try:
             total = a + b
         except ValueError as error:
             print(error)
-        """, """
+        """,
+        """
         a = jax.device_put(1.0, jax.devices()[0]) * 2
         b = jax.device_put(1.0, jax.devices()[0]) * 2
         total = a + b
-        """),
-    "compiled": ("""
+        """,
+    ),
+    "compiled": (
+        """
         x = np.arange(4, dtype=np.float32)
         double = jax.jit(lambda v: v * 2).lower(x).compile()
         out = double(jnp.sqrt(x))
-        """, """
+        """,
+        """
         x = np.arange(4, dtype=np.float32)
         double = jax.jit(lambda v: v * 2)
         out = double(jnp.sqrt(x))
-        """),
-    "sharding": ("""
+        """,
+    ),
+    "sharding": (
+        """
         mesh = jax.make_mesh((len(jax.devices()),), ("x",))
         spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
         lazynb.config.max_program = 1  # so that what comes next is a trace of its own, as the next cell is
         x = jax.device_put(np.arange(8, dtype=np.float32), spread) * 2
         out = x + 1
-        """, """
+        """,
+        """
         mesh = jax.make_mesh((len(jax.devices()),), ("x",))
         spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
         lazynb.config.max_program = 1
         x = jax.device_put(np.arange(8, dtype=np.float32), spread) * 2
         lazynb.sync()
         out = x + 1
-        """),
-    "numpy_function": ("""
+        """,
+    ),
+    "numpy_function": (
+        """
         prices = jnp.arange(8) * 7
         out = np.round(prices, -1)  # of integers, to tens: jax.numpy has no such rounding
-        """, """
+        """,
+        """
         prices = jnp.arange(8) * 7
         out = (jnp.round(prices / 10) * 10).astype(int)
-        """),
-    "numpy_dtype": ("""
+        """,
+    ),
+    "numpy_dtype": (
+        """
         counts = jnp.arange(4) * 2
         out = np.sqrt(counts)  # of integers, NumPy gives float64
-        """, """
+        """,
+        """
         counts = jnp.arange(4) * 2
         out = np.sqrt(counts, dtype=np.float32)
-        """),
-    "numpy_values": ("""
+        """,
+    ),
+    "numpy_values": (
+        """
         x = jnp.array([3.0, 1.0, 3.0])
         out = np.unique(x * 2)
-        """, """
+        """,
+        """
         x = jnp.array([3.0, 1.0, 3.0])
         out = jnp.unique(x * 2, size=2)
-        """),
-    "numpy_out": ("""
+        """,
+    ),
+    "numpy_out": (
+        """
         x = jnp.arange(4.0)
         out = np.empty(4, np.float32)
         np.multiply(x, 2, out=out)
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         out = np.multiply(x, 2)
-        """),
-    "delete": ("""
+        """,
+    ),
+    "delete": (
+        """
         x = jnp.arange(4.0)
         out = x * 2
         x.delete()
-        """, """
+        """,
+        """
         x = jnp.arange(4.0)
         out = x * 2
         lazynb.sync()
         x.delete()
-        """),
+        """,
+    ),
 }
 
 EXAMPLES: dict[str, tuple[str, str]] = {
     kind: (textwrap.dedent(example).strip() + "\n", textwrap.dedent(cure).strip() + "\n")
-    for kind, (example, cure) in _PROGRAMS.items()}
+    for kind, (example, cure) in _PROGRAMS.items()
+}
 """By kind: the program with the break, and the one without."""

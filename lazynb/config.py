@@ -30,14 +30,16 @@ class Config:
       max_recorded: operations kept in the trie of recorded traces, all traces together.
       max_pending: operations that may be pending before they are run unasked (a trace break of
         kind ``limit``), so that a loop that never looks at its result cannot fill the memory.
-      max_program: operations compiled as one program. XLA's compile time grows faster than the length of what it can fuse
-        (a chain of 1,000 sines compiles in 3 s, one of 10,000 in 170 s, on 2 cores), so a longer trace becomes several
-        programs. They run one after the other; nothing is run sooner.
-      min_donated: bytes from which the memory of an input that nobody can reach any more is used for a result. Smaller arrays are
-        not worth an executable of their own.
-      run_on_display: run a pending value that a cell shows, and show its value; else its graph is shown and nothing runs.
+      max_program: operations compiled as one program. XLA's compile time grows faster than the length of what
+        it can fuse (a chain of 1,000 sines compiles in 3 s, one of 10,000 in 170 s, on 2 cores), so a longer
+        trace becomes several programs. They run one after the other; nothing is run sooner.
+      min_donated: bytes from which the memory of an input that nobody can reach any more is used for a
+        result. Smaller arrays are not worth an executable of their own.
+      run_on_display: run a pending value that a cell shows, and show its value; else its graph is shown and
+        nothing runs.
       max_events: entries kept in the event log.
-      max_explained: steps of compiled traces kept, all together, to say why a later trace was not in the cache.
+      max_explained: steps of compiled traces kept, all together, to say why a later trace was not in the
+        cache.
       persistent_cache: keep executables on disk, so that a restarted kernel need not compile again.
         Set the environment variable ``LAZYNB_PERSISTENT_CACHE=0`` to start without.
       persistent_cache_dir: where; a cache directory that JAX was given takes precedence.

@@ -11,8 +11,8 @@ class LazynbError(Exception):
 
 
 class TraceBreakError(LazynbError):
-    """A trace break where none is allowed (``%lazy strict``, ``lazynb.lazy(strict=True)``). Nothing was run; what is pending
-    stays pending.
+    """A trace break where none is allowed (``%lazy strict``, ``lazynb.lazy(strict=True)``). Nothing was run;
+    what is pending stays pending.
 
     Attributes:
       code, kind: of the trace break, see ``lazynb.reasons``.
@@ -31,5 +31,7 @@ class TraceBreakError(LazynbError):
         self.ops = ops
         where = f"{self.location.label}: {self.location.text}" if self.location.text else self.location.label
         through = f" (through {self.library.label})" if self.library is not None else ""
-        super().__init__(f"{self.code} {kind}: {self.text}, at {where}{through}. It would run {ops:,} pending "
-                         f"operation{'s' * (ops != 1)}. Instead: {self.hint}. (%breaks {self.code} shows how.)")
+        super().__init__(
+            f"{self.code} {kind}: {self.text}, at {where}{through}. It would run {ops:,} pending "
+            f"operation{'s' * (ops != 1)}. Instead: {self.hint}. (%breaks {self.code} shows how.)"
+        )

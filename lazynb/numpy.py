@@ -1,11 +1,12 @@
 """``jax.numpy``, each function remembering what recording gave: ``import lazynb.numpy as jnp``.
 
-While a thread is lazy, ``jax.numpy`` itself is this but for a few reductions that libraries compare with ``is``, so unmodified
-code need not import it. The names are generated from the
-installed JAX; what is left as it is, and why, stands in :mod:`lazynb.record.fast.functions`. Outside lazy mode each function is
-JAX's own.
+While a thread is lazy, ``jax.numpy`` itself is this but for a few reductions that libraries compare with
+``is``, so unmodified code need not import it. The names are generated from the
+installed JAX; what is left as it is, and why, stands in :mod:`lazynb.record.fast.functions`. Outside lazy
+mode each function is JAX's own.
 
-Beside them, :func:`mutable` gives a copy of an array that can be written to as NumPy's arrays can (:class:`MutableArray`).
+Beside them, :func:`mutable` gives a copy of an array that can be written to as NumPy's arrays can
+(:class:`MutableArray`).
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(_plain, name)
     except AttributeError:
-        raise AttributeError(f"module 'lazynb.numpy' has no attribute {name!r}, as jax.numpy has none") from None
+        raise AttributeError(
+            f"module 'lazynb.numpy' has no attribute {name!r}, as jax.numpy has none"
+        ) from None
 
 
 def __dir__() -> list[str]:

@@ -1,16 +1,19 @@
-"""Text that users wrote, made fit to be shown: what cannot be seen is written out, so that nothing reads otherwise than it is."""
+"""Text that users wrote, made fit to be shown: what cannot be seen is written out, so that nothing reads
+otherwise than it is."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-# Control characters but tab and line feed; soft hyphens, joiners, marks of writing direction and whatever else formats; fillers;
-# separators of lines and paragraphs; surrogates; what is no character. Not the variation selectors, which belong to emoji.
+# Control characters but tab and line feed; soft hyphens, joiners, marks of writing direction and whatever
+# else formats; fillers; separators of lines and paragraphs; surrogates; what is no character. Not the
+# variation selectors, which belong to emoji.
 _INVISIBLE = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f"
     "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ud800-\\udfff\\ufdd0-\\ufdef\\ufeff\\uffa0\\ufff0-\\ufffb\\ufffe\\uffff"
-    "\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e00ff]")
+    "\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a\\U000e0000-\\U000e00ff]"
+)
 
 
 def plain(text: str) -> str:
@@ -25,7 +28,8 @@ def _written_out(found: re.Match[str]) -> str:
 
 
 def plain_data(data: Any) -> Any:
-    """A copy of dictionaries, lists and strings in which each string is :func:`plain`; keys stay as they are."""
+    """A copy of dictionaries, lists and strings in which each string is :func:`plain`; keys stay as they
+    are."""
     if type(data) is str:
         return plain(data)
     if isinstance(data, dict):

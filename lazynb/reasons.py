@@ -1,8 +1,8 @@
 """Why a pending trace had to run: a table of data, one entry for each way in which Python can force a value.
 
-The caller that forces a value states its kind (LazyTensor's ``__float__`` says ``"float"``), and which library's function it is
-tells what for (:mod:`lazynb.record.break_cause`); nothing is guessed. Torchy (Lopes 2023) records a flush reason in the
-same way. Codes are stable: they are never reused for something else.
+The caller that forces a value states its kind (LazyTensor's ``__float__`` says ``"float"``), and which
+library's function it is tells what for (:mod:`lazynb.record.break_cause`); nothing is guessed. Torchy (Lopes
+2023) records a flush reason in the same way. Codes are stable: they are never reused for something else.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Reason:
       hint: how to avoid the break.
       explicit: whether it was asked for as such: strict mode lets it pass.
       waits: whether Python needs the value at once, so that the wait for it is time lost.
-      shares_memory: whether other code gets the concrete array itself. A number or text is a copy, and XLA takes care of views
-        that NumPy and others have.
+      shares_memory: whether other code gets the concrete array itself. A number or text is a copy, and XLA
+        takes care of views that NumPy and others have.
       barrier: whether it runs all that is pending there, so that its line reads the same wherever it stands.
-      conversion: whether Python asks for a number, text or NumPy array, and who asks may make it a kind of its own
-        (:mod:`lazynb.record.break_cause`).
+      conversion: whether Python asks for a number, text or NumPy array, and who asks may make it a kind of
+        its own (:mod:`lazynb.record.break_cause`).
     """
 
     code: str
@@ -46,7 +46,8 @@ class Reason:
 
     @property
     def example(self) -> str:
-        """A small program that has this break and no other, to run in lazy mode after ``break_examples.PRELUDE``."""
+        """A small program that has this break and no other, to run in lazy mode after
+        ``break_examples.PRELUDE``."""
         return EXAMPLES[self.kind][0]
 
     @property
@@ -56,11 +57,16 @@ class Reason:
 
     @property
     def _titles(self) -> tuple[str, str]:
-        return "A program that has it", "The same, in a better place" if self.explicit else "The same without it"
+        return (
+            "A program that has it",
+            "The same, in a better place" if self.explicit else "The same without it",
+        )
 
     def __str__(self) -> str:
-        programs = [f"\n{title}:\n\n{textwrap.indent(program, '    ')}"
-                    for title, program in zip(self._titles, (self.example, self.cure), strict=True)]
+        programs = [
+            f"\n{title}:\n\n{textwrap.indent(program, '    ')}"
+            for title, program in zip(self._titles, (self.example, self.cure), strict=True)
+        ]
         return f"{self.code} {self.kind}: {self.text}.\nInstead: {self.hint}.\n" + "".join(programs).rstrip()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -70,112 +76,240 @@ class Reason:
         programs = "".join(
             f'<div style="min-width:18em"><div>{html.escape(title)}</div>'
             f'<pre style="text-align:left;margin:4px 0 0">{html.escape(program)}</pre></div>'
-            for title, program in zip(self._titles, (self.example, self.cure), strict=True))
-        return (f"<div><b>{self.code} {html.escape(self.kind)}</b>: {html.escape(self.text)}.<br>"
-                f"Instead: {html.escape(self.hint)}.</div>"
-                f'<div style="display:flex;flex-wrap:wrap;gap:8px 32px;margin-top:8px">{programs}</div>')
+            for title, program in zip(self._titles, (self.example, self.cure), strict=True)
+        )
+        return (
+            f"<div><b>{self.code} {html.escape(self.kind)}</b>: {html.escape(self.text)}.<br>"
+            f"Instead: {html.escape(self.hint)}.</div>"
+            f'<div style="display:flex;flex-wrap:wrap;gap:8px 32px;margin-top:8px">{programs}</div>'
+        )
 
 
 _STAY = "stay in JAX: keep the value as an array until the end"
 _LATER = "collect the tensors, and do it when the loop is done"
 _TABLE = (
-    Reason("LNB101", "bool", "a Python branch needed the truth of a value",
-           "use jnp.where or jax.lax.cond, or test less often",
-           waits=True, conversion=True),
-    Reason("LNB102", "int", "int() needed a value", _STAY,
-           waits=True, conversion=True),
-    Reason("LNB103", "float", "float() needed a value",
-           "collect the tensors and convert them after the loop",
-           waits=True, conversion=True),
-    Reason("LNB104", "complex", "complex() needed a value", _STAY,
-           waits=True, conversion=True),
-    Reason("LNB105", "index", "a Python index, slice or range needed a value",
-           "index an array with the tensor itself, or take the number from .shape",
-           waits=True, conversion=True),
-    Reason("LNB106", "item", ".item() needed a value", "collect the tensors and convert them after the loop",
-           waits=True, conversion=True),
-    Reason("LNB107", "tolist", ".tolist() needed the values", _STAY,
-           waits=True, conversion=True),
-    Reason("LNB108", "print", "print() or str() needed the values",
-           "collect the tensors, and print them after the loop; repr() needs no value",
-           waits=True, conversion=True),
-    Reason("LNB109", "format", "a format string needed the values",
-           "collect the tensors, and format them after the loop",
-           waits=True, conversion=True),
-    Reason("LNB110", "asarray", "NumPy, or the buffer protocol, needed the values", "use jax.numpy, or convert once at the end",
-           waits=True, conversion=True),
-    Reason("LNB111", "dlpack", "another library took the memory of the value (DLPack)",
-           "hand values over once at the end",
-           shares_memory=True),
-    Reason("LNB112", "pickle", "pickle or copy needed the values", "save after the loop",
-           waits=True),
-    Reason("LNB113", "bytes", ".tobytes() needed the values", _STAY,
-           waits=True),
-    Reason("LNB114", "attribute", "an attribute that only a computed value has was read",
-           "read .shape, .dtype and .sharding instead, or the attribute of an input",
-           shares_memory=True),
-    Reason("LNB115", "buffer", "the device memory of a value was asked for", _STAY,
-           shares_memory=True),
-    Reason("LNB116", "contains", "`in` needed to know whether an array holds a value",
-           "use (array == value).any() with jnp.where, or jnp.isin",
-           waits=True),
-    Reason("LNB117", "save", "the values were written to a file", _LATER,
-           waits=True),
-    Reason("LNB118", "plot", "a plotting library needed the values", _LATER,
-           waits=True),
-    Reason("LNB119", "static", "JAX needed a value to build the program: a shape, an axis, a count or another static argument",
-           "take it from .shape or a Python number; or keep shapes fixed, with jnp.where, size= or jax.lax.dynamic_slice",
-           waits=True),
-    Reason("LNB201", "sync", "a barrier: lazynb.sync()", "remove the barrier, or place it where a step ends",
-           explicit=True, barrier=True),
-    Reason("LNB202", "block", "block_until_ready() waits for the value", "wait once at the end",
-           explicit=True, waits=True, barrier=True),
-    Reason("LNB203", "compile", "%%compile ran what was pending", "none needed: you asked for it",
-           explicit=True, barrier=True),
-    Reason("LNB204", "limit", "more operations were pending than lazynb.config.max_pending",
-           "place lazynb.sync() where a step ends",
-           barrier=True),
-    Reason("LNB301", "effect", "an operation with a side effect runs in order with what was pending",
-           "take the effect out of the loop, or collect the tensors and show them when the loop is done",
-           shares_memory=True),
-    Reason("LNB302", "unrecordable", "an operation that cannot be recorded", "run it once, before the loop",
-           shares_memory=True),
-    Reason("LNB303", "eager", "a pending value was handed to code that runs eagerly",
-           "keep that code lazy, or leave lazy mode when the loop is done",
-           shares_memory=True),
-    Reason("LNB304", "thread", "a pending value was used in another thread",
-           "call lazynb.sync() before handing it over",
-           shares_memory=True),
-    Reason("LNB305", "device_put", "a pending value was moved to a device or sharding",
-           "move the inputs before computing with them",
-           shares_memory=True),
-    Reason("LNB306", "devices", "one operation combined values of different devices",
-           "move the inputs to one device first",
-           shares_memory=True),
-    Reason("LNB307", "compiled", "an executable compiled ahead of time was called with a pending value",
-           "call the jax.jit-ed function itself",
-           shares_memory=True),
-    Reason("LNB309", "sharding", "a later trace took in a pending value that is spread over several devices",
-           "call lazynb.sync() where the step or cell ends",
-           shares_memory=True),
-    Reason("LNB310", "numpy_function", "a function of NumPy's has no lazy form that gives what NumPy gives",
-           "use jax.numpy, or call it once, before or after the loop",
-           waits=True),
-    Reason("LNB311", "numpy_dtype", "NumPy's result, or what it computes in, has a type that JAX arrays cannot have in this mode",
-           "give a dtype, convert integers to float32 first, or switch 64-bit mode on: "
-           "jax.config.update('jax_enable_x64', True)",
-           waits=True),
-    Reason("LNB312", "numpy_values", "what NumPy gives depends on the values: its shape, its type, or an error",
-           "use the function of jax.numpy's, which has a fixed shape (size=, where) and gives nan in place of an error",
-           waits=True),
-    Reason("LNB313", "numpy_out", "NumPy wrote into an array of its own",
-           "take the result instead of out=, and collect the tensors",
-           waits=True),
-    Reason("LNB308", "delete", "the memory of a pending value was given back", "delete inputs after lazynb.sync()"),
+    Reason(
+        "LNB101",
+        "bool",
+        "a Python branch needed the truth of a value",
+        "use jnp.where or jax.lax.cond, or test less often",
+        waits=True,
+        conversion=True,
+    ),
+    Reason("LNB102", "int", "int() needed a value", _STAY, waits=True, conversion=True),
+    Reason(
+        "LNB103",
+        "float",
+        "float() needed a value",
+        "collect the tensors and convert them after the loop",
+        waits=True,
+        conversion=True,
+    ),
+    Reason("LNB104", "complex", "complex() needed a value", _STAY, waits=True, conversion=True),
+    Reason(
+        "LNB105",
+        "index",
+        "a Python index, slice or range needed a value",
+        "index an array with the tensor itself, or take the number from .shape",
+        waits=True,
+        conversion=True,
+    ),
+    Reason(
+        "LNB106",
+        "item",
+        ".item() needed a value",
+        "collect the tensors and convert them after the loop",
+        waits=True,
+        conversion=True,
+    ),
+    Reason("LNB107", "tolist", ".tolist() needed the values", _STAY, waits=True, conversion=True),
+    Reason(
+        "LNB108",
+        "print",
+        "print() or str() needed the values",
+        "collect the tensors, and print them after the loop; repr() needs no value",
+        waits=True,
+        conversion=True,
+    ),
+    Reason(
+        "LNB109",
+        "format",
+        "a format string needed the values",
+        "collect the tensors, and format them after the loop",
+        waits=True,
+        conversion=True,
+    ),
+    Reason(
+        "LNB110",
+        "asarray",
+        "NumPy, or the buffer protocol, needed the values",
+        "use jax.numpy, or convert once at the end",
+        waits=True,
+        conversion=True,
+    ),
+    Reason(
+        "LNB111",
+        "dlpack",
+        "another library took the memory of the value (DLPack)",
+        "hand values over once at the end",
+        shares_memory=True,
+    ),
+    Reason("LNB112", "pickle", "pickle or copy needed the values", "save after the loop", waits=True),
+    Reason("LNB113", "bytes", ".tobytes() needed the values", _STAY, waits=True),
+    Reason(
+        "LNB114",
+        "attribute",
+        "an attribute that only a computed value has was read",
+        "read .shape, .dtype and .sharding instead, or the attribute of an input",
+        shares_memory=True,
+    ),
+    Reason("LNB115", "buffer", "the device memory of a value was asked for", _STAY, shares_memory=True),
+    Reason(
+        "LNB116",
+        "contains",
+        "`in` needed to know whether an array holds a value",
+        "use (array == value).any() with jnp.where, or jnp.isin",
+        waits=True,
+    ),
+    Reason("LNB117", "save", "the values were written to a file", _LATER, waits=True),
+    Reason("LNB118", "plot", "a plotting library needed the values", _LATER, waits=True),
+    Reason(
+        "LNB119",
+        "static",
+        "JAX needed a value to build the program: a shape, an axis, a count or another static argument",
+        "take it from .shape or a Python number; or keep shapes fixed, with jnp.where, size= or "
+        "jax.lax.dynamic_slice",
+        waits=True,
+    ),
+    Reason(
+        "LNB201",
+        "sync",
+        "a barrier: lazynb.sync()",
+        "remove the barrier, or place it where a step ends",
+        explicit=True,
+        barrier=True,
+    ),
+    Reason(
+        "LNB202",
+        "block",
+        "block_until_ready() waits for the value",
+        "wait once at the end",
+        explicit=True,
+        waits=True,
+        barrier=True,
+    ),
+    Reason(
+        "LNB203",
+        "compile",
+        "%%compile ran what was pending",
+        "none needed: you asked for it",
+        explicit=True,
+        barrier=True,
+    ),
+    Reason(
+        "LNB204",
+        "limit",
+        "more operations were pending than lazynb.config.max_pending",
+        "place lazynb.sync() where a step ends",
+        barrier=True,
+    ),
+    Reason(
+        "LNB301",
+        "effect",
+        "an operation with a side effect runs in order with what was pending",
+        "take the effect out of the loop, or collect the tensors and show them when the loop is done",
+        shares_memory=True,
+    ),
+    Reason(
+        "LNB302",
+        "unrecordable",
+        "an operation that cannot be recorded",
+        "run it once, before the loop",
+        shares_memory=True,
+    ),
+    Reason(
+        "LNB303",
+        "eager",
+        "a pending value was handed to code that runs eagerly",
+        "keep that code lazy, or leave lazy mode when the loop is done",
+        shares_memory=True,
+    ),
+    Reason(
+        "LNB304",
+        "thread",
+        "a pending value was used in another thread",
+        "call lazynb.sync() before handing it over",
+        shares_memory=True,
+    ),
+    Reason(
+        "LNB305",
+        "device_put",
+        "a pending value was moved to a device or sharding",
+        "move the inputs before computing with them",
+        shares_memory=True,
+    ),
+    Reason(
+        "LNB306",
+        "devices",
+        "one operation combined values of different devices",
+        "move the inputs to one device first",
+        shares_memory=True,
+    ),
+    Reason(
+        "LNB307",
+        "compiled",
+        "an executable compiled ahead of time was called with a pending value",
+        "call the jax.jit-ed function itself",
+        shares_memory=True,
+    ),
+    Reason(
+        "LNB309",
+        "sharding",
+        "a later trace took in a pending value that is spread over several devices",
+        "call lazynb.sync() where the step or cell ends",
+        shares_memory=True,
+    ),
+    Reason(
+        "LNB310",
+        "numpy_function",
+        "a function of NumPy's has no lazy form that gives what NumPy gives",
+        "use jax.numpy, or call it once, before or after the loop",
+        waits=True,
+    ),
+    Reason(
+        "LNB311",
+        "numpy_dtype",
+        "NumPy's result, or what it computes in, has a type that JAX arrays cannot have in this mode",
+        "give a dtype, convert integers to float32 first, or switch 64-bit mode on: "
+        "jax.config.update('jax_enable_x64', True)",
+        waits=True,
+    ),
+    Reason(
+        "LNB312",
+        "numpy_values",
+        "what NumPy gives depends on the values: its shape, its type, or an error",
+        "use the function of jax.numpy's, which has a fixed shape (size=, where) and gives nan in place of "
+        "an error",
+        waits=True,
+    ),
+    Reason(
+        "LNB313",
+        "numpy_out",
+        "NumPy wrote into an array of its own",
+        "take the result instead of out=, and collect the tensors",
+        waits=True,
+    ),
+    Reason(
+        "LNB308",
+        "delete",
+        "the memory of a pending value was given back",
+        "delete inputs after lazynb.sync()",
+    ),
 )
 
 ASKED_FOR = "compile"
-"""The only kind that is no trace break: ``%%compile``, or an explanation, was asked to run what is pending."""
+"""The only kind that is no trace break: ``%%compile``, or an explanation, was asked to run what is
+pending."""
 
 REASONS: dict[str, Reason] = {reason.kind: reason for reason in _TABLE}
 

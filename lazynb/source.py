@@ -91,7 +91,8 @@ def cell_source(file: str) -> str | None:
 
 
 def cell_number(file: str) -> int | None:
-    """Execution count of the newest run of the cell whose code was compiled as ``file``; None for any other file."""
+    """Execution count of the newest run of the cell whose code was compiled as ``file``; None for any other
+    file."""
     found = _cells.get(file)
     return found[0] if found is not None else None
 
@@ -111,8 +112,9 @@ def current_cell() -> int | None:
 
 
 class _Lines:
-    """The lines of one code object's instructions, to be looked up one by one. Code has as many ranges as it has lines: walking
-    through them for each operation takes a time that grows with the square of a cell's length."""
+    """The lines of one code object's instructions, to be looked up one by one. Code has as many ranges as it
+    has lines: walking through them for each operation takes a time that grows with the square of a cell's
+    length."""
 
     __slots__ = ("_first", "_lines", "_starts", "code")
 
@@ -158,8 +160,9 @@ def _line(lines: Sequence[str], number: int) -> str:
 
 
 class Places:
-    """The user's lines with their texts, for whoever asks for those of thousands of operations: each is looked up once, and so
-    is each file (what is not there, ``linecache`` looks for in every directory of ``sys.path``, each time it is asked)."""
+    """The user's lines with their texts, for whoever asks for those of thousands of operations: each is
+    looked up once, and so is each file (what is not there, ``linecache`` looks for in every directory of
+    ``sys.path``, each time it is asked)."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[int, int], Place] = {}
@@ -179,7 +182,9 @@ class Places:
         cell = _cells.get(file)
         lines = self._lines.get(file)
         if lines is None:
-            lines = self._lines[file] = linecache.getlines(file) or (cell[1].splitlines() if cell is not None else ())
+            lines = self._lines[file] = linecache.getlines(file) or (
+                cell[1].splitlines() if cell is not None else ()
+            )
         return Place(file, line, _line(lines, line), cell[0] if cell is not None else None)
 
 
@@ -196,7 +201,9 @@ OWN_ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 _LIBRARY_ROOTS = _library_roots()
 _LIBRARY_MARKS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-_is_user: dict[int, tuple[bool, CodeType]] = {}  # by id, as hashing a code object walks through it; it is kept alive here
+_is_user: dict[
+    int, tuple[bool, CodeType]
+] = {}  # by id, as hashing a code object walks through it; it is kept alive here
 
 
 def is_user_file(file: str) -> bool:
@@ -217,11 +224,12 @@ def is_user_code(code: CodeType) -> bool:
 
 
 def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
-    """The nearest frame of the user's code in or above ``frame``, and the frames from the function called there downwards.
+    """The nearest frame of the user's code in or above ``frame``, and the frames from the function called
+    there downwards.
 
-    Between the two, JAX puts frames of its own machinery (``api_boundary``, ``cache_miss``, operator forwarding), which
-    nobody wrote: they are passed over. Where no frame is the user's (a script inside an installed package), the
-    outermost one stands in.
+    Between the two, JAX puts frames of its own machinery (``api_boundary``, ``cache_miss``, operator
+    forwarding), which nobody wrote: they are passed over. Where no frame is the user's (a script inside an
+    installed package), the outermost one stands in.
     """
     below: list[FrameType] = []
     while True:  # a call of a PyTorch module is forty frames deep: what is known already costs no call
@@ -239,35 +247,65 @@ def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
     return frame, ()
 
 
-_MACHINERY_FILES = tuple(os.path.join("jax", "_src", name) for name in
-                         ("traceback_util.py", "pjit.py", "core.py", "custom_derivatives.py", "linear_util.py",
-                          "api_util.py", "profiler.py"))
-_MACHINERY_NAMES = {"op", "meth", "deferring_binary_op", "wrapper", "wrapped", "inner", "_run_python_pjit", "prop",
-                    "method", "__call__", "wrapped_fun", "<lambda>"}
+_MACHINERY_FILES = tuple(
+    os.path.join("jax", "_src", name)
+    for name in (
+        "traceback_util.py",
+        "pjit.py",
+        "core.py",
+        "custom_derivatives.py",
+        "linear_util.py",
+        "api_util.py",
+        "profiler.py",
+    )
+)
+_MACHINERY_NAMES = {
+    "op",
+    "meth",
+    "deferring_binary_op",
+    "wrapper",
+    "wrapped",
+    "inner",
+    "_run_python_pjit",
+    "prop",
+    "method",
+    "__call__",
+    "wrapped_fun",
+    "<lambda>",
+}
 _machinery: dict[int, tuple[bool, CodeType]] = {}
 
 
 def is_machinery(code: CodeType) -> bool:
-    """Whether ``code`` is JAX's or lazynb's own forwarding (``api_boundary``, operators), which nobody called by name."""
+    """Whether ``code`` is JAX's or lazynb's own forwarding (``api_boundary``, operators), which nobody called
+    by name."""
     known = _machinery.get(id(code))
     if known is None:
         if len(_machinery) > 100_000:
             _machinery.clear()
         jax_own = f"{os.sep}jax{os.sep}_src{os.sep}" in code.co_filename
         forwards = code.co_name in _MACHINERY_NAMES or code.co_name.startswith("_operator_")
-        known = _machinery[id(code)] = (code.co_filename.endswith(_MACHINERY_FILES) or (jax_own and forwards)
-                                        or code.co_filename.startswith(OWN_ROOT)), code
+        known = _machinery[id(code)] = (
+            (
+                code.co_filename.endswith(_MACHINERY_FILES)
+                or (jax_own and forwards)
+                or code.co_filename.startswith(OWN_ROOT)
+            ),
+            code,
+        )
     return known[0]
 
 
 class Spot(NamedTuple):
-    """The user's line that was running, in the cheapest form: resolved to a :class:`Place` when somebody looks.
+    """The user's line that was running, in the cheapest form: resolved to a :class:`Place` when somebody
+    looks.
 
     Attributes:
       code, lasti: code object of the user's frame and the offset of the instruction in it.
       cell: number and source of the cell it belonged to then.
       running: the cell that was running, where no line of the user's was.
-      library: code object and offset of the library's instruction that asked, where the user's line only led there.
+      library: code object and offset of the library's instruction that asked, where the user's line only led
+        there.
     """
 
     code: CodeType
@@ -293,8 +331,8 @@ class Spot(NamedTuple):
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for equal lines. (A code object's own hash walks through it. The offset is not always the same: Python 3.11
-        replaces instructions by faster ones.)"""
+        """Equal for equal lines. (A code object's own hash walks through it. The offset is not always the
+        same: Python 3.11 replaces instructions by faster ones.)"""
         library = self.library
         found = (id(self.code), line_of(self.code, self.lasti), self.running)
         return found if library is None else (*found, id(library[0]), line_of(*library))
@@ -340,9 +378,9 @@ class CallCounter:
     """Numbers the invocations of functions that the user calls, so that their operations can be drawn as one.
 
     Two operations belong to one invocation when they come, one after the other, from the same instruction of
-    the user and the same callee frame, and the second from further on in the callee (a frame's address may be used
-    again by the next call, which starts from the top). A loop inside the callee counts as several invocations. The number
-    serves drawing only: no key depends on it.
+    the user and the same callee frame, and the second from further on in the callee (a frame's address may be
+    used again by the next call, which starts from the top). A loop inside the callee counts as several
+    invocations. The number serves drawing only: no key depends on it.
     """
 
     __slots__ = ("_call", "_position", "number")

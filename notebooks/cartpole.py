@@ -1,4 +1,5 @@
-"""What notebook 05 measures with: ways to run a loop, taken in turns; kernels a step; tables; figures kept for other machines."""
+"""What notebook 05 measures with: ways to run a loop, taken in turns; kernels a step; tables; figures kept
+for other machines."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class Row:
 
 
 def lazily(function: Callable[..., Any], *arguments: Any, **options: Any) -> Callable[[], Any]:
-    """Calls it recorded, and hands over what it recorded: what runs is the executable that ``lazynb.compile`` shows."""
+    """Calls it recorded, and hands over what it recorded: what runs is the executable that ``lazynb.compile``
+    shows."""
 
     @lazynb.lazy()
     def run() -> Any:
@@ -135,11 +137,17 @@ def described(compilation: lazynb.Compilation) -> Text:
         here = [one for one in compilation.clusters if one.inside == inside]
         kinds = Counter("copy" if one.opcode in COPIES else one.library or one.kind for one in here)
         lines.append(f"{title}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
-        large = [one for one in here if one.kind != "control" and one.opcode not in COPIES and one.output_bytes > 64]
+        large = [
+            one
+            for one in here
+            if one.kind != "control" and one.opcode not in COPIES and one.output_bytes > 64
+        ]
         lines += [f"    {one.name:28} writes {one.output_bytes:,} B" for one in large]
     lines.append("why they are not one:")
     reasons = Counter((one.code, one.text, one.label) for one in compilation.boundaries if one.consumer)
-    lines += [f"    {count:3} x {code}: {text} ({label})" for (code, text, label), count in reasons.most_common()]
+    lines += [
+        f"    {count:3} x {code}: {text} ({label})" for (code, text, label), count in reasons.most_common()
+    ]
     return Text("\n".join(lines))
 
 
@@ -148,7 +156,12 @@ def _places(compilation: lazynb.Compilation) -> list[tuple[str, str]]:
     found = [("", "outside loops")]
     for one in compilation.clusters:
         if one.kind == "control":
-            found.append((one.name, f"in {one.opcode} {one.name}" + (f", which is in {one.inside}" if one.inside else "")))
+            found.append(
+                (
+                    one.name,
+                    f"in {one.opcode} {one.name}" + (f", which is in {one.inside}" if one.inside else ""),
+                )
+            )
     return found
 
 
@@ -164,20 +177,38 @@ class Table:
 
     def __repr__(self) -> str:
         wide = [max(map(len, column)) for column in zip(self.head, *self.rows)]
-        return "\n".join("  ".join(cell.ljust(size) for cell, size in zip(row, wide)).rstrip() for row in (self.head, *self.rows))
+        return "\n".join(
+            "  ".join(cell.ljust(size) for cell, size in zip(row, wide)).rstrip()
+            for row in (self.head, *self.rows)
+        )
 
 
 def table(rows: Sequence[Row]) -> Table:
     """Time, speed and kernels of each row; the first is the baseline."""
-    head = ["", "µs a step (fastest to slowest)", "runs", "speed here (quartiles)", "paper", "kernels a step", "of them copies"]
+    head = [
+        "",
+        "µs a step (fastest to slowest)",
+        "runs",
+        "speed here (quartiles)",
+        "paper",
+        "kernels a step",
+        "of them copies",
+    ]
     return Table(head, [_cells(row, rows[0]) for row in rows])
 
 
 def _cells(row: Row, baseline: Row) -> list[str]:
     mine = row.micros
     low, middle, high = quantiles(speeds(row, baseline), n=4)
-    return [row.name, f"{median(mine):.1f} ({min(mine):.1f} to {max(mine):.1f})", str(len(mine)),
-            f"{middle:.2f}x ({low:.2f} to {high:.2f})", row.paper or "-", _count(row.kernels), _count(row.copies)]
+    return [
+        row.name,
+        f"{median(mine):.1f} ({min(mine):.1f} to {max(mine):.1f})",
+        str(len(mine)),
+        f"{middle:.2f}x ({low:.2f} to {high:.2f})",
+        row.paper or "-",
+        _count(row.kernels),
+        _count(row.copies),
+    ]
 
 
 def _count(number: float | None) -> str:
@@ -187,14 +218,23 @@ def _count(number: float | None) -> str:
 def machine() -> dict[str, str]:
     """What the figures depend on."""
     device = jax.devices()[0]
-    return {"backend": jax.default_backend(), "device": device.device_kind, "cores": str(os.cpu_count()),
-            "processor": platform.machine(), "JAX": jax.__version__, "Python": platform.python_version()}
+    return {
+        "backend": jax.default_backend(),
+        "device": device.device_kind,
+        "cores": str(os.cpu_count()),
+        "processor": platform.machine(),
+        "JAX": jax.__version__,
+        "Python": platform.python_version(),
+    }
 
 
 def record(rows: Sequence[Row], folder: str | Path = ".") -> Path:
     """Writes the figures and what they depend on to ``cartpole-BACKEND.json``, for others to see."""
     file = Path(folder) / f"cartpole-{jax.default_backend()}.json"
-    kept = [{field.name: getattr(row, field.name) for field in dataclasses.fields(row) if field.name != "run"} for row in rows]
+    kept = [
+        {field.name: getattr(row, field.name) for field in dataclasses.fields(row) if field.name != "run"}
+        for row in rows
+    ]
     file.write_text(json.dumps({"machine": machine(), "rows": kept}, indent=1) + "\n")
     return file
 
@@ -204,7 +244,10 @@ def recorded(folder: str | Path = ".") -> dict[str, tuple[Mapping[str, str], lis
     found = {}
     for file in sorted(Path(folder).glob("cartpole-*.json")):
         content = json.loads(file.read_text())
-        found[content["machine"]["backend"]] = content["machine"], [Row(run=_gone, **row) for row in content["rows"]]
+        found[content["machine"]["backend"]] = (
+            content["machine"],
+            [Row(run=_gone, **row) for row in content["rows"]],
+        )
     return found
 
 

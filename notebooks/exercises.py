@@ -11,15 +11,18 @@ from types import FunctionType
 from typing import Any
 
 
-def check(answer: Any, truth: Any | Callable[[Any], str | None], *, hint: str = "", evidence: Any = "") -> None:
+def check(
+    answer: Any, truth: Any | Callable[[Any], str | None], *, hint: str = "", evidence: Any = ""
+) -> None:
     """Says whether an answer is right.
 
     Arguments:
       answer: the reader's; ``...``, or a function whose body is ``...``, where there is none yet.
-      truth: the right answer, or a function of the answer that returns what is wrong with it (None: nothing). A function is
-        called once there is an answer, so what it compiles or runs costs nothing before.
+      truth: the right answer, or a function of the answer that returns what is wrong with it (None: nothing).
+        A function is called once there is an answer, so what it compiles or runs costs nothing before.
       hint: said with a wrong answer.
-      evidence: shown with a right one: a text, anything else that a cell can show, or a function without arguments that gives it.
+      evidence: shown with a right one: a text, anything else that a cell can show, or a function without
+        arguments that gives it.
     """
     if is_open(answer):
         print("Replace the ... with your answer.")

@@ -14,14 +14,31 @@ BLUE, ORANGE, GREEN, PURPLE, GREY = "#2E86C1", "#D9762B", "#22967A", "#B86BA6", 
 """Colours that differ for the colour-blind too, and stand out on white as on near-black."""
 
 _STYLE = {
-    "font.size": 10, "axes.titlesize": 11, "axes.titlelocation": "left", "figure.dpi": 110,
-    "text.color": GREY, "axes.labelcolor": GREY, "axes.edgecolor": GREY, "xtick.color": GREY, "ytick.color": GREY,
-    "axes.facecolor": "none", "figure.facecolor": "none", "savefig.facecolor": "none", "legend.frameon": False,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True, "grid.color": GREY, "grid.alpha": 0.25}
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titlelocation": "left",
+    "figure.dpi": 110,
+    "text.color": GREY,
+    "axes.labelcolor": GREY,
+    "axes.edgecolor": GREY,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": GREY,
+    "grid.alpha": 0.25,
+}
 
 
 @contextmanager
-def figure(width: float = 7, height: float = 2.6, *, alt: str = "", **options: Any) -> Iterator[tuple[Any, Any]]:
+def figure(
+    width: float = 7, height: float = 2.6, *, alt: str = "", **options: Any
+) -> Iterator[tuple[Any, Any]]:
     """A figure of so many inches and its axes; shown when the block ends, and not shown when it raises.
 
     Arguments:
@@ -39,7 +56,9 @@ def figure(width: float = 7, height: float = 2.6, *, alt: str = "", **options: A
             plt.close(drawn)
 
 
-def bars(axes: Any, names: list[str], values: list[float], *, unit: str, colours: Any = BLUE, digits: int = 2) -> None:
+def bars(
+    axes: Any, names: list[str], values: list[float], *, unit: str, colours: Any = BLUE, digits: int = 2
+) -> None:
     """Horizontal bars from the top down, each with its value behind it and ``unit`` along the axis."""
     drawn = axes.barh(names, values, color=colours, height=0.62)
     axes.bar_label(drawn, labels=[f"{value:,.{digits}f}" for value in values], padding=4, color=GREY)
@@ -50,7 +69,8 @@ def bars(axes: Any, names: list[str], values: list[float], *, unit: str, colours
 
 
 def pieces(axes: Any, names: list[str], rows: list[list[float]], *, unit: str) -> None:
-    """A horizontal bar for each name from the top down, made of pieces side by side, with the number of them behind it."""
+    """A horizontal bar for each name from the top down, made of pieces side by side, with the number of them
+    behind it."""
     for row, values in enumerate(rows):
         left = 0.0
         for value, colour in zip(values, itertools.cycle((BLUE, ORANGE, GREEN, PURPLE))):

@@ -2,8 +2,8 @@
 
     python scripts/demo.py [--store] NOTEBOOK HTML
 
-With --store, the notebook itself is replaced by the executed one. The figures come from the run: a cell that is added
-after the notebook's last one, and taken away again, asks lazynb for them.
+With --store, the notebook itself is replaced by the executed one. The figures come from the run: a cell that
+is added after the notebook's last one, and taken away again, asks lazynb for them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ QUESTION = """
 import json, sys
 import lazynb
 info, breaks = lazynb.cache_info(), lazynb.breaks()
-figures = {"executables": info.to_dicts(), "hits": info.hits, "misses": info.misses, "breaks": breaks.to_dicts()}
+figures = {"executables": info.to_dicts(), "hits": info.hits, "misses": info.misses}
+figures["breaks"] = breaks.to_dicts()
 figures |= {"prefix": sys.prefix}
 if "accuracy" in globals():
     figures |= {"accuracy": float(accuracy), "tested": len(y_test)}
@@ -47,7 +48,9 @@ class NotebookFailed(Exception):
     """A cell raised; the text is its traceback."""
 
 
-def execute(path: Path, timeout: int = 600, prepare: Callable[[nbformat.NotebookNode], None] | None = None) -> Run:
+def execute(
+    path: Path, timeout: int = 600, prepare: Callable[[nbformat.NotebookNode], None] | None = None
+) -> Run:
     """Executes the notebook in the environment that this runs in. Raises NotebookFailed when a cell does.
 
     Arguments:
@@ -60,7 +63,9 @@ def execute(path: Path, timeout: int = 600, prepare: Callable[[nbformat.Notebook
         prepare(notebook)
     notebook.cells.append(nbformat.v4.new_code_cell(QUESTION))
     where = {"metadata": {"path": path.parent}}
-    client = NotebookClient(notebook, timeout=timeout, kernel_name="python3", record_timing=False, resources=where)
+    client = NotebookClient(
+        notebook, timeout=timeout, kernel_name="python3", record_timing=False, resources=where
+    )
     client.coalesce_streams = True
     client.extra_arguments = ["--IPKernelApp.log_level=40"]  # errors; the rest is not about the notebook
     began = time.monotonic()
@@ -96,7 +101,11 @@ def summary(run: Run) -> list[str]:
     learned = figures.get("accuracy")
     return [
         f"ran           {cells} cells in {run.seconds:.1f} s, without an error",
-        *([f"accuracy      {learned:.1%} on {figures['tested']} digits that were not trained on"] if learned is not None else []),
+        *(
+            [f"accuracy      {learned:.1%} on {figures['tested']} digits that were not trained on"]
+            if learned is not None
+            else []
+        ),
         f"compiled      {len(compiled)} executables in {sum(compiled):.1f} s{from_disk}",
         f"cache hits    {figures['hits']} runs of an executable that was there already",
         f"trace breaks  {len(figures['breaks'])}, on {len(lines)} lines that asked for a value",

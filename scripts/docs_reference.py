@@ -1,4 +1,5 @@
-"""Writes the reference's pages from lazynb's own tables, help texts and docstrings: nothing in them is kept by hand."""
+"""Writes the reference's pages from lazynb's own tables, help texts and docstrings: nothing in them is kept
+by hand."""
 
 from __future__ import annotations
 
@@ -18,9 +19,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def write_reference(folder: Path) -> None:
-    """Fills the pages of ``folder``: what a page's mark ``<!-- NAME -->`` stands for is written in its place."""
-    parts = {"magics": magics, "python": python, "breaks": breaks, "misses": misses, "boundaries": boundaries,
-             "command-line": command_line, "settings": settings}
+    """Fills the pages of ``folder``: what a page's mark ``<!-- NAME -->`` stands for is written in its
+    place."""
+    parts = {
+        "magics": magics,
+        "python": python,
+        "breaks": breaks,
+        "misses": misses,
+        "boundaries": boundaries,
+        "command-line": command_line,
+        "settings": settings,
+    }
     for name, part in parts.items():
         page = folder / f"{name}.md"
         page.write_text(fill(page, name.upper(), part()), encoding="utf-8")
@@ -37,7 +46,9 @@ def fill(page: Path, name: str, text: str) -> str:
 def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """A Markdown table."""
     lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join("| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in row) + " |" for row in lines)
+    return "\n".join(
+        "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in row) + " |" for row in lines
+    )
 
 
 def code(text: str, language: str = "text") -> str:
@@ -51,7 +62,7 @@ def beside(*columns: str) -> str:
     return f"::::{{container}} lazynb-beside\n{inner}\n::::"
 
 
-# ---- magics ----------------------------------------------------------------------------------------------------------
+# ---- magics ------------------------------------------------------------------------------------------------
 
 
 def magics() -> str:
@@ -59,9 +70,15 @@ def magics() -> str:
     import lazynb
     from lazynb.notebook.magics import MAGICS, LazyMagics
 
-    own = [("load_ext lazynb", lazynb.load_ipython_extension), ("unload_ext lazynb", lazynb.unload_ipython_extension)]
-    sections = [f"(magic-{name.split()[0]})=\n## `%{name}`\n\n{_text(function.__doc__).partition(': ')[2].capitalize()}\n"
-                for name, function in own]
+    own = [
+        ("load_ext lazynb", lazynb.load_ipython_extension),
+        ("unload_ext lazynb", lazynb.unload_ipython_extension),
+    ]
+    sections = [
+        f"(magic-{name.split()[0]})=\n## "
+        f"`%{name}`\n\n{_text(function.__doc__).partition(': ')[2].capitalize()}\n"
+        for name, function in own
+    ]
     for kind, name in MAGICS:
         sections.append(_magic("%%" if kind == "cell" else "%", name, getattr(LazyMagics, name)))
     return "\n".join(sections)
@@ -74,8 +91,10 @@ def _magic(prefix: str, name: str, method: Any) -> str:
     usage = " ".join(parser.format_usage().split()[1:]).removeprefix("::").strip()
     usage = re.sub(rf"^%*{name}", f"{prefix}{name}", usage)
     arguments = [(f"`{_spelling(action)}`", action.help or "") for action in parser._actions]
-    return (f"(magic-{name})=\n## `{prefix}{name}`\n\n{code(usage)}\n\n{_text(parser.description)}\n\n"
-            f"{table(('argument', 'meaning'), arguments)}\n")
+    return (
+        f"(magic-{name})=\n## `{prefix}{name}`\n\n{code(usage)}\n\n{_text(parser.description)}\n\n"
+        f"{table(('argument', 'meaning'), arguments)}\n"
+    )
 
 
 def _spelling(action: argparse.Action) -> str:
@@ -88,35 +107,51 @@ def _text(docstring: str | None) -> str:
     return inspect.cleandoc(docstring or "").strip()
 
 
-# ---- Python ----------------------------------------------------------------------------------------------------------
+# ---- Python ------------------------------------------------------------------------------------------------
 
 
 def public_names() -> list[str]:
     """The public names of the package but its settings: what its façade shows."""
     import lazynb
 
-    return [name for name, value in vars(lazynb).items()
-            if not name.startswith("_") and not isinstance(value, types.ModuleType) and name not in ("annotations", "config")]
+    return [
+        name
+        for name, value in vars(lazynb).items()
+        if not name.startswith("_")
+        and not isinstance(value, types.ModuleType)
+        and name not in ("annotations", "config")
+    ]
 
 
 def python() -> str:
-    """Functions, records and errors by autodoc; ``lazynb.torch`` from its source, as importing it takes PyTorch."""
+    """Functions, records and errors by autodoc; ``lazynb.torch`` from its source, as importing it takes
+    PyTorch."""
     import lazynb
 
     values = {name: getattr(lazynb, name) for name in public_names()}
-    errors = [name for name, value in values.items() if isinstance(value, type) and issubclass(value, BaseException)]
+    errors = [
+        name for name, value in values.items() if isinstance(value, type) and issubclass(value, BaseException)
+    ]
     classes = [name for name, value in values.items() if isinstance(value, type) and name not in errors]
     functions = [name for name, value in values.items() if callable(value) and not isinstance(value, type)]
-    return "\n".join([
-        "## Functions\n", _autodoc("autofunction", "lazynb", sorted(functions)),
-        "## Types\n", _autodoc("autoclass", "lazynb", sorted(set(classes) - {"LazyTensor"})),
-        _autodoc("autoclass", "lazynb", ["LazyTensor"], "no-members:"),
-        "## Errors\n", _autodoc("autoexception", "lazynb", sorted(errors)),
-        "## lazynb.numpy\n", _module_text("lazynb/numpy.py"),
-        _autodoc("autofunction", "lazynb.numpy", ["mutable"]),
-        _autodoc("autoclass", "lazynb.numpy", ["MutableArray"], "no-members:"),
-        "## lazynb.torch\n", _module_text("lazynb/torch/__init__.py"),
-        _from_source("lazynb.torch", "lazynb/torch/switch.py", ("enable", "disable", "is_enabled"))])
+    return "\n".join(
+        [
+            "## Functions\n",
+            _autodoc("autofunction", "lazynb", sorted(functions)),
+            "## Types\n",
+            _autodoc("autoclass", "lazynb", sorted(set(classes) - {"LazyTensor"})),
+            _autodoc("autoclass", "lazynb", ["LazyTensor"], "no-members:"),
+            "## Errors\n",
+            _autodoc("autoexception", "lazynb", sorted(errors)),
+            "## lazynb.numpy\n",
+            _module_text("lazynb/numpy.py"),
+            _autodoc("autofunction", "lazynb.numpy", ["mutable"]),
+            _autodoc("autoclass", "lazynb.numpy", ["MutableArray"], "no-members:"),
+            "## lazynb.torch\n",
+            _module_text("lazynb/torch/__init__.py"),
+            _from_source("lazynb.torch", "lazynb/torch/switch.py", ("enable", "disable", "is_enabled")),
+        ]
+    )
 
 
 def _autodoc(directive: str, module: str, names: Iterable[str], *options: str) -> str:
@@ -142,11 +177,13 @@ def _from_source(module: str, file: str, names: tuple[str, ...]) -> str:
         node = found[name]
         returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
         lines += [f".. py:function:: {name}({ast.unparse(node.args)}){returns}", ""]
-        lines += [f"   {line}" for line in GoogleDocstring(ast.get_docstring(node) or "", Config()).lines()] + [""]
+        lines += [
+            f"   {line}" for line in GoogleDocstring(ast.get_docstring(node) or "", Config()).lines()
+        ] + [""]
     return "```{eval-rst}\n" + "\n".join(lines) + "\n```\n"
 
 
-# ---- codes -----------------------------------------------------------------------------------------------------------
+# ---- codes -------------------------------------------------------------------------------------------------
 
 
 def breaks() -> str:
@@ -154,13 +191,22 @@ def breaks() -> str:
     from lazynb.reasons import REASONS
 
     reasons = sorted(REASONS.values(), key=lambda reason: reason.code)
-    rows = [(f"[{one.code}](#{one.code.lower()})", f"`{one.kind}`", one.text, "yes" if one.explicit else "") for one in reasons]
+    rows = [
+        (f"[{one.code}](#{one.code.lower()})", f"`{one.kind}`", one.text, "yes" if one.explicit else "")
+        for one in reasons
+    ]
     sections = [table(("code", "kind", "what Python needed", "asked for"), rows)]
     for one in reasons:
-        programs = beside(*(f"{title}:\n\n{code(program, 'ipython3')}"
-                            for title, program in zip(one._titles, (one.example, one.cure), strict=True)))
-        sections.append(f"({one.code.lower()})=\n## {one.code}: {one.kind}\n\nCause: {one.text}.\n\n"
-                        f"Cure: {one.hint}.\n\n{programs}")
+        programs = beside(
+            *(
+                f"{title}:\n\n{code(program, 'ipython3')}"
+                for title, program in zip(one._titles, (one.example, one.cure), strict=True)
+            )
+        )
+        sections.append(
+            f"({one.code.lower()})=\n## {one.code}: {one.kind}\n\nCause: {one.text}.\n\n"
+            f"Cure: {one.hint}.\n\n{programs}"
+        )
     return "\n\n".join(sections) + "\n"
 
 
@@ -171,8 +217,10 @@ def misses() -> str:
     sections = []
     for one in sorted(CAUSES.values(), key=lambda cause: cause.code):
         cure = _fields(one.cure) or "none of its own"
-        sections.append(f"({one.code.lower()})=\n## {one.code}: {one.kind}\n\n"
-                        f"What differs: {_fields(one.text)}.\n\nCure: {cure}.")
+        sections.append(
+            f"({one.code.lower()})=\n## {one.code}: {one.kind}\n\n"
+            f"What differs: {_fields(one.text)}.\n\nCure: {cure}."
+        )
     return "\n\n".join(sections) + "\n"
 
 
@@ -183,13 +231,16 @@ def boundaries() -> str:
     sections = []
     for name, reason in REASONS.items():
         more = f"\n\nWhat you can change: {_fields(reason.hint)}." if reason.hint else ""
-        tested = f"\n\n`Compilation.verify` can test it (experiment `{reason.verify}`)." if reason.verify else ""
+        tested = (
+            f"\n\n`Compilation.verify` can test it (experiment `{reason.verify}`)." if reason.verify else ""
+        )
         sections.append(f"(boundary-{name})=\n## {name}\n\n{_sentence(_fields(reason.text))}{more}{tested}")
     return "\n\n".join(sections) + "\n"
 
 
 def _fields(text: str) -> str:
-    """``text`` with its fields as words in italics; one that is written to the word before it is an addition, and left out."""
+    """``text`` with its fields as words in italics; one that is written to the word before it is an addition,
+    and left out."""
     text = re.sub(r"(?<=\w)\{\w+\}", "", text)
     return re.sub(r"\{(\w+)[^}]*\}", lambda field: f"*{field[1].replace('_', ' ')}*", text)
 
@@ -198,7 +249,7 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
 
 
-# ---- command line, settings ------------------------------------------------------------------------------------------
+# ---- command line, settings --------------------------------------------------------------------------------
 
 
 def command_line() -> str:
@@ -208,9 +259,14 @@ def command_line() -> str:
     from lazynb.cli.arguments import parser
 
     top = parser(lazynb.__version__)
-    commands = next(action for action in top._actions if isinstance(action, argparse._SubParsersAction)).choices
+    commands = next(
+        action for action in top._actions if isinstance(action, argparse._SubParsersAction)
+    ).choices
     sections = [f"(command-lazynb)=\n## `lazynb`\n\n{code(top.format_help())}"]
-    sections += [f"(command-{name})=\n## `lazynb {name}`\n\n{code(one.format_help())}" for name, one in commands.items()]
+    sections += [
+        f"(command-{name})=\n## `lazynb {name}`\n\n{code(one.format_help())}"
+        for name, one in commands.items()
+    ]
     return "\n\n".join(sections) + "\n"
 
 
@@ -223,8 +279,17 @@ def settings() -> str:
     for field in dataclasses.fields(Config):
         made = field.default_factory is not dataclasses.MISSING
         number = type(field.default) is int
-        default = _text(field.default_factory.__doc__) if made else f"`{field.default:_}`" if number else f"`{field.default}`"
-        sections.append(f"(config-{field.name})=\n## `{field.name}`\n\nDefault: {default}\n\n{_sentence(meaning[field.name])}")
+        default = (
+            _text(field.default_factory.__doc__)
+            if made
+            else f"`{field.default:_}`"
+            if number
+            else f"`{field.default}`"
+        )
+        sections.append(
+            f"(config-{field.name})=\n## `{field.name}`\n\nDefault: "
+            f"{default}\n\n{_sentence(meaning[field.name])}"
+        )
     return "\n\n".join(sections) + "\n"
 
 

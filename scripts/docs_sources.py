@@ -1,7 +1,8 @@
 """Puts the sources of the documentation into one folder, as Sphinx wants them.
 
-What stands elsewhere in the repository (notebooks, CONTRIBUTING.md, the results of the benchmarks) is copied beside docs/; links
-between files of the repository become links between pages, or plain text where there is no page.
+What stands elsewhere in the repository (notebooks, CONTRIBUTING.md, the results of the benchmarks) is copied
+beside docs/; links between files of the repository become links between pages, or plain text where there is
+no page.
 """
 
 from __future__ import annotations
@@ -32,9 +33,13 @@ def gather(folder: Path) -> None:
     for source, page in pages.items():
         (folder / page).parent.mkdir(parents=True, exist_ok=True)
         text = (ROOT / source).read_text(encoding="utf-8")
-        made = notebook_page(text, source, pages) if source.endswith(".ipynb") else relinked(text, source, pages)
+        made = (
+            notebook_page(text, source, pages) if source.endswith(".ipynb") else relinked(text, source, pages)
+        )
         (folder / page).write_text(made, encoding="utf-8")
-    (folder / "course.md").write_text(fill(folder / "course.md", "NOTEBOOKS", course_table()), encoding="utf-8")
+    (folder / "course.md").write_text(
+        fill(folder / "course.md", "NOTEBOOKS", course_table()), encoding="utf-8"
+    )
     (folder / "measurements").mkdir(exist_ok=True)
     (folder / "measurements" / "index.md").write_text(measurements_page(pages), encoding="utf-8")
     draw(folder / "how-it-works.dot", folder / "how-it-works.svg")
@@ -43,7 +48,10 @@ def gather(folder: Path) -> None:
 
 def page_names() -> dict[str, str]:
     """For each file of the repository that is a page: where it stands in the site."""
-    own = {f"docs/{page}": page for page in (str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.md"))}
+    own = {
+        f"docs/{page}": page
+        for page in (str(one.relative_to(ROOT / "docs")) for one in (ROOT / "docs").rglob("*.md"))
+    }
     return own | COPIED | {f"notebooks/{one.name}": f"notebooks/{one.name}" for one in notebooks()}
 
 
@@ -53,11 +61,15 @@ def notebooks() -> list[Path]:
 
 
 def relinked(text: str, source: str, pages: dict[str, str]) -> str:
-    """``text`` of the file ``source``, with links to files as links to pages; plain text where there is no page."""
+    """``text`` of the file ``source``, with links to files as links to pages; plain text where there is no
+    page."""
+
     def link(match: re.Match[str]) -> str:
         named = os.path.normpath(os.path.join(os.path.dirname(source), match["target"]))
         if named not in pages:
-            page = source.startswith("docs/") and named.endswith((".md", ".ipynb"))  # Sphinx then says that it is not there
+            page = source.startswith("docs/") and named.endswith(
+                (".md", ".ipynb")
+            )  # Sphinx then says that it is not there
             return match[0] if page else match["text"]
         to = os.path.relpath(pages[named], os.path.dirname(pages[source]))
         return f"[{match['text']}]({to}{match['anchor'] or ''})"
@@ -99,13 +111,19 @@ def course_table() -> str:
 
 
 def measurements_page(pages: dict[str, str]) -> str:
-    """The page that leads to what was measured: the benchmarks, and every page of docs/ that no other page lists."""
+    """The page that leads to what was measured: the benchmarks, and every page of docs/ that no other page
+    lists."""
     text = "".join((ROOT / one).read_text(encoding="utf-8") for one in pages if one.startswith("docs/"))
     listed = {os.path.basename(line) for line in re.findall(r"^[\w/.-]+$", text, re.MULTILINE)} | {"index"}
-    top = [page.removesuffix(".md") for source, page in pages.items() if source.startswith("docs/") and "/" not in page]
+    top = [
+        page.removesuffix(".md")
+        for source, page in pages.items()
+        if source.startswith("docs/") and "/" not in page
+    ]
     own = sorted(set(top) - listed)
     names = "\n".join(["benchmarks", *(f"../{page}" for page in own)])
-    return f"# Measurements\n\nWhat was measured, with which versions and on which machine.\n\n```{{toctree}}\n{names}\n```\n"
+    head = "# Measurements\n\nWhat was measured, with which versions and on which machine.\n\n"
+    return f"{head}```{{toctree}}\n{names}\n```\n"
 
 
 def draw(source: Path, target: Path) -> None:
@@ -121,4 +139,7 @@ def draw(source: Path, target: Path) -> None:
     svg = re.sub(r' (?:fill|stroke|font-family)="[^"]*"', "", svg)
     svg = re.sub(r' width="\d+pt" height="\d+pt"', "", svg, count=1)
     label = "How a cell goes through lazynb, layer by layer; the text below says the same"
-    target.write_text(svg.replace("<svg", f'<svg class="lazynb-drawing" role="img" aria-label="{label}"', 1), encoding="utf-8")
+    target.write_text(
+        svg.replace("<svg", f'<svg class="lazynb-drawing" role="img" aria-label="{label}"', 1),
+        encoding="utf-8",
+    )

@@ -2,8 +2,9 @@
 
     python scripts/documentation.py [FOLDER]
 
-FOLDER is build/docs. The pages are those of docs/, the notebooks with what they stored, and the reference, which is written from
-lazynb's own tables and docstrings. Cells of the guide run while it is built. Nothing is fetched; a warning is an error.
+FOLDER is build/docs. The pages are those of docs/, the notebooks with what they stored, and the reference,
+which is written from lazynb's own tables and docstrings. Cells of the guide run while it is built. Nothing is
+fetched; a warning is an error.
 """
 
 from __future__ import annotations
@@ -32,9 +33,22 @@ def build(target: Path) -> int:
 
 
 def kernels(folder: Path) -> Path:
-    """Describes the kernel of the guide's cells in ``folder``: this Python, without what an earlier kernel left on disk."""
-    command = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", "--IPKernelApp.log_level=40"]
-    spec = {"argv": command, "display_name": "Python 3", "language": "python", "env": {"LAZYNB_PERSISTENT_CACHE": "0"}}
+    """Describes the kernel of the guide's cells in ``folder``: this Python, without what an earlier kernel
+    left on disk."""
+    command = [
+        sys.executable,
+        "-m",
+        "ipykernel_launcher",
+        "-f",
+        "{connection_file}",
+        "--IPKernelApp.log_level=40",
+    ]
+    spec = {
+        "argv": command,
+        "display_name": "Python 3",
+        "language": "python",
+        "env": {"LAZYNB_PERSISTENT_CACHE": "0"},
+    }
     file = folder / "kernels" / "python3" / "kernel.json"
     file.parent.mkdir(parents=True)
     file.write_text(json.dumps(spec))

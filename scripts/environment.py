@@ -2,8 +2,8 @@
 
     python3 scripts/environment.py FOLDER EXTRA
 
-Standard library only. Does nothing, quickly, when neither pyproject.toml nor the JupyterLab extension has changed since the last
-time: an editable install has a copy of the extension.
+Standard library only. Does nothing, quickly, when neither pyproject.toml nor the JupyterLab extension has
+changed since the last time: an editable install has a copy of the extension.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ def make(folder: Path, extra: str, python: str = sys.executable) -> Path:
     if stamp.exists() and stamp.read_text() == wanted and _runs(inside):
         return inside
     began = time.monotonic()
-    print(f"making {_short(folder)} with lazynb[{extra}] (once; a minute or two) ...", file=sys.stderr, flush=True)
+    print(
+        f"making {_short(folder)} with lazynb[{extra}] (once; a minute or two) ...",
+        file=sys.stderr,
+        flush=True,
+    )
     if not _runs(inside):
         _call(
             [python, "-m", "venv", "--clear", str(folder)],
@@ -52,13 +56,19 @@ def is_too_old() -> bool:
     """Whether the running Python is older than lazynb supports; says so when it is."""
     if sys.version_info >= OLDEST:
         return False
-    print(f"lazynb needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.12 ...")
+    print(
+        f"lazynb needs Python 3.11 or newer; this is {sys.version.split()[0]}. Try: make PYTHON=python3.12 "
+        "..."
+    )
     return True
 
 
 def _fingerprint(extra: str, folder: Path) -> str:
-    """Changes when the environment has to be made again: other dependencies, another extension, extra or place."""
-    read = b"".join(file.read_bytes() for file in (ROOT / "pyproject.toml", ROOT / LABEXTENSION) if file.is_file())
+    """Changes when the environment has to be made again: other dependencies, another extension, extra or
+    place."""
+    read = b"".join(
+        file.read_bytes() for file in (ROOT / "pyproject.toml", ROOT / LABEXTENSION) if file.is_file()
+    )
     return f"{extra} {folder.resolve()} {hashlib.sha256(read).hexdigest()}\n"
 
 

@@ -2,13 +2,14 @@
 
     python scripts/jax_suite.py [--sources PLACE] [--share] [FILE ...]
 
-FILE is a file of JAX's ``tests`` folder (``lax_numpy_test``); without any, all that need no accelerator and one device are run.
-``--share`` takes the quick ones that continuous integration runs. JAX's sources are no part of this repository: PLACE (or
-LAZYNB_JAX_SOURCES) is a checkout of them or a git directory that has the tag of the installed JAX or an older one; without it
-they are fetched with git into build/, once. Results of the eager runs are kept in build/ and used again.
+FILE is a file of JAX's ``tests`` folder (``lax_numpy_test``); without any, all that need no accelerator and
+one device are run. ``--share`` takes the quick ones that continuous integration runs. JAX's sources are no
+part of this repository: PLACE (or LAZYNB_JAX_SOURCES) is a checkout of them or a git directory that has the
+tag of the installed JAX or an older one; without it they are fetched with git into build/, once. Results of
+the eager runs are kept in build/ and used again.
 
-A test that fails only lazily has to stand in ``tests/jaxsuite/differences.toml``, with the reason. The exit status is 1 where one
-does not, and 0 where there are no sources and ``--optional`` is given.
+A test that fails only lazily has to stand in ``tests/jaxsuite/differences.toml``, with the reason. The exit
+status is 1 where one does not, and 0 where there are no sources and ``--optional`` is given.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class NoSources(Exception):
     """JAX's sources cannot be had; the text says why."""
 
 
-# ---- JAX's sources -------------------------------------------------------------------------------------------------------
+# ---- JAX's sources -----------------------------------------------------------------------------------------
 
 
 def sources(place: str | None, version: str) -> Path:
@@ -84,7 +85,9 @@ def _unpack(repository: Path, tag: str, target: Path) -> None:
 def _git(folder: Path, *command: str) -> str:
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
     try:
-        done = subprocess.run(["git", "-C", folder, *command], capture_output=True, text=True, timeout=300, env=environment)
+        done = subprocess.run(
+            ["git", "-C", folder, *command], capture_output=True, text=True, timeout=300, env=environment
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NoSources(f"git {command[0]}: {error}") from None
     if done.returncode:
@@ -105,7 +108,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", version)))
 
 
-# ---- the table -----------------------------------------------------------------------------------------------------------
+# ---- the table ---------------------------------------------------------------------------------------------
 
 
 class Table:
@@ -124,9 +127,13 @@ class Table:
         self.reasons = {pattern: one["reason"] for one in read["difference"] for pattern in one["tests"]}
 
     def reason(self, test: str) -> str | None:
-        """Why ``test`` may fail, None if nothing says so. A pattern is a file, a class and a test, or the beginning of one and
-        an asterisk."""
-        fitting = (why for pattern, why in self.reasons.items() if fnmatch.fnmatchcase(test, f"tests/{_escaped(pattern)}"))
+        """Why ``test`` may fail, None if nothing says so. A pattern is a file, a class and a test, or the
+        beginning of one and an asterisk."""
+        fitting = (
+            why
+            for pattern, why in self.reasons.items()
+            if fnmatch.fnmatchcase(test, f"tests/{_escaped(pattern)}")
+        )
         return next(fitting, None)
 
 
@@ -134,12 +141,13 @@ def _escaped(pattern: str) -> str:
     return pattern.replace("[", "[[]")  # of fnmatch's characters only the asterisk is meant
 
 
-# ---- running a file ------------------------------------------------------------------------------------------------------
+# ---- running a file ----------------------------------------------------------------------------------------
 
 
 @dataclass
 class Settings:
-    """How tests are run: where they are, how many cases of each, how many of a file, and where results are kept."""
+    """How tests are run: where they are, how many cases of each, how many of a file, and where results are
+    kept."""
 
     folder: Path
     results: Path
@@ -151,8 +159,8 @@ Results = dict[str, dict[str, Any]]
 
 
 def run(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None) -> Results:
-    """What became of each test of ``file``; those of ``only`` where that is given. A test that ends its process, or never
-    ends, is one that failed, and the rest are run in a process of their own."""
+    """What became of each test of ``file``; those of ``only`` where that is given. A test that ends its
+    process, or never ends, is one that failed, and the rest are run in a process of their own."""
     log = settings.results / f"{file}.{'lazy' if lazily else 'eager'}.jsonl"
     log.unlink(missing_ok=True)
     left = None if only is None else list(only)
@@ -161,7 +169,10 @@ def run(settings: Settings, file: str, lazily: bool, only: Sequence[str] | None)
         found, interrupted = _read(log)
         if interrupted is None:
             if not found and status not in (0, 5):
-                found[file] = {"outcome": "failed", "error": f"pytest ends with status {status}; nothing is collected"}
+                found[file] = {
+                    "outcome": "failed",
+                    "error": f"pytest ends with status {status}; nothing is collected",
+                }
             return found
         with log.open("a") as lines:
             how = "runs for ever" if status == -signal.SIGKILL else f"ends the process with status {status}"
@@ -177,18 +188,43 @@ def _process(settings: Settings, file: str, lazily: bool, only: Sequence[str] | 
     chosen = settings.results / f"{file}.only"
     paths = [str(ROOT), str(PLUGIN), os.environ.get("PYTHONPATH", "")]
     environment = {
-        **os.environ, "JAX_NUM_GENERATED_CASES": str(settings.cases), "JAX_PLATFORMS": "cpu", "LAZYNB_PERSISTENT_CACHE": "0",
-        "LAZYNB_SUITE_LOG": str(log), "LAZYNB_SUITE_LAZY": "1" if lazily else "", "LAZYNB_SUITE_MOST": str(settings.most),
+        **os.environ,
+        "JAX_NUM_GENERATED_CASES": str(settings.cases),
+        "JAX_PLATFORMS": "cpu",
+        "LAZYNB_PERSISTENT_CACHE": "0",
+        "LAZYNB_SUITE_LOG": str(log),
+        "LAZYNB_SUITE_LAZY": "1" if lazily else "",
+        "LAZYNB_SUITE_MOST": str(settings.most),
         "PYTHONPATH": os.pathsep.join(paths),
-    }  # fmt: skip
+    }
     if only is not None:
         chosen.write_text(json.dumps(list(only)))
         environment["LAZYNB_SUITE_ONLY"] = str(chosen)
-    command = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "--rootdir", ".", "-q", "--tb=short",
-               "-p", "no:cacheprovider", "-p", "suite_plugin", f"tests/{file}.py"]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-c",
+        "pyproject.toml",
+        "--rootdir",
+        ".",
+        "-q",
+        "--tb=short",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "suite_plugin",
+        f"tests/{file}.py",
+    ]
     with log.with_suffix(".txt").open("a") as output:
-        process = subprocess.Popen(command, cwd=settings.folder, env=environment, stdout=output, stderr=output,
-                                   start_new_session=True)
+        process = subprocess.Popen(
+            command,
+            cwd=settings.folder,
+            env=environment,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
         while True:
             try:
                 return process.wait(timeout=5)
@@ -216,7 +252,7 @@ def eagerly(settings: Settings, file: str) -> list[str]:
     return passing
 
 
-# ---- what came of it -----------------------------------------------------------------------------------------------------
+# ---- what came of it ---------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -236,19 +272,28 @@ class Outcome:
 
 
 def judge(table: Table, file: str, passing: Sequence[str], lazily: Results, seconds: float) -> Outcome:
-    """What the lazy run of ``file`` says, given what passes eagerly. A test that is skipped lazily, or missing, fails."""
+    """What the lazy run of ``file`` says, given what passes eagerly. A test that is skipped lazily, or
+    missing, fails."""
     missing = {"outcome": "missing", "error": "is not run lazily"}
-    failing = {test: found.get("error") or found["outcome"] for test in passing
-               if (found := lazily.get(test, missing))["outcome"] != "passed"}
-    return Outcome(file, len(passing), failing, [test for test in failing if table.reason(test) is None], seconds)
+    failing = {
+        test: found.get("error") or found["outcome"]
+        for test in passing
+        if (found := lazily.get(test, missing))["outcome"] != "passed"
+    }
+    return Outcome(
+        file, len(passing), failing, [test for test in failing if table.reason(test) is None], seconds
+    )
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
     """All files in a line."""
     eager, failing = sum(one.eager for one in outcomes), sum(len(one.failing) for one in outcomes)
     share = 100 * (1 - failing / eager) if eager else 0.0
-    return (f"{len(outcomes)} files: {eager} tests pass eagerly, {eager - failing} of them lazily ({share:.2f} %); "
-            f"{sum(len(one.unlisted) for one in outcomes)} failures are not in {TABLE.name}")
+    return (
+        f"{len(outcomes)} files: {eager} tests pass eagerly, {eager - failing} of them lazily ({share:.2f} "
+        "%); "
+        f"{sum(len(one.unlisted) for one in outcomes)} failures are not in {TABLE.name}"
+    )
 
 
 def _names(table: Table, given: Sequence[str], folder: Path, share: bool) -> list[str]:
@@ -263,7 +308,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("files", nargs="*")
-    parser.add_argument("--sources", default=os.environ.get("LAZYNB_JAX_SOURCES"), help="a checkout of JAX, or a git directory")
+    parser.add_argument(
+        "--sources",
+        default=os.environ.get("LAZYNB_JAX_SOURCES"),
+        help="a checkout of JAX, or a git directory",
+    )
     parser.add_argument("--share", action="store_true", help="the files that continuous integration runs")
     parser.add_argument("--optional", action="store_true", help="no sources are no error")
     parser.add_argument("--cases", type=int, default=1, help="generated cases of a test (1)")
@@ -282,10 +331,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for file in _names(table, options.files, folder, options.share):
         began = time.monotonic()
         passing = eagerly(settings, file)
-        outcomes.append(judge(table, file, passing, run(settings, file, True, passing), time.monotonic() - began))
+        outcomes.append(
+            judge(table, file, passing, run(settings, file, True, passing), time.monotonic() - began)
+        )
         print(outcomes[-1], flush=True)
         for test in outcomes[-1].unlisted[:SHOWN]:
-            print(f"  {test.removeprefix('tests/')}\n    {outcomes[-1].failing[test].strip().partition(chr(10))[0][:200]}")
+            print(
+                f"  {test.removeprefix('tests/')}\n    "
+                f"{outcomes[-1].failing[test].strip().partition(chr(10))[0][:200]}"
+            )
     print(summary(outcomes))
     return 1 if any(one.unlisted for one in outcomes) else 0
 

@@ -1,8 +1,10 @@
-"""Writes a table of models in docs/pytorch.md: what five models of Transformers' come to on lazynb's device ``jax``.
+"""Writes a table of models in docs/pytorch.md: what five models of Transformers' come to on lazynb's device
+``jax``.
 
     python scripts/pytorch_models.py [--print]
 
-Needs PyTorch, torchax and Transformers in the running environment; the page has a table for each JAX. Takes a minute.
+Needs PyTorch, torchax and Transformers in the running environment; the page has a table for each JAX. Takes a
+minute.
 """
 
 from __future__ import annotations
@@ -21,9 +23,17 @@ sys.path.insert(0, str(ROOT / "tests"))
 PAGE = ROOT / "docs" / "pytorch.md"
 BEGIN, END = "<!-- written by scripts/pytorch_models.py with JAX {} -->", "<!-- end -->"
 HEADINGS = (
-    "model", "operations", "graphs", "breaks", "executables", "largest difference", "again: compiled", "20 steps: compiled",
-    "20 steps: breaks", "loss differs by",
-)  # fmt: skip
+    "model",
+    "operations",
+    "graphs",
+    "breaks",
+    "executables",
+    "largest difference",
+    "again: compiled",
+    "20 steps: compiled",
+    "20 steps: breaks",
+    "loss differs by",
+)
 STEPS = 20
 
 
@@ -62,13 +72,23 @@ def line(name: str) -> tuple[str, ...]:
                 loss.backward()
                 optimizer.step()
                 losses.append(loss.item())
-    differ = max(abs(one - other) / abs(one) for one, other in zip(losses[:STEPS], losses[STEPS:], strict=True))
+    differ = max(
+        abs(one - other) / abs(one) for one, other in zip(losses[:STEPS], losses[STEPS:], strict=True)
+    )
     steps = sum(found.count for found in lazynb.breaks())
     kinds = ", ".join(sorted({found.kind for found in lazynb.breaks()}))
     return (
-        type(plain).__name__, str(operations), str(graphs), str(breaks), str(compiled), f"{apart:.0e}", str(again),
-        str(lazynb.cache_info().misses), f"{steps} ({kinds})", f"{differ:.0e}",
-    )  # fmt: skip
+        type(plain).__name__,
+        str(operations),
+        str(graphs),
+        str(breaks),
+        str(compiled),
+        f"{apart:.0e}",
+        str(again),
+        str(lazynb.cache_info().misses),
+        f"{steps} ({kinds})",
+        f"{differ:.0e}",
+    )
 
 
 def versions() -> str:

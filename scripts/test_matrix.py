@@ -3,13 +3,13 @@
     python3 scripts/test_matrix.py [pytest's arguments]
     python3 scripts/test_matrix.py --environment    makes the first one's environment and prints its Python
 
-Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each has its own environment in .venvs/.
-Where the Pythons have two JAXs (3.11 has another than the newer ones), each test runs on one of the two, those marked once on the
-first; another Python with a JAX that was seen takes an eighth of what is quick. Tests marked long are left out (tests/parts.py).
-LAZYNB_REST=1 runs instead what this leaves out. LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's
-functions (else one of each).
-LAZYNB_TORCH=1 puts the CPU build of PyTorch into the first environment of each JAX, where it can be had; without it, the tests of
-PyTorch code are skipped.
+Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each has its own environment in
+.venvs/. Where the Pythons have two JAXs (3.11 has another than the newer ones), each test runs on one of the
+two, those marked once on the first; another Python with a JAX that was seen takes an eighth of what is quick.
+Tests marked long are left out (tests/parts.py). LAZYNB_REST=1 runs instead what this leaves out.
+LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else one of each).
+LAZYNB_TORCH=1 puts the CPU build of PyTorch into the first environment of each JAX, where it can be had;
+without it, the tests of PyTorch code are skipped.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def candidates(version: str) -> Iterator[Path]:
 
 
 def find(version: str) -> tuple[Path | None, str]:
-    """A Python of this version that runs and can make environments, and its full version; or None, and why not."""
+    """A Python of this version that runs and can make environments, and its full version; or None, and why
+    not."""
     why = f"no python{version} on the PATH or under pyenv"
     tried: set[Path] = set()
     for path in candidates(version):
@@ -87,7 +88,8 @@ def wanted() -> list[str]:
 
 
 def share(version: str, seen: bool) -> dict[str, str]:
-    """Says which part of the tests `version` runs, see tests/parts.py; ``seen``: another Python has had its JAX."""
+    """Says which part of the tests `version` runs, see tests/parts.py; ``seen``: another Python has had its
+    JAX."""
     if os.environ.get("LAZYNB_FULL"):
         return {}
     two = OLDER in (there := [one for one in wanted() if find(one)[0]]) and len(there) > 1
@@ -102,7 +104,15 @@ def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[
     jax = _output(inside, "import jax; print(jax.__version__)")
     if jax not in seen and os.environ.get("LAZYNB_TORCH"):
         torch_cpu.main([str(inside)])
-    options = ["-n", os.environ.get("LAZYNB_WORKERS", "2"), "--dist", "loadgroup", "-q", "--durations=20", "--durations-min=5"]
+    options = [
+        "-n",
+        os.environ.get("LAZYNB_WORKERS", "2"),
+        "--dist",
+        "loadgroup",
+        "-q",
+        "--durations=20",
+        "--durations-min=5",
+    ]
     part = share(version, jax in seen)
     left_out, scope = leave_out(jax, seen)
     if left_out:
@@ -114,12 +124,17 @@ def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[
 
 
 def leave_out(jax: str, seen: dict[str, str]) -> tuple[list[str], str]:
-    """The marks of the tests that the next Python leaves out, and what is left in words; ``seen``: which Python had which JAX."""
+    """The marks of the tests that the next Python leaves out, and what is left in words; ``seen``: which
+    Python had which JAX."""
     if jax in seen and not os.environ.get("LAZYNB_FULL"):
         return ["slow", "once"], f"some of the quick tests (Python {seen[jax]} has this JAX too)"
     what = "what `make test` leaves out" if os.environ.get("LAZYNB_REST") else "tests"
     if seen:
-        return ["once"], f"{what}, but for those that need one Python only (Python {next(iter(seen.values()))} has had them)"
+        return (
+            ["once"],
+            f"{what}, but for those that need one Python only (Python {next(iter(seen.values()))} has had "
+            "them)",
+        )
     return [], what
 
 
@@ -156,15 +171,16 @@ def matrix(arguments: list[str]) -> int:
         print(line)
     failed = sum(outcome.status != 0 for outcome in outcomes)
     print(
-        f"tests: {len(outcomes) - failed} of {len(outcomes)} Pythons passed, {failed} failed, {len(skipped)} skipped, "
+        f"tests: {len(outcomes) - failed} of {len(outcomes)} Pythons passed, {failed} failed, {len(skipped)} "
+        "skipped, "
         f"in {time.monotonic() - began:.0f} s"
     )
     return 1 if failed or not outcomes else 0
 
 
 def _pass_through(command: list[str], variables: dict[str, str]) -> tuple[int, str]:
-    """Runs the command with these environment variables too, shows what it prints as it comes; its exit status and pytest's
-    closing line."""
+    """Runs the command with these environment variables too, shows what it prints as it comes; its exit
+    status and pytest's closing line."""
     closing = "no closing line"
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     with subprocess.Popen(command, cwd=ROOT, env={**os.environ, **variables}, **pipes) as process:

@@ -2,8 +2,9 @@
 
     python3 scripts/torch_cpu.py PYTHON
 
-Standard library only. Exit status 1, and one line that says why, where it cannot be had: those tests are skipped then. On
-Linux, pip's default build brings gigabytes of CUDA, which nobody needs here, so only the CPU build is taken.
+Standard library only. Exit status 1, and one line that says why, where it cannot be had: those tests are
+skipped then. On Linux, pip's default build brings gigabytes of CUDA, which nobody needs here, so only the CPU
+build is taken.
 """
 
 from __future__ import annotations
@@ -17,7 +18,10 @@ TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
 # One call after the other: PyTorch first, so that nothing brings another build of it.
 INSTALLS = ((TORCH,), ("torchax==0.0.13", "transformers>=5"))
 OPTIONS = ("-q", "--no-compile", "--disable-pip-version-check", "--only-binary", ":all:")
-CHECK = "import importlib.util as u; assert all(u.find_spec(name) for name in ('torch', 'torchax', 'transformers'))"
+CHECK = (
+    "import importlib.util as u; "
+    "assert all(u.find_spec(name) for name in ('torch', 'torchax', 'transformers'))"
+)
 
 
 def put_into(python: Path) -> str:

@@ -1,4 +1,5 @@
-"""What all tests share: two CPU devices, no executables from earlier runs, and a clean slate for each test."""
+"""What all tests share: two CPU devices, no executables from earlier runs, and a clean slate for each
+test."""
 
 from __future__ import annotations
 
@@ -32,7 +33,9 @@ def pytest_collection_modifyitems(config, items):
         if "ui" in item.path.parts:
             item.add_marker(pytest.mark.once)
         # A loaded machine makes a page or a clock late: once more, and the run says so.
-        if ("ui" in item.path.parts or item.path.name == "test_speed.py") and config.pluginmanager.hasplugin("rerunfailures"):
+        if ("ui" in item.path.parts or item.path.name == "test_speed.py") and config.pluginmanager.hasplugin(
+            "rerunfailures"
+        ):
             item.add_marker(pytest.mark.flaky(reruns=2))
     taken: dict[bool, list[pytest.Item]] = {True: [], False: []}
     for item in items:

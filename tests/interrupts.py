@@ -1,4 +1,5 @@
-"""Interrupts at chosen places in lazynb: signals that CPython handles where it looks for them, as it does a user's Ctrl-C."""
+"""Interrupts at chosen places in lazynb: signals that CPython handles where it looks for them, as it does a
+user's Ctrl-C."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,7 +9,8 @@ import lazynb
 
 
 def interrupted(work: Callable[[], object], at: int, within: str = "") -> bool:
-    """Runs ``work`` with a signal before instruction number ``at`` of those in files of lazynb's whose name ends with ``within``.
+    """Runs ``work`` with a signal before instruction number ``at`` of those in files of lazynb's whose name
+    ends with ``within``.
 
     Returns whether so many instructions were run.
     """
@@ -20,8 +22,11 @@ def interrupted(work: Callable[[], object], at: int, within: str = "") -> bool:
     return shot.fired is not None
 
 
-def everywhere(prepare: Callable[[], Callable[[], object]], within: str = "", step: int = 1, first: int = 1) -> Iterator[int]:
-    """Interrupts what ``prepare`` gives at instruction ``first``, ``first + step``, ... until it runs to its end.
+def everywhere(
+    prepare: Callable[[], Callable[[], object]], within: str = "", step: int = 1, first: int = 1
+) -> Iterator[int]:
+    """Interrupts what ``prepare`` gives at instruction ``first``, ``first + step``, ... until it runs to its
+    end.
 
     Gives each of them.
     """

@@ -3,25 +3,26 @@
     assert_same(fn, *args, **kwargs)      one call
     assert_all_same([Call(...), ...])     many calls, recorded together: one compilation for all of them
 
-Each call runs eagerly, then lazily with *given* values (arrays made eagerly before) and with *pending* ones (arrays that
-are themselves still pending when the call gets them), each twice: what was recorded through JAX the first time is recalled
-the second time. NumPy arrays among the arguments become JAX arrays first, and a
+Each call runs eagerly, then lazily with *given* values (arrays made eagerly before) and with *pending* ones
+(arrays that are themselves still pending when the call gets them), each twice: what was recorded through JAX
+the first time is recalled the second time. NumPy arrays among the arguments become JAX arrays first, and a
 `Make` becomes what it makes (a random key, a weakly typed scalar), eagerly.
 
 What must be the same:
-- a raising call: the exception's type and its message (without memory addresses and the name of the array's class),
-  raised by the call itself and not when a value is needed, and the line of the last frame that belongs to neither JAX
-  nor lazynb;
+- a raising call: the exception's type and its message (without memory addresses and the name of the array's
+  class), raised by the call itself and not when a value is needed, and the line of the last frame that
+  belongs to neither JAX nor lazynb;
 - the result's pytree structure, and each leaf that is not an array (type and ==);
 - each array leaf: shape, dtype, weak type, sharding, committed or not, and the values.
 
-Values of integers, booleans and keys (their key data) are the same bit for bit, and so are floats where the call only
-moves data (`exact=True`). Other floats agree within a tolerance, because a pending program is compiled as one: XLA
-contracts a product and a sum into one fused multiply-add, orders sums differently, and keeps bfloat16 intermediates in
-float32, none of which happens between operations run one at a time. NaN and infinities stand in the same places.
+Values of integers, booleans and keys (their key data) are the same bit for bit, and so are floats where the
+call only moves data (`exact=True`). Other floats agree within a tolerance, because a pending program is
+compiled as one: XLA contracts a product and a sum into one fused multiply-add, orders sums differently, and
+keeps bfloat16 intermediates in float32, none of which happens between operations run one at a time. NaN and
+infinities stand in the same places.
 
-The tolerance is RTOL[dtype] * loose * (|eager value| + largest finite |eager value| of the leaf). The second term is
-there for sums that cancel. `loose` is 1 unless a sample gives a greater one, and its reason.
+The tolerance is RTOL[dtype] * loose * (|eager value| + largest finite |eager value| of the leaf). The second
+term is there for sums that cancel. `loose` is 1 unless a sample gives a greater one, and its reason.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ import numpy as np
 
 import lazynb
 
-# About 50 units in the last place for the wide types, 1 to 4 for the narrow ones: fused intermediates are kept wider.
+# About 50 units in the last place for the wide types, 1 to 4 for the narrow ones: fused intermediates are
+# kept wider.
 RTOL = {
     "float64": 1e-14,
     "complex128": 1e-14,
@@ -89,8 +91,8 @@ class Call:
 class Outcome:
     """What a call came to: its result, or the exception and the user's line that raised it.
 
-    The exception is kept without its traceback: the frames in there would keep lazy tensors alive, and what is alive is
-    part of the next program.
+    The exception is kept without its traceback: the frames in there would keep lazy tensors alive, and what
+    is alive is part of the next program.
     """
 
     result: Any = None
@@ -104,7 +106,8 @@ class Different(AssertionError):
 
 
 def assert_same(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    """Runs `fn` eagerly and lazily, with values given and pending, and fails where they differ. Both may raise."""
+    """Runs `fn` eagerly and lazily, with values given and pending, and fails where they differ. Both may
+    raise."""
     call = Call(fn, args, kwargs)
     eager = _run(call, _arguments(call))
     problems = [p for pending in (False, True) for p in _compare_alone(call, eager, pending)]
@@ -128,10 +131,15 @@ def assert_all_same(calls: Sequence[Call], given: slice = slice(None)) -> None:
 
 
 def _compare_together(calls: Sequence[Call], eager: Sequence[Outcome], given: slice) -> list[str]:
-    """What differs when all calls, in both variants, are one program; each call alone if that cannot be run."""
+    """What differs when all calls, in both variants, are one program; each call alone if that cannot be
+    run."""
     some = range(len(calls))[given]
-    variants = [(calls[n], eager[n], False) for n in some] * 2 + [(c, e, True) for c, e in zip(calls, eager)] * 2
-    outcomes = [outcome for again in range(2) for outcome in _run_lazily([calls[n] for n in some], pending=False)]
+    variants = [(calls[n], eager[n], False) for n in some] * 2 + [
+        (c, e, True) for c, e in zip(calls, eager)
+    ] * 2
+    outcomes = [
+        outcome for again in range(2) for outcome in _run_lazily([calls[n] for n in some], pending=False)
+    ]
     outcomes += [outcome for again in range(2) for outcome in _run_lazily(calls, pending=True)]
     runs = [(*variant, outcome) for variant, outcome in zip(variants, outcomes)]
     outcomes.clear()
@@ -170,8 +178,8 @@ def _run_lazily(calls: Sequence[Call], pending: bool) -> list[Outcome]:
 def _make_pending(tree: Any) -> Any:
     """The same tree, its arrays results of one pending operation.
 
-    A barrier is the operation that changes nothing of any array (weak type and keys included) and that JAX never leaves
-    out. That it is one for all of them makes what is computed from them one program.
+    A barrier is the operation that changes nothing of any array (weak type and keys included) and that JAX
+    never leaves out. That it is one for all of them makes what is computed from them one program.
     """
     leaves, structure = jax.tree.flatten(tree)
     arrays = [n for n, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
@@ -292,7 +300,9 @@ def _value_difference(eager: np.ndarray, lazy: np.ndarray, exact: bool, loose: f
     elif jnp.issubdtype(eager.dtype, np.complexfloating):
         rtol = loose * RTOL[eager.dtype.name]
         largest = np.nanmax(np.abs(np.where(np.isfinite(eager), eager, 0)), initial=0.0)
-        same = all(_close(getattr(eager, part), getattr(lazy, part), rtol, largest) for part in ("real", "imag"))
+        same = all(
+            _close(getattr(eager, part), getattr(lazy, part), rtol, largest) for part in ("real", "imag")
+        )
     else:
         rtol = loose * RTOL.get(eager.dtype.name, RTOL_FLOAT8)
         wide, got = eager.astype(np.float64), lazy.astype(np.float64)
@@ -326,17 +336,24 @@ _NOT_THE_USER = tuple(
 def user_line(error: BaseException) -> str | None:
     """file:line of the last frame of the traceback that is the caller's own, if it has one."""
     frames = [(f.f_code.co_filename, n) for f, n in traceback.walk_tb(error.__traceback__)]
-    mine = [(name, n) for name, n in frames if name[0] != "<" and not os.path.realpath(name).startswith(_NOT_THE_USER)]
+    mine = [
+        (name, n)
+        for name, n in frames
+        if name[0] != "<" and not os.path.realpath(name).startswith(_NOT_THE_USER)
+    ]
     return f"{os.path.basename(mine[-1][0])}:{mine[-1][1]}" if mine else None
 
 
 def _message(error: BaseException | None) -> str:
     text = re.sub(r"0x[0-9a-fA-F]+", "0x", str(error))
-    text = re.sub(r"np\.int64\((-?\d+)\)", r"\1", text)  # JAX's caches decide which of two equal numbers it shows
+    text = re.sub(
+        r"np\.int64\((-?\d+)\)", r"\1", text
+    )  # JAX's caches decide which of two equal numbers it shows
     return _ARRAY_CLASS.sub("Array", text)
 
 
-# Python and NumPy write the name of an operand's class into their messages. It is the one word that may differ.
+# Python and NumPy write the name of an operand's class into their messages. It is the one word that may
+# differ.
 _ARRAY_CLASS = re.compile(r"\b((jaxlib\.\w+\.)?ArrayImpl|(lazynb\.[\w.]*)?LazyTensor)\b")
 
 

@@ -1,8 +1,8 @@
 """Which tests run where: `make test` takes a quarter of an hour, `.ci/run` takes all.
 
-``LAZYNB_SHARE="0/2"``, which ``scripts/test_matrix.py`` sets, takes the first half of the tests, those of one ``xdist_group``
-together; those marked ``once`` belong to every share, those marked ``long`` to none. ``LAZYNB_REST=1`` takes just those that the
-share leaves out.
+``LAZYNB_SHARE="0/2"``, which ``scripts/test_matrix.py`` sets, takes the first half of the tests, those of one
+``xdist_group`` together; those marked ``once`` belong to every share, those marked ``long`` to none.
+``LAZYNB_REST=1`` takes just those that the share leaves out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Small models of Transformers', made from their configurations with random weights, each with inputs and labels."""
+"""Small models of Transformers', made from their configurations with random weights, each with inputs and
+labels."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ MODELS = ("bert", "gpt2", "llama", "vit", "resnet")
 
 
 def make(name: str, **size: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """The model in evaluation mode, on the CPU; its inputs; its labels. ``size`` changes the configuration."""
+    """The model in evaluation mode, on the CPU; its inputs; its labels. ``size`` changes the
+    configuration."""
     import torch
     import transformers as t
 
@@ -60,8 +62,22 @@ def make(name: str, **size: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
             "patch_size": 8,
             "num_labels": 10,
         }
-        return t.ViTForImageClassification(t.ViTConfig(**config | size)).eval(), {"pixel_values": images}, classes
+        return (
+            t.ViTForImageClassification(t.ViTConfig(**config | size)).eval(),
+            {"pixel_values": images},
+            classes,
+        )
     if name == "resnet":
-        config = {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [2, 2], "num_labels": 10, "layer_type": "basic"}
-        return t.ResNetForImageClassification(t.ResNetConfig(**config | size)).eval(), {"pixel_values": images}, classes
+        config = {
+            "embedding_size": 8,
+            "hidden_sizes": [8, 16],
+            "depths": [2, 2],
+            "num_labels": 10,
+            "layer_type": "basic",
+        }
+        return (
+            t.ResNetForImageClassification(t.ResNetConfig(**config | size)).eval(),
+            {"pixel_values": images},
+            classes,
+        )
     raise ValueError(f"no model {name!r}: {', '.join(MODELS)}")

@@ -1,4 +1,5 @@
-"""The benchmarks' own workings: tables of rows and targets, the arithmetic, the check, and one row run for real."""
+"""The benchmarks' own workings: tables of rows and targets, the arithmetic, the check, and one row run for
+real."""
 
 from __future__ import annotations
 
@@ -24,7 +25,13 @@ from benchmarks.rows import GROUPS, JAX, ROWS  # noqa: E402
 from benchmarks.store import Run  # noqa: E402
 from benchmarks.targets import HEADLINE, TARGETS  # noqa: E402
 
-LIBRARIES = {"jax_ways": "jax", "torch_ways": "torch", "torch_xla_way": "torch", "torch_jax_ways": "torch", "mlx_way": "mlx"}
+LIBRARIES = {
+    "jax_ways": "jax",
+    "torch_ways": "torch",
+    "torch_xla_way": "torch",
+    "torch_jax_ways": "torch",
+    "mlx_way": "mlx",
+}
 DRIVERS = [
     "__main__",
     "driver",
@@ -132,8 +139,14 @@ def test_report_says_what_is_met_and_what_is_not():
         made_up("torchy-32-1000", lazynb=[1e-3], eager=[12e-3], torch=[6e-3]),
     ]
     results[0].fail("mlx", "ValueError: no | here")
-    text = report.report(results, [Run({"date": "today"}, {"jit": {"jax": "1.2"}}, {"torch-xla": "no such package"})])
-    lines = {tuple(cell.strip() for cell in line.split("|")[1:-1]) for line in text.splitlines() if line.startswith("|")}
+    text = report.report(
+        results, [Run({"date": "today"}, {"jit": {"jax": "1.2"}}, {"torch-xla": "no such package"})]
+    )
+    lines = {
+        tuple(cell.strip() for cell in line.split("|")[1:-1])
+        for line in text.splitlines()
+        if line.startswith("|")
+    }
     assert ("adds", "50 µs", "eager JAX", "500 µs", "0.10", "0.10 – 0.10", "≤ 0.18", "yes") in lines
     assert ("adds", "50 µs", "PyTorch eager", "40 µs", "1.25", "1.25 – 1.25", "≤ 1.00", "**no**") in lines
     assert ("adds", "50 µs", "MLX", "error", "ValueError: no / here", "", "", "") in lines
@@ -191,8 +204,12 @@ def test_limits_are_the_target_or_where_the_row_stood():
     (jit,) = [limit for limit in verdicts.limits(ROWS["memory"], {}) if limit.peer == "jit"]
     assert jit.limit == pytest.approx(1.05 * 1.05)
     stood = {"adds": {"eager": 0.5, "jit": 6.0}, "mlp-jit": {"jit over": 5e-5}, "transformer": {"jit": 1.0}}
-    assert {one.peer: one.limit for one in verdicts.limits(ROWS["adds"], stood)} == pytest.approx({"eager": 0.625, "jit": 7.5})
-    assert [(one.figure, one.limit) for one in verdicts.limits(ROWS["mlp-jit"], stood)] == [("over", pytest.approx(1.25e-4))]
+    assert {one.peer: one.limit for one in verdicts.limits(ROWS["adds"], stood)} == pytest.approx(
+        {"eager": 0.625, "jit": 7.5}
+    )
+    assert [(one.figure, one.limit) for one in verdicts.limits(ROWS["mlp-jit"], stood)] == [
+        ("over", pytest.approx(1.25e-4))
+    ]
     assert [one.limit for one in verdicts.limits(ROWS["transformer"], stood)] == [pytest.approx(1.1 * 1.25)]
 
 
@@ -233,21 +250,32 @@ def test_rows_measured_anew_leave_the_others_as_they_are(monkeypatch, tmp_path):
     assert "rows:" not in (place / "RESULTS.md").read_text()
     faster = made_up("adds", lazynb=[2.0], jit=[1.0])
     faster.fail("mlx", "it broke")
-    command.write(command.parse(["--rows", "adds", "--merge"]), False, Finished(), [faster], {"date": "tuesday"})
+    command.write(
+        command.parse(["--rows", "adds", "--merge"]), False, Finished(), [faster], {"date": "tuesday"}
+    )
     text = (place / "RESULTS.md").read_text()
     assert "- rows: memory\n- date: monday" in text and "- rows: adds\n- date: tuesday" in text
-    assert "| 300 MB | jax.jit | 300 MB" in text and "| 2.00 " in text and "| 3.00 " not in text and "it broke" in text
+    assert (
+        "| 300 MB | jax.jit | 300 MB" in text
+        and "| 2.00 " in text
+        and "| 3.00 " not in text
+        and "it broke" in text
+    )
     assert json.loads((place / "ratios.json").read_text()) == {"adds": {"jit": 2.0}, "memory": {"jit": 1.0}}
     runs, results = store.load()
     assert [run.rows for run in runs] == [("memory",), ("adds",)]
     assert [result.row.name for result in results] == ["adds", "memory"]
-    command.write(command.parse(["--rows", "memory", "--merge"]), False, Finished(), [memory], {"date": "wednesday"})
+    command.write(
+        command.parse(["--rows", "memory", "--merge"]), False, Finished(), [memory], {"date": "wednesday"}
+    )
     assert "monday" not in (place / "RESULTS.md").read_text(), "no row of that run is left"
 
 
 def test_some_rows_are_printed_unless_they_are_merged(monkeypatch, tmp_path, capsys):
     place = published(monkeypatch, tmp_path)
-    command.write(command.parse(["--rows", "adds"]), False, Finished(), [made_up("adds", lazynb=[3.0], jit=[1.0])], {})
+    command.write(
+        command.parse(["--rows", "adds"]), False, Finished(), [made_up("adds", lazynb=[3.0], jit=[1.0])], {}
+    )
     assert "| adds | 3 s" in capsys.readouterr().out and not list(place.iterdir())
     with pytest.raises(SystemExit):
         command.parse(["--rows", "adds", "--peers", "mlx", "--merge"])
@@ -273,7 +301,9 @@ def test_a_peer_that_cannot_be_installed_is_skipped_with_one_line(monkeypatch):
 
     monkeypatch.setattr("benchmarks.driver.python_of", fails)
     with Driver(["torch", "torchscript"], 1, 0.01) as asked:
-        assert asked.skipped == dict.fromkeys(["torch", "torchscript"], "No matching distribution found for torch")
+        assert asked.skipped == dict.fromkeys(
+            ["torch", "torchscript"], "No matching distribution found for torch"
+        )
         assert tried == ["torch"]
         assert asked.measure(ROWS["adds"]).figures == {}
 

@@ -37,7 +37,9 @@ def test_the_python_is_one_that_lazynb_supports_and_repo2docker_has(steps):
     dockerfile, said = steps
     asked = (BINDER / "runtime.txt").read_text().strip().removeprefix("python-")
     assert f"Building conda environment for python={asked}" in said
-    assert f"environment-2epy-2d{asked.replace('.', '-2e')}-2dlinux" in dockerfile  # the locked environment of just this version
+    assert (
+        f"environment-2epy-2d{asked.replace('.', '-2e')}-2dlinux" in dockerfile
+    )  # the locked environment of just this version
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert f"Programming Language :: Python :: {asked}" in project["classifiers"]
 
@@ -54,7 +56,8 @@ def test_post_build_runs_in_the_repository_after_it_was_copied(steps):
 
 
 def test_nothing_is_built_that_needs_node(steps):
-    """The repository holds the built JupyterLab extension, and `pip install` puts it where JupyterLab looks."""
+    """The repository holds the built JupyterLab extension, and `pip install` puts it where JupyterLab
+    looks."""
     installs = [line for line in steps[0].splitlines() if "apt-get" in line and "install" in line]
     assert not any(re.search(r"\b(nodejs|npm)\b", line) for line in installs)
     script = (BINDER / "postBuild").read_text()

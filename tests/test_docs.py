@@ -1,4 +1,5 @@
-"""The documentation: nothing public is missing from the reference, the examples run, and the site is built without a warning."""
+"""The documentation: nothing public is missing from the reference, the examples run, and the site is built
+without a warning."""
 
 from __future__ import annotations
 
@@ -26,26 +27,39 @@ BLOCK = re.compile(r"^```(?:\{code-block\} )?python\n(.*?)^```$", re.MULTILINE |
 
 def run(*command: str | Path, **options) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, env=environment, **options)
+    return subprocess.run(
+        [sys.executable, *map(str, command)], capture_output=True, text=True, env=environment, **options
+    )
 
 
-# ---- the reference has everything ------------------------------------------------------------------------------------
+# ---- the reference has everything --------------------------------------------------------------------------
 
 
 def anchors() -> dict[str, set[str]]:
-    """By page of the reference, the anchors that it must have: from the tables themselves, not from what writes the pages."""
+    """By page of the reference, the anchors that it must have: from the tables themselves, not from what
+    writes the pages."""
     from lazynb.notebook.magics import MAGICS
     from lazynb.reasons import REASONS
     from lazynb.why.causes import CAUSES
     from lazynb.xla.fusion.reasons import REASONS as BOUNDARIES
 
     tree = ast.parse((ROOT / "lazynb" / "__init__.py").read_text())
-    named = {alias.asname for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names if alias.asname}
+    named = {
+        alias.asname
+        for node in tree.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname
+    }
     named |= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     public = {name for name in named if not name.startswith("_")} - {"config"}
     return {
-        "magics": {f"magic-{name.replace('_', '-')}" for name in ("load_ext", "unload_ext", *(name for _, name in MAGICS))},
-        "python": {f"lazynb.{name}" for name in public} | {"lazynb.numpy.mutable", "lazynb.torch.enable", "lazynb.torch.disable"},
+        "magics": {
+            f"magic-{name.replace('_', '-')}"
+            for name in ("load_ext", "unload_ext", *(name for _, name in MAGICS))
+        },
+        "python": {f"lazynb.{name}" for name in public}
+        | {"lazynb.numpy.mutable", "lazynb.torch.enable", "lazynb.torch.disable"},
         "breaks": {reason.code.lower() for reason in REASONS.values()},
         "misses": {cause.code.lower() for cause in CAUSES.values()},
         "boundaries": {f"boundary-{name}" for name in BOUNDARIES},
@@ -56,7 +70,8 @@ def anchors() -> dict[str, set[str]]:
 
 def test_the_facade_is_what_the_reference_shows():
     assert {f"lazynb.{name}" for name in docs_reference.public_names()} == {
-        name for name in anchors()["python"] if name.count(".") == 1}
+        name for name in anchors()["python"] if name.count(".") == 1
+    }
 
 
 @pytest.mark.parametrize("page", ["magics", "breaks", "misses", "boundaries", "command-line", "settings"])
@@ -103,7 +118,7 @@ def test_settings_have_their_defaults():
     assert str(Path.home()) not in text
 
 
-# ---- pages -----------------------------------------------------------------------------------------------------------
+# ---- pages -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -126,16 +141,24 @@ def test_the_course_lists_every_notebook_by_its_heading():
     for notebook in (ROOT / "notebooks").glob("*.ipynb"):
         cells = json.loads(notebook.read_text())["cells"]
         heading = "".join(cells[0]["source"]).splitlines()[0].removeprefix("# ")
-        assert f"[{heading}](notebooks/{notebook.name})" in table and f"\nnotebooks/{notebook.stem}\n" in table
+        assert (
+            f"[{heading}](notebooks/{notebook.name})" in table and f"\nnotebooks/{notebook.stem}\n" in table
+        )
 
 
 def test_links_become_links_between_pages():
     pages = {"docs/numpy.md": "numpy.md", "CONTRIBUTING.md": "contribute.md", "docs/guide/a.md": "guide/a.md"}
     text = "[a `b`](docs/numpy.md#x) [c](tests/oracle.py) ![p](docs/p.png) [w](https://example.org)\n```\n[d](docs/numpy.md)\n```\n"
     assert docs_sources.relinked(text, "CONTRIBUTING.md", pages) == text.replace(
-        "docs/numpy.md#x", "numpy.md#x").replace("[c](tests/oracle.py)", "c")
-    assert docs_sources.relinked("[e](../../CONTRIBUTING.md)", "docs/guide/a.md", pages) == "[e](../contribute.md)"
-    assert docs_sources.relinked("[e](gone.md)", "docs/guide/a.md", pages) == "[e](gone.md)", "Sphinx has to say so"
+        "docs/numpy.md#x", "numpy.md#x"
+    ).replace("[c](tests/oracle.py)", "c")
+    assert (
+        docs_sources.relinked("[e](../../CONTRIBUTING.md)", "docs/guide/a.md", pages)
+        == "[e](../contribute.md)"
+    )
+    assert docs_sources.relinked("[e](gone.md)", "docs/guide/a.md", pages) == "[e](gone.md)", (
+        "Sphinx has to say so"
+    )
 
 
 def test_the_drawing_has_every_layer():
@@ -160,7 +183,7 @@ def test_the_drawing_takes_its_colours_from_the_page(engine, tmp_path, monkeypat
     assert not re.search(r'(fill|stroke)="', drawn)
 
 
-# ---- examples --------------------------------------------------------------------------------------------------------
+# ---- examples ----------------------------------------------------------------------------------------------
 
 
 def test_the_readme_is_one_screen():
@@ -171,7 +194,9 @@ def test_the_readme_is_one_screen():
 
 @pytest.mark.slow
 def test_the_readmes_example_runs(tmp_path):
-    block = re.search(r"^```python\n(%load_ext.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    block = re.search(
+        r"^```python\n(%load_ext.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     first, second = block[1].split("\n%%compile")
     code = f"""
 from IPython.testing.globalipapp import start_ipython
@@ -187,7 +212,11 @@ for cell in {[first, "%%compile" + second]!r}:
 
 @pytest.mark.slow
 def test_the_guides_tests_pass(tmp_path):
-    block = next(one for one in BLOCK.findall((ROOT / "docs" / "guide" / "budgets.md").read_text()) if "import pytest" in one)
+    block = next(
+        one
+        for one in BLOCK.findall((ROOT / "docs" / "guide" / "budgets.md").read_text())
+        if "import pytest" in one
+    )
     (tmp_path / "test_example.py").write_text(block)
     plugin = [] if "lazynb" in {one.name for one in _plugins()} else ["-p", "pytest_lazynb"]
     done = run("-m", "pytest", "-q", *plugin, "test_example.py", cwd=tmp_path)

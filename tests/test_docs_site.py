@@ -42,7 +42,11 @@ def site(tmp_path_factory):
     target = tmp_path_factory.mktemp("docs") / "site"
     done = run(ROOT / "scripts" / "documentation.py", target, timeout=900)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    return {str(page.relative_to(target)): Page(page.read_text()) for page in target.rglob("*.html")}, target, done
+    return (
+        {str(page.relative_to(target)): Page(page.read_text()) for page in target.rglob("*.html")},
+        target,
+        done,
+    )
 
 
 def test_it_is_built_without_a_warning(site):
@@ -65,9 +69,15 @@ def test_every_link_leads_somewhere(site):
             to = urllib.parse.urlsplit(link)
             if to.scheme:
                 continue
-            path = os.path.normpath(os.path.join(os.path.dirname(name), urllib.parse.unquote(to.path))) if to.path else name
+            path = (
+                os.path.normpath(os.path.join(os.path.dirname(name), urllib.parse.unquote(to.path)))
+                if to.path
+                else name
+            )
             there = (target / path).exists()
-            if not there or (to.fragment and path in pages and urllib.parse.unquote(to.fragment) not in pages[path].ids):
+            if not there or (
+                to.fragment and path in pages and urllib.parse.unquote(to.fragment) not in pages[path].ids
+            ):
                 wrong.append((name, link))
     assert wrong == []
 
@@ -75,9 +85,13 @@ def test_every_link_leads_somewhere(site):
 def test_nothing_comes_from_another_host(site):
     pages, target, _ = site
     for name, page in pages.items():
-        assert [one for one in page.loaded if urllib.parse.urlsplit(one).scheme in ("http", "https")] == [], name
-    assert not any("@import" in style.read_text() and "http" in style.read_text().partition("@import")[2][:200]
-                   for style in (target / "_static").glob("*.css"))
+        assert [one for one in page.loaded if urllib.parse.urlsplit(one).scheme in ("http", "https")] == [], (
+            name
+        )
+    assert not any(
+        "@import" in style.read_text() and "http" in style.read_text().partition("@import")[2][:200]
+        for style in (target / "_static").glob("*.css")
+    )
 
 
 def test_the_pages_show_what_the_cells_showed(site):

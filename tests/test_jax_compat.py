@@ -50,8 +50,11 @@ def _bound(fn):
 
 
 def test_checks_raise_what_arrays_raise():
-    for check, use in ((jc.check_bool_conversion, bool), (jc.check_scalar_conversion, float),
-                       (jc.check_integer_conversion, lambda x: [][x])):
+    for check, use in (
+        (jc.check_bool_conversion, bool),
+        (jc.check_scalar_conversion, float),
+        (jc.check_integer_conversion, lambda x: [][x]),
+    ):
         x = jnp.ones(3)
         with pytest.raises(Exception) as expected:
             use(x)
@@ -70,7 +73,8 @@ def test_context_is_the_same_in_vmap_and_differs_by_configuration():
 
 
 def test_the_configuration_under_grad_is_the_one_outside():
-    """JAX 0.10 sets the empty mesh where none was; a plain call and one under ``grad`` would be recorded apart."""
+    """JAX 0.10 sets the empty mesh where none was; a plain call and one under ``grad`` would be recorded
+    apart."""
     inside = []
     jax.grad(lambda x: inside.append(jc.canonical(jc.context())) or x)(1.0)
     assert inside == [jc.canonical(jc.context())]
@@ -173,12 +177,17 @@ def test_values():
     assert isinstance(jc.stage(np.ones(2, np.float32)), jc.ArrayImpl)
     assert jc.is_host_array(np.ones(2)) and jc.is_host_array(np.float32(1)) and not jc.is_host_array(x)
     assert isinstance(jc.uncommitted_sharding(jax.devices()[1]), SingleDeviceSharding)
-    abstract = jax.sharding.NamedSharding(jax.sharding.AbstractMesh((1,), ("i",)), jax.sharding.PartitionSpec())
+    abstract = jax.sharding.NamedSharding(
+        jax.sharding.AbstractMesh((1,), ("i",)), jax.sharding.PartitionSpec()
+    )
     assert jc.is_concrete_sharding(x.sharding) and not jc.is_concrete_sharding(abstract)
     bound = jc.committed(x, jax.devices()[0])
     assert bound.committed and bound.sharding == x.sharding and not x.committed
     np.testing.assert_array_equal(bound, [0, 1, 2])
-    eqns = [jax.make_jaxpr(lambda x: jax.device_put(x, jax.devices()[0], donate=donate))(x).eqns[0] for donate in (False, True)]
+    eqns = [
+        jax.make_jaxpr(lambda x: jax.device_put(x, jax.devices()[0], donate=donate))(x).eqns[0]
+        for donate in (False, True)
+    ]
     assert [jc.takes_the_argument(eqn.params) for eqn in eqns] == [False, True]
     jax.block_until_ready(x)
     assert jc.is_ready(x) and jc.is_ready(jax.block_until_ready(jax.random.key(0)))
@@ -194,7 +203,9 @@ def test_a_conversion_is_bound_with_the_trace(monkeypatch):
     seen.clear()
     jax.lax.convert_element_type(x, jnp.int32)
     trace, (operand,), _, params = seen[0]  # then in the program that runs it
-    assert jc.is_eval(trace) and operand.shape == (2,) and {"new_dtype", "weak_type", "sharding"} <= set(params)
+    assert (
+        jc.is_eval(trace) and operand.shape == (2,) and {"new_dtype", "weak_type", "sharding"} <= set(params)
+    )
 
 
 def test_typed_scalars():
@@ -266,26 +277,42 @@ KNOWN_CHANGES = {
 
 
 def test_whatever_changes_jax_s_configuration_is_counted():
-    """Recording trusts ``jc.changes``: where it misses a change, a call is recalled that now means another thing."""
+    """Recording trusts ``jc.changes``: where it misses a change, a call is recalled that now means another
+    thing."""
     root = pathlib.Path(jax.__file__).parent / "_src"
     found = {}
     for path in root.rglob("*.py"):
-        lines = [line for line in path.read_text().splitlines() if re.search(r"\.(swap_local|set_local|set_global)\(", line)]
+        lines = [
+            line
+            for line in path.read_text().splitlines()
+            if re.search(r"\.(swap_local|set_local|set_global)\(", line)
+        ]
         if lines:
             name = path.relative_to(root).as_posix()
             found["pallas" if name.startswith("pallas/") else name] = lines
-    assert set(found) <= set(KNOWN_CHANGES), "look at these, and count them in _jax_compat._CHANGING_METHODS or say why not"
+    assert set(found) <= set(KNOWN_CHANGES), (
+        "look at these, and count them in _jax_compat._CHANGING_METHODS or say why not"
+    )
     assert "config.py" in found and "sharding_impls.py" in found
 
 
-@pytest.mark.parametrize("change", [
-    lambda: jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(),
-    lambda: jax.default_matmul_precision("highest"), lambda: jax.numpy_rank_promotion("raise"), lambda: jax.debug_nans(True),
-    lambda: jax.default_device(jax.devices()[0]), lambda: jax.set_mesh(jax.make_mesh((1,), ("x",))),
-    lambda: jax.make_mesh((1,), ("x",)), lambda: jax.sharding.use_abstract_mesh(jax.make_mesh((1,), ("x",)).abstract_mesh),
-    lambda: jax.transfer_guard("log"), lambda: set_xla_metadata(a="1"),
-    lambda: jc._compute_on.extend_compute_type("device_host"), lambda: jax.disable_jit(),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda: jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64(),
+        lambda: jax.default_matmul_precision("highest"),
+        lambda: jax.numpy_rank_promotion("raise"),
+        lambda: jax.debug_nans(True),
+        lambda: jax.default_device(jax.devices()[0]),
+        lambda: jax.set_mesh(jax.make_mesh((1,), ("x",))),
+        lambda: jax.make_mesh((1,), ("x",)),
+        lambda: jax.sharding.use_abstract_mesh(jax.make_mesh((1,), ("x",)).abstract_mesh),
+        lambda: jax.transfer_guard("log"),
+        lambda: set_xla_metadata(a="1"),
+        lambda: jc._compute_on.extend_compute_type("device_host"),
+        lambda: jax.disable_jit(),
+    ],
+)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_change_of_configuration_is_counted_when_it_begins_and_ends(change):
     with lazynb.lazy():
@@ -330,7 +357,16 @@ def test_the_trace_of_grad():
 
     def inside(x):
         trace = jc.current_trace()
-        seen.append((type(x), type(trace), x._trace is trace, jc.is_eval(trace.parent_trace), x.primal, x.tangent.aval))
+        seen.append(
+            (
+                type(x),
+                type(trace),
+                x._trace is trace,
+                jc.is_eval(trace.parent_trace),
+                x.primal,
+                x.tangent.aval,
+            )
+        )
         return x * 2
 
     jax.grad(inside)(3.0)
@@ -364,14 +400,20 @@ def test_a_traced_function_and_what_it_hands_on():
 def test_ambient_context_and_names():
     assert jc.ambient.value is jc.current_trace()
     assert jc.raw_context() == jc.raw_context() and jc.at_top_level()
-    assert {"add", "getitem", "matmul"} <= set(jc.array_operators) and {"sum", "astype"} <= set(jc.array_methods)
+    assert {"add", "getitem", "matmul"} <= set(jc.array_operators) and {"sum", "astype"} <= set(
+        jc.array_methods
+    )
     assert jc.strongly_typed(jnp.asarray(1.0)).weak_type is False
     assert jc.is_key(jc.typeof(jax.random.key(0))) and not jc.is_key(jc.typeof(jnp.ones(1)))
 
 
 def test_who_asks_for_the_top_level():
     """Each module finds the question in its ``core``, which is another one while a thread is lazy."""
-    asking = [jc._sharding_impls, jc._stateful_rng, *([jc._state_indexing] if jax.__version__ >= "0.12" else [])]
+    asking = [
+        jc._sharding_impls,
+        jc._stateful_rng,
+        *([jc._state_indexing] if jax.__version__ >= "0.12" else []),
+    ]
     for module in asking:
         assert re.search(r"core\.(trace_ctx\.is_top_level|trace_state_clean)\(\)", inspect.getsource(module))
         assert module.core is jc._core
@@ -403,12 +445,17 @@ def test_substitutes_of_inherited_names_go_away_again():
 
 
 def test_what_refuses_tracers():
-    """Each is called where a function is traced that may close over no tracer, and meets the constants by ``constant_taken``."""
+    """Each is called where a function is traced that may close over no tracer, and meets the constants by
+    ``constant_taken``."""
     for owner, name in jc.refusing_constants:
         assert callable(getattr(owner, name))
     owner, name = jc.constant_taken
     taken, plain, w = [], getattr(owner, name), jnp.arange(3.0)
-    setattr(owner, name, lambda trace, value, *args, **kwargs: taken.append(value) or plain(trace, value, *args, **kwargs))
+    setattr(
+        owner,
+        name,
+        lambda trace, value, *args, **kwargs: taken.append(value) or plain(trace, value, *args, **kwargs),
+    )
     try:
         jax.lax.composite(lambda x: x * w, name="my.product")(1.0)
     finally:
@@ -429,8 +476,9 @@ def test_filling():
     """What ``jnp.zeros`` and ``jnp.zeros_like`` call, whether they are given a device or not."""
     found = []
     plain = jc.filling.full
-    jc.filling.full = lambda shape, value, dtype=None, *, sharding=None: found.append(sharding) or plain(
-        shape, value, dtype, sharding=sharding)
+    jc.filling.full = lambda shape, value, dtype=None, *, sharding=None: (
+        found.append(sharding) or plain(shape, value, dtype, sharding=sharding)
+    )
     try:
         jnp.zeros(2, device=jax.devices()[1])
         jnp.zeros_like(np.ones(2))
@@ -496,7 +544,9 @@ def test_a_view_keeps_an_array_from_being_donated():
 def test_buffers_of_keys_and_of_other_things():
     key = jax.random.key(3)
     again = jc.with_buffers(key, jc.buffers(key))
-    assert again.dtype == key.dtype and jax.random.key_data(again).tolist() == jax.random.key_data(key).tolist()
+    assert (
+        again.dtype == key.dtype and jax.random.key_data(again).tolist() == jax.random.key_data(key).tolist()
+    )
     assert jc.buffers(3) == [] and jc.buffers(np.ones(3)) == []
 
 
@@ -559,8 +609,12 @@ def test_memory_moves_to_another_array():
 def test_what_shows_only_in_lowering():
     half, single = (jc.ShapedArray((2, 2), np.dtype(name)) for name in ("float16", "float32"))
     linalg = jax.lax.linalg
-    assert jc.may_be_refused(linalg.cholesky_p, [half], {}) and not jc.may_be_refused(linalg.cholesky_p, [single], {})
-    dot = jax.make_jaxpr(lambda x: jax.lax.dot(x, x, precision=jax.lax.DotAlgorithmPreset.TF32_TF32_F32))(single).eqns[0]
+    assert jc.may_be_refused(linalg.cholesky_p, [half], {}) and not jc.may_be_refused(
+        linalg.cholesky_p, [single], {}
+    )
+    dot = jax.make_jaxpr(lambda x: jax.lax.dot(x, x, precision=jax.lax.DotAlgorithmPreset.TF32_TF32_F32))(
+        single
+    ).eqns[0]
     assert jc.may_be_refused(dot.primitive, [single, single], dot.params)
     assert not jc.may_be_refused(dot.primitive, [single, single], {**dot.params, "precision": None})
     with pytest.raises(ValueError, match="TF32"):
@@ -572,7 +626,7 @@ def test_what_shows_only_in_lowering():
 def test_constants_of_jaxprs():
     const = np.arange(3.0, dtype=np.float32)
     jaxpr = jax.make_jaxpr(lambda x: x * const + jnp.sin(x))(const)
-    found, = jc.constants(jaxpr)
+    (found,) = jc.constants(jaxpr)
     assert np.array_equal(found, const)
     other = jc.with_content(jaxpr, jaxpr.eqns, [const * 2])
     assert np.array_equal(jc.jaxpr_as_fun(other)(jnp.ones(3))[0], const * 2 + jnp.sin(jnp.ones(3)))
@@ -591,7 +645,9 @@ def test_innermost_values():
 
 
 def test_types_that_programs_return():
-    assert jc.can_be_returned(jc.ShapedArray((2,), np.dtype("float32"))) and jc.can_be_returned(jc.typeof(jax.random.key(0)))
+    assert jc.can_be_returned(jc.ShapedArray((2,), np.dtype("float32"))) and jc.can_be_returned(
+        jc.typeof(jax.random.key(0))
+    )
     assert not jc.can_be_returned(jc.ShapedArray((2,), jc.float0)) and not jc.can_be_returned(object())
     assert not jc.has_users_dtype(jc.typeof(jax.random.key(0)))
     strings = jax.device_put(np.array(["a"], dtype=np.dtypes.StringDType()), jax.devices()[0])
@@ -599,15 +655,17 @@ def test_types_that_programs_return():
 
 
 def test_types_that_say_how_an_array_lies_on_a_mesh():
-    place = jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)).abstract_mesh, jax.sharding.PartitionSpec("x"))
+    place = jax.sharding.NamedSharding(
+        jax.make_mesh((1,), ("x",)).abstract_mesh, jax.sharding.PartitionSpec("x")
+    )
     assert jc.is_on_mesh(jc.ShapedArray((4,), np.dtype("float32"), sharding=place))
     assert not jc.is_on_mesh(jc.typeof(jnp.zeros(4)))
     assert not jc.is_on_mesh(jc.typeof(jax.device_put(jnp.zeros(4), jax.devices()[0])))
 
 
 def test_what_hands_a_cotangent_on():
-    copy, = jax.make_jaxpr(lambda x: jnp.array(x))(jnp.ones(3)).eqns
-    product, = jax.make_jaxpr(lambda x: jax.lax.mul(x, x))(jnp.ones(3)).eqns
+    (copy,) = jax.make_jaxpr(lambda x: jnp.array(x))(jnp.ones(3)).eqns
+    (product,) = jax.make_jaxpr(lambda x: jax.lax.mul(x, x))(jnp.ones(3)).eqns
     assert jc.hands_on(copy) and not jc.hands_on(product)
 
 
@@ -617,13 +675,13 @@ def test_where_programs_say_that_things_are():
     x = jnp.ones(3)
 
     def said(function):
-        eqn, = jax.make_jaxpr(jax.jit(function))(x).eqns
+        (eqn,) = jax.make_jaxpr(jax.jit(function))(x).eqns
         return jc.inner_placement(eqn.primitive, eqn.params)
 
     assert said(lambda y: y + 1) == ([], False)
     assert said(lambda y: jax.device_put(y, sharding)) == ([sharding], False)
     assert said(lambda y: jax.device_put(y, jax.memory.Space.Device)) == ([], True)
-    placed, = jax.make_jaxpr(jax.jit(lambda y: y + 1, out_shardings=sharding))(x).eqns
+    (placed,) = jax.make_jaxpr(jax.jit(lambda y: y + 1, out_shardings=sharding))(x).eqns
     assert jc.inner_placement(placed.primitive, placed.params) == ([sharding], False)
 
 
@@ -667,7 +725,9 @@ def test_where_an_argument_of_a_lowering_is():
     before = pjit.convert_to_metaty
     try:
         jc.register_placed_type(Late, lambda late: late.value if late.value.ndim else sharding)
-        lowered = jax.jit(lambda x, y: x + y).lower(Late(jax.device_put(jnp.ones(3), sharding)), Late(jnp.ones(())))
+        lowered = jax.jit(lambda x, y: x + y).lower(
+            Late(jax.device_put(jnp.ones(3), sharding)), Late(jnp.ones(()))
+        )
         assert lowered.compile().input_shardings == ((sharding, sharding), {})
     finally:
         pjit.convert_to_metaty = before
@@ -675,6 +735,7 @@ def test_where_an_argument_of_a_lowering_is():
 
 def test_files_that_are_not_the_user_s():
     from jax._src import source_info_util
+
     assert source_info_util.is_user_filename("/somewhere/else.py")
     assert not source_info_util.is_user_filename(lazynb.__file__)
 

@@ -1,4 +1,5 @@
-"""The script that runs JAX's own tests: what it takes for a failure, and that it survives what tests do to their process."""
+"""The script that runs JAX's own tests: what it takes for a failure, and that it survives what tests do to
+their process."""
 
 import subprocess
 
@@ -16,7 +17,7 @@ reason = "counts"
 tests = ["quick_test.py::Quick::test_count*", "quick_test.py::Quick::test_one[a]"]
 """)
 
-TESTS = '''
+TESTS = """
 import os, pytest, unittest
 from jax._src import core
 import jax.numpy as jnp
@@ -39,7 +40,7 @@ class Quick(unittest.TestCase):
         assert float(jnp.zeros(3).sum()) == 0
 
 setattr(Quick, "test_zz[[0]\\n [1]]", Quick.test_zero)
-'''
+"""
 
 
 @pytest.fixture
@@ -55,10 +56,20 @@ def test_a_file_eagerly_and_lazily(sources, tmp_path):
     settings = jax_suite.Settings(sources, tmp_path, cases=1, most=100)
     passing = jax_suite.eagerly(settings, "quick_test")
     assert [test.rpartition("::")[2] for test in passing] == [
-        "test_ends_the_process", "test_fine", "test_lazy", "test_zero", "test_zz[[0]\n [1]]"]
-    outcome = jax_suite.judge(TABLE, "quick_test", passing, jax_suite.run(settings, "quick_test", True, passing), 1.0)
+        "test_ends_the_process",
+        "test_fine",
+        "test_lazy",
+        "test_zero",
+        "test_zz[[0]\n [1]]",
+    ]
+    outcome = jax_suite.judge(
+        TABLE, "quick_test", passing, jax_suite.run(settings, "quick_test", True, passing), 1.0
+    )
     errors = {test.rpartition("::")[2]: error for test, error in outcome.failing.items()}
-    assert sorted(errors) == ["test_ends_the_process", "test_lazy"] and "status 3" in errors["test_ends_the_process"]
+    assert (
+        sorted(errors) == ["test_ends_the_process", "test_lazy"]
+        and "status 3" in errors["test_ends_the_process"]
+    )
     assert len(outcome.unlisted) == 2 and "5 pass eagerly, 2 of these fail lazily" in str(outcome)
 
 
@@ -67,7 +78,9 @@ def test_what_the_table_says():
     assert TABLE.reason("tests/quick_test.py::Quick::test_one[a]") == "counts"
     assert TABLE.reason("tests/quick_test.py::Quick::test_one[b]") is None
     lazily = {"tests/quick_test.py::Quick::test_count": {"outcome": "failed", "error": "1 != 0"}}
-    found = jax_suite.judge(TABLE, "quick_test", [*lazily, "tests/quick_test.py::Quick::test_gone"], lazily, 1.0)
+    found = jax_suite.judge(
+        TABLE, "quick_test", [*lazily, "tests/quick_test.py::Quick::test_gone"], lazily, 1.0
+    )
     assert len(found.failing) == 2 and found.unlisted == ["tests/quick_test.py::Quick::test_gone"]
     assert "2 tests pass eagerly, 0 of them lazily (0.00 %); 1 failures" in jax_suite.summary([found])
 
@@ -83,7 +96,12 @@ def test_sources_from_a_git_directory(sources, tmp_path, monkeypatch):
     monkeypatch.setattr(jax_suite, "WANTED", ("tests", "pyproject.toml"))
     assert jax_suite.sources(str(sources), "0.10.2") == sources
     author = ("-c", "user.name=x", "-c", "user.email=x@y")
-    for command in (("init", "-q"), ("add", "tests", "pyproject.toml"), (*author, "commit", "-qm", "x"), ("tag", "jax-v0.10.2")):
+    for command in (
+        ("init", "-q"),
+        ("add", "tests", "pyproject.toml"),
+        (*author, "commit", "-qm", "x"),
+        ("tag", "jax-v0.10.2"),
+    ):
         subprocess.run(["git", "-C", sources, *command], check=True)
     found = jax_suite.sources(str(sources / ".git"), "0.12.0.1")
     assert (found / "tests" / "quick_test.py").read_text() == TESTS and found.name == "sources-jax-v0.10.2"

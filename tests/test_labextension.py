@@ -1,4 +1,5 @@
-"""The JupyterLab extension as it is committed, packed and installed, and the messages that it and the kernel agree on."""
+"""The JupyterLab extension as it is committed, packed and installed, and the messages that it and the kernel
+agree on."""
 
 from __future__ import annotations
 
@@ -24,11 +25,17 @@ PLACE = "share/jupyter/labextensions/@lazynb/extension"
 MESSAGES_TS = EXTENSION / "src" / "lab" / "messages.ts"
 NAME = "@lazynb/extension"
 
-needs_hatchling = pytest.mark.skipif(importlib.util.find_spec("hatchling") is None, reason="hatchling is not installed here")
+needs_hatchling = pytest.mark.skipif(
+    importlib.util.find_spec("hatchling") is None, reason="hatchling is not installed here"
+)
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
 
 
 def hatch(call: str, folder: Path, out: Path) -> tuple[Path, str]:
@@ -46,7 +53,7 @@ def shared(wheel: Path) -> dict[str, bytes]:
         return {name.partition(".data/data/")[2]: archive.read(name) for name in inside}
 
 
-# ---- what is committed --------------------------------------------------------------------------------------------------
+# ---- what is committed -------------------------------------------------------------------------------------
 
 
 def test_what_is_committed_is_whole():
@@ -101,7 +108,7 @@ def test_committed_build_is_what_the_sources_give(tmp_path):
     assert built == committed, "run npm run build in extension/"
 
 
-# ---- what is packed -----------------------------------------------------------------------------------------------------
+# ---- what is packed ----------------------------------------------------------------------------------------
 
 
 @needs_hatchling
@@ -119,7 +126,8 @@ def test_wheel_carries_the_extension(tmp_path):
 @pytest.mark.slow
 @pytest.mark.once
 def test_wheel_from_the_source_distribution(tmp_path):
-    """As ``python -m build`` does: what it needs is in the source distribution, and nothing that was left behind."""
+    """As ``python -m build`` does: what it needs is in the source distribution, and nothing that was left
+    behind."""
     source, _ = hatch("build_sdist", ROOT, tmp_path)
     with tarfile.open(source) as archive:
         names = archive.getnames()
@@ -149,7 +157,9 @@ def test_wheel_without_the_extension_says_so_and_works(tmp_path):
         "shell.run_line_magic('load_ext', 'lazynb'); import lazynb; print(lazynb.__file__)"
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "installed"), "LAZYNB_PERSISTENT_CACHE": "0"}
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=environment
+    )
     assert run.returncode == 0 and str(tmp_path) in run.stdout, run.stdout + run.stderr
 
 
@@ -184,7 +194,7 @@ def test_environment_is_made_again_when_the_extension_changes(tmp_path, monkeypa
     assert environment._fingerprint("lab", tmp_path) != before, "an install without it is another one"
 
 
-# ---- the messages -------------------------------------------------------------------------------------------------------
+# ---- the messages ------------------------------------------------------------------------------------------
 
 # TypeScript's word for Python's.
 WORDS = {
@@ -198,11 +208,14 @@ WORDS = {
 
 
 def in_typescript(annotation: str) -> str:
-    """``list[Kernel]`` as ``Kernel[]``, ``int | None`` as ``number | null``, ``Literal["state"]`` as ``"state"``."""
+    """``list[Kernel]`` as ``Kernel[]``, ``int | None`` as ``number | null``, ``Literal["state"]`` as
+    ``"state"``."""
     if annotation in WORDS:
         return WORDS[annotation]
     if " | " in annotation:
-        return " | ".join("null" if part == "None" else in_typescript(part) for part in annotation.split(" | "))
+        return " | ".join(
+            "null" if part == "None" else in_typescript(part) for part in annotation.split(" | ")
+        )
     if found := re.fullmatch(r"list\[(.*)\]", annotation):
         return f"{in_typescript(found[1])}[]"
     if found := re.fullmatch(r"Literal\[(.*)\]", annotation):
@@ -211,14 +224,17 @@ def in_typescript(annotation: str) -> str:
 
 
 def python_shapes() -> dict[str, dict[str, str]]:
-    """By message, its fields with their types in TypeScript's words; ``?`` after a name that may be absent."""
+    """By message, its fields with their types in TypeScript's words; ``?`` after a name that may be
+    absent."""
     made = {}
     for name, kind in vars(lab_messages).items():
         if not (isinstance(kind, type) and hasattr(kind, "__required_keys__")):
             continue
         made[name] = {}
         for key, reference in kind.__annotations__.items():
-            annotation = reference.__forward_arg__ if hasattr(reference, "__forward_arg__") else str(reference)
+            annotation = (
+                reference.__forward_arg__ if hasattr(reference, "__forward_arg__") else str(reference)
+            )
             inner = re.fullmatch(r"NotRequired\[(.*)\]", annotation)
             made[name][key + "?" * bool(inner)] = in_typescript(inner[1] if inner else annotation)
     return made
@@ -243,7 +259,9 @@ def test_both_sides_agree_on_the_target():
 def test_every_message_is_read_by_the_other_side():
     """Each type of message is in one of the two unions, and each from the kernel has a case in the link."""
     text = MESSAGES_TS.read_text()
-    unions = {name: set(re.findall(r"\w+", body)) for name, body in re.findall(r"export type (\w+) =([^;]+);", text)}
+    unions = {
+        name: set(re.findall(r"\w+", body)) for name, body in re.findall(r"export type (\w+) =([^;]+);", text)
+    }
     messages = {name for name, fields in python_shapes().items() if "type" in fields}
     assert unions["FromKernel"] | unions["FromFrontEnd"] == messages
     link = (EXTENSION / "src" / "lab" / "link.ts").read_text()

@@ -1,4 +1,5 @@
-"""Layers import downwards only, no modules import each other in a circle, and private names of JAX stand in one module."""
+"""Layers import downwards only, no modules import each other in a circle, and private names of JAX stand in
+one module."""
 
 from __future__ import annotations
 
@@ -11,7 +12,19 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parent.parent / "lazynb"
-ORDER = ["base", "record", "execute", "why", "frontends", "torch", "xla", "session", "view", "notebook", "cli"]
+ORDER = [
+    "base",
+    "record",
+    "execute",
+    "why",
+    "frontends",
+    "torch",
+    "xla",
+    "session",
+    "view",
+    "notebook",
+    "cli",
+]
 """The folders of the package, the lowest first; ``base`` stands for the modules that lie in none."""
 
 FACADES = {"lazynb", "lazynb.__main__", "lazynb.numpy"}
@@ -34,8 +47,8 @@ def layer(module: str) -> str:
 
 
 def imported(text: str) -> set[str]:
-    """What a module imports, at its top or later: names with the modules they come from. What only a type checker reads is never
-    imported."""
+    """What a module imports, at its top or later: names with the modules they come from. What only a type
+    checker reads is never imported."""
     found = set()
     for node in _nodes(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -56,13 +69,21 @@ def _nodes(tree: ast.AST):
 
 def violations(texts: Mapping[str, str]) -> list[tuple[str, str]]:
     """The imports that go upwards: who, and what."""
-    return sorted((module, name) for module, text in texts.items() if module not in FACADES for name in imported(text)
-                  if name.startswith("lazynb.") and ORDER.index(layer(name)) > ORDER.index(layer(module)))
+    return sorted(
+        (module, name)
+        for module, text in texts.items()
+        if module not in FACADES
+        for name in imported(text)
+        if name.startswith("lazynb.") and ORDER.index(layer(name)) > ORDER.index(layer(module))
+    )
 
 
 def modules_imported(texts: Mapping[str, str]) -> dict[str, set[str]]:
     """By module, those of the package's that it imports."""
-    return {module: {_module(name, texts) for name in imported(text)} - {"", module} for module, text in texts.items()}
+    return {
+        module: {_module(name, texts) for name in imported(text)} - {"", module}
+        for module, text in texts.items()
+    }
 
 
 def _module(name: str, texts: Mapping[str, str]) -> str:
@@ -80,9 +101,11 @@ def circle(needs: Mapping[str, set[str]]) -> list[str]:
 
 
 def folders_imported(texts: Mapping[str, str]) -> dict[str, set[str]]:
-    """By folder, those that its modules import. What lies in a folder beside smaller folders may import these and be imported
-    by them, so only folders that hold no others count."""
-    folders = {name_of(path) for path in PACKAGE.rglob("*") if path.is_dir() and (path / "__init__.py").exists()}
+    """By folder, those that its modules import. What lies in a folder beside smaller folders may import these
+    and be imported by them, so only folders that hold no others count."""
+    folders = {
+        name_of(path) for path in PACKAGE.rglob("*") if path.is_dir() and (path / "__init__.py").exists()
+    }
     smallest = {folder for folder in folders if not any(other.startswith(f"{folder}.") for other in folders)}
     found: dict[str, set[str]] = {folder: set() for folder in smallest}
     for module, others in modules_imported(texts).items():
@@ -112,13 +135,25 @@ def test_no_folders_import_each_other_in_a_circle():
 
 def test_a_violation_is_found():
     """Planted: each of the tests above would fail."""
-    up = {**TEXTS, "lazynb.record.trie": TEXTS["lazynb.record.trie"] + "\ndef late():\n    from lazynb.view.graph import model\n"}
+    up = {
+        **TEXTS,
+        "lazynb.record.trie": TEXTS["lazynb.record.trie"]
+        + "\ndef late():\n    from lazynb.view.graph import model\n",
+    }
     assert ("lazynb.record.trie", "lazynb.view.graph.model") in violations(up)
-    deferred = {**TEXTS, "lazynb.execute.misses": TEXTS["lazynb.execute.misses"] + "\ndef late():\n    import lazynb.execute.flush\n"}
+    deferred = {
+        **TEXTS,
+        "lazynb.execute.misses": TEXTS["lazynb.execute.misses"]
+        + "\ndef late():\n    import lazynb.execute.flush\n",
+    }
     assert {"lazynb.execute.misses", "lazynb.execute.flush"} <= set(circle(modules_imported(deferred)))
     for_types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import lazynb.execute.flush\n"
     assert circle(modules_imported({**TEXTS, "lazynb.execute.misses": for_types})) == []
-    folders = {**TEXTS, "lazynb.xla.hlo.module": "import lazynb.xla.fates.fate", "lazynb.xla.fates.fate": "import lazynb.xla.hlo.passes"}
+    folders = {
+        **TEXTS,
+        "lazynb.xla.hlo.module": "import lazynb.xla.fates.fate",
+        "lazynb.xla.fates.fate": "import lazynb.xla.hlo.passes",
+    }
     assert {"lazynb.xla.hlo", "lazynb.xla.fates"} <= set(circle(folders_imported(folders)))
 
 
@@ -141,7 +176,13 @@ def test_private_names_of_jax_stand_in_one_module(path):
 
 
 def test_the_package_needs_no_notebook_packages():
-    core = [path for path in FILES if layer(name_of(path)) != "notebook" and path != PACKAGE / "cli" / "notebook.py"]
+    core = [
+        path
+        for path in FILES
+        if layer(name_of(path)) != "notebook" and path != PACKAGE / "cli" / "notebook.py"
+    ]
     for path in core:
-        wrong = {"IPython", "ipywidgets", "ipykernel"} & {name.split(".")[0] for name in imported(path.read_text())}
+        wrong = {"IPython", "ipywidgets", "ipykernel"} & {
+            name.split(".")[0] for name in imported(path.read_text())
+        }
         assert not wrong, (path, wrong)

@@ -19,7 +19,9 @@ def test_every_name_is_there():
 
 
 def test_it_is_jax_numpy_outside_lazy_mode():
-    assert type(lnp.sin(1.0)) is type(jnp.sin(1.0)) and lnp.float32 is jnp.float32 and lnp.linalg is jnp.linalg
+    assert (
+        type(lnp.sin(1.0)) is type(jnp.sin(1.0)) and lnp.float32 is jnp.float32 and lnp.linalg is jnp.linalg
+    )
 
 
 def test_while_lazy_the_two_are_one():
@@ -34,5 +36,7 @@ def test_while_lazy_the_two_are_one():
 
 def test_it_is_found_as_an_attribute():
     """In a process of its own: here it has been imported already."""
-    run = subprocess.run([sys.executable, "-c", "import lazynb; lazynb.numpy.mutable"], capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", "import lazynb; lazynb.numpy.mutable"], capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr

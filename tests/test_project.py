@@ -39,7 +39,9 @@ def requirements(extra: str | None = None) -> dict[str, str]:
 def python(code: str) -> str:
     """What a fresh Python prints for this code."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=ROOT
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -49,13 +51,20 @@ def test_core_needs_jax_and_numpy_only():
 
 
 def test_nothing_is_pinned():
-    """What a user installs is not; a tool of the tests may be held back, with the report of what is wrong beside it."""
-    held_back = set(re.findall(r'^    "([\w-]+)[^"]*<[^"]*", # .*\(\S+#\d+\)$', (ROOT / "pyproject.toml").read_text(), re.M))
+    """What a user installs is not; a tool of the tests may be held back, with the report of what is wrong
+    beside it."""
+    held_back = set(
+        re.findall(
+            r'^    "([\w-]+)[^"]*<[^"]*", # .*\(\S+#\d+\)$', (ROOT / "pyproject.toml").read_text(), re.M
+        )
+    )
     for extra in (None, *PROJECT["project"]["optional-dependencies"]):
         for name, bounds in requirements(extra).items():
             if extra == "dev" and name in held_back:
                 continue
-            assert "==" not in bounds and "<" not in bounds and "~" not in bounds, f"{name} is pinned: {bounds}"
+            assert "==" not in bounds and "<" not in bounds and "~" not in bounds, (
+                f"{name} is pinned: {bounds}"
+            )
 
 
 def test_lab_extra_has_what_the_notebooks_import():
@@ -80,7 +89,9 @@ def test_installed_version_is_the_projects():
 def test_supported_pythons_agree():
     from test_matrix import SUPPORTED
 
-    named = {line.rpartition(" ")[2] for line in PROJECT["project"]["classifiers"] if ":: Python :: 3." in line}
+    named = {
+        line.rpartition(" ")[2] for line in PROJECT["project"]["classifiers"] if ":: Python :: 3." in line
+    }
     assert named == set(SUPPORTED)
     assert PROJECT["project"]["requires-python"] == f">={min(SUPPORTED)}"
 
@@ -136,7 +147,10 @@ def test_import_drags_in_no_notebook_package():
 
 
 def test_the_blocking_blocks():
-    assert python(BLOCKED + "try:\n    import IPython\nexcept ImportError as e: print(e.name)").strip() == "IPython"
+    assert (
+        python(BLOCKED + "try:\n    import IPython\nexcept ImportError as e: print(e.name)").strip()
+        == "IPython"
+    )
 
 
 def test_a_python_that_does_not_work_is_skipped_with_its_reason(tmp_path, monkeypatch):
@@ -203,7 +217,8 @@ def test_matrix_leaves_out_what_another_python_has_had(monkeypatch):
 
 
 def test_the_two_jaxs_and_the_rest_have_every_test_between_them(monkeypatch, request):
-    """Each test is in one half at least, and in the rest of the other half; a long one is in the rest of both."""
+    """Each test is in one half at least, and in the rest of the other half; a long one is in the rest of
+    both."""
     import parts
 
     def runs(share, rest):
@@ -214,11 +229,15 @@ def test_the_two_jaxs_and_the_rest_have_every_test_between_them(monkeypatch, req
     every = set(request.session.items)
     for share in ("0/2", "1/2"):
         assert runs(share, "") | runs(share, "1") == every and not runs(share, "") & runs(share, "1")
-    assert runs("0/2", "") | runs("1/2", "") == {item for item in every if not item.get_closest_marker("long")}
+    assert runs("0/2", "") | runs("1/2", "") == {
+        item for item in every if not item.get_closest_marker("long")
+    }
 
 
 def test_tests_that_share_a_server_or_a_notebook_stay_together(request):
     """Else each worker makes its own. pytest-xdist says it by what it appends to the names of the tests."""
     if request.config.getoption("loadgroup", False):
         grouped = [item for item in request.session.items if item.get_closest_marker("xdist_group")]
-        assert all(item.nodeid.endswith(f"@{item.get_closest_marker('xdist_group').args[0]}") for item in grouped)
+        assert all(
+            item.nodeid.endswith(f"@{item.get_closest_marker('xdist_group').args[0]}") for item in grouped
+        )

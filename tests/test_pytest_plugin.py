@@ -63,9 +63,15 @@ def test_it():
 """)
     result.assert_outcomes(failed=1)
     text = result.stdout.str()
-    result.stdout.fnmatch_lines(["test_it: over budget: 2 trace breaks where 1 is allowed", "*",
-                                 "  test_it.py:*: return float(jnp.ones(3).sum())  # breaks the trace",
-                                 "      LNB103 float, 2 times: float() needed a value (*", "      instead: *"])
+    result.stdout.fnmatch_lines(
+        [
+            "test_it: over budget: 2 trace breaks where 1 is allowed",
+            "*",
+            "  test_it.py:*: return float(jnp.ones(3).sum())  # breaks the trace",
+            "      LNB103 float, 2 times: float() needed a value (*",
+            "      instead: *",
+        ]
+    )
     assert "Traceback" not in text and "lazynb/" not in text and "budget.py" not in text
 
 
@@ -142,15 +148,19 @@ def test_error(lazynb_budget):
 """)
     result.assert_outcomes(failed=1, passed=3)
     text = result.stdout.str()
-    result.stdout.fnmatch_lines([">       with lazynb_budget(breaks=0):",
-                                 "E       *over budget: 1 trace break where 0 are allowed"])
+    result.stdout.fnmatch_lines(
+        [">       with lazynb_budget(breaks=0):", "E       *over budget: 1 trace break where 0 are allowed"]
+    )
     assert "pytest_lazynb.py" not in text and "budget.py" not in text
 
 
-@pytest.mark.parametrize("arguments,text", [
-    ("breaks=-1", "@pytest.mark.lazynb_budget: budget(breaks=-1): a limit is 0 or more"),
-    ("brakes=1", "@pytest.mark.lazynb_budget: *unexpected keyword argument 'brakes'"),
-])
+@pytest.mark.parametrize(
+    "arguments,text",
+    [
+        ("breaks=-1", "@pytest.mark.lazynb_budget: budget(breaks=-1): a limit is 0 or more"),
+        ("brakes=1", "@pytest.mark.lazynb_budget: *unexpected keyword argument 'brakes'"),
+    ],
+)
 def test_bad_limits_fail_in_a_line(run, arguments, text):
     result = run(f"""
 @pytest.mark.lazynb_budget({arguments})
@@ -175,4 +185,6 @@ def test_it():
 
 def test_the_marker_is_documented(run):
     result = run("", "--markers")
-    result.stdout.fnmatch_lines(["@pytest.mark.lazynb_budget(compiles=None, breaks=None, kernels=None): runs the test lazily*"])
+    result.stdout.fnmatch_lines(
+        ["@pytest.mark.lazynb_budget(compiles=None, breaks=None, kernels=None): runs the test lazily*"]
+    )

@@ -1,4 +1,5 @@
-"""The table of trace break reasons: for each entry a program that has it, and one without, both run as they stand."""
+"""The table of trace break reasons: for each entry a program that has it, and one without, both run as they
+stand."""
 
 from __future__ import annotations
 
@@ -81,8 +82,16 @@ def test_codes_are_unique_well_formed_and_stay_what_they_are():
     assert all(reason.text and reason.hint for reason in REASONS.values())
     old = "bool float index item print asarray pickle sync effect"
     assert {kind: REASONS[kind].code for kind in old.split()} == {
-        "bool": "LNB101", "float": "LNB103", "index": "LNB105", "item": "LNB106", "print": "LNB108", "asarray": "LNB110",
-        "pickle": "LNB112", "sync": "LNB201", "effect": "LNB301"}
+        "bool": "LNB101",
+        "float": "LNB103",
+        "index": "LNB105",
+        "item": "LNB106",
+        "print": "LNB108",
+        "asarray": "LNB110",
+        "pickle": "LNB112",
+        "sync": "LNB201",
+        "effect": "LNB301",
+    }
 
 
 def test_a_reason_explains_itself():
@@ -102,7 +111,8 @@ def test_find_says_what_there_is():
         find("LNB999")
 
 
-# ---- what stays lazy: what Python's data model and jax.Array offer without a value -------------------------------------------
+# ---- what stays lazy: what Python's data model and jax.Array offer without a value -------------------------
+
 
 def x():
     return jnp.arange(3.0) * 2
@@ -118,7 +128,16 @@ STAYS_LAZY = {
     "copy": lambda: (copy.copy(x()), copy.deepcopy({"x": x()}), x().copy()),
     "repr": lambda: (repr(x()), f"{x()!r}", str([x()])),
     "dir and isinstance": lambda: (dir(x()), isinstance(x(), jax.Array), hasattr(x(), "columns")),
-    "metadata": lambda: (x().shape, x().dtype, x().ndim, x().size, x().nbytes, x().itemsize, x().weak_type, x().aval),
+    "metadata": lambda: (
+        x().shape,
+        x().dtype,
+        x().ndim,
+        x().size,
+        x().nbytes,
+        x().itemsize,
+        x().weak_type,
+        x().aval,
+    ),
     "placement": lambda: (x().sharding, x().device, x().devices(), x().committed, x().is_fully_addressable),
     "np.shape": lambda: (np.shape(x()), np.ndim(x()), np.size(x())),
     "state": lambda: (x().is_ready(), x().is_deleted(), x().copy_to_host_async()),
@@ -132,9 +151,15 @@ STAYS_LAZY = {
     "eval_shape": lambda: jax.eval_shape(lambda v: v + 1, x()),
 }
 REFUSED = {
-    "hash": lambda: hash(x()), "set": lambda: {x()}, "key": lambda: {x(): 1},
-    "bool of many": lambda: bool(x()), "float of many": lambda: float(x()), "index of a float": lambda: [1][x()[0]],
-    "in, of a row": lambda: x() in x(), "in, of text": lambda: "a" in x(), "no such attribute": lambda: x().columns,
+    "hash": lambda: hash(x()),
+    "set": lambda: {x()},
+    "key": lambda: {x(): 1},
+    "bool of many": lambda: bool(x()),
+    "float of many": lambda: float(x()),
+    "index of a float": lambda: [1][x()[0]],
+    "in, of a row": lambda: x() in x(),
+    "in, of text": lambda: "a" in x(),
+    "no such attribute": lambda: x().columns,
     "iteration over a scalar": lambda: list(x().sum()),
 }
 
@@ -162,7 +187,12 @@ def test_every_attribute_of_an_array_has_a_reason_or_stays_lazy(clean):
     """To read it; what a method does when it is called is another matter."""
     needed = set()
     for name in dir(jc.ArrayImpl):
-        if name.startswith("_") and name not in ("__array__", "__cuda_array_interface__", "__array_namespace__", "_committed"):
+        if name.startswith("_") and name not in (
+            "__array__",
+            "__cuda_array_interface__",
+            "__array_namespace__",
+            "_committed",
+        ):
             continue
         lazynb.clear_cache()
         with lazynb.lazy():

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 FILE = Path(__file__).parent.parent / "lazynb" / "torch" / "requirements.py"
-SPEC = importlib.util.spec_from_file_location("requirements_of_torch", FILE)  # without the package, which needs PyTorch
+SPEC = importlib.util.spec_from_file_location(
+    "requirements_of_torch", FILE
+)  # without the package, which needs PyTorch
 requirements = importlib.util.module_from_spec(SPEC)
 SPEC.loader.exec_module(requirements)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 
 def cpu_seconds(work: Callable[[], Any], runs: int = 3) -> float:
-    """The least CPU time of several runs: other tests take the clock on the wall, and their garbage takes the collector."""
+    """The least CPU time of several runs: other tests take the clock on the wall, and their garbage takes the
+    collector."""
     found = []
     gc.disable()
     try:

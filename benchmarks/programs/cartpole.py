@@ -1,4 +1,5 @@
-"""Cart-pole (Barto, Sutton and Anderson 1983, as in Gym): 2,048 environments, 1,000 steps, a plain Python loop.
+"""Cart-pole (Barto, Sutton and Anderson 1983, as in Gym): 2,048 environments, 1,000 steps, a plain Python
+loop.
 
 What is random is drawn beforehand, so that all do the same.
 """
@@ -20,7 +21,8 @@ MOST_X, MOST_ANGLE = 2.4, 12 * 2 * np.pi / 360
 
 
 def start() -> tuple[np.ndarray, ...]:
-    """Position, velocity, angle, angular velocity; and how many steps the pole stood, all episodes together."""
+    """Position, velocity, angle, angular velocity; and how many steps the pole stood, all episodes
+    together."""
     state = np.random.default_rng(0).uniform(-0.05, 0.05, (4, ENVIRONMENTS)).astype(np.float32)
     return (*state, np.zeros(ENVIRONMENTS, np.float32))
 

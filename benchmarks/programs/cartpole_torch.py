@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import torch
 
-from benchmarks.programs.cartpole import GRAVITY, HALF_LENGTH, MASS, MOMENT, MOST_ANGLE, MOST_X, POLE_MASS, TAU
+from benchmarks.programs.cartpole import (
+    GRAVITY,
+    HALF_LENGTH,
+    MASS,
+    MOMENT,
+    MOST_ANGLE,
+    MOST_X,
+    POLE_MASS,
+    TAU,
+)
 
 
 def step(state, force, fresh):

@@ -1,4 +1,5 @@
-"""Torchy's microbenchmark with control flow: a Python branch picks which sixteen operations run in the middle of 32."""
+"""Torchy's microbenchmark with control flow: a Python branch picks which sixteen operations run in the middle
+of 32."""
 
 from __future__ import annotations
 

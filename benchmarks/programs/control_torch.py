@@ -1,9 +1,21 @@
-"""The chain with control flow in PyTorch. TorchScript reads the annotations, so they are not postponed here."""
+"""The chain with control flow in PyTorch. TorchScript reads the annotations, so they are not postponed
+here."""
 
 from torch import Tensor
 
 
-def chain(a: Tensor, way: int, b: Tensor, c: Tensor, d: Tensor, e: Tensor, f: Tensor, g: Tensor, h: Tensor, i: Tensor) -> Tensor:
+def chain(
+    a: Tensor,
+    way: int,
+    b: Tensor,
+    c: Tensor,
+    d: Tensor,
+    e: Tensor,
+    f: Tensor,
+    g: Tensor,
+    h: Tensor,
+    i: Tensor,
+) -> Tensor:
     """With methods, as in Torchy's paper."""
     a = a.add(b).mul(c).div(d).add(e).sub(f).mul(g).div(h).add(i)
     if way == 0:

@@ -30,12 +30,22 @@ def _made(model: str) -> Any:
     torch.manual_seed(0)
     if model == "bert":
         return t.BertForSequenceClassification(
-            t.BertConfig(vocab_size=WORDS, hidden_size=128, num_hidden_layers=4, num_attention_heads=4, intermediate_size=512)
+            t.BertConfig(
+                vocab_size=WORDS,
+                hidden_size=128,
+                num_hidden_layers=4,
+                num_attention_heads=4,
+                intermediate_size=512,
+            )
         )
     if model == "gpt2":
-        config = t.GPT2Config(vocab_size=WORDS, n_embd=128, n_layer=4, n_head=4, bos_token_id=0, eos_token_id=0, use_cache=False)
+        config = t.GPT2Config(
+            vocab_size=WORDS, n_embd=128, n_layer=4, n_head=4, bos_token_id=0, eos_token_id=0, use_cache=False
+        )
         return t.GPT2LMHeadModel(config)
-    config = t.ResNetConfig(embedding_size=32, hidden_sizes=[32, 64, 128], depths=[2, 2, 2], layer_type="basic", num_labels=10)
+    config = t.ResNetConfig(
+        embedding_size=32, hidden_sizes=[32, 64, 128], depths=[2, 2, 2], layer_type="basic", num_labels=10
+    )
     return t.ResNetForImageClassification(config)
 
 

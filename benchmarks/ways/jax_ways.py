@@ -1,4 +1,5 @@
-"""JAX, three ways: eagerly, under ``jax.jit``, under ``lazynb.lazy()``. The program is the same function in all of them."""
+"""JAX, three ways: eagerly, under ``jax.jit``, under ``lazynb.lazy()``. The program is the same function in
+all of them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class Eager:
     library = "jax"
 
     def arrays(self, tree: Any) -> Any:
-        """The NumPy arrays in ``tree`` as JAX's own (copies, so that they can be donated); one that comes twice stays one."""
+        """The NumPy arrays in ``tree`` as JAX's own (copies, so that they can be donated); one that comes
+        twice stays one."""
         made: dict[int, Any] = {}
 
         def array(leaf: Any) -> Any:
@@ -55,7 +57,9 @@ class Jit(Eager):
     """The whole step under ``jax.jit``."""
 
     def program(self, step: Callable[..., Any], row: Row, example: tuple[Any, ...]) -> Callable[..., Any]:
-        return jax.jit(step, static_argnums=(1,) if row.static else (), donate_argnums=(0,) if row.donate else ())
+        return jax.jit(
+            step, static_argnums=(1,) if row.static else (), donate_argnums=(0,) if row.donate else ()
+        )
 
 
 class Lazy(Eager):

@@ -6,7 +6,8 @@ import os
 import sys
 from typing import Any
 
-# The environment has empty files for the CUDA libraries that PyTorch was built with: only what is called may be looked up.
+# The environment has empty files for the CUDA libraries that PyTorch was built with: only what is called may
+# be looked up.
 sys.setdlopenflags(os.RTLD_LAZY)
 os.environ.setdefault("PJRT_DEVICE", "CPU")
 

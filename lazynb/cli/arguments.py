@@ -1,4 +1,5 @@
-"""The command line's arguments: which are lazynb's, which the program's, and what can be said against them before it runs."""
+"""The command line's arguments: which are lazynb's, which the program's, and what can be said against them
+before it runs."""
 
 from __future__ import annotations
 
@@ -87,16 +88,35 @@ def parser(version: str) -> Parser:
     top = Parser(prog="lazynb", description=DESCRIPTION, epilog=EPILOG, allow_abbrev=False, **_PLAIN)
     top.add_argument("--version", action="version", version=version)
     commands = top.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
-    run = commands.add_parser("run", help="run a script or a notebook lazily", description=RUN_DESCRIPTION, epilog=RUN_EPILOG,
-                              usage="lazynb run [options] PROGRAM [script's arguments]", allow_abbrev=False, **_PLAIN)
+    run = commands.add_parser(
+        "run",
+        help="run a script or a notebook lazily",
+        description=RUN_DESCRIPTION,
+        epilog=RUN_EPILOG,
+        usage="lazynb run [options] PROGRAM [script's arguments]",
+        allow_abbrev=False,
+        **_PLAIN,
+    )
     run.add_argument("program", metavar="PROGRAM", help="a Python script or an .ipynb notebook")
-    run.add_argument("--report", metavar="FILE", help="write what happened to FILE, as one HTML page that needs no network")
-    for name, what in (("compiles", "programs that may have to be compiled"), ("breaks", "trace breaks allowed"),
-                       ("kernels", "kernel launches allowed")):
+    run.add_argument(
+        "--report", metavar="FILE", help="write what happened to FILE, as one HTML page that needs no network"
+    )
+    for name, what in (
+        ("compiles", "programs that may have to be compiled"),
+        ("breaks", "trace breaks allowed"),
+        ("kernels", "kernel launches allowed"),
+    ):
         run.add_argument(f"--max-{name}", metavar="N", type=_limit, help=f"{what}; more is exit status 3")
-    explain = commands.add_parser("explain", help="explain a trace break by its code", allow_abbrev=False, **_PLAIN,
-                                  description="Says what a trace break means and what to write instead.")
-    explain.add_argument("code", metavar="CODE", nargs="?", help="such as LNB103, or a kind such as float; without: a list")
+    explain = commands.add_parser(
+        "explain",
+        help="explain a trace break by its code",
+        allow_abbrev=False,
+        **_PLAIN,
+        description="Says what a trace break means and what to write instead.",
+    )
+    explain.add_argument(
+        "code", metavar="CODE", nargs="?", help="such as LNB103, or a kind such as float; without: a list"
+    )
     return top
 
 
@@ -144,7 +164,12 @@ def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
     """
     program = Path(options.program)
     limits = Limits(options.max_compiles, options.max_breaks, options.max_kernels)
-    found = Plan(program, tuple(script), None if options.report is None else Path(os.path.abspath(options.report)), limits)
+    found = Plan(
+        program,
+        tuple(script),
+        None if options.report is None else Path(os.path.abspath(options.report)),
+        limits,
+    )
     _check_program(found)
     if found.report is not None:
         _check_report(found.report, program)
@@ -163,7 +188,9 @@ def _check_program(found: Plan) -> None:
     if found.is_notebook and found.arguments:
         raise Unusable(f"lazynb run: a notebook takes no arguments, and there is {found.arguments[0]!r}")
     if found.is_notebook and importlib.util.find_spec("IPython") is None:
-        raise Unusable("lazynb run: a notebook needs IPython, which is not installed here: pip install ipython")
+        raise Unusable(
+            "lazynb run: a notebook needs IPython, which is not installed here: pip install ipython"
+        )
 
 
 def _check_report(report: Path, program: Path) -> None:

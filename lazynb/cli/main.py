@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED if isinstance(error, BadScript) else UNUSABLE
 
 
-# ---- lazynb run ------------------------------------------------------------------------------------------------------
+# ---- lazynb run --------------------------------------------------------------------------------------------
 
 
 def run(asked: Plan) -> int:
@@ -56,7 +56,9 @@ def run(asked: Plan) -> int:
     account.counter.open(everywhere=True)
     began = time.perf_counter()
     try:
-        outcome = run_notebook(asked.program) if asked.is_notebook else run_script(asked.program, asked.arguments)
+        outcome = (
+            run_notebook(asked.program) if asked.is_notebook else run_script(asked.program, asked.arguments)
+        )
     finally:
         account.counter.close()
     seconds = time.perf_counter() - began
@@ -77,16 +79,30 @@ def _verdict(used: Used, asked: Plan) -> str:
     if used.over(asked.limits):
         return explain(used, asked.limits)
     if used.kernels is not None and used.kernels.unknown:
-        return (f"--max-kernels {asked.limits.kernels} cannot be checked: this backend gives no optimised HLO of "
-                f"{used.kernels.unknown} of the {len(used.kernels.programs)} programs that ran")
+        return (
+            f"--max-kernels {asked.limits.kernels} cannot be checked: this backend gives no optimised HLO of "
+            f"{used.kernels.unknown} of the {len(used.kernels.programs)} programs that ran"
+        )
     return ""
 
 
-def _write(report: Path, asked: Plan, outcome: Outcome, account: Account, used: Used, verdict: str, seconds: float) -> bool:
+def _write(
+    report: Path, asked: Plan, outcome: Outcome, account: Account, used: Used, verdict: str, seconds: float
+) -> bool:
     from lazynb.view.reports.run_report import Report  # needs Jinja2
 
-    made = Report(program=str(asked.program), arguments=asked.arguments, status=outcome.status, error=outcome.error,
-                  where=outcome.where, seconds=seconds, counter=account.counter, used=used, limits=asked.limits, verdict=verdict)
+    made = Report(
+        program=str(asked.program),
+        arguments=asked.arguments,
+        status=outcome.status,
+        error=outcome.error,
+        where=outcome.where,
+        seconds=seconds,
+        counter=account.counter,
+        used=used,
+        limits=asked.limits,
+        verdict=verdict,
+    )
     try:
         made.save(report)
     except OSError as error:
@@ -101,7 +117,9 @@ def _say(text: str) -> None:
     try:
         print(text, file=stream)
     except UnicodeEncodeError:
-        print(text.encode(stream.encoding or "ascii", "replace").decode(stream.encoding or "ascii"), file=stream)
+        print(
+            text.encode(stream.encoding or "ascii", "replace").decode(stream.encoding or "ascii"), file=stream
+        )
 
 
 def _flush() -> None:
@@ -111,7 +129,7 @@ def _flush() -> None:
         pass
 
 
-# ---- lazynb explain --------------------------------------------------------------------------------------------------
+# ---- lazynb explain ----------------------------------------------------------------------------------------
 
 
 def explain_code(code: str | None) -> int:

@@ -45,21 +45,33 @@ def read_cells(path: Path) -> list[Cell]:
         raise BadNotebook(f"lazynb run: {path} is no notebook: not JSON ({error})") from None
     if not isinstance(data, dict) or not isinstance(data.get("cells"), list):
         old = isinstance(data, dict) and "worksheets" in data
-        raise BadNotebook(f"lazynb run: {path} is " + ("a notebook of an old format; save it again in Jupyter" if old
-                                                       else "no notebook: it has no list of cells"))
+        raise BadNotebook(
+            f"lazynb run: {path} is "
+            + (
+                "a notebook of an old format; save it again in Jupyter"
+                if old
+                else "no notebook: it has no list of cells"
+            )
+        )
     language = _language(data)
     if language not in ("", "python"):
         raise BadNotebook(f"lazynb run: {path} is written in {language}, and lazynb runs Python")
     try:
         return list(_code_cells(data["cells"]))
     except (AttributeError, TypeError):
-        raise BadNotebook(f"lazynb run: {path} is no notebook: its cells are not what nbformat 4 says") from None
+        raise BadNotebook(
+            f"lazynb run: {path} is no notebook: its cells are not what nbformat 4 says"
+        ) from None
 
 
 def _language(data: dict[str, Any]) -> str:
     try:
         metadata = data.get("metadata", {})
-        return (metadata.get("language_info", {}).get("name") or metadata.get("kernelspec", {}).get("language") or "").lower()
+        return (
+            metadata.get("language_info", {}).get("name")
+            or metadata.get("kernelspec", {}).get("language")
+            or ""
+        ).lower()
     except AttributeError:
         return ""
 
@@ -72,7 +84,8 @@ def _code_cells(cells: list[Any]) -> Iterator[Cell]:
 
 
 def run_notebook(path: Path) -> Outcome:
-    """Runs the cells one after the other until one fails, in the notebook's folder. What they show goes to stdout, as text.
+    """Runs the cells one after the other until one fails, in the notebook's folder. What they show goes to
+    stdout, as text.
 
     Raises:
       BadNotebook: it cannot be read.
@@ -114,10 +127,10 @@ def _shell() -> Any:
             print(self.InteractiveTB.stb2text(stb), file=sys.stderr)
 
     inline = importlib.util.find_spec("matplotlib_inline") is not None
-    os.environ.setdefault("MPLBACKEND", "module://matplotlib_inline.backend_inline" if inline else "agg")  # as a kernel does
+    os.environ.setdefault(
+        "MPLBACKEND", "module://matplotlib_inline.backend_inline" if inline else "agg"
+    )  # as a kernel does
     shell = Shell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     with contextlib.suppress(Exception):  # names of colour schemes differ between releases
         shell.colors = "nocolor"
     return shell
-
-

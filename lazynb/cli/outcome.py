@@ -29,7 +29,9 @@ def failed(error: BaseException, where: str = "") -> Outcome:
         return Outcome(exit_status(error))
     text = " ".join(str(error).split())
     kind = type(error).__name__
-    return Outcome(INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1, f"{kind}: {text}" if text else kind, where)
+    return Outcome(
+        INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1, f"{kind}: {text}" if text else kind, where
+    )
 
 
 def exit_status(error: SystemExit) -> int:

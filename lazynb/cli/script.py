@@ -22,7 +22,8 @@ class BadScript(Unusable):
 
 
 def run_script(path: Path, arguments: Sequence[str]) -> Outcome:
-    """Runs the script as ``__main__``, in this process for good: ``sys.argv``, ``sys.path`` and ``__main__`` stay the script's.
+    """Runs the script as ``__main__``, in this process for good: ``sys.argv``, ``sys.path`` and ``__main__``
+    stay the script's.
 
     Its own threads are waited for; only the main one is lazy. What ends it is shown as Python shows it.
 
@@ -32,8 +33,13 @@ def run_script(path: Path, arguments: Sequence[str]) -> Outcome:
     file = os.path.abspath(path)
     code = _compile(path, file)
     module = ModuleType("__main__")
-    module.__dict__.update(__file__=file, __builtins__=builtins, __loader__=SourceFileLoader("__main__", file),
-                           __cached__=None, __spec__=None)
+    module.__dict__.update(
+        __file__=file,
+        __builtins__=builtins,
+        __loader__=SourceFileLoader("__main__", file),
+        __cached__=None,
+        __spec__=None,
+    )
     if sys.version_info < (3, 14):
         module.__annotations__ = {}
     sys.modules["__main__"] = module

@@ -12,20 +12,29 @@ _BREAKS = 5
 
 
 def summary(counter: RunCounter, used: Used, breaks_follow: bool = False) -> str:
-    """The figures in a line, and the costliest trace breaks with what to write instead; without them where ``breaks_follow``."""
+    """The figures in a line, and the costliest trace breaks with what to write instead; without them where
+    ``breaks_follow``."""
     made = f"{counter.loaded:,} loaded from disk, " if counter.loaded else "compiling "
     compiling = f" ({made}{duration(counter.compile_seconds)})" if counter.misses else ""
-    figures = [count(counter.operations, "operation"), count(len(executables.order), "executable"), count(counter.hits, "hit"),
-               f"{counter.misses:,} miss{'es' * (counter.misses != 1)}{compiling}"]
+    figures = [
+        count(counter.operations, "operation"),
+        count(len(executables.order), "executable"),
+        count(counter.hits, "hit"),
+        f"{counter.misses:,} miss{'es' * (counter.misses != 1)}{compiling}",
+    ]
     if used.kernels is not None:
         figures.append(f"{count(used.kernels.total, 'kernel')} launched")
-    breaks = count(used.broken, "trace break") + (f" ({duration(used.breaks.seconds)})" if used.broken else "")
+    breaks = count(used.broken, "trace break") + (
+        f" ({duration(used.breaks.seconds)})" if used.broken else ""
+    )
     lines = [f"lazynb: {' · '.join([*figures, breaks])}"]
     if breaks_follow:
         return lines[0]
     for one in used.breaks[:_BREAKS]:
-        lines += [f"  {one.code} {one.kind} ×{one.count:,}  {where(one.location)}  ({duration(one.seconds)})",
-                  f"      instead: {one.hint}"]
+        lines += [
+            f"  {one.code} {one.kind} ×{one.count:,}  {where(one.location)}  ({duration(one.seconds)})",
+            f"      instead: {one.hint}",
+        ]
     if len(used.breaks) > _BREAKS:
         lines.append(f"  ... {len(used.breaks) - _BREAKS:,} more; --report lists them")
     return "\n".join(lines)

@@ -1,4 +1,5 @@
-"""Tracebacks as the user's program would have them: without the frames of lazynb that it ran under and called through."""
+"""Tracebacks as the user's program would have them: without the frames of lazynb that it ran under and called
+through."""
 
 from __future__ import annotations
 
@@ -11,8 +12,8 @@ _ROOT = os.path.join(os.path.dirname(os.path.abspath(lazynb.__file__)), "")
 
 
 def trim(error: BaseException) -> None:
-    """Takes lazynb's frames out of the traceback of ``error`` and of what led to it. An error all of whose frames are
-    lazynb's keeps them."""
+    """Takes lazynb's frames out of the traceback of ``error`` and of what led to it. An error all of whose
+    frames are lazynb's keeps them."""
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()
     while waiting:
@@ -21,7 +22,11 @@ def trim(error: BaseException) -> None:
             continue
         seen.add(id(one))
         one.__traceback__ = _trimmed(one.__traceback__)
-        waiting += [one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ())]
+        waiting += [
+            one.__cause__,
+            one.__context__,
+            *(one.exceptions if isinstance(one, BaseExceptionGroup) else ()),
+        ]
 
 
 def _trimmed(trace: TracebackType | None) -> TracebackType | None:

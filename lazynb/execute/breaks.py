@@ -66,9 +66,21 @@ class Tally:
         """As the user sees it."""
         reason = REASONS[self.kind]
         text = f"{reason.text} ({self.detail})" if self.detail else reason.text
-        return TraceBreak(reason.code, self.kind, self.spot.place, self.ops, self.compiles > 0, self.seconds, reason.hint,
-                          self.count, self.compiles, text, self.spot.library_place, self.compile_seconds,
-                          self.detail)
+        return TraceBreak(
+            reason.code,
+            self.kind,
+            self.spot.place,
+            self.ops,
+            self.compiles > 0,
+            self.seconds,
+            reason.hint,
+            self.count,
+            self.compiles,
+            text,
+            self.spot.library_place,
+            self.compile_seconds,
+            self.detail,
+        )
 
 
 class BreakLog:
@@ -85,8 +97,16 @@ class BreakLog:
         self._new: list[tuple[str, Spot, str, int, int, float, float]] = []
         self._tallies: dict[Any, Tally] = {}
 
-    def add(self, kind: str, spot: Spot, ops: int, compiles: int, seconds: float, detail: str = "",
-            compile_seconds: float = 0.0) -> None:
+    def add(
+        self,
+        kind: str,
+        spot: Spot,
+        ops: int,
+        compiles: int,
+        seconds: float,
+        detail: str = "",
+        compile_seconds: float = 0.0,
+    ) -> None:
         """Appends a break of ``kind``; ``detail`` says more of what was needed."""
         self.total += 1
         self._new.append((kind, spot, detail, ops, compiles, seconds, compile_seconds))
@@ -146,7 +166,10 @@ class Breaks(Records[TraceBreak]):
         """The sum in one sentence; empty without breaks."""
         if not self.total:
             return ""
-        text = f"{plural(self.total, 'trace break')} in {plural(self.lines, 'line')} cost {duration(self.seconds)}"
+        text = (
+            f"{plural(self.total, 'trace break')} in {plural(self.lines, 'line')} cost "
+            f"{duration(self.seconds)}"
+        )
         if self.compile_seconds:
             text += f", of which {duration(self.compile_seconds)} compiling"
         asked = sum(one.count for one in self if REASONS[one.kind].explicit)
@@ -165,11 +188,24 @@ class Breaks(Records[TraceBreak]):
         rows = self.rows()
         hints = {row["code"]: f"{row['code']} {row['kind']}: {row.pop('instead')}" for row in rows}
         left_out = [text] if (text := self._left_out()) else []
-        return "\n".join([self.summary, "", *text_table(rows), *left_out, "", "Instead (%breaks CODE shows how):",
-                          *hints.values()])
+        return "\n".join(
+            [
+                self.summary,
+                "",
+                *text_table(rows),
+                *left_out,
+                "",
+                "Instead (%breaks CODE shows how):",
+                *hints.values(),
+            ]
+        )
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(self.summary)}</p>{super()._repr_html_()}" if self.total else super()._repr_html_()
+        return (
+            f"<p>{html.escape(self.summary)}</p>{super()._repr_html_()}"
+            if self.total
+            else super()._repr_html_()
+        )
 
 
 _WIDE = 60  # characters of a source line in a table; the record has all
@@ -179,12 +215,20 @@ def _row(one: TraceBreak) -> dict[str, str]:
     where = one.location.label
     if one.location.text:
         text = one.location.text
-        where += f": {text if len(text) <= _WIDE else text[:_WIDE - 1].rstrip() + '…'}"
+        where += f": {text if len(text) <= _WIDE else text[: _WIDE - 1].rstrip() + '…'}"
     through = one.library.label if one.library is not None else ""
     asker = f"{one.detail} ({through})" if one.detail and through else one.detail or through
-    return {"code": one.code, "kind": one.kind, "line": where, "asked by": asker, "times": f"{one.count:,}",
-            "operations": f"{one.ops:,}", "compiled": f"{one.compiles:,}" if one.compiles else "",
-            "time": duration(one.seconds), "instead": one.hint}
+    return {
+        "code": one.code,
+        "kind": one.kind,
+        "line": where,
+        "asked by": asker,
+        "times": f"{one.count:,}",
+        "operations": f"{one.ops:,}",
+        "compiled": f"{one.compiles:,}" if one.compiles else "",
+        "time": duration(one.seconds),
+        "instead": one.hint,
+    }
 
 
 def breaks() -> Breaks:

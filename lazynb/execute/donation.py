@@ -1,8 +1,9 @@
 """Which inputs of a run nobody can reach any more: their memory is given to results of the same type.
 
-So a training loop holds one copy of its state, as with ``jax.jit(step, donate_argnums=...)`` written by hand. An input is offered
-when only the pending trace refers to it and no other array shares its memory. (A NumPy or DLPack view does no harm: XLA
-then copies.) Small arrays are left alone, as each set of offered inputs is an executable of its own.
+So a training loop holds one copy of its state, as with ``jax.jit(step, donate_argnums=...)`` written by hand.
+An input is offered when only the pending trace refers to it and no other array shares its memory. (A NumPy or
+DLPack view does no harm: XLA then copies.) Small arrays are left alone, as each set of offered inputs is an
+executable of its own.
 """
 
 from __future__ import annotations
@@ -33,12 +34,14 @@ def offers(request: Request) -> tuple[int, ...]:
         return ()
     free = [number for number in large if _is_unreachable(pending, values, number)]
     sure = [number for number in free if _is_sure(pending, values, number)]
-    return _taken(pending, wanted, values, sure + _unshared(values, [number for number in free if number not in sure]))
+    return _taken(
+        pending, wanted, values, sure + _unshared(values, [number for number in free if number not in sure])
+    )
 
 
 def foreseen(request: Request) -> tuple[int, ...] | None:
-    """What :func:`offers` would say now; None where that cannot be told without waiting. Changes nothing. The value of an input
-    that is still pending is None."""
+    """What :func:`offers` would say now; None where that cannot be told without waiting. Changes nothing. The
+    value of an input that is still pending is None."""
     pending, wanted, values = request.pending, request.wanted, request.values
     large = pending.state.large.get(wanted)
     if large is None:
@@ -56,7 +59,9 @@ def _is_sure(pending: Pending, values: Sequence[Any], number: int) -> bool:
     return values[number] in owned or any(array is values[number] for array in pending.doomed)
 
 
-def _taken(pending: Pending, wanted: tuple[int, ...], values: Sequence[Any], free: Sequence[int]) -> tuple[int, ...]:
+def _taken(
+    pending: Pending, wanted: tuple[int, ...], values: Sequence[Any], free: Sequence[int]
+) -> tuple[int, ...]:
     """Of the inputs ``free`` those whose memory fits a result."""
     left = [_kind(_aval(pending, slot)) for slot in wanted]
     taken = []
@@ -79,7 +84,12 @@ def _large(state: State, wanted: tuple[int, ...]) -> tuple[int, ...]:
     if any(step.operation.may_fail for step in path if step.operation is not None):
         return ()  # the inputs are needed again
     slots = set(wanted)
-    kinds = {_kind(step.avals[slot - step.first]) for step in path for slot in range(step.first, step.slots) if slot in slots}
+    kinds = {
+        _kind(step.avals[slot - step.first])
+        for step in path
+        for slot in range(step.first, step.slots)
+        if slot in slots
+    }
     inputs = [step.avals[0] for step in path if step.operation is None]
     return tuple([number for number, aval in enumerate(inputs) if is_large(aval) and _kind(aval) in kinds])
 
@@ -94,7 +104,11 @@ def _aval(pending: Pending, slot: int) -> Any:
 
 
 def _is_unreachable(pending: Pending, values: Sequence[Any], number: int) -> bool:
-    if type(values[number]) is not jc.ArrayImpl or values[number].is_deleted() or len(values[number].sharding.device_set) > 1:
+    if (
+        type(values[number]) is not jc.ArrayImpl
+        or values[number].is_deleted()
+        or len(values[number].sharding.device_set) > 1
+    ):
         return False
     if any(array is values[number] for array in pending.doomed):
         return True  # the user gave it away

@@ -1,8 +1,9 @@
-"""What XLA writes down while it compiles: the module after each pass, buffers, and, when asked, its fusion decisions.
+"""What XLA writes down while it compiles: the module after each pass, buffers, and, when asked, its fusion
+decisions.
 
-Compiler options of one compilation say so; XLA's process-wide flags are ignored once its backend exists. JAX leaves these
-options out of the key of its persistent cache, so they make no other entry; what comes from that cache was not compiled
-and has no dump.
+Compiler options of one compilation say so; XLA's process-wide flags are ignored once its backend exists. JAX
+leaves these options out of the key of its persistent cache, so they make no other entry; what comes from that
+cache was not compiled and has no dump.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class DumpUnavailable(LazynbError):
 
 
 class Dump:
-    """The files that one compilation wrote. They are removed with the object, or when 16 newer ones were made.
+    """The files that one compilation wrote. They are removed with the object, or when 16 newer ones were
+    made.
 
     Attributes:
       directory: where they lie.
@@ -42,8 +44,10 @@ class Dump:
         try:
             self.directory = Path(tempfile.mkdtemp(prefix="lazynb-", dir=_quickest()))
         except OSError as error:
-            raise DumpUnavailable(f"XLA's passes cannot be written down: {error}. Set TMPDIR to a directory that can be "
-                                  "written, then compile again (%cache clear).") from error
+            raise DumpUnavailable(
+                f"XLA's passes cannot be written down: {error}. Set TMPDIR to a directory that can be "
+                "written, then compile again (%cache clear)."
+            ) from error
         self._remove = weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True)
         _recent.append(self)
         while len(_recent) > _KEPT:
@@ -57,7 +61,8 @@ class Dump:
         return self._remove.alive
 
     def options(self, decisions: bool = False) -> dict[str, Any]:
-        """Compiler options that make XLA write; with ``decisions``, each decision of its fusion passes too (slow)."""
+        """Compiler options that make XLA write; with ``decisions``, each decision of its fusion passes too
+        (slow)."""
         return {"xla_dump_to": str(self.directory), **_PASSES, **(_DECISIONS if decisions else {})}
 
     def files(self, pattern: str) -> list[Path]:
@@ -78,18 +83,24 @@ def _quickest() -> str | None:
     """Where to make the directory; None: where ``tempfile`` makes them."""
     try:
         free = shutil.disk_usage(_MEMORY).free
-        return str(_MEMORY) if free > _ROOM and os.access(_MEMORY, os.W_OK) and "TMPDIR" not in os.environ else None
+        return (
+            str(_MEMORY)
+            if free > _ROOM and os.access(_MEMORY, os.W_OK) and "TMPDIR" not in os.environ
+            else None
+        )
     except OSError:
         return None
 
 
-_watch: contextvars.ContextVar[Callable[[Dump], Any] | None] = contextvars.ContextVar("lazynb_dumping", default=None)
+_watch: contextvars.ContextVar[Callable[[Dump], Any] | None] = contextvars.ContextVar(
+    "lazynb_dumping", default=None
+)
 
 
 @contextlib.contextmanager
 def dumping(watch: Callable[[Dump], Any] = lambda dump: None) -> Iterator[None]:
-    """What is compiled within it has a dump; ``watch`` is called with each as the compilation starts, and what it returns is
-    kept as the dump's ``reading``."""
+    """What is compiled within it has a dump; ``watch`` is called with each as the compilation starts, and
+    what it returns is kept as the dump's ``reading``."""
     token = _watch.set(watch)
     try:
         yield

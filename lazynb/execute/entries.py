@@ -1,7 +1,9 @@
-"""Entries of the persistent cache, each sealed: what is read is what was written under that key, or it is no entry.
+"""Entries of the persistent cache, each sealed: what is read is what was written under that key, or it is no
+entry.
 
-XLA loads what it is given. An entry that is another program's, or has a byte changed, ends in an assertion or takes the process
-down, at each start anew; so each carries a checksum over its key and its content, and what does not fit is put aside.
+XLA loads what it is given. An entry that is another program's, or has a byte changed, ends in an assertion or
+takes the process down, at each start anew; so each carries a checksum over its key and its content, and what
+does not fit is put aside.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ def _sum(key: str, entry: bytes) -> bytes:
 class Entries:
     """JAX's cache of one directory, with sealed entries.
 
-    One that cannot be read is no entry: it is put aside, said once, and written anew. JAX by itself warns of each, compiles each
-    time, and never writes over it.
+    One that cannot be read is no entry: it is put aside, said once, and written anew. JAX by itself warns of
+    each, compiles each time, and never writes over it.
     """
 
     def __init__(self, cache: Any, path: str):
@@ -54,7 +56,8 @@ class Entries:
             self._put_aside(key, "load (the process ended while it did)")
 
     def get(self, key: str) -> bytes | None:
-        """The entry ``key``; None where there is none that can be read. It is noted as being loaded until :meth:`loaded`."""
+        """The entry ``key``; None where there is none that can be read. It is noted as being loaded until
+        :meth:`loaded`."""
         entry = self._read(key)
         self._given.key = key if entry is not None else None
         if entry is not None:
@@ -79,8 +82,11 @@ class Entries:
         except OSError as error:
             with contextlib.suppress(OSError):
                 jc.remove_entry(self._cache, _name(key))  # half of it may be there
-            text = (f"lazynb could not keep an executable in {self._directory}: {error}. Those that are not kept are compiled "
-                    "again in the next process.")
+            text = (
+                f"lazynb could not keep an executable in {self._directory}: {error}. Those that are not kept "
+                "are compiled "
+                "again in the next process."
+            )
             self._say("write", text)
 
     def _read(self, key: str) -> bytes | None:
@@ -103,8 +109,11 @@ class Entries:
             jc.move_entry(self._cache, _name(key), aside)
             for old in sorted(aside.iterdir(), key=lambda file: file.lstat().st_mtime)[:-_KEPT]:
                 old.unlink()
-        text = (f"lazynb could not {why} an executable that was kept in {self._directory}; it is compiled again, and so are "
-                f"others like it. They lie in {aside} now.")
+        text = (
+            f"lazynb could not {why} an executable that was kept in {self._directory}; it is compiled again, "
+            "and so are "
+            f"others like it. They lie in {aside} now."
+        )
         self._say("read", text)
 
     def _say(self, what: str, text: str) -> None:

@@ -1,6 +1,7 @@
 """Says on which of the user's lines an operation was recorded that cannot be lowered, compiled or run.
 
-Eager JAX raises such an error at the operation; a lazy one when the trace runs, so the error gets a note with the line.
+Eager JAX raises such an error at the operation; a lazy one when the trace runs, so the error gets a note with
+the line.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from lazynb.record.trie import State
 
 
 def add_note(error: BaseException, request: Request, *, running: bool = False) -> None:
-    """Adds to ``error`` the user's lines of the steps that explain it: those that fail alone, else all of them. Once."""
+    """Adds to ``error`` the user's lines of the steps that explain it: those that fail alone, else all of
+    them. Once."""
     if isinstance(error, KeyboardInterrupt) or hasattr(error, _BLAMED):
         return
     operations = [step for step in request.steps if step.operation is not None]
@@ -26,14 +28,21 @@ def add_note(error: BaseException, request: Request, *, running: bool = False) -
     with contextlib.suppress(AttributeError):  # an error without attributes
         setattr(error, _BLAMED, guilty)
     origins = request.origins
-    places = [origin.place for step in guilty or operations if (origin := origins[step.depth - 1]) is not None]
-    lines = list(dict.fromkeys(f"{place.label}: {place.text}" if place.text else place.label for place in places))
+    places = [
+        origin.place for step in guilty or operations if (origin := origins[step.depth - 1]) is not None
+    ]
+    lines = list(
+        dict.fromkeys(f"{place.label}: {place.text}" if place.text else place.label for place in places)
+    )
     if not lines:
         return
     shown = lines if len(lines) <= 4 else [*lines[:2], f"... {len(lines) - 3} lines more", lines[-1]]
     what = "This operation was" if len(guilty) == 1 else f"These {len(guilty or operations)} operations were"
-    error.add_note(f"lazynb: {what} recorded at\n  " + "\n  ".join(shown)
-                   + "\nWhat was pending still is; what does not depend on it can be used.")
+    error.add_note(
+        f"lazynb: {what} recorded at\n  "
+        + "\n  ".join(shown)
+        + "\nWhat was pending still is; what does not depend on it can be used."
+    )
 
 
 _BLAMED = "_lazynb_blamed"
@@ -55,7 +64,9 @@ def _fails_alone(step: State, pending: Pending) -> bool:
     owners = {slot: pending.owner(slot) for slot in inputs}
     avals = {slot: owner.avals[slot - owner.first] for slot, owner in owners.items()}
     variables = program.add_with_inputs(step, avals)
-    arguments = [jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals.values()]
+    arguments = [
+        jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals.values()
+    ]
     jaxpr = program.jaxpr([variables[slot] for slot in range(step.first, step.slots)])
     try:
         lower(jaxpr, arguments, pending.root.config)

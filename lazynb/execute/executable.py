@@ -1,4 +1,5 @@
-"""Executables: compiled programs of recorded traces, found by trace and wanted results, and bounded in number."""
+"""Executables: compiled programs of recorded traces, found by trace and wanted results, and bounded in
+number."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ class Executable:
       compile_seconds: lowering, compiling or loading.
       held: bytes by which the process's heap grew while it was made; None where nobody counts them.
       runs: how often it was run.
-      may_fail: whether it has operations that can fail when they run; nothing is donated to it, and its end is waited for.
+      may_fail: whether it has operations that can fail when they run; nothing is donated to it, and its end
+        is waited for.
       hits: runs after the first.
       wait_seconds: how long Python last waited for its results, where that was measured.
       compiled: JAX's compiled object: HLO, cost and memory analysis.
@@ -54,7 +56,9 @@ class Executable:
       took: seconds until Python went on when it was last run for a value: waiting included, compiling not.
     """
 
-    def __init__(self, state: State, wanted: tuple[int, ...], donated: tuple[int, ...], config_then: Any, place: Place):
+    def __init__(
+        self, state: State, wanted: tuple[int, ...], donated: tuple[int, ...], config_then: Any, place: Place
+    ):
         self.state = state
         self.place = place
         self.wanted = wanted
@@ -71,7 +75,9 @@ class Executable:
         self._large = [number for number, aval in enumerate(self._jaxpr.out_avals) if is_large(aval)]
         self.operations = len(program.eqns)
         self._need: int | None = None  # bytes that a run takes beyond its inputs
-        self._device = next((step.program[0] for step in reversed(path) if step.program), None) or jax.local_devices()[0]
+        self._device = (
+            next((step.program[0] for step in reversed(path) if step.program), None) or jax.local_devices()[0]
+        )
         self.may_fail = any(step.operation.may_fail for step in path if step.operation)
         self._uncommit, self._commit = self._placed_results(path, taken)
         self._arguments: list[Any] = []  # what they look like, to lower again when the text is asked for
@@ -91,21 +97,27 @@ class Executable:
         self._entry: Callable[[], bytes | None] | None = None  # of the persistent cache
         self.bindings: list[tuple[State, tuple[Any, ...]]] = []
 
-    def _placed_results(self, steps: Sequence[State], taken: Sequence[State]) -> tuple[list[int], dict[int, Any]]:
-        """Results that eager JAX leaves uncommitted, though this program has a committed input; results that eager JAX commits
-        to a device, though no input is (by number, the device)."""
+    def _placed_results(
+        self, steps: Sequence[State], taken: Sequence[State]
+    ) -> tuple[list[int], dict[int, Any]]:
+        """Results that eager JAX leaves uncommitted, though this program has a committed input; results that
+        eager JAX commits to a device, though no input is (by number, the device)."""
         if all(step.devices is None for step in steps):
             return [], {}
         owner = {slot: step for step in steps for slot in range(step.first, step.slots)}
         owners = [owner[slot] for slot in self.wanted]
         free = all(step.devices is None for step in taken)
-        placed = {number: step.devices[0] for number, step in enumerate(owners) if step.devices is not None
-                  and (free or (step.operation is not None and step.operation.primitive.name == "device_put"))}
+        placed = {
+            number: step.devices[0]
+            for number, step in enumerate(owners)
+            if step.devices is not None
+            and (free or (step.operation is not None and step.operation.primitive.name == "device_put"))
+        }
         return [number for number, step in enumerate(owners) if step.devices is None], placed
 
     def compile(self, inputs: Sequence[Any]) -> None:
-        """Lowers for ``inputs`` (or what they will look like) here; compiles in another thread, so that an interrupt
-        gets through.
+        """Lowers for ``inputs`` (or what they will look like) here; compiles in another thread, so that an
+        interrupt gets through.
 
         Raises what JAX raises for a program that cannot be lowered or compiled.
         """
@@ -115,7 +127,9 @@ class Executable:
             lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs, self._donated)
             self._arguments = [jc.abstract(argument) for argument in arguments]
             dump, settings = new_dump(), jc.settings_now(self._config)
-            self.compiled, self.origin, self._entry = wait(in_background(lambda: _compile(lowered, settings, dump)))
+            self.compiled, self.origin, self._entry = wait(
+                in_background(lambda: _compile(lowered, settings, dump))
+            )
         self.dump = dump if self.origin == "compiled" else None
         after = in_use()
         self.held = max(0, after - before) if after is not None and before is not None else None
@@ -128,9 +142,15 @@ class Executable:
         self.compiled = self.compile_again()
         self.compile_seconds = time.perf_counter() - start
 
-    def compile_again(self, *, wanted: tuple[int, ...] | None = None, copies: dict[int, int] | None = None,
-                      options: dict[str, Any] | None = None) -> Any:
-        """JAX's compiled object of the program compiled anew, beside every cache. Runs nothing; ``self`` stays as it is.
+    def compile_again(
+        self,
+        *,
+        wanted: tuple[int, ...] | None = None,
+        copies: dict[int, int] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> Any:
+        """JAX's compiled object of the program compiled anew, beside every cache. Runs nothing; ``self``
+        stays as it is.
 
         Arguments:
           wanted: compute these slots instead of its own.
@@ -149,10 +169,13 @@ class Executable:
     def waited(self, seconds: float) -> None:
         """Python waited for results until ``seconds`` after it asked for them, compiling not included.
 
-        A short program that is often waited for runs in the thread that waits from here on: waking one of XLA's takes longer.
+        A short program that is often waited for runs in the thread that waits from here on: waking one of
+        XLA's takes longer.
         """
         self.took = seconds
-        if seconds > _LONG:  # it loops as often as its inputs say: whoever waits for it must be able to interrupt it
+        if (
+            seconds > _LONG
+        ):  # it loops as often as its inputs say: whoever waits for it must be able to interrupt it
             self._brief, self._call_here = 0, None
         elif seconds < _BRIEF:
             self._brief += 1
@@ -165,7 +188,8 @@ class Executable:
             self._call_here = jc.call_here(self.compiled, entry)
 
     def _call(self, arguments: Sequence[Any], awaited: bool, landing: Landing) -> None:
-        """Calls the program in 64-bit mode as it was when the trace was recorded (it decides what a scalar argument is)."""
+        """Calls the program in 64-bit mode as it was when the trace was recorded (it decides what a scalar
+        argument is)."""
         if self.call is None:
             self.call = jc.capturing_call(self.compiled)
         if jc.runs_as_compiled(self._x64):
@@ -176,14 +200,20 @@ class Executable:
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
-        return lower(self._jaxpr, self._arguments, self._config, self._packing.inputs, self._donated).as_text(debug_info=True)
+        return lower(self._jaxpr, self._arguments, self._config, self._packing.inputs, self._donated).as_text(
+            debug_info=True
+        )
 
     def abstract_result(self, number: int) -> jax.ShapeDtypeStruct:
         """What result ``number`` will look like, sharding included where it is committed."""
         aval = self._jaxpr.out_avals[number]
         if number in self._commit:
-            return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type,
-                                        sharding=jc.uncommitted_sharding(self._commit[number]))
+            return jax.ShapeDtypeStruct(
+                aval.shape,
+                aval.dtype,
+                weak_type=aval.weak_type,
+                sharding=jc.uncommitted_sharding(self._commit[number]),
+            )
         loose = number in self._uncommit or not any(getattr(a, "sharding", None) for a in self._arguments)
         sharding = None if loose else self.compiled.output_shardings[number]
         return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
@@ -195,12 +225,12 @@ class Executable:
         return self.placed(landing.results)
 
     def start(self, inputs: Sequence[Any], awaited: bool, landing: Landing) -> None:
-        """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does, unless a result is ``awaited`` anyway.
-        ``landing`` has the results from the moment that the inputs are given away.
+        """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does, unless a result is
+        ``awaited`` anyway. ``landing`` has the results from the moment that the inputs are given away.
 
         Raises:
-          jax.errors.JaxRuntimeError: there is not the memory for it, or an operation that may fail has failed. Nothing is given
-            away then.
+          jax.errors.JaxRuntimeError: there is not the memory for it, or an operation that may fail has
+            failed. Nothing is given away then.
         """
         if self._need is None:
             self._need = _needed_memory(self.compiled)
@@ -233,7 +263,8 @@ class Executable:
 
 
 def _needed_memory(compiled: Any) -> int:
-    """Bytes that a run of ``compiled`` takes on a device, inputs not counted; 0 where that is little or not known."""
+    """Bytes that a run of ``compiled`` takes on a device, inputs not counted; 0 where that is little or not
+    known."""
     try:
         found = compiled.memory_analysis()
         need = found.output_size_in_bytes + found.temp_size_in_bytes - found.alias_size_in_bytes
@@ -246,6 +277,7 @@ _LITTLE = 1 << 20
 _BRIEF, _LONG = 2e-3, 0.1  # seconds
 _OFTEN = 64
 """So many brief waits have cost what loading a program once more does: some milliseconds."""
+
 
 @contextlib.contextmanager
 def _announced(operations: int) -> Iterator[None]:
@@ -291,14 +323,16 @@ def _last_place(request: Request) -> Place:
 
 
 def _part(request: Request, moved: dict[int, int]) -> tuple[list[int], tuple[int, ...]]:
-    """Numbers of the trace's inputs that the results need, in the order in which the program takes them; and which of these, by
-    their place there, give their memory.
+    """Numbers of the trace's inputs that the results need, in the order in which the program takes them; and
+    which of these, by their place there, give their memory.
 
     Arguments:
       moved: by slot of the trace, that of the part which is compiled; a slot that it has not comes first.
     """
     numbers = request.numbers()
-    taken = sorted((step.first for step in request.steps if step.operation is None), key=lambda slot: moved.get(slot, -1))
+    taken = sorted(
+        (step.first for step in request.steps if step.operation is None), key=lambda slot: moved.get(slot, -1)
+    )
     inputs = [numbers[slot] for slot in taken]
     return inputs, tuple([inputs.index(number) for number in request.donated or () if number in inputs])
 
@@ -313,9 +347,9 @@ _TOGETHER = 16
 class ExecutableCache:
     """All executables, in order of use.
 
-    Two levels. A trace that ended in the same state with the same wanted slots finds its executable at once. Otherwise the
-    part of it that is wanted is looked up as a trace of its own, so that dead operations (a result that nobody kept, the rest
-    of a cell that failed) make no difference to what is compiled.
+    Two levels. A trace that ended in the same state with the same wanted slots finds its executable at once.
+    Otherwise the part of it that is wanted is looked up as a trace of its own, so that dead operations (a
+    result that nobody kept, the rest of a cell that failed) make no difference to what is compiled.
     """
 
     def __init__(self, trie: Trie):
@@ -327,7 +361,8 @@ class ExecutableCache:
 
     @property
     def held(self) -> int | None:
-        """Bytes of the heap that the executables hold, as measured when each was made; None where nobody counts them."""
+        """Bytes of the heap that the executables hold, as measured when each was made; None where nobody
+        counts them."""
         known = [executable.held for executable in self.order if executable.held is not None]
         return sum(known) if known or not self.order else None
 
@@ -355,10 +390,13 @@ class ExecutableCache:
 
     def any(self, state: State, wanted: tuple[int, ...]) -> Executable:
         """One of those that run ``wanted`` of the trace that ends in ``state``."""
-        return next(binding.executable for key, binding in state.executables.items() if wanted in (key, *key[:1]))
+        return next(
+            binding.executable for key, binding in state.executables.items() if wanted in (key, *key[:1])
+        )
 
     def allowed(self, state: State, wanted: tuple[int, ...], donated: tuple[int, ...]) -> tuple[int, ...]:
-        """``donated``, or where that would be one executable too many for one trace, as many of them as one of those takes."""
+        """``donated``, or where that would be one executable too many for one trace, as many of them as one
+        of those takes."""
         known = [key[1] for key in state.executables if key[:1] == (wanted,)]
         if donated in known or len(known) < MAX_VARIANTS:
             return donated
@@ -370,7 +408,9 @@ class ExecutableCache:
         inputs, gone = _part(request, moved)
         there = tuple([moved[slot] for slot in request.wanted])
         known = state.executables.get(key_of(there, gone))
-        executable = known.executable if known is not None else self._compiled(request, state, there, inputs, gone)
+        executable = (
+            known.executable if known is not None else self._compiled(request, state, there, inputs, gone)
+        )
         binding = Binding(executable, inputs)
         if request.state is not state or gone != request.donated:
             self._bind(binding, request.state, request.key)
@@ -380,10 +420,16 @@ class ExecutableCache:
         self.bound()
         return binding, known is None
 
-    def _compiled(self, request: Request, state: State, wanted: tuple[int, ...], inputs: list[int],
-                  donated: tuple[int, ...]) -> Executable:
-        """The program for the part of a trace that ``request`` needs, ``state`` being the end of that part as a trace of its
-        own."""
+    def _compiled(
+        self,
+        request: Request,
+        state: State,
+        wanted: tuple[int, ...],
+        inputs: list[int],
+        donated: tuple[int, ...],
+    ) -> Executable:
+        """The program for the part of a trace that ``request`` needs, ``state`` being the end of that part as
+        a trace of its own."""
         executable = Executable(state, wanted, donated, request.pending.root.config, _last_place(request))
         try:
             executable.compile([request.values[number] for number in inputs])
@@ -402,7 +448,8 @@ class ExecutableCache:
     def bound(self) -> None:
         """Forgets the least recently used executables until the limits are kept."""
         while len(self.order) > max(1, config.max_executables) or (
-                self.trie.size > config.max_recorded and len(self.order) > 1):
+            self.trie.size > config.max_recorded and len(self.order) > 1
+        ):
             self._forget(self.order.popitem(last=False)[0])
             self._freed += 1
         if self._freed >= _TOGETHER:

@@ -1,7 +1,8 @@
 """What of a pending trace can run when not all of it can.
 
-Eager JAX raises at the operation that fails, and everything else keeps its value. So when a program cannot be compiled or run,
-what does not depend on the operations to blame is computed without them; these stay pending and raise for whoever asks for them.
+Eager JAX raises at the operation that fails, and everything else keeps its value. So when a program cannot be
+compiled or run, what does not depend on the operations to blame is computed without them; these stay pending
+and raise for whoever asks for them.
 """
 
 from __future__ import annotations

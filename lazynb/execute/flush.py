@@ -1,8 +1,8 @@
 """The flush: runs a pending trace and gives the waiting tensors their values.
 
-What is computed is what somebody can still reach. Nothing is changed before the run succeeded: after an error the trace is
-pending as before, but for what does not depend on the operation that failed. An interrupt ends the wait, not the run: its results
-are there for whoever asks next.
+What is computed is what somebody can still reach. Nothing is changed before the run succeeded: after an error
+the trace is pending as before, but for what does not depend on the operation that failed. An interrupt ends
+the wait, not the run: its results are there for whoever asks next.
 """
 
 from __future__ import annotations
@@ -62,9 +62,17 @@ class Execution:
         """Runs ``pending`` and what it depends on; notes a trace break of ``kind``."""
         self._break(pending, kind, here(2))
 
-    def _break(self, pending: Pending, kind: str, spot: Spot, detail: str = "", forced: LazyTensor | None = None,
-               targets: Sequence[LazyTensor] = ()) -> None:
-        """Runs ``pending`` after what it takes inputs from, waits for ``forced`` if Python needs it at once, and notes why.
+    def _break(
+        self,
+        pending: Pending,
+        kind: str,
+        spot: Spot,
+        detail: str = "",
+        forced: LazyTensor | None = None,
+        targets: Sequence[LazyTensor] = (),
+    ) -> None:
+        """Runs ``pending`` after what it takes inputs from, waits for ``forced`` if Python needs it at once,
+        and notes why.
 
         Arguments:
           targets: what was asked for, where it is not ``forced``; by default all of ``pending``.
@@ -82,7 +90,9 @@ class Execution:
             if trace.strict and not REASONS[kind].explicit and any(one.has_live() for one in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
             awaited = forced if REASONS[kind].waits else None
-            runs = self._run(traces, kind, spot, targets or ((forced,) if forced is not None else ()), awaited is not None)
+            runs = self._run(
+                traces, kind, spot, targets or ((forced,) if forced is not None else ()), awaited is not None
+            )
         if not runs:
             return
         last = runs[-1].binding.executable
@@ -109,7 +119,9 @@ class Execution:
             return {"text/plain": repr(tensor)}
         return self.show(tensor)
 
-    def _run(self, traces: Sequence[Pending], kind: str, spot: Spot, targets: Sequence[LazyTensor], awaited: bool) -> list[Run]:
+    def _run(
+        self, traces: Sequence[Pending], kind: str, spot: Spot, targets: Sequence[LazyTensor], awaited: bool
+    ) -> list[Run]:
         """Runs ``traces``; where not all of it can run, what ``targets`` need, or without them all that can.
 
         Arguments:
@@ -124,7 +136,9 @@ class Execution:
             except Exception as error:
                 one.trouble = Trouble()
                 one.trouble.learn(error)
-        self._run_what_can(traces, targets, lambda one, tensors: self._run_one(one, kind, spot, runs, tensors=tensors))
+        self._run_what_can(
+            traces, targets, lambda one, tensors: self._run_one(one, kind, spot, runs, tensors=tensors)
+        )
         return runs
 
     @staticmethod
@@ -136,8 +150,12 @@ class Execution:
         if not targets:
             gc.collect()  # the traceback of an earlier error may hold what nobody else can reach
             traces[-1].trace.close_dead()
-            targets = [one for pending in traces for one in pending.live()
-                       if pending.trouble is None or one._slot not in pending.trouble.told]
+            targets = [
+                one
+                for pending in traces
+                for one in pending.live()
+                if pending.trouble is None or one._slot not in pending.trouble.told
+            ]
         errors: list[Exception] = []
         for tensor in targets:
             pending = tensor._pending
@@ -154,8 +172,15 @@ class Execution:
         finally:
             errors.clear()  # their tracebacks hold this frame
 
-    def _run_one(self, pending: Pending, kind: str, spot: Spot, runs: list[Run], awaited: bool = False,
-                 tensors: list[LazyTensor] | None = None) -> None:
+    def _run_one(
+        self,
+        pending: Pending,
+        kind: str,
+        spot: Spot,
+        runs: list[Run],
+        awaited: bool = False,
+        tensors: list[LazyTensor] | None = None,
+    ) -> None:
         """Runs ``pending`` for all who wait, or for ``tensors`` alone, and adds to ``runs``.
 
         Its inputs that are needed have values. ``awaited``: Python needs a value of it at once.
@@ -197,18 +222,25 @@ class Execution:
     @staticmethod
     def _start(pending: Pending, landing: Landing, values: list[Any], awaited: bool) -> None:
         binding = landing.binding
-        for number in binding.executable.donated:  # nobody else can reach them, and XLA cannot take what is held elsewhere
+        for number in (
+            binding.executable.donated
+        ):  # nobody else can reach them, and XLA cannot take what is held elsewhere
             pending.guards.pop(id(values[binding.inputs[number]]), None)
         start = time.perf_counter()
         try:
             binding.start(values, awaited, landing)
         except BaseException as error:
-            add_note(error, Request(pending, tuple([tensor._slot for tensor in landing.tensors]), values), running=True)
+            add_note(
+                error,
+                Request(pending, tuple([tensor._slot for tensor in landing.tensors]), values),
+                running=True,
+            )
             raise
         landing.seconds = time.perf_counter() - start
 
     def finish(self, pending: Pending) -> None:
-        """Gives the tensors of ``pending`` what a run of it gave; after an interrupt, that of the run which it came upon."""
+        """Gives the tensors of ``pending`` what a run of it gave; after an interrupt, that of the run which
+        it came upon."""
         landing = pending.landing
         if landing is None:
             return
@@ -237,9 +269,19 @@ class Execution:
         landing.noted = True
         executable, miss = landing.binding.executable, landing.miss
         self._count(executable)
-        log.events.append((landing.kind, landing.spot, len(pending), executable.operations,
-                           "hit" if executable.hits else executable.origin, miss.seconds if miss is not None else 0.0,
-                           landing.seconds, landing.recorded, executable.miss))
+        log.events.append(
+            (
+                landing.kind,
+                landing.spot,
+                len(pending),
+                executable.operations,
+                "hit" if executable.hits else executable.origin,
+                miss.seconds if miss is not None else 0.0,
+                landing.seconds,
+                landing.recorded,
+                executable.miss,
+            )
+        )
 
     @staticmethod
     def _count(executable: Executable) -> None:
@@ -250,8 +292,8 @@ class Execution:
         executable.runs += 1
 
     def prepare(self, pending: Pending) -> tuple[Binding, bool] | None:
-        """The executable for ``pending`` and whether it was made now; None if nobody waits for it. Runs nothing; keeps it for
-        the run.
+        """The executable for ``pending`` and whether it was made now; None if nobody waits for it. Runs
+        nothing; keeps it for the run.
 
         What ``pending`` takes inputs from must have been prepared before it.
         """
@@ -271,19 +313,27 @@ class Execution:
         wanted = tuple([tensor._slot for tensor in value._pending.live()])
         return executables.any(value._pending.state, wanted).abstract_result(wanted.index(value._slot))
 
-    def _binding(self, pending: Pending, tensors: list[LazyTensor], values: list[Any], kind: str, spot: Spot,
-                 whole: bool = True) -> tuple[Binding, Miss | None] | None:
-        """What runs ``pending`` for ``tensors`` (brought up to date), and why it had to be made, if it had; None where it turns
-        out that nobody can reach them (only the traceback of an error did).
+    def _binding(
+        self,
+        pending: Pending,
+        tensors: list[LazyTensor],
+        values: list[Any],
+        kind: str,
+        spot: Spot,
+        whole: bool = True,
+    ) -> tuple[Binding, Miss | None] | None:
+        """What runs ``pending`` for ``tensors`` (brought up to date), and why it had to be made, if it had;
+        None where it turns out that nobody can reach them (only the traceback of an error did).
 
         Arguments:
           whole: whether they are all that wait; else nothing is donated.
         """
         request, found = self._look_up(pending, tensors, values, whole)
         if found is None and whole:
-            # Tensors in reference cycles live until the collector runs, at times that differ between equal steps: collecting
-            # costs less than compiling for a tensor that nobody can reach. The young generations take about a millisecond;
-            # the whole heap is worth it when this trace was compiled before, for other tensors.
+            # Tensors in reference cycles live until the collector runs, at times that differ between equal
+            # steps: collecting costs less than compiling for a tensor that nobody can reach. The young
+            # generations take about a millisecond; the whole heap is worth it when this trace was compiled
+            # before, for other tensors.
             tensors.clear()
             gc.collect(2 if pending.state.executables else 1)
             tensors.extend(pending.live())
@@ -300,12 +350,22 @@ class Execution:
         pending = request.pending
         drawn = summarise(pending, _names())
         cut = Cut(*pending.cut_by) if pending.cut_by is not None else None
-        executable.miss = miss_log.add(kind, spot, drawn, request.wanted, request.donated or (), cut, executable.origin,
-                                       executable.compile_seconds)
+        executable.miss = miss_log.add(
+            kind,
+            spot,
+            drawn,
+            request.wanted,
+            request.donated or (),
+            cut,
+            executable.origin,
+            executable.compile_seconds,
+        )
         return executable.miss
 
     @staticmethod
-    def _look_up(pending: Pending, tensors: list[LazyTensor], values: list[Any], whole: bool) -> tuple[Request, Binding | None]:
+    def _look_up(
+        pending: Pending, tensors: list[LazyTensor], values: list[Any], whole: bool
+    ) -> tuple[Request, Binding | None]:
         request = Request(pending, tuple([tensor._slot for tensor in tensors]), values)
         donated = offers(request) if whole else ()
         if donated:
@@ -323,8 +383,8 @@ class Execution:
                 self._break(tensor._pending, "sync", here(1), targets=(tensor,))
 
     def waiting(self, tensors: Sequence[Any]) -> list[Pending]:
-        """The pending traces that ``tensors`` (or pytrees of them) need, in the order they would run; all of this thread's where
-        none are given."""
+        """The pending traces that ``tensors`` (or pytrees of them) need, in the order they would run; all of
+        this thread's where none are given."""
         return closure(tensors_in(tensors)) if tensors else thread_trace().all_pending()
 
     def run_all(self, kind: str) -> None:
@@ -341,9 +401,13 @@ def tensors_in(trees: Sequence[Any]) -> list[LazyTensor]:
 def _with_earlier(traces: Sequence[Pending], trace: LazyTrace) -> list[Pending]:
     """``traces`` and those before their last: a function that they call may read what it closes over."""
     known = set(map(id, traces))
-    order = [one for one in (*trace.sealed, trace.pending) if one is not None and (id(one) in known or one.has_live())]
+    order = [
+        one
+        for one in (*trace.sealed, trace.pending)
+        if one is not None and (id(one) in known or one.has_live())
+    ]
     last = max((number for number, one in enumerate(order) if one is traces[-1]), default=None)
-    return list(traces) if last is None else order[:last + 1]
+    return list(traces) if last is None else order[: last + 1]
 
 
 def _compiled(made: Sequence[Miss]) -> tuple[int, float]:
@@ -360,8 +424,8 @@ def _names() -> dict[int, tuple[str, ...]]:
 
 
 def _wait_for(value: Any, executable: Executable) -> None:
-    """Waits until ``value`` is there. In another thread, so that an interrupt gets through, unless the wait is known to be
-    short: handing it over takes longer than most programs."""
+    """Waits until ``value`` is there. In another thread, so that an interrupt gets through, unless the wait
+    is known to be short: handing it over takes longer than most programs."""
     if executable.wait_seconds < _SHORT:
         value.block_until_ready()
         return

@@ -1,7 +1,9 @@
-"""Which entry of the persistent cache is being loaded: one that ends the process is found out by the next one.
+"""Which entry of the persistent cache is being loaded: one that ends the process is found out by the next
+one.
 
-Each process has a file of its own in the directory, which it locks. The lock goes with the process, however that ends; a file
-that is there and not locked was left by one that is gone, and what it names was being loaded then.
+Each process has a file of its own in the directory, which it locks. The lock goes with the process, however
+that ends; a file that is there and not locked was left by one that is gone, and what it names was being
+loaded then.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A run, from the moment that XLA has its inputs until the tensors that wait for it have its results.
 
-A run may be given memory of its inputs, and an interrupt may arrive whenever Python code runs. So what XLA gives goes into a list
-within one call of C, in which Python handles no signal; from there on an interrupt leaves a :class:`Landing`, and whoever asks
-next for a value of the trace brings it to its end.
+A run may be given memory of its inputs, and an interrupt may arrive whenever Python code runs. So what XLA
+gives goes into a list within one call of C, in which Python handles no signal; from there on an interrupt
+leaves a :class:`Landing`, and whoever asks next for a value of the trace brings it to its end.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class Landing:
         """Keeps what ``call`` of the program gives for ``arguments``."""
         jc.captured.into = self._kept
         try:
-            self._got.extend(starmap(call, (arguments,)))  # no signal is handled before the list has the result
+            self._got.extend(
+                starmap(call, (arguments,))
+            )  # no signal is handled before the list has the result
         finally:
             jc.captured.into = None
 

@@ -1,7 +1,7 @@
 """Cache misses: each program that had to be made, with what is needed to say why it was not there already.
 
-What a miss keeps is a summary of its trace, without values. The difference to the nearest cached trace is worked out when
-somebody asks (:mod:`lazynb.why.answer`).
+What a miss keeps is a summary of its trace, without values. The difference to the nearest cached trace is
+worked out when somebody asks (:mod:`lazynb.why.answer`).
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class Miss:
     @cached_property
     def made_of(self) -> collections.Counter[str]:
         """How often each operation is in the trace."""
-        return collections.Counter(step.operation.name for step in self.summary.end.path() if step.operation is not None)
+        return collections.Counter(
+            step.operation.name for step in self.summary.end.path() if step.operation is not None
+        )
 
     @property
     def rivals(self) -> list[Miss]:
@@ -67,7 +69,8 @@ class Miss:
 
 
 class MissLog:
-    """The misses of this process; the oldest go when their traces hold more than ``config.max_explained`` steps together.
+    """The misses of this process; the oldest go when their traces hold more than ``config.max_explained``
+    steps together.
 
     Attributes:
       misses: the oldest first.
@@ -79,8 +82,17 @@ class MissLog:
         self.total = 0
         self._steps = 0
 
-    def add(self, kind: str, spot: Spot, summary: TraceSummary, wanted: tuple[int, ...], donated: tuple[int, ...], cut: Cut | None,
-            origin: str, seconds: float) -> Miss:
+    def add(
+        self,
+        kind: str,
+        spot: Spot,
+        summary: TraceSummary,
+        wanted: tuple[int, ...],
+        donated: tuple[int, ...],
+        cut: Cut | None,
+        origin: str,
+        seconds: float,
+    ) -> Miss:
         """Appends a miss."""
         miss = Miss(self.total, kind, spot, summary, wanted, donated, cut, origin, seconds)
         self.total += 1

@@ -42,12 +42,29 @@ class Observer:
     def compiled(self) -> None:
         """That is over: it is made, or cannot be."""
 
-    def ran(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any], results: Sequence[Any]) -> None:
-        """``run`` of ``pending`` took ``values`` and gives ``results`` to ``tensors``; called before they have them."""
+    def ran(
+        self,
+        run: Run,
+        pending: Pending,
+        tensors: Sequence[LazyTensor],
+        values: Sequence[Any],
+        results: Sequence[Any],
+    ) -> None:
+        """``run`` of ``pending`` took ``values`` and gives ``results`` to ``tensors``; called before they
+        have them."""
 
-    def broke(self, kind: str, spot: Spot, detail: str, operations: int, runs: Sequence[Run], seconds: float,
-              forced: LazyTensor | None) -> None:
-        """A trace break made ``runs`` necessary; ``forced`` is the tensor whose value was needed, which has it now.
+    def broke(
+        self,
+        kind: str,
+        spot: Spot,
+        detail: str,
+        operations: int,
+        runs: Sequence[Run],
+        seconds: float,
+        forced: LazyTensor | None,
+    ) -> None:
+        """A trace break made ``runs`` necessary; ``forced`` is the tensor whose value was needed, which has
+        it now.
 
         ``seconds`` passed until Python could go on, without what observers took.
         """

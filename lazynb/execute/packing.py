@@ -1,9 +1,9 @@
 """Packing of scalar inputs: many Python numbers travel as one array.
 
-Python numbers are inputs (another learning rate is not another program), and a trace can have thousands. Each argument costs a
-transfer when the program is called, and XLA:CPU's compile time grows faster than their number (1,000 operations on
-1,000 scalar arguments compile in 2.9 s, on one argument in 0.6 s: 2 cores, JAX 0.10.2). So scalars of one dtype become
-one array, taken apart inside the program.
+Python numbers are inputs (another learning rate is not another program), and a trace can have thousands. Each
+argument costs a transfer when the program is called, and XLA:CPU's compile time grows faster than their
+number (1,000 operations on 1,000 scalar arguments compile in 2.9 s, on one argument in 0.6 s: 2 cores, JAX
+0.10.2). So scalars of one dtype become one array, taken apart inside the program.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _FEW = 8  # scalars that are passed one by one: below this an array costs more t
 
 
 class Packing:
-    """How the inputs of a program become its arguments: arrays first, then one array for each dtype of packed scalars."""
+    """How the inputs of a program become its arguments: arrays first, then one array for each dtype of packed
+    scalars."""
 
     def __init__(self, inputs: Sequence[State]):
         groups: dict[np.dtype, list[int]] = {}
@@ -56,7 +57,7 @@ class Packing:
         values: list[Any] = [None] * len(self._avals)
         for number, argument in zip(self._single, arguments, strict=False):
             values[number] = argument
-        for (_, numbers), packed in zip(self._groups, arguments[len(self._single):], strict=True):
+        for (_, numbers), packed in zip(self._groups, arguments[len(self._single) :], strict=True):
             for weak in {self._avals[number].weak_type for number in numbers}:
                 for number, value in zip(numbers, jc.elements(packed, weak), strict=True):
                     if self._avals[number].weak_type is weak:

@@ -1,9 +1,9 @@
 """The persistent compilation cache: a restarted kernel does not compile again.
 
-JAX's own cache does the work, in the user's cache directory, or beside JAX's entries where JAX was given a directory. lazynb
-makes the scopes of recorded operations part of the key (see ``_jax_compat.compiling_settings``), seals its entries
-(:mod:`lazynb.execute.entries`) and keeps short compilations too. JAX's own settings stay as they are: what the user compiles
-outside lazynb is not affected.
+JAX's own cache does the work, in the user's cache directory, or beside JAX's entries where JAX was given a
+directory. lazynb makes the scopes of recorded operations part of the key (see
+``_jax_compat.compiling_settings``), seals its entries (:mod:`lazynb.execute.entries`) and keeps short
+compilations too. JAX's own settings stay as they are: what the user compiles outside lazynb is not affected.
 """
 
 from __future__ import annotations
@@ -65,8 +65,11 @@ class PersistentCache:
             cache = jc.file_cache(path)
             return Entries(cache, path) if cache is not None else None
         except OSError as error:
-            warnings.warn(f"lazynb keeps no executables on disk: {error}. Set lazynb.config.persistent_cache_dir to a "
-                          "directory that can be written, or lazynb.config.persistent_cache = False.", stacklevel=2)
+            warnings.warn(
+                f"lazynb keeps no executables on disk: {error}. Set lazynb.config.persistent_cache_dir to a "
+                "directory that can be written, or lazynb.config.persistent_cache = False.",
+                stacklevel=2,
+            )
             return None
 
     def _on_event(self, event: str, **_: object) -> None:
@@ -75,8 +78,8 @@ class PersistentCache:
 
     @contextmanager
     def settings(self) -> Iterator[list[Any]]:
-        """Runs its body, a compilation in this thread, with the cache; yields a list that then holds its origin and, for what
-        came from disk, what reads the entry."""
+        """Runs its body, a compilation in this thread, with the cache; yields a list that then holds its
+        origin and, for what came from disk, what reads the entry."""
         origin: list[Any] = []
         before = self._hits.count
         entries = self._open()
@@ -91,7 +94,8 @@ class PersistentCache:
 
 
 def _directory() -> str:
-    """Where lazynb's entries are: its own directory, or one in that of JAX where JAX was given one of this machine."""
+    """Where lazynb's entries are: its own directory, or one in that of JAX where JAX was given one of this
+    machine."""
     given = jc.user_cache_dir()
     return str(config.persistent_cache_dir) if not given or "://" in given else os.path.join(given, "lazynb")
 

@@ -1,4 +1,5 @@
-"""From a recorded path to a jaxpr: the part of a trace that somebody wants, each operation under its number."""
+"""From a recorded path to a jaxpr: the part of a trace that somebody wants, each operation under its
+number."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from lazynb import _jax_compat as jc
 from lazynb.record.trie import State
 
 SCOPE = "n{}"
-"""Name scope of step number k. It comes back in the ``op_name`` of each HLO instruction made from that step."""
+"""Name scope of step number k. It comes back in the ``op_name`` of each HLO instruction made from that
+step."""
 
 
 def needed_steps(path: Sequence[State], wanted: Sequence[int]) -> list[State]:
@@ -38,8 +40,9 @@ class Program:
         self.inputs: list[Any] = []
         self.eqns: list[Any] = []
 
-    def add(self, path: Sequence[State], given: dict[int, Any] | None = None,
-            copies: dict[int, int] | None = None) -> dict[int, Any]:
+    def add(
+        self, path: Sequence[State], given: dict[int, Any] | None = None, copies: dict[int, int] | None = None
+    ) -> dict[int, Any]:
         """Appends the steps of ``path``. Returns variables by slot.
 
         Arguments:
@@ -62,7 +65,8 @@ class Program:
         return variables
 
     def add_with_inputs(self, step: State, avals: dict[int, Any]) -> dict[int, Any]:
-        """Appends one step with its operands as inputs; ``avals`` are theirs, by slot. Returns variables by slot."""
+        """Appends one step with its operands as inputs; ``avals`` are theirs, by slot. Returns variables by
+        slot."""
         variables = {slot: jc.new_var(aval) for slot, aval in avals.items()}
         self.inputs.extend(variables.values())
         self._append(step, variables)
@@ -73,17 +77,30 @@ class Program:
         assert operation is not None
         results = [jc.new_var(aval) for aval in state.avals]
         variables.update(enumerate(results, state.first))
-        self.eqns.append(jc.new_eqn([variables[slot] for slot in state.operands], results, operation.primitive,
-                                    operation.params, jc.no_effects, operation.context,
-                                    SCOPE.format(state.depth - 1)))
+        self.eqns.append(
+            jc.new_eqn(
+                [variables[slot] for slot in state.operands],
+                results,
+                operation.primitive,
+                operation.params,
+                jc.no_effects,
+                operation.context,
+                SCOPE.format(state.depth - 1),
+            )
+        )
 
     def jaxpr(self, outputs: Sequence[Any]) -> Any:
         """The closed jaxpr that returns ``outputs``."""
         return jc.closed_jaxpr(self.inputs, outputs, self.eqns)
 
 
-def lower(jaxpr: Any, arguments: Sequence[Any], config: Any, unpack: Callable[[Sequence[Any]], Sequence[Any]] = list,
-          donated: tuple[int, ...] = ()) -> jax.stages.Lowered:
+def lower(
+    jaxpr: Any,
+    arguments: Sequence[Any],
+    config: Any,
+    unpack: Callable[[Sequence[Any]], Sequence[Any]] = list,
+    donated: tuple[int, ...] = (),
+) -> jax.stages.Lowered:
     """Lowers ``jaxpr`` for arguments like ``arguments``, under the configuration it was recorded with.
 
     Arguments:

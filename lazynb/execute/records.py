@@ -23,8 +23,14 @@ class Records(Sequence[T], Generic[T]):
       ranked: whether the first matter most; else the last do.
     """
 
-    def __init__(self, records: Iterable[T], empty: str, row: Callable[[T], dict[str, str]] | None = None, *,
-                 ranked: bool = False):
+    def __init__(
+        self,
+        records: Iterable[T],
+        empty: str,
+        row: Callable[[T], dict[str, str]] | None = None,
+        *,
+        ranked: bool = False,
+    ):
         self._records = list(records)
         self._empty = empty
         self._row = row or _fields
@@ -48,8 +54,12 @@ class Records(Sequence[T], Generic[T]):
         return [dataclasses.asdict(record) for record in self._records]  # type: ignore[call-overload]
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
-        """The cells of the first ``limit`` records where the first matter most, else of the last ones, by column."""
-        return [self._row(record) for record in (self._records[:limit] if self._ranked else self._records[-limit:])]
+        """The cells of the first ``limit`` records where the first matter most, else of the last ones, by
+        column."""
+        return [
+            self._row(record)
+            for record in (self._records[:limit] if self._ranked else self._records[-limit:])
+        ]
 
     def _left_out(self) -> str:
         """Says how many records a display leaves out."""
@@ -86,13 +96,18 @@ def text_table(rows: Sequence[dict[str, str]]) -> list[str]:
     """Lines of a table: the columns' names, then a line a row."""
     table = [list(rows[0]), *(list(map(plain, row.values())) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in table
+    ]
 
 
 def _fields(record: Any) -> dict[str, str]:
     """A row with a column for each field."""
-    return {field.name.replace("_seconds", "").replace("seconds", "time"): _cell(getattr(record, field.name))
-            for field in dataclasses.fields(record)}
+    return {
+        field.name.replace("_seconds", "").replace("seconds", "time"): _cell(getattr(record, field.name))
+        for field in dataclasses.fields(record)
+    }
 
 
 def _cell(value: Any) -> str:

@@ -1,4 +1,5 @@
-"""A request: which results of a pending trace somebody wants, from which values, and whose memory they may take."""
+"""A request: which results of a pending trace somebody wants, from which values, and whose memory they may
+take."""
 
 from __future__ import annotations
 
@@ -18,14 +19,21 @@ class Request:
       pending: the trace.
       state: its end.
       wanted: slots of the results.
-      values: of the trace's inputs, in order. No other list of the caller's may hold them while donation is decided: it counts
-        references.
-      donated: numbers of the inputs whose memory the results may take; None where that cannot be told without waiting.
+      values: of the trace's inputs, in order. No other list of the caller's may hold them while donation is
+        decided: it counts references.
+      donated: numbers of the inputs whose memory the results may take; None where that cannot be told without
+        waiting.
     """
 
     __slots__ = ("_origins", "_path", "_steps", "donated", "pending", "state", "values", "wanted")
 
-    def __init__(self, pending: Pending, wanted: tuple[int, ...], values: Sequence[Any], donated: tuple[int, ...] | None = ()):
+    def __init__(
+        self,
+        pending: Pending,
+        wanted: tuple[int, ...],
+        values: Sequence[Any],
+        donated: tuple[int, ...] | None = (),
+    ):
         self.pending = pending
         self.state = pending.state
         self.wanted = wanted
@@ -63,7 +71,10 @@ class Request:
 
     def numbers(self) -> dict[int, int]:
         """By slot of each input, its number."""
-        return {step.first: number for number, step in enumerate(step for step in self.path if step.operation is None)}
+        return {
+            step.first: number
+            for number, step in enumerate(step for step in self.path if step.operation is None)
+        }
 
 
 def key_of(wanted: tuple[int, ...], donated: tuple[int, ...]) -> tuple[Any, ...]:

@@ -1,8 +1,9 @@
-"""Where NumPy hands a call over: ``__array_ufunc__`` (NEP 13) and ``__array_function__`` (NEP 18) of lazy tensors.
+"""Where NumPy hands a call over: ``__array_ufunc__`` (NEP 13) and ``__array_function__`` (NEP 18) of lazy
+tensors.
 
-While the thread is lazy, a call of NumPy's is recorded where JAX can give NumPy's own result: the same dtypes, shapes and
-errors. Elsewhere it is a trace break, and NumPy runs on the values. Outside lazy mode NumPy takes the values, as it does of any
-``jax.Array``.
+While the thread is lazy, a call of NumPy's is recorded where JAX can give NumPy's own result: the same
+dtypes, shapes and errors. Elsewhere it is a trace break, and NumPy runs on the values. Outside lazy mode
+NumPy takes the values, as it does of any ``jax.Array``.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def is_recording() -> bool:
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """A call of ``ufunc`` with a lazy tensor among its operands.
 
-    Operators between an array of NumPy's and a lazy tensor do not come here, see :mod:`lazynb.record.deferral`.
+    Operators between an array of NumPy's and a lazy tensor do not come here, see
+    :mod:`lazynb.record.deferral`.
 
     Arguments:
       method: ``__call__``, ``reduce``, ``accumulate``, ``reduceat``, ``outer`` or ``at``.
@@ -79,14 +81,18 @@ def array_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _refuse_tracers(tree: Any) -> None:
-    """NumPy has no derivatives and no random keys: a value under ``grad`` or ``vmap``, or a key, says so itself."""
+    """NumPy has no derivatives and no random keys: a value under ``grad`` or ``vmap``, or a key, says so
+    itself."""
     for leaf in arrays_in(tree):
-        if (isinstance(leaf, jc.Tracer) and leaf.__class__ is not LazyTensor) or not isinstance(leaf.dtype, np.dtype):
+        if (isinstance(leaf, jc.Tracer) and leaf.__class__ is not LazyTensor) or not isinstance(
+            leaf.dtype, np.dtype
+        ):
             np.asarray(leaf)
 
 
 def _leave_subclasses(function: Any, tree: Any) -> None:
-    """NumPy gives a matrix for a matrix, and what others make of their own arrays. (A file's array is to it as any other.)
+    """NumPy gives a matrix for a matrix, and what others make of their own arrays. (A file's array is to it
+    as any other.)
 
     Raises:
       Numpy: one is among the arguments.

@@ -1,4 +1,5 @@
-"""NumPy's functions of which the meaning is not that of the function of JAX's with the same name, or which JAX has not."""
+"""NumPy's functions of which the meaning is not that of the function of JAX's with the same name, or which
+JAX has not."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def _without(name: str, *dropped: str) -> Callable[..., Any]:
     """JAX's function without arguments that say nothing to it."""
 
     def form(*args: Any, **kwargs: Any) -> Any:
-        return getattr(jnp, name)(*args, **{key: value for key, value in kwargs.items() if key not in dropped})
+        return getattr(jnp, name)(
+            *args, **{key: value for key, value in kwargs.items() if key not in dropped}
+        )
 
     return form
 
@@ -34,9 +37,17 @@ def _wide(name: str) -> Callable[..., Any]:
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
     """Both values at the type that NumPy promotes them to."""
-    dtype = np.result_type(*[value if value.__class__ in (int, float, complex) else value.dtype for value in
-                             (np.asarray(v) if v.__class__ is bool or isinstance(v, list | tuple) else v for v in (x, y))])
-    x, y = (value.astype(dtype) if isinstance(value, jax.Array) else np.asarray(value, dtype) for value in (x, y))
+    dtype = np.result_type(
+        *[
+            value if value.__class__ in (int, float, complex) else value.dtype
+            for value in (
+                np.asarray(v) if v.__class__ is bool or isinstance(v, list | tuple) else v for v in (x, y)
+            )
+        ]
+    )
+    x, y = (
+        value.astype(dtype) if isinstance(value, jax.Array) else np.asarray(value, dtype) for value in (x, y)
+    )
     return jnp.where(jnp.asarray(condition).astype(bool), x, y)
 
 
@@ -44,10 +55,21 @@ def _at_places(name: str, position: int) -> Callable[..., Any]:
     """JAX's function with a list of places as an array."""
 
     def form(*args: Any, **kwargs: Any) -> Any:
-        args = tuple([np.asarray(arg) if place == position and isinstance(arg, list | tuple) else arg
-                      for place, arg in enumerate(args)])
-        return getattr(jnp, name)(*args, **{key: np.asarray(arg) if key in ("indices", "obj", "repeats") and
-                                            isinstance(arg, list | tuple) else arg for key, arg in kwargs.items()})
+        args = tuple(
+            [
+                np.asarray(arg) if place == position and isinstance(arg, list | tuple) else arg
+                for place, arg in enumerate(args)
+            ]
+        )
+        return getattr(jnp, name)(
+            *args,
+            **{
+                key: np.asarray(arg)
+                if key in ("indices", "obj", "repeats") and isinstance(arg, list | tuple)
+                else arg
+                for key, arg in kwargs.items()
+            },
+        )
 
     return form
 
@@ -79,18 +101,30 @@ def _vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
 
 
 FORMS: dict[str, Callable[..., Any]] = {
-    "np.fix": _fix, "np.copy": _without("copy", "order", "subok"), "np.searchsorted": _wide("searchsorted"),
-    "np.digitize": _wide("digitize"), "np.argpartition": _wide("argpartition"),
-    "np.where": _where, "np.take": _at_places("take", 1),
-    "np.take_along_axis": _at_places("take_along_axis", 1), "np.delete": _at_places("delete", 1),
-    "np.insert": _at_places("insert", 1), "np.repeat": _at_places("repeat", 1), "np.round": _round, "np.around": _round,
-    "np.choose": _at_places("choose", 0), "np.sort_complex": _sort_complex,
-    "np.percentile": _quantile("percentile"), "np.quantile": _quantile("quantile"),
-    "np.nanpercentile": _quantile("nanpercentile"), "np.nanquantile": _quantile("nanquantile")}
+    "np.fix": _fix,
+    "np.copy": _without("copy", "order", "subok"),
+    "np.searchsorted": _wide("searchsorted"),
+    "np.digitize": _wide("digitize"),
+    "np.argpartition": _wide("argpartition"),
+    "np.where": _where,
+    "np.take": _at_places("take", 1),
+    "np.take_along_axis": _at_places("take_along_axis", 1),
+    "np.delete": _at_places("delete", 1),
+    "np.insert": _at_places("insert", 1),
+    "np.repeat": _at_places("repeat", 1),
+    "np.round": _round,
+    "np.around": _round,
+    "np.choose": _at_places("choose", 0),
+    "np.sort_complex": _sort_complex,
+    "np.percentile": _quantile("percentile"),
+    "np.quantile": _quantile("quantile"),
+    "np.nanpercentile": _quantile("nanpercentile"),
+    "np.nanquantile": _quantile("nanquantile"),
+}
 """By NumPy's name: what is called in place of JAX's function, with arrays that are not weak."""
 
 
-# ---- what calls other functions, and what NumPy is not asked about ------------------------------------------------
+# ---- what calls other functions, and what NumPy is not asked about -----------------------------------------
 
 
 def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
@@ -103,16 +137,28 @@ def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: An
         raise Numpy("numpy_function", f"np.apply_along_axis of {len(places)} slices")
     results = [func1d(moved[place], *args, **kwargs) for place in places]
     first = results[0]
-    if not all(isinstance(one, jax.Array) and one.shape == first.shape and one.dtype == first.dtype for one in results):
+    if not all(
+        isinstance(one, jax.Array) and one.shape == first.shape and one.dtype == first.dtype
+        for one in results
+    ):
         values = [np.asarray(one) for one in results]  # whatever they are, NumPy makes arrays of them
-        stacked = np.stack([value.astype(values[0].dtype) for value in values]).reshape(moved.shape[:-1] + values[0].shape)
+        stacked = np.stack([value.astype(values[0].dtype) for value in values]).reshape(
+            moved.shape[:-1] + values[0].shape
+        )
         return _moved_back(np, stacked, axis % arr.ndim, arr.ndim, values[0].ndim)
-    return _moved_back(jnp, jnp.stack([strong(one) for one in results]).reshape(moved.shape[:-1] + first.shape),
-                       axis % arr.ndim, arr.ndim, first.ndim)
+    return _moved_back(
+        jnp,
+        jnp.stack([strong(one) for one in results]).reshape(moved.shape[:-1] + first.shape),
+        axis % arr.ndim,
+        arr.ndim,
+        first.ndim,
+    )
 
 
 def _moved_back(namespace: Any, stacked: Any, axis: int, before: int, found: int) -> Any:
-    return namespace.moveaxis(stacked, list(range(before - 1, before - 1 + found)), list(range(axis, axis + found)))
+    return namespace.moveaxis(
+        stacked, list(range(before - 1, before - 1 + found)), list(range(axis, axis + found))
+    )
 
 
 def _apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
@@ -141,8 +187,12 @@ def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
 
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
     """With constants in place of functions no shape depends on the values."""
-    simple = isinstance(condlist, list) and isinstance(x, jax.Array) and isinstance(funclist, list) and all(
-        isinstance(one, jax.Array) and one.dtype == bool and one.shape == x.shape for one in condlist)
+    simple = (
+        isinstance(condlist, list)
+        and isinstance(x, jax.Array)
+        and isinstance(funclist, list)
+        and all(isinstance(one, jax.Array) and one.dtype == bool and one.shape == x.shape for one in condlist)
+    )
     if not simple or any(one.__class__ not in (int, float) for one in funclist) or x.dtype.kind != "f":
         raise Numpy("numpy_values", "np.piecewise calls functions with what the conditions select")
     values = list(funclist)
@@ -171,7 +221,12 @@ def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
 
 
 OWN: dict[str, Callable[..., Any]] = {
-    "np.apply_along_axis": _apply_along_axis, "np.apply_over_axes": _apply_over_axes, "np.compress": _compress,
-    "np.piecewise": _piecewise, "np.min_scalar_type": _min_scalar_type, "np.shares_memory": _shares_memory,
-    "np.may_share_memory": _shares_memory}
+    "np.apply_along_axis": _apply_along_axis,
+    "np.apply_over_axes": _apply_over_axes,
+    "np.compress": _compress,
+    "np.piecewise": _piecewise,
+    "np.min_scalar_type": _min_scalar_type,
+    "np.shares_memory": _shares_memory,
+    "np.may_share_memory": _shares_memory,
+}
 """By NumPy's name: what is called with the arguments as they are; NumPy is not asked first."""

@@ -1,4 +1,5 @@
-"""NumPy's functions on lazy tensors: NumPy answers for stand-ins of the same types, JAX records what gives the same."""
+"""NumPy's functions on lazy tensors: NumPy answers for stand-ins of the same types, JAX records what gives
+the same."""
 
 from __future__ import annotations
 
@@ -56,7 +57,11 @@ def _named() -> dict[Function, tuple[str, Any, str]]:
     """By function of NumPy's: its name, and module and name of JAX's of the same name."""
     found: dict[Any, tuple[str, Any, str]] = {}
     own: Any
-    for prefix, own, other in (("np.", np, jnp), ("np.linalg.", np.linalg, jnp.linalg), ("np.fft.", np.fft, jnp.fft)):
+    for prefix, own, other in (
+        ("np.", np, jnp),
+        ("np.linalg.", np.linalg, jnp.linalg),
+        ("np.fft.", np.fft, jnp.fft),
+    ):
         for name in dir(own):
             function: Any = getattr(own, name)
             if not name.startswith("_") and hasattr(function, "_implementation") and function not in found:
@@ -96,7 +101,8 @@ def answered(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 def convert(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Runs a function that shows or saves values, or any outside lazy mode: it asks for the values itself."""
     if name_of(function) in SHOWS:
-        # The concrete JAX arrays, not NumPy's: NumPy writes their numbers in another way than those of its own.
+        # The concrete JAX arrays, not NumPy's: NumPy writes their numbers in another way than those of its
+        # own.
         def concrete(leaf: Any) -> Any:
             return leaf._force("print", name_of(function)) if leaf.__class__ is LazyTensor else leaf
 
@@ -174,14 +180,21 @@ def _significant(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     """``kwargs`` without what has no meaning for arrays of JAX's or says nothing."""
     if kwargs.get("out") is not None:
         raise Numpy("numpy_out", f"{name} with out=")
-    empty = {key for key, value in kwargs.items()
-             if key in ("out", "like", "subok", "device") or value is np._NoValue or (key == "order" and value in ("K", "A", "C"))
-             or (key == "where" and value is True) or (key == "kind" and name in ("np.sort", "np.argsort", "np.isin"))}
+    empty = {
+        key
+        for key, value in kwargs.items()
+        if key in ("out", "like", "subok", "device")
+        or value is np._NoValue
+        or (key == "order" and value in ("K", "A", "C"))
+        or (key == "where" and value is True)
+        or (key == "kind" and name in ("np.sort", "np.argsort", "np.isin"))
+    }
     return {key: value for key, value in kwargs.items() if key not in empty}
 
 
 def _known(name: str) -> Function:
-    """Makes NumPy's own of a concrete array where places and counts are concerned: looking at it breaks nothing."""
+    """Makes NumPy's own of a concrete array where places and counts are concerned: looking at it breaks
+    nothing."""
     if name not in PLACES:
         return lambda leaf: leaf
 
@@ -224,8 +237,11 @@ def _plan(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str
         if not holds(leaf.dtype):
             raise Numpy("numpy_dtype", f"{name} gives {leaf.dtype.name}")
     for leaf in leaves((args, kwargs)):
-        if isinstance(leaf, np.ndarray | np.generic) and not holds(leaf.dtype) and not (
-                name in PLACES and leaf.dtype.kind in "iu" and _fits(leaf)):
+        if (
+            isinstance(leaf, np.ndarray | np.generic)
+            and not holds(leaf.dtype)
+            and not (name in PLACES and leaf.dtype.kind in "iu" and _fits(leaf))
+        ):
             raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
     form = forms.FORMS.get(name) or _of_jax(*NAMES[function][1:])
     if form is None:
@@ -239,10 +255,12 @@ def _of_jax(module: Any, name: str) -> Function | None:
 
 
 def _fits(value: Any) -> bool:
-    return bool(np.all((value >= -2**31) & (value < 2**31)))
+    return bool(np.all((value >= -(2**31)) & (value < 2**31)))
 
 
-def _verified(name: str, form: Function, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, Any]:
+def _verified(
+    name: str, form: Function, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Plan, Any]:
     """The first way to call ``form`` that gives what NumPy gives, and its results.
 
     Raises:
@@ -291,7 +309,8 @@ def _agrees(answer: Any, results: Any) -> bool:
     expected, found = list(leaves(answer)), list(leaves(results))
     return len(expected) == len(found) and all(
         isinstance(got, jax.Array) and got.dtype == want.dtype and len(got.shape) == len(want.shape)
-        for want, got in zip(expected, found, strict=True))
+        for want, got in zip(expected, found, strict=True)
+    )
 
 
 def _shaped(answer: Any, results: Any) -> Any:
@@ -300,13 +319,14 @@ def _shaped(answer: Any, results: Any) -> Any:
     return map_leaves(lambda _: next(found), answer)
 
 
-# ---- what NumPy answers -------------------------------------------------------------------------------------------
+# ---- what NumPy answers ------------------------------------------------------------------------------------
 
 
 def answer_of(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What NumPy gives for arrays of these dtypes and ranks, with a ``Standing`` for each array.
 
-    Large shapes are shrunken, equal sizes to equal ones; where NumPy refuses those, it is asked with the true ones.
+    Large shapes are shrunken, equal sizes to equal ones; where NumPy refuses those, it is asked with the true
+    ones.
 
     Raises: what NumPy raises for the true shapes.
     """
@@ -315,7 +335,9 @@ def answer_of(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any])
 
     def stand(exact: bool) -> Any:
         def one(leaf: Any) -> Any:
-            if isinstance(leaf, jax.Array) or (isinstance(leaf, np.ndarray) and not exact and leaf.size > _SMALL):
+            if isinstance(leaf, jax.Array) or (
+                isinstance(leaf, np.ndarray) and not exact and leaf.size > _SMALL
+            ):
                 return np.ones(leaf.shape if exact else small[leaf.shape], leaf.dtype)
             return leaf
 
@@ -341,7 +363,8 @@ def _described(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def shrunken(shapes: list[tuple[int, ...]]) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """For each shape one of the same rank with small sizes; equal sizes stay equal, different ones different."""
+    """For each shape one of the same rank with small sizes; equal sizes stay equal, different ones
+    different."""
     sizes = sorted({size for shape in shapes for size in shape})
     taken = {size for size in sizes if size <= 4}
     free = (number for number in range(5, 10**6) if number not in taken)

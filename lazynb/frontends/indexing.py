@@ -15,7 +15,8 @@ _BASIC = (int, np.integer, slice, type(None), type(...))
 
 
 class Writable:
-    """Base of the arrays that can be written to (:class:`lazynb.frontends.mutable.MutableArray`): indexing has to know them."""
+    """Base of the arrays that can be written to (:class:`lazynb.frontends.mutable.MutableArray`): indexing
+    has to know them."""
 
     __slots__ = ()
     _memory: Any
@@ -55,14 +56,23 @@ def assign(array: Any, place: Any, value: Any) -> None:
     parts = _parts(place)
     if _is_basic(parts):
         laid = array._layout[(*parts, ...)] if ... not in _kinds(parts) else array._layout[parts]
-        if isinstance(value, Writable) and value._memory is array._memory and value._path == (*array._path, Index(parts)):
+        if (
+            isinstance(value, Writable)
+            and value._memory is array._memory
+            and value._path == (*array._path, Index(parts))
+        ):
             return  # ``x[1:] += 1`` ends so: it is written already
         fitted = fit(value, laid.shape, array.dtype)
         array._memory.value = _write(array, Index(parts), fitted)
         return
     mask = parts[0] if len(parts) == 1 else None
     mask = mask.value if isinstance(mask, Writable) else mask
-    if isinstance(mask, LazyTensor) and mask.dtype == bool and mask.is_pending and np.ndim(_plain(value)) == 0:
+    if (
+        isinstance(mask, LazyTensor)
+        and mask.dtype == bool
+        and mask.is_pending
+        and np.ndim(_plain(value)) == 0
+    ):
         np.broadcast_to(np.int8(0), array.shape)[np.broadcast_to(np.False_, mask.shape)]  # says what is wrong
         whole = array.value
         wide = mask.reshape(mask.shape + (1,) * (whole.ndim - mask.ndim))
@@ -104,7 +114,8 @@ class _Broadcast:
 
 
 def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """``value`` converted to ``dtype``, as an assignment does, once it is clear that it can be broadcast to ``shape``.
+    """``value`` converted to ``dtype``, as an assignment does, once it is clear that it can be broadcast to
+    ``shape``.
 
     Raises:
       ValueError: it cannot be broadcast.

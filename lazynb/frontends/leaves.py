@@ -70,7 +70,9 @@ def values_in(tree: Any, kind: str = "asarray", detail: str = "") -> Any:
     return map_leaves(value, tree)
 
 
-_NARROW = frozenset("""bool int8 int16 int32 uint8 uint16 uint32 float16 bfloat16 float32 complex64""".split())
+_NARROW = frozenset(
+    """bool int8 int16 int32 uint8 uint16 uint32 float16 bfloat16 float32 complex64""".split()
+)
 _WIDE = frozenset("int64 uint64 float64 complex128".split())
 
 
@@ -81,7 +83,8 @@ def is_wide() -> bool:
 
 
 def holds(dtype: Any) -> bool:
-    """Whether an array of JAX's can have ``dtype`` in the mode that is in force, and NumPy means the same by it."""
+    """Whether an array of JAX's can have ``dtype`` in the mode that is in force, and NumPy means the same by
+    it."""
     return dtype.name in _NARROW or (dtype.name in _WIDE and is_wide())
 
 

@@ -1,7 +1,8 @@
-"""Arrays that can be written to, as NumPy code writes: ``x[0] = 1``, ``x += 1``, ``out=``, and views that share memory.
+"""Arrays that can be written to, as NumPy code writes: ``x[0] = 1``, ``x += 1``, ``out=``, and views that
+share memory.
 
-A JAX array does not change. A :class:`MutableArray` holds one and puts another in its place at each write; its views see
-that. All of it is recorded while the thread is lazy.
+A JAX array does not change. A :class:`MutableArray` holds one and puts another in its place at each write;
+its views see that. All of it is recorded while the thread is lazy.
 """
 
 from __future__ import annotations
@@ -16,7 +17,19 @@ import numpy as np
 
 from lazynb.frontends import indexing
 from lazynb.frontends.leaves import holds, strong
-from lazynb.frontends.paths import Index, Part, ReadOnly, Reshaped, Step, Transposed, layout, order_of, read, reshaped, write
+from lazynb.frontends.paths import (
+    Index,
+    Part,
+    ReadOnly,
+    Reshaped,
+    Step,
+    Transposed,
+    layout,
+    order_of,
+    read,
+    reshaped,
+    write,
+)
 from lazynb.record.deferral import ufunc_answered
 from lazynb.record.runtime import numpy_calls
 from lazynb.record.tensor import LazyTensor
@@ -38,26 +51,30 @@ class Memory:
 
 
 class MutableArray(indexing.Writable):
-    """A lazy array with the interface and meaning of ``numpy.ndarray``: NumPy's types and promotion, views, writing in place.
+    """A lazy array with the interface and meaning of ``numpy.ndarray``: NumPy's types and promotion, views,
+    writing in place.
 
     Made by :func:`lazynb.numpy.mutable`.
 
-    What NumPy's functions give for it is one too, so that code can go on writing to results. Where a call breaks the trace, the
-    result is NumPy's own array. ``np.asarray(x)`` gives the values of this moment, read-only.
+    What NumPy's functions give for it is one too, so that code can go on writing to results. Where a call
+    breaks the trace, the result is NumPy's own array. ``np.asarray(x)`` gives the values of this moment,
+    read-only.
     """
 
     __slots__ = ("__weakref__", "_base", "_layout", "_memory", "_path", "_scalar")
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, memory: Memory, path: tuple[Step, ...], laid: np.ndarray, base: Any = None, scalar: bool = False):
+    def __init__(
+        self, memory: Memory, path: tuple[Step, ...], laid: np.ndarray, base: Any = None, scalar: bool = False
+    ):
         self._memory = memory
         self._path = path
         self._layout = laid
         self._base = base
         self._scalar = scalar  # what NumPy would give as a scalar cannot be written to
 
-    # ---- what there is -------------------------------------------------------------------------------------------
+    # ---- what there is -------------------------------------------------------------------------------------
 
     shape = property(lambda self: self._layout.shape)
     dtype = property(lambda self: self._layout.dtype)
@@ -74,7 +91,7 @@ class MutableArray(indexing.Writable):
         """The values as an array of JAX's, pending ones as they are; later writes do not change it."""
         return strong(read(self._memory.value, self._path))
 
-    # ---- writing -------------------------------------------------------------------------------------------------
+    # ---- writing -------------------------------------------------------------------------------------------
 
     def _write(self, value: Any) -> None:
         """Puts ``value``, of this array's shape and type, in place of what was there."""
@@ -97,7 +114,9 @@ class MutableArray(indexing.Writable):
     def _view(self, step: Step, laid: np.ndarray) -> MutableArray:
         if self._scalar:
             return wrap(step.get(self.value), laid)
-        return MutableArray(self._memory, (*self._path, step), laid, self if self._base is None else self._base)
+        return MutableArray(
+            self._memory, (*self._path, step), laid, self if self._base is None else self._base
+        )
 
     def fill(self, value: Any) -> None:
         self[...] = value
@@ -108,7 +127,7 @@ class MutableArray(indexing.Writable):
     def put(self, indices: Any, values: Any, mode: str = "raise") -> None:
         numpy.put(self, indices, values, mode)
 
-    # ---- views ---------------------------------------------------------------------------------------------------
+    # ---- views ---------------------------------------------------------------------------------------------
 
     @property
     def T(self) -> MutableArray:
@@ -120,8 +139,16 @@ class MutableArray(indexing.Writable):
 
     def transpose(self, *axes: Any) -> MutableArray:
         order = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)) else axes
-        laid = self._layout.transpose(order or None) if order != () or not axes else self._layout.transpose(order)
-        full = tuple(range(self.ndim))[::-1] if not order else tuple(operator.index(axis) % self.ndim for axis in order)
+        laid = (
+            self._layout.transpose(order or None)
+            if order != () or not axes
+            else self._layout.transpose(order)
+        )
+        full = (
+            tuple(range(self.ndim))[::-1]
+            if not order
+            else tuple(operator.index(axis) % self.ndim for axis in order)
+        )
         return self._view(Transposed(full), laid)
 
     def swapaxes(self, axis1: int, axis2: int) -> MutableArray:
@@ -148,14 +175,18 @@ class MutableArray(indexing.Writable):
             flat = turned.reshape(-1)
         else:
             flat = self.reshape(-1, order=order)
-        return flat if flat.flags.c_contiguous else flat.copy()  # unlike ``reshape``, which may give a view with gaps
+        return (
+            flat if flat.flags.c_contiguous else flat.copy()
+        )  # unlike ``reshape``, which may give a view with gaps
 
     def squeeze(self, axis: Any = None) -> MutableArray:
         laid = self._layout.squeeze(axis)
         return self if laid.ndim == self.ndim and not self._scalar else self._view(Reshaped(laid.shape), laid)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> MutableArray:
-        return self._view(ReadOnly("diagonal", (offset, axis1, axis2)), self._layout.diagonal(offset, axis1, axis2))
+        return self._view(
+            ReadOnly("diagonal", (offset, axis1, axis2)), self._layout.diagonal(offset, axis1, axis2)
+        )
 
     def view(self, dtype: Any = None) -> MutableArray:
         if dtype is not None and np.dtype(dtype) != self.dtype:
@@ -184,12 +215,14 @@ class MutableArray(indexing.Writable):
     def flat(self) -> Any:
         return indexing.Flat(self)
 
-    # ---- copies --------------------------------------------------------------------------------------------------
+    # ---- copies --------------------------------------------------------------------------------------------
 
     def copy(self, order: str = "C") -> MutableArray:
         laid = self._layout
         kept = order_of(laid) if order in ("K", "A") and not laid.flags.c_contiguous else None
-        return wrap(self.value, layout(self.shape, self.dtype, range(self.ndim)[::-1] if order == "F" else kept))
+        return wrap(
+            self.value, layout(self.shape, self.dtype, range(self.ndim)[::-1] if order == "F" else kept)
+        )
 
     def __copy__(self) -> MutableArray:
         return self.copy("K")
@@ -200,15 +233,19 @@ class MutableArray(indexing.Writable):
     def flatten(self, order: str = "C") -> MutableArray:
         return self.ravel(order).copy()
 
-    def astype(self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True) -> Any:
+    def astype(
+        self, dtype: Any, order: str = "K", casting: Any = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Any:
         wanted = np.zeros((), self.dtype).astype(dtype, casting=casting).dtype
         if wanted == self.dtype:
             return self.copy(order) if copy else self
         if not holds(wanted):
             return self._taken("numpy_dtype", f"astype to {wanted.name}").astype(wanted)
-        return wrap(indexing.converted(self.value, wanted), layout(self.shape, wanted, order_of(self._layout)))
+        return wrap(
+            indexing.converted(self.value, wanted), layout(self.shape, wanted, order_of(self._layout))
+        )
 
-    # ---- the value -----------------------------------------------------------------------------------------------
+    # ---- the value -----------------------------------------------------------------------------------------
 
     def _taken(self, kind: str, detail: str = "") -> np.ndarray:
         """The values as NumPy's own array; a trace break where they are pending."""
@@ -268,7 +305,10 @@ class MutableArray(indexing.Writable):
     def __repr__(self) -> str:
         if not self._path:
             return f"MutableArray({self._memory.value!r})"
-        return f"MutableArray({self.dtype.name}[{','.join(map(str, self.shape))}], a view of {self._memory.value!r})"
+        return (
+            f"MutableArray({self.dtype.name}[{','.join(map(str, self.shape))}], a view of "
+            f"{self._memory.value!r})"
+        )
 
     def __str__(self) -> str:
         return str(self._taken("print"))
@@ -277,7 +317,7 @@ class MutableArray(indexing.Writable):
         taken = self._taken("format")
         return format(taken[()] if not self.ndim else taken, spec)
 
-    # ---- the array API standard ----------------------------------------------------------------------------------
+    # ---- the array API standard ----------------------------------------------------------------------------
 
     device = "cpu"
 
@@ -290,7 +330,7 @@ class MutableArray(indexing.Writable):
         """NumPy's functions; what they make can be written to."""
         return numpy_calls().namespace
 
-    # ---- NumPy's protocols ---------------------------------------------------------------------------------------
+    # ---- NumPy's protocols ---------------------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, /, *inputs: Any, **kwargs: Any) -> Any:
         ufunc_answered()  # a lazy tensor may have been asked too
@@ -303,7 +343,9 @@ class MutableArray(indexing.Writable):
 def wrap(value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
     """A new array of its own with the values of ``value``."""
     value = strong(value)
-    return MutableArray(Memory(value), (), laid if laid is not None else layout(value.shape, value.dtype), None, scalar)
+    return MutableArray(
+        Memory(value), (), laid if laid is not None else layout(value.shape, value.dtype), None, scalar
+    )
 
 
 def mutable(x: Any) -> MutableArray:
@@ -320,22 +362,46 @@ def mutable(x: Any) -> MutableArray:
     if not isinstance(x, jax.Array):
         x = np.asarray(x)
         if not holds(x.dtype):
-            raise TypeError(f"{x.dtype.name} arrays need 64-bit mode, jax.config.update('jax_enable_x64', True); or convert it: "
-                            "x.astype('float32')" if x.dtype.name in ("float64", "int64", "uint64", "complex128")
-                            else f"no array of JAX's has the type {x.dtype}")
+            raise TypeError(
+                f"{x.dtype.name} arrays need 64-bit mode, jax.config.update('jax_enable_x64', True); or "
+                "convert it: "
+                "x.astype('float32')"
+                if x.dtype.name in ("float64", "int64", "uint64", "complex128")
+                else f"no array of JAX's has the type {x.dtype}"
+            )
         x = jnp.asarray(x.copy())
     return wrap(x)
 
 
-# ---- operators and methods that are NumPy's functions ------------------------------------------------------------
+# ---- operators and methods that are NumPy's functions ------------------------------------------------------
 
-_BINARY = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "truediv": np.true_divide, "floordiv": np.floor_divide,
-           "mod": np.remainder, "divmod": np.divmod, "pow": np.power, "matmul": np.matmul, "lshift": np.left_shift,
-           "rshift": np.right_shift, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
-_COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal}
+_BINARY = {
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "truediv": np.true_divide,
+    "floordiv": np.floor_divide,
+    "mod": np.remainder,
+    "divmod": np.divmod,
+    "pow": np.power,
+    "matmul": np.matmul,
+    "lshift": np.left_shift,
+    "rshift": np.right_shift,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
+_COMPARISONS = {
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+    "eq": np.equal,
+    "ne": np.not_equal,
+}
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
-_METHODS = """all any argmax argmin argsort clip cumprod cumsum dot max mean min nonzero prod repeat round searchsorted std sum
-    take trace var compress choose argpartition""".split()
+_METHODS = """all any argmax argmin argsort clip cumprod cumsum dot max mean min nonzero prod repeat round
+    searchsorted std sum take trace var compress choose argpartition""".split()
 
 
 def _forward(ufunc: Any) -> Callable[[Any, Any], Any]:
@@ -353,8 +419,11 @@ def _in_place(ufunc: Any) -> Callable[[Any, Any], Any]:
 def _method(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
     if name in ("compress", "choose"):
-        return (lambda self, first, *args, **kwargs: function(first, self, *args, **kwargs)) if name == "compress" else (
-            lambda self, *args, **kwargs: function(self, *args, **kwargs))
+        return (
+            (lambda self, first, *args, **kwargs: function(first, self, *args, **kwargs))
+            if name == "compress"
+            else (lambda self, *args, **kwargs: function(self, *args, **kwargs))
+        )
     return lambda self, *args, **kwargs: function(self, *args, **kwargs)
 
 

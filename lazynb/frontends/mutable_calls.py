@@ -1,4 +1,5 @@
-"""NumPy's functions on arrays that can be written to: results are such arrays again, ``out=`` and views are kept right."""
+"""NumPy's functions on arrays that can be written to: results are such arrays again, ``out=`` and views are
+kept right."""
 
 from __future__ import annotations
 
@@ -30,13 +31,14 @@ def _read(tree: Any) -> Any:
 
 def _copied(tree: Any, kind: str, detail: str) -> Any:
     """``tree`` with NumPy's own arrays, which can be written to."""
+
     def own(leaf: Any) -> Any:
         return np.array(leaf._taken(kind, detail)) if isinstance(leaf, MutableArray) else leaf
 
     return values_in(map_leaves(own, tree), kind, detail)
 
 
-# ---- ufuncs -------------------------------------------------------------------------------------------------------
+# ---- ufuncs ------------------------------------------------------------------------------------------------
 
 
 def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -49,18 +51,28 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     try:
         found = ufuncs.record(ufunc, method, _read(inputs), _read(kwargs))
     except Numpy as needed:
-        return getattr(ufunc, method)(*_copied(inputs, needed.kind, needed.detail), **_copied(kwargs, needed.kind, needed.detail))
-    return map_leaves(lambda leaf: wrap(leaf, _laid_out(getattr(ufunc, method), leaf, inputs, kwargs), leaf.ndim == 0), found)
+        return getattr(ufunc, method)(
+            *_copied(inputs, needed.kind, needed.detail), **_copied(kwargs, needed.kind, needed.detail)
+        )
+    return map_leaves(
+        lambda leaf: wrap(leaf, _laid_out(getattr(ufunc, method), leaf, inputs, kwargs), leaf.ndim == 0),
+        found,
+    )
 
 
-def _into(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...]) -> Any:
+def _into(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...]
+) -> Any:
     """The call writes its results to ``out``."""
     others = {key: value for key, value in kwargs.items() if key != "out"}
     if not all(one is None or (isinstance(one, MutableArray) and not one._scalar) for one in out):
         if any(isinstance(one, MutableArray | jax.Array) for one in out):
             raise TypeError("return arrays must be of ArrayType")
-        return getattr(ufunc, method)(*_copied(inputs, "numpy_out", ufuncs.name_of(ufunc)), out=out,
-                                      **_copied(others, "numpy_out", ufuncs.name_of(ufunc)))
+        return getattr(ufunc, method)(
+            *_copied(inputs, "numpy_out", ufuncs.name_of(ufunc)),
+            out=out,
+            **_copied(others, "numpy_out", ufuncs.name_of(ufunc)),
+        )
     call = getattr(ufunc, method)
     mask = others.pop("where", True) if method == "__call__" else True
     casting = others.pop("casting", "same_kind")
@@ -68,16 +80,24 @@ def _into(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[st
         found = ufuncs.record(ufunc, method, _read(inputs), _read(others))
     except Numpy as needed:
         _try_out(call, inputs, kwargs, out)
-        targets = tuple(None if one is None else np.array(one._taken(needed.kind, needed.detail)) for one in out)
+        targets = tuple(
+            None if one is None else np.array(one._taken(needed.kind, needed.detail)) for one in out
+        )
         rest = {key: value for key, value in kwargs.items() if key != "out"}
-        call(*_copied(inputs, needed.kind, needed.detail), out=targets, **_copied(rest, needed.kind, needed.detail))
+        call(
+            *_copied(inputs, needed.kind, needed.detail),
+            out=targets,
+            **_copied(rest, needed.kind, needed.detail),
+        )
         for one, target in zip(out, targets, strict=True):
             if one is not None:
                 one._write(jnp.asarray(target))
         return out[0] if len(out) == 1 else out
     results = list(found) if isinstance(found, tuple) else [found]
     for result, one in zip(results, out, strict=True):
-        if one is not None and not (np.can_cast(result.dtype, one.dtype, casting) and _goes_into(result.shape, one.shape)):
+        if one is not None and not (
+            np.can_cast(result.dtype, one.dtype, casting) and _goes_into(result.shape, one.shape)
+        ):
             _try_out(call, inputs, kwargs, out)
             raise Numpy("numpy_function", "out=")
     for number, (result, one) in enumerate(zip(results, out, strict=True)):
@@ -99,6 +119,7 @@ def _goes_into(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
 
 def _try_out(call: Function, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...]) -> None:
     """Lets NumPy say what is wrong, if anything is, with ones in place of the values."""
+
     def stand(leaf: Any) -> Any:
         return np.ones(leaf.shape, leaf.dtype) if isinstance(leaf, MutableArray | jax.Array) else leaf
 
@@ -113,9 +134,20 @@ def _at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
         return ufunc.at(target, *_copied((places, *values), "numpy_out", name))
     form = getattr(ufuncs.form_of(ufunc), "at", None)
     known = isinstance(places, int | slice | list | np.ndarray) or (
-        isinstance(places, tuple) and all(isinstance(one, int | slice | list | np.ndarray) for one in places))
-    same = all(np.result_type(target.dtype, one if one.__class__ in (int, float) else np.asarray(one).dtype
-                              if not hasattr(one, "dtype") else one.dtype) == target.dtype for one in values)
+        isinstance(places, tuple) and all(isinstance(one, int | slice | list | np.ndarray) for one in places)
+    )
+    same = all(
+        np.result_type(
+            target.dtype,
+            one
+            if one.__class__ in (int, float)
+            else np.asarray(one).dtype
+            if not hasattr(one, "dtype")
+            else one.dtype,
+        )
+        == target.dtype
+        for one in values
+    )
     if form is None or not known or not same or ufunc not in (np.add, np.multiply, np.maximum, np.minimum):
         array = np.array(target._taken("numpy_function", name))
         ufunc.at(array, *_copied((places, *values), "numpy_function", name))
@@ -128,7 +160,8 @@ def _at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
 
 
 def _laid_out(call: Function, result: Any, inputs: Any, kwargs: Any) -> np.ndarray | None:
-    """How NumPy would lay out a result; None for C order. It follows its operands where they are not in C order."""
+    """How NumPy would lay out a result; None for C order. It follows its operands where they are not in C
+    order."""
     given = [leaf for leaf in leaves((inputs, kwargs)) if isinstance(leaf, MutableArray) and leaf.ndim > 1]
     if result.ndim < 2 or all(leaf._layout.flags.c_contiguous for leaf in given):
         return None
@@ -153,7 +186,7 @@ def _laid_out(call: Function, result: Any, inputs: Any, kwargs: Any) -> np.ndarr
     return layout(result.shape, result.dtype, order_of(found)) if found is not None else None
 
 
-# ---- functions ----------------------------------------------------------------------------------------------------
+# ---- functions ---------------------------------------------------------------------------------------------
 
 
 def array_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -168,27 +201,52 @@ def array_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
     if function in functions.CONVERTS:
         return functions.convert(function, _read(args), _read(kwargs))
     if name in _SHARING and _SHARING[name](args, kwargs):
-        raise NotImplementedError(f"{name} would give a view of an array that can be written to; copy it first, or use x.value")
+        raise NotImplementedError(
+            f"{name} would give a view of an array that can be written to; copy it first, or use x.value"
+        )
     out = kwargs.get("out")
     if isinstance(out, MutableArray):
-        return _function_into(function, args, {key: value for key, value in kwargs.items() if key != "out"}, out)
+        return _function_into(
+            function, args, {key: value for key, value in kwargs.items() if key != "out"}, out
+        )
     try:
         found = functions.record(function, _read(args), _read(kwargs))
     except Numpy as needed:
-        return function(*_copied(args, needed.kind, needed.detail), **_copied(kwargs, needed.kind, needed.detail))
+        return function(
+            *_copied(args, needed.kind, needed.detail), **_copied(kwargs, needed.kind, needed.detail)
+        )
     scalar = _gives_scalar(name)
-    return map_leaves(lambda leaf: wrap(leaf, _laid_out(function, leaf, args, kwargs), scalar and leaf.ndim == 0)
-                      if isinstance(leaf, jax.Array) else leaf, found)
+    return map_leaves(
+        lambda leaf: (
+            wrap(leaf, _laid_out(function, leaf, args, kwargs), scalar and leaf.ndim == 0)
+            if isinstance(leaf, jax.Array)
+            else leaf
+        ),
+        found,
+    )
 
 
 def _gives_scalar(name: str) -> bool:
     """Whether NumPy gives a scalar where no axis is left."""
-    return name not in ("np.copy", "np.where", "np.full_like", "np.ones_like", "np.zeros_like", "np.empty_like", "np.astype")
+    return name not in (
+        "np.copy",
+        "np.where",
+        "np.full_like",
+        "np.ones_like",
+        "np.zeros_like",
+        "np.empty_like",
+        "np.astype",
+    )
 
 
-def _function_into(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], out: MutableArray) -> Any:
-    answer = function(*map_leaves(_small, _read(args)), **map_leaves(_small, _read(kwargs)),
-                      out=np.empty(out.shape, out.dtype))  # says what does not fit
+def _function_into(
+    function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], out: MutableArray
+) -> Any:
+    answer = function(
+        *map_leaves(_small, _read(args)),
+        **map_leaves(_small, _read(kwargs)),
+        out=np.empty(out.shape, out.dtype),
+    )  # says what does not fit
     del answer
     found = array_function(function, args, kwargs) if concerned(args, kwargs) else function(*args, **kwargs)
     out[...] = found
@@ -199,8 +257,11 @@ def _small(leaf: Any) -> Any:
     return np.ones(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array) else leaf
 
 
-_DUCK = frozenset(f"np.{name}" for name in """reshape ravel transpose swapaxes squeeze moveaxis rollaxis flip split array_split
-    hsplit vsplit dsplit diagonal""".split())
+_DUCK = frozenset(
+    f"np.{name}"
+    for name in """reshape ravel transpose swapaxes squeeze moveaxis rollaxis flip split array_split
+    hsplit vsplit dsplit diagonal""".split()
+)
 """Written in Python upon methods that these arrays have: they give views by themselves."""
 
 
@@ -276,28 +337,42 @@ def _places(places: np.ndarray, array: MutableArray) -> Any:
 
 
 _VIEWS: dict[str, Callable[..., Any]] = {
-    "np.expand_dims": _expand_dims, "np.atleast_1d": _atleast(1), "np.atleast_2d": _atleast(2), "np.atleast_3d": _atleast(3),
-    "np.fliplr": lambda m: m[:, ::-1], "np.flipud": lambda m: m[::-1, ...], "np.rot90": _rot90,
-    "np.broadcast_to": _broadcast_to, "np.broadcast_arrays": _broadcast_arrays, "np.diag": _diag,
-    "np.matrix_transpose": _matrix_transpose, "np.linalg.matrix_transpose": _matrix_transpose, "np.unstack": _unstack,
-    "np.real": lambda val: val.real, "np.imag": lambda val: val.imag, "np.shares_memory": _shares,
+    "np.expand_dims": _expand_dims,
+    "np.atleast_1d": _atleast(1),
+    "np.atleast_2d": _atleast(2),
+    "np.atleast_3d": _atleast(3),
+    "np.fliplr": lambda m: m[:, ::-1],
+    "np.flipud": lambda m: m[::-1, ...],
+    "np.rot90": _rot90,
+    "np.broadcast_to": _broadcast_to,
+    "np.broadcast_arrays": _broadcast_arrays,
+    "np.diag": _diag,
+    "np.matrix_transpose": _matrix_transpose,
+    "np.linalg.matrix_transpose": _matrix_transpose,
+    "np.unstack": _unstack,
+    "np.real": lambda val: val.real,
+    "np.imag": lambda val: val.imag,
+    "np.shares_memory": _shares,
     "np.may_share_memory": _shares,
     "np.copy": lambda a, order="K", subok=False: a.copy(order),
     "np.astype": lambda x, dtype, /, *, copy=True, device=None: x.astype(dtype, copy=copy),
-    "np.linalg.diagonal": lambda x, /, *, offset=0: x.diagonal(offset, -2, -1)}
+    "np.linalg.diagonal": lambda x, /, *, offset=0: x.diagonal(offset, -2, -1),
+}
 """What gives views, or looks at memory."""
 
 _SHARING: dict[str, Callable[[Any, Any], bool]] = {
     "np.einsum": lambda args, kwargs: len(args) == 2,
-    "np.meshgrid": lambda args, kwargs: not kwargs.get("copy", True)}
+    "np.meshgrid": lambda args, kwargs: not kwargs.get("copy", True),
+}
 """What gives views that are not followed."""
 
 
-# ---- what writes to its first argument ----------------------------------------------------------------------------
+# ---- what writes to its first argument ---------------------------------------------------------------------
 
 
 def _writes(function: Function, lazily: Callable[..., bool] | None = None) -> Callable[..., Any]:
-    """``function`` for a target that can be written to: lazily where that is known to be right, else by NumPy on the values."""
+    """``function`` for a target that can be written to: lazily where that is known to be right, else by NumPy
+    on the values."""
     name = functions.name_of(function)
 
     def call(target: Any, *args: Any, **kwargs: Any) -> None:
@@ -319,7 +394,9 @@ def _copyto(dst: MutableArray, src: Any, casting: Any = "same_kind", where: Any 
         np.copyto(np.empty((), dst.dtype), np.ones((), source), casting)
     new = jnp.broadcast_to(fit(src, dst.shape, dst.dtype), dst.shape)
     mask = _read(where)
-    dst._write(new if mask is True else jnp.where(jnp.broadcast_to(jnp.asarray(mask), dst.shape), new, dst.value))
+    dst._write(
+        new if mask is True else jnp.where(jnp.broadcast_to(jnp.asarray(mask), dst.shape), new, dst.value)
+    )
     return True
 
 
@@ -349,7 +426,9 @@ def _put_along_axis(arr: MutableArray, indices: Any, values: Any, axis: Any = -1
     probe = np.zeros(arr.shape, bool)
     np.put_along_axis(probe, indices, True, axis)  # says what is out of bounds
     chosen = np.take_along_axis(np.arange(arr.size).reshape(arr.shape), indices, axis)
-    arr.flat[chosen.ravel()] = jnp.broadcast_to(fit(values, chosen.shape, arr.dtype), chosen.shape).reshape(-1)
+    arr.flat[chosen.ravel()] = jnp.broadcast_to(fit(values, chosen.shape, arr.dtype), chosen.shape).reshape(
+        -1
+    )
     return True
 
 
@@ -361,6 +440,10 @@ def _put(a: MutableArray, ind: Any, v: Any, mode: str = "raise") -> bool:
 
 
 _WRITES: dict[str, Callable[..., Any]] = {
-    "np.copyto": _writes(np.copyto, _copyto), "np.putmask": _writes(np.putmask, _putmask), "np.place": _writes(np.place, _place),
-    "np.fill_diagonal": _writes(np.fill_diagonal, _fill_diagonal), "np.put": _writes(np.put, _put),
-    "np.put_along_axis": _writes(np.put_along_axis, _put_along_axis)}
+    "np.copyto": _writes(np.copyto, _copyto),
+    "np.putmask": _writes(np.putmask, _putmask),
+    "np.place": _writes(np.place, _place),
+    "np.fill_diagonal": _writes(np.fill_diagonal, _fill_diagonal),
+    "np.put": _writes(np.put, _put),
+    "np.put_along_axis": _writes(np.put_along_axis, _put_along_axis),
+}

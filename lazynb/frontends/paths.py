@@ -1,7 +1,7 @@
 """Views as paths: the steps from an array's memory to a view of it, each with the way back.
 
-JAX's arrays do not change. Writing to a view makes a new array of the whole memory: each step is applied on the way in, and
-put back on the way out.
+JAX's arrays do not change. Writing to a view makes a new array of the whole memory: each step is applied on
+the way in, and put back on the way out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 
 
 class Step(Protocol):
-    """One step of a path. ``layout`` arrays have the right shape and strides, and no memory that may be read."""
+    """One step of a path. ``layout`` arrays have the right shape and strides, and no memory that may be
+    read."""
 
     def get(self, whole: Any) -> Any:
         """What the step selects of ``whole``."""
@@ -104,7 +105,8 @@ def write(whole: Any, path: Sequence[Step], part: Any) -> Any:
     return part
 
 
-# ---- layouts ------------------------------------------------------------------------------------------------------
+# ---- layouts -----------------------------------------------------------------------------------------------
+
 
 def layout(shape: tuple[int, ...], dtype: Any, order: Sequence[int] | None = None) -> np.ndarray:
     """An array of this shape with the strides of a new one, whose memory must never be read.

@@ -1,7 +1,8 @@
 """NumPy's functions of which more has to be said than "as JAX's of the same name": data, by name.
 
-Each entry of ``BREAKS`` holds a kind of :data:`lazynb.reasons.REASONS` and why NumPy's own function must run: a text, or a
-function of the arguments that gives one where they are of that kind, and nothing where they are not.
+Each entry of ``BREAKS`` holds a kind of :data:`lazynb.reasons.REASONS` and why NumPy's own function must run:
+a text, or a function of the arguments that gives one where they are of that kind, and nothing where they are
+not.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ def _names(text: str, prefix: str = "np.") -> list[str]:
     return [prefix + name for name in text.split()]
 
 
-ANSWERED_NAMES = frozenset(_names("""shape ndim size result_type can_cast iscomplexobj isrealobj common_type einsum_path
-    diag_indices_from tril_indices_from triu_indices_from"""))
+ANSWERED_NAMES = frozenset(
+    _names("""shape ndim size result_type can_cast iscomplexobj isrealobj common_type einsum_path
+    diag_indices_from tril_indices_from triu_indices_from""")
+)
 """Answered from types and shapes: no value is needed and nothing is recorded."""
 
 SHOWS = frozenset(_names("array2string array_repr array_str"))
@@ -30,14 +33,17 @@ CONVERTS_NAMES = SHOWS | frozenset(_names("save savetxt savez savez_compressed")
 WRITES = frozenset(_names("copyto put place putmask fill_diagonal put_along_axis"))
 """They write to their first argument."""
 
-PLACES = frozenset(_names("""take take_along_axis put put_along_axis split array_split vsplit hsplit dsplit delete insert repeat
-    roll pad tile transpose moveaxis rollaxis resize reshape choose broadcast_to squeeze expand_dims flip rot90 unravel_index
-    ravel_multi_index ix_""")) | {"np.linalg.matrix_power"}
+PLACES = frozenset(
+    _names("""take take_along_axis put put_along_axis split array_split vsplit hsplit dsplit delete insert
+    repeat roll pad tile transpose moveaxis rollaxis resize reshape choose broadcast_to squeeze expand_dims
+    flip rot90 unravel_index ravel_multi_index ix_""")
+) | {"np.linalg.matrix_power"}
 """Integer arrays of NumPy's among their arguments are places, widths or counts: passed by value."""
 
-CASTS = frozenset(_names("""vander polyder interp cov corrcoef average median nanmedian percentile quantile nanpercentile
-    nanquantile polyval     trapezoid unwrap gradient angle sinc i0 fix polyint linspace""")) | frozenset(_names(
-    "norm vector_norm matrix_norm det slogdet multi_dot qr", "np.linalg."))
+CASTS = frozenset(
+    _names("""vander polyder interp cov corrcoef average median nanmedian percentile quantile nanpercentile
+    nanquantile polyval     trapezoid unwrap gradient angle sinc i0 fix polyint linspace""")
+) | frozenset(_names("norm vector_norm matrix_norm det slogdet multi_dot qr", "np.linalg."))
 """Without a ``dtype`` argument: NumPy converts the arrays to the type of the result first."""
 
 _ERROR = "raises an error that depends on the values"
@@ -46,7 +52,9 @@ _TYPE = "gives a type that depends on the values"
 _OBJECT = "gives a Python object"
 
 
-def _pending(position: int, name: str, why: str = _ERROR) -> Callable[[tuple[Any, ...], Mapping[str, Any]], str]:
+def _pending(
+    position: int, name: str, why: str = _ERROR
+) -> Callable[[tuple[Any, ...], Mapping[str, Any]], str]:
     """``why`` if that argument is not known yet."""
 
     def check(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -77,8 +85,14 @@ def _unless_mode(position: int, name: str, mode: int) -> Callable[[tuple[Any, ..
 
 def _singular_values(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     order = kwargs.get("ord", args[1] if len(args) > 1 else None)
-    return _ERROR if order in ("nuc", 2, -2) and order is not None and not isinstance(order, jax.Array) and (
-        isinstance(order, str) or args[0].ndim != 1) else ""
+    return (
+        _ERROR
+        if order in ("nuc", 2, -2)
+        and order is not None
+        and not isinstance(order, jax.Array)
+        and (isinstance(order, str) or args[0].ndim != 1)
+        else ""
+    )
 
 
 def _negative(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -114,19 +128,40 @@ def _table(kind: str, why: Any, names: str, prefix: str = "np.") -> dict[str, tu
 
 
 BREAKS: dict[str, tuple[str, Any]] = {
-    **_table("numpy_values", _SHAPE, """nonzero flatnonzero argwhere unique unique_all unique_counts unique_inverse unique_values
-        extract union1d intersect1d setdiff1d setxor1d trim_zeros bincount polydiv roots polymul"""),
+    **_table(
+        "numpy_values",
+        _SHAPE,
+        """nonzero flatnonzero argwhere unique unique_all unique_counts unique_inverse unique_values
+        extract union1d intersect1d setdiff1d setxor1d trim_zeros bincount polydiv roots polymul""",
+    ),
     **_table("numpy_values", _OBJECT, "allclose array_equal array_equiv"),
     **_table("numpy_values", _TYPE, "real_if_close"),
-    **_table("numpy_values", _ERROR, """nanargmax nanargmin unravel_index polyfit histogram histogram2d histogramdd
-        histogram_bin_edges"""),
-    **_table("numpy_values", _ERROR, "inv solve cholesky tensorinv tensorsolve lstsq svd svdvals eig eigh eigvals eigvalsh pinv "
-             "matrix_rank cond", "np.linalg."),
-    **_table("numpy_function", _complex, """max min amax amin nanmax nanmin ptp sort argsort argmax argmin sort_complex median
-        nanmedian partition argpartition searchsorted isin"""),
-    "np.linalg.norm": ("numpy_values", _singular_values), "np.linalg.matrix_norm": ("numpy_values", _singular_values),
+    **_table(
+        "numpy_values",
+        _ERROR,
+        """nanargmax nanargmin unravel_index polyfit histogram histogram2d histogramdd
+        histogram_bin_edges""",
+    ),
+    **_table(
+        "numpy_values",
+        _ERROR,
+        "inv solve cholesky tensorinv tensorsolve lstsq svd svdvals eig eigh eigvals eigvalsh pinv "
+        "matrix_rank cond",
+        "np.linalg.",
+    ),
+    **_table(
+        "numpy_function",
+        _complex,
+        """max min amax amin nanmax nanmin ptp sort argsort argmax argmin sort_complex median
+        nanmedian partition argpartition searchsorted isin""",
+    ),
+    "np.linalg.norm": ("numpy_values", _singular_values),
+    "np.linalg.matrix_norm": ("numpy_values", _singular_values),
     "np.linalg.matrix_power": ("numpy_values", _negative),
-    "np.poly": ("numpy_values", lambda args, kwargs: "" if args[0].ndim == 1 and args[0].dtype.kind == "f" else _TYPE),
+    "np.poly": (
+        "numpy_values",
+        lambda args, kwargs: "" if args[0].ndim == 1 and args[0].dtype.kind == "f" else _TYPE,
+    ),
     "np.choose": ("numpy_values", _unless_mode(0, "a", 3)),
     "np.digitize": ("numpy_values", _pending(1, "bins")),
     "np.where": ("numpy_values", _one_argument),
@@ -139,8 +174,14 @@ BREAKS: dict[str, tuple[str, Any]] = {
     "np.repeat": ("numpy_values", _pending(1, "repeats", _SHAPE)),
     "np.delete": ("numpy_values", _pending(1, "obj")),
     "np.insert": ("numpy_values", _pending(1, "obj")),
-    "np.percentile": ("numpy_values", _pending(1, "q")), "np.quantile": ("numpy_values", _pending(1, "q")),
-    "np.nanpercentile": ("numpy_values", _pending(1, "q")), "np.nanquantile": ("numpy_values", _pending(1, "q")),
-    "np.average": ("numpy_values", lambda args, kwargs: _ERROR if kwargs.get("weights", args[2] if len(args) > 2 else None)
-                   is not None else ""),  # of weights that sum to zero
+    "np.percentile": ("numpy_values", _pending(1, "q")),
+    "np.quantile": ("numpy_values", _pending(1, "q")),
+    "np.nanpercentile": ("numpy_values", _pending(1, "q")),
+    "np.nanquantile": ("numpy_values", _pending(1, "q")),
+    "np.average": (
+        "numpy_values",
+        lambda args, kwargs: (
+            _ERROR if kwargs.get("weights", args[2] if len(args) > 2 else None) is not None else ""
+        ),
+    ),  # of weights that sum to zero
 }

@@ -9,9 +9,23 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-ALIASES = {"absolute": "abs", "arccos": "acos", "arccosh": "acosh", "arcsin": "asin", "arcsinh": "asinh", "arctan": "atan",
-           "arctanh": "atanh", "arctan2": "atan2", "conjugate": "conj", "divide": "true_divide", "mod": "remainder",
-           "pow": "power", "degrees": "rad2deg", "radians": "deg2rad", "bitwise_not": "invert"}
+ALIASES = {
+    "absolute": "abs",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctanh": "atanh",
+    "arctan2": "atan2",
+    "conjugate": "conj",
+    "divide": "true_divide",
+    "mod": "remainder",
+    "pow": "power",
+    "degrees": "rad2deg",
+    "radians": "deg2rad",
+    "bitwise_not": "invert",
+}
 """NumPy's name to the one used here."""
 
 
@@ -34,7 +48,11 @@ def _zero_for_zero(name: str) -> Callable[..., Any]:
         none = y == 0
         found = function(x, jnp.where(none, np.ones((), y.dtype), y))
         zero = np.zeros((), y.dtype)
-        return tuple(jnp.where(none, zero, one) for one in found) if isinstance(found, tuple) else jnp.where(none, zero, found)
+        return (
+            tuple(jnp.where(none, zero, one) for one in found)
+            if isinstance(found, tuple)
+            else jnp.where(none, zero, found)
+        )
 
     return form
 
@@ -79,7 +97,9 @@ def _gcd(x: Any, y: Any) -> Any:
         a, b = state
         return jnp.where(b == 0, a, b), jnp.where(b == 0, b, a % jnp.where(b == 0, np.ones((), b.dtype), b))
 
-    return jax.lax.while_loop(lambda state: jnp.any(state[1] != 0), step, (_size(x), _size(y)))[0].astype(x.dtype)
+    return jax.lax.while_loop(lambda state: jnp.any(state[1] != 0), step, (_size(x), _size(y)))[0].astype(
+        x.dtype
+    )
 
 
 def _lcm(x: Any, y: Any) -> Any:
@@ -94,7 +114,11 @@ def _missing_first(name: str) -> Callable[..., Any]:
 
     def form(x: Any, y: Any) -> Any:
         found = getattr(jnp, name)(x, y)
-        return found if found.dtype.kind != "c" else jnp.where(jnp.isnan(x), x, jnp.where(jnp.isnan(y), y, found))
+        return (
+            found
+            if found.dtype.kind != "c"
+            else jnp.where(jnp.isnan(x), x, jnp.where(jnp.isnan(y), y, found))
+        )
 
     return form
 
@@ -104,7 +128,8 @@ def _spacing(x: Any) -> Any:
 
 
 def masked(first: bool) -> Callable[..., Any]:
-    """The product of a truth value and a number. XLA makes a choice of it, the number or 0, and forgets that 0 * nan is nan."""
+    """The product of a truth value and a number. XLA makes a choice of it, the number or 0, and forgets that
+    0 * nan is nan."""
 
     def form(x: Any, y: Any) -> Any:
         mask, number = (x, y) if first else (y, x)
@@ -121,26 +146,43 @@ def _power(x: Any, y: Any) -> Any:
     if found.dtype.kind != "c":
         return found
     one, none = np.ones((), found.dtype), np.zeros((), found.dtype)
-    of_zero = jnp.where(y == 0, one, jnp.where(jnp.real(y) > 0, none, np.asarray(complex(np.nan, np.nan), found.dtype)))
+    of_zero = jnp.where(
+        y == 0, one, jnp.where(jnp.real(y) > 0, none, np.asarray(complex(np.nan, np.nan), found.dtype))
+    )
     return jnp.where(x == 0, of_zero, found)
 
 
 BY_HAND: dict[str, Callable[..., Any]] = {
-    "floor": _keeps_integers("floor"), "ceil": _keeps_integers("ceil"), "trunc": _keeps_integers("trunc"),
-    "floor_divide": _zero_for_zero("floor_divide"), "remainder": _zero_for_zero("remainder"),
-    "fmod": _zero_for_zero("fmod"), "divmod": _zero_for_zero("divmod"), "modf": _modf, "frexp": _frexp, "spacing": _spacing,
-    "gcd": _gcd, "lcm": _lcm,
-    "power": _power, "float_power": _power,
-    "maximum": _missing_first("maximum"), "minimum": _missing_first("minimum")}
+    "floor": _keeps_integers("floor"),
+    "ceil": _keeps_integers("ceil"),
+    "trunc": _keeps_integers("trunc"),
+    "floor_divide": _zero_for_zero("floor_divide"),
+    "remainder": _zero_for_zero("remainder"),
+    "fmod": _zero_for_zero("fmod"),
+    "divmod": _zero_for_zero("divmod"),
+    "modf": _modf,
+    "frexp": _frexp,
+    "spacing": _spacing,
+    "gcd": _gcd,
+    "lcm": _lcm,
+    "power": _power,
+    "float_power": _power,
+    "maximum": _missing_first("maximum"),
+    "minimum": _missing_first("minimum"),
+}
 
 
 def _may_be_negative(loop: tuple[Any, ...], operands: tuple[Any, ...]) -> bool:
-    """Integers to negative integer powers are an error to NumPy. Of a number, and of NumPy's own arrays, one can see it."""
-    return loop[1].kind == "i" and isinstance(operands[1], jax.Array) and np.dtype(operands[1].dtype).kind == "i"
+    """Integers to negative integer powers are an error to NumPy. Of a number, and of NumPy's own arrays, one
+    can see it."""
+    return (
+        loop[1].kind == "i" and isinstance(operands[1], jax.Array) and np.dtype(operands[1].dtype).kind == "i"
+    )
 
 
 RAISES: dict[str, Callable[[tuple[Any, ...], tuple[Any, ...]], bool]] = {
     "power": _may_be_negative,
     "reciprocal": lambda loop, operands: loop[0].kind in "ui",  # of 0: whatever the processor gives
 }
-"""By ufunc, whether what NumPy does (an error) depends on the values, for a loop's dtypes and the operands."""
+"""By ufunc, whether what NumPy does (an error) depends on the values, for a loop's dtypes and the
+operands."""

@@ -1,4 +1,5 @@
-"""NumPy's ufuncs on lazy tensors: NumPy says which loop would run, JAX records it at the types of that loop."""
+"""NumPy's ufuncs on lazy tensors: NumPy says which loop would run, JAX records it at the types of that
+loop."""
 
 from __future__ import annotations
 
@@ -101,7 +102,8 @@ def form_of(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
 
 def _significant(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
-    """``kwargs`` without what has no meaning for arrays of JAX's (memory order, subclasses) or says nothing."""
+    """``kwargs`` without what has no meaning for arrays of JAX's (memory order, subclasses) or says
+    nothing."""
     found = {key: value for key, value in kwargs.items() if key not in ("order", "subok", "out")}
     if kwargs.get("out") is not None and any(one is not None for one in kwargs["out"]):
         raise Numpy("numpy_out", f"{name} with out=")
@@ -123,7 +125,8 @@ def _flat(value: Any) -> list[Any]:
 
 
 def _part(value: Any) -> Any:
-    """What the plan depends on: dtype and shape, and of a number its type. (Whether it fits is looked at each time.)"""
+    """What the plan depends on: dtype and shape, and of a number its type. (Whether it fits is looked at each
+    time.)"""
     if value.__class__ in _SCALARS:
         return value.__class__
     return value.dtype, value.shape
@@ -146,7 +149,7 @@ def _plan(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
     except TypeError:
         _stand_in(ufunc, operands, kwargs)
         return Numpy("numpy_function", f"{name} of {', '.join(str(_part(one)) for one in operands)}")
-    inputs, outputs = loop[:ufunc.nin], loop[ufunc.nin:]
+    inputs, outputs = loop[: ufunc.nin], loop[ufunc.nin :]
     for dtype in loop:
         if not holds(dtype):
             return Numpy("numpy_dtype", f"{name} computes in {dtype.name}")
@@ -159,8 +162,12 @@ def _plan(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if ufunc is np.multiply and inputs[0].kind in "fc":
         truths = [np.dtype(getattr(one, "dtype", type(one))).kind == "b" for one in operands]
         if any(truths):
-            form, inputs = masked(truths[0]), tuple([np.dtype(bool) if truth else dtype
-                                                     for truth, dtype in zip(truths, inputs, strict=True)])
+            form, inputs = (
+                masked(truths[0]),
+                tuple(
+                    [np.dtype(bool) if truth else dtype for truth, dtype in zip(truths, inputs, strict=True)]
+                ),
+            )
     return Plan(form, inputs, outputs, not any(sizes))
 
 
@@ -178,8 +185,12 @@ def _loop(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
     Raises:
       TypeError: NumPy has no such loop.
     """
-    given = [one.__class__ if one.__class__ in _SCALARS and one.__class__ is not bool else np.dtype(getattr(one, "dtype", bool))
-             for one in operands]
+    given = [
+        one.__class__
+        if one.__class__ in _SCALARS and one.__class__ is not bool
+        else np.dtype(getattr(one, "dtype", bool))
+        for one in operands
+    ]
     options = {"casting": kwargs["casting"]} if "casting" in kwargs else {}
     signature = kwargs.get("signature", kwargs.get("sig"))
     if "dtype" in kwargs and kwargs["dtype"] is not None:
@@ -191,10 +202,12 @@ def _loop(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _stand_in(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """NumPy's own call with ones of these shapes in place of the operands, which takes one element's memory each.
+    """NumPy's own call with ones of these shapes in place of the operands, which takes one element's memory
+    each.
 
     A gufunc computes with all of them: an upper bound keeps that short.
     """
+
     def one(value: Any) -> Any:
         if value.__class__ in _SCALARS:
             return value
@@ -204,8 +217,12 @@ def _stand_in(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]
     if ufunc.signature is not None and any(np.size(value) >= 100_000 for value in operands):
         return None
     if ufunc.signature is None and _broadcast([np.shape(value) for value in operands]):
-        operands = tuple([value if value.__class__ in _SCALARS else np.ones((1,) * bool(np.ndim(value)), value.dtype)
-                          for value in operands])
+        operands = tuple(
+            [
+                value if value.__class__ in _SCALARS else np.ones((1,) * bool(np.ndim(value)), value.dtype)
+                for value in operands
+            ]
+        )
         with np.errstate(all="ignore"):
             return ufunc(*operands, **{key: value for key, value in kwargs.items() if key != "where"})
     with np.errstate(all="ignore"):
@@ -218,8 +235,12 @@ def check_values(ufunc: np.ufunc, operands: tuple[Any, ...]) -> None:
     Raises:
       ValueError: one is negative, as NumPy says it.
     """
-    if ufunc is np.power and not isinstance(operands[1], jax.Array) and np.result_type(*map(_kind, operands)).kind in "bui" and (
-            np.any(np.less(operands[1], 0))):
+    if (
+        ufunc is np.power
+        and not isinstance(operands[1], jax.Array)
+        and np.result_type(*map(_kind, operands)).kind in "bui"
+        and (np.any(np.less(operands[1], 0)))
+    ):
         _stand_in(ufunc, (operands[0], operands[1] if operands[1].__class__ is int else -1), {})
 
 
@@ -250,18 +271,29 @@ def _by_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     return _reduction(ufunc, method, inputs, kwargs, name)
 
 
-def _reduction(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> Any:
-    """``reduce``, ``accumulate`` or ``reduceat``: NumPy answers for a small array of the same rank, JAX computes."""
+def _reduction(
+    ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], name: str
+) -> Any:
+    """``reduce``, ``accumulate`` or ``reduceat``: NumPy answers for a small array of the same rank, JAX
+    computes."""
     from lazynb.frontends.functions import shrunken
 
     array = inputs[0]
-    positional = ("axis", "dtype", "out", "keepdims", "initial", "where") if method == "reduce" else ("axis", "dtype", "out")
+    positional = (
+        ("axis", "dtype", "out", "keepdims", "initial", "where")
+        if method == "reduce"
+        else ("axis", "dtype", "out")
+    )
     if method == "reduceat":
         positional = ("indices", *positional)
     given = {**dict(zip(positional, inputs[1:])), **kwargs}
     if given.pop("out", None) is not None:
         raise Numpy("numpy_out", f"{name} with out=")
-    if any(isinstance(value, jax.Array | np.ndarray) for value in given.values()) or "where" in given or "initial" in given:
+    if (
+        any(isinstance(value, jax.Array | np.ndarray) for value in given.values())
+        or "where" in given
+        or "initial" in given
+    ):
         raise Numpy("numpy_function", f"{name} with arrays or initial=")
     if array.dtype.kind == "c" and ufunc in (np.maximum, np.minimum):
         raise Numpy("numpy_function", f"{name} of complex numbers")
@@ -285,4 +317,3 @@ def _reduction(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         return form(_cast(array, computes), **given).astype(computes)
     except (TypeError, ValueError, NotImplementedError) as error:
         raise Numpy("numpy_function", name) from error
-

@@ -18,7 +18,8 @@ class Answers:
     """Answers requests about one compilation. The user's pending trace, breaks and caches stay as they are.
 
     Arguments:
-      data: what the front end was sent; what is found out later is noted in it too, for a page that is loaded again.
+      data: what the front end was sent; what is found out later is noted in it too, for a page that is loaded
+        again.
     """
 
     def __init__(self, compilation: Compilation, data: Inspection):
@@ -26,7 +27,12 @@ class Answers:
         self._data = data
         self._index = Index(compilation, Notes())
         self._kinds: dict[str, Callable[[Any], dict[str, Any]]] = {
-            "pass": self._pass, "stage": self._stage, "ask": self._ask, "verify": self._verify, "profile": self._profile}
+            "pass": self._pass,
+            "stage": self._stage,
+            "ask": self._ask,
+            "verify": self._verify,
+            "profile": self._profile,
+        }
 
     def answer(self, request: Any) -> dict[str, Any]:
         """The answer to ``request``, with its ``id``; what goes wrong is an answer of type ``error``."""
@@ -52,7 +58,12 @@ class Answers:
         number = self._number(request)
         passes = self._index.traces[number].passes
         one = passes[_position(request, "index", len(passes))]
-        return {"type": "pass", "program": number, "index": one.index, "changes": hlo.changes(self._index, number, one)}
+        return {
+            "type": "pass",
+            "program": number,
+            "index": one.index,
+            "changes": hlo.changes(self._index, number, one),
+        }
 
     def _stage(self, request: Any) -> dict[str, Any]:
         number, which = self._number(request), request.get("which")
@@ -62,7 +73,12 @@ class Answers:
         text, module = (trace.before, None) if which == "before" else (trace.text, trace.module)
         if not text:
             raise ValueError("this backend gives no HLO of the program")
-        return {"type": "stage", "program": number, "which": which, "stage": hlo.stage(self._index, number, text, module)}
+        return {
+            "type": "stage",
+            "program": number,
+            "which": which,
+            "stage": hlo.stage(self._index, number, text, module),
+        }
 
     def _ask(self, request: Any) -> dict[str, Any]:
         self._compilation.ask()
@@ -80,7 +96,9 @@ class Answers:
         number, one = found
         made = parts.boundary(self._index, number, self._index.traces[number].verify(one), id_)
         assert made is not None
-        self._data["boundaries"] = [plain_data(made) if known["id"] == id_ else known for known in self._data["boundaries"]]
+        self._data["boundaries"] = [
+            plain_data(made) if known["id"] == id_ else known for known in self._data["boundaries"]
+        ]
         return {"type": "boundary", "boundary": made}
 
     def _profile(self, request: Any) -> dict[str, Any]:
@@ -89,8 +107,13 @@ class Answers:
         for cluster in self._data["clusters"]:
             cluster["time"] = parts.time(times[cluster["program"]].get(cluster["name"]))
         self._data["machine"] = machine()
-        return {"type": "times", "machine": self._data["machine"],
-                "clusters": [{"id": cluster["id"], "time": cluster["time"]} for cluster in self._data["clusters"]]}
+        return {
+            "type": "times",
+            "machine": self._data["machine"],
+            "clusters": [
+                {"id": cluster["id"], "time": cluster["time"]} for cluster in self._data["clusters"]
+            ],
+        }
 
 
 def machine() -> Machine | None:

@@ -1,4 +1,5 @@
-"""Runs the body of a cell magic as IPython runs a cell: same names, same line numbers, last expression's value."""
+"""Runs the body of a cell magic as IPython runs a cell: same names, same line numbers, last expression's
+value."""
 
 from __future__ import annotations
 

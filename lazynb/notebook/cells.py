@@ -1,4 +1,5 @@
-"""The cells that are running, and the block of each: a cell may run another, wait for asyncio, or be interrupted anywhere."""
+"""The cells that are running, and the block of each: a cell may run another, wait for asyncio, or be
+interrupted anywhere."""
 
 from __future__ import annotations
 
@@ -44,14 +45,16 @@ class _Cell:
 def _caller() -> FrameType:
     """The frame of what tells of a cell's beginning or end."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and (frame.f_globals.get("__name__", "").startswith("lazynb.")
-                                        or frame.f_globals is vars(events)):
+    while frame.f_back is not None and (
+        frame.f_globals.get("__name__", "").startswith("lazynb.") or frame.f_globals is vars(events)
+    ):
         frame = frame.f_back
     return frame
 
 
 class Cells:
-    """The cells of one shell that are running, the innermost last. Each method ends what an interrupt kept from being ended."""
+    """The cells of one shell that are running, the innermost last. Each method ends what an interrupt kept
+    from being ended."""
 
     def __init__(self) -> None:
         self._cells: list[_Cell] = []

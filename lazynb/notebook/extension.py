@@ -61,12 +61,17 @@ class Extension:
         blocks.end_all()
 
     def _hooks(self) -> list[tuple[str, Any]]:
-        return [("pre_execute", self._begin), ("pre_run_cell", self._before), ("post_run_cell", self._after),
-                ("post_execute", self._end)]
+        return [
+            ("pre_execute", self._begin),
+            ("pre_run_cell", self._before),
+            ("post_run_cell", self._after),
+            ("post_execute", self._end),
+        ]
 
-    # What a frontend runs silently (a variable inspector does) is a look. IPython announces every execution with
-    # ``pre_execute`` and only those that are not silent with ``pre_run_cell``; inspectors also run cells without history.
-    # A script that a cell runs silently (``%run script.ipy``) is the user's own all the same.
+    # What a frontend runs silently (a variable inspector does) is a look. IPython announces every execution
+    # with ``pre_execute`` and only those that are not silent with ``pre_run_cell``; inspectors also run cells
+    # without history. A script that a cell runs silently (``%run script.ipy``) is the user's own all the
+    # same.
     def _begin(self) -> None:
         self._cells.sweep()
         looking.active = not self._cells
@@ -83,7 +88,8 @@ class Extension:
         return self.shell.magics_manager.magics["line"]
 
     def _list_variables(self, line: str = "") -> Any:
-        """Print all interactive variables, like IPython's own %whos; pending values show that they are pending."""
+        """Print all interactive variables, like IPython's own %whos; pending values show that they are
+        pending."""
         with looking.now():
             return self._whos(line)
 

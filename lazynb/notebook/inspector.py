@@ -41,8 +41,15 @@ class Inspector(anywidget.AnyWidget):
     data = traitlets.Dict().tag(sync=True)
     show = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
-    def __init__(self, compilation: Compilation, data: Inspection | None = None, static: dict[str, Any] | None = None, *,
-                 ran: bool = True, show: tuple[str, ...] = ()):
+    def __init__(
+        self,
+        compilation: Compilation,
+        data: Inspection | None = None,
+        static: dict[str, Any] | None = None,
+        *,
+        ran: bool = True,
+        show: tuple[str, ...] = (),
+    ):
         made = inspection(compilation, ran=ran, live=True) if data is None else data
         super().__init__(data=made, show=list(show))
         self._compilation: Compilation | None = compilation
@@ -63,8 +70,11 @@ class Inspector(anywidget.AnyWidget):
     def answer(self, request: Any) -> dict[str, Any]:
         """The answer to a request of the front end."""
         if self._compilation is None:
-            return {"type": "error", "id": request.get("id") if isinstance(request, dict) else None,
-                    "message": "this inspector is too old to answer: run its cell again"}
+            return {
+                "type": "error",
+                "id": request.get("id") if isinstance(request, dict) else None,
+                "message": "this inspector is too old to answer: run its cell again",
+            }
         if self._answers is None:
             self._answers = Answers(self._compilation, self.data)  # type: ignore[arg-type]
         return self._answers.answer(request)
@@ -73,7 +83,8 @@ class Inspector(anywidget.AnyWidget):
         self.send(self.answer(request))
 
     def complete_later(self, make: Callable[[], tuple[Inspection, dict[str, Any]]]) -> None:
-        """Works out data and static form (by ``make``) when the cell is done: the value is there before what explains it."""
+        """Works out data and static form (by ``make``) when the cell is done: the value is there before what
+        explains it."""
         try:
             asyncio.get_running_loop().call_later(_SOON, self._complete, make)
         except RuntimeError:  # no event loop
@@ -101,8 +112,8 @@ class Inspector(anywidget.AnyWidget):
         self.data = inspection(compilation, ran=self._ran, live=True, full=True)  # type: ignore[assignment]
 
     def _ipython_display_(self, **_kwargs: Any) -> None:
-        """In JupyterLab and Notebook: the widget, and the static form as an output of its own. They would show a widget that no
-        kernel knows any more as an error message, whatever else its output held."""
+        """In JupyterLab and Notebook: the widget, and the static form as an output of its own. They would
+        show a widget that no kernel knows any more as an error message, whatever else its output held."""
         asker = lab()
         if not self._static or asker is None:
             raise NotImplementedError  # then IPython takes the bundle
@@ -113,10 +124,13 @@ class Inspector(anywidget.AnyWidget):
         self._beside = display(_beside(self._static), raw=True, display_id=True)
 
     def _replace(self, cell: str, run: str) -> None:
-        """Closes what earlier runs of this cell showed, and no other cell: its output is gone from the page."""
+        """Closes what earlier runs of this cell showed, and no other cell: its output is gone from the
+        page."""
         self._shown_by.add((cell, run))
         for other in list(_answering):
-            if other._shown_by and all(one == cell and other_run != run for one, other_run in other._shown_by):
+            if other._shown_by and all(
+                one == cell and other_run != run for one, other_run in other._shown_by
+            ):
                 _answering.remove(other)
                 other.retire()
                 other.close()

@@ -33,14 +33,23 @@ from lazynb.view.reports.miss_report import explained_miss
 from lazynb.view.reports.prediction import Reveal
 from lazynb.xla.compilation import compile_tensors
 
-MAGICS = [("line", "lazy"), ("line", "graph"), ("line", "breaks"), ("line", "cache"), ("line", "inspect"),
-          ("cell", "compile"), ("cell", "predict"), ("cell", "explain"), ("cell", "eager")]
+MAGICS = [
+    ("line", "lazy"),
+    ("line", "graph"),
+    ("line", "breaks"),
+    ("line", "cache"),
+    ("line", "inspect"),
+    ("cell", "compile"),
+    ("cell", "predict"),
+    ("cell", "explain"),
+    ("cell", "eager"),
+]
 
 
 @magics_class
 class LazyMagics(Magics):
-    """``%lazy``, ``%graph``, ``%inspect``, ``%breaks``, ``%cache``, ``%%compile``, ``%%predict``, ``%%explain``,
-    ``%%eager``."""
+    """``%lazy``, ``%graph``, ``%inspect``, ``%breaks``, ``%cache``, ``%%compile``, ``%%predict``,
+    ``%%explain``, ``%%eager``."""
 
     shell: Any
 
@@ -49,14 +58,21 @@ class LazyMagics(Magics):
         self._extension = extension
 
     @magic_arguments()
-    @argument("switch", nargs="?", choices=["on", "off", "strict"],
-              help="switch lazy mode on or off, or on with every trace break an error; without: say how things stand")
+    @argument(
+        "switch",
+        nargs="?",
+        choices=["on", "off", "strict"],
+        help=(
+            "switch lazy mode on or off, or on with every trace break an error; without: say how things stand"
+        ),
+    )
     @line_magic
     def lazy(self, line: str) -> None:
         """Says in one line what is pending, compiled, hit, missed and broken; or switches lazy mode.
 
-        With ``strict`` the first trace break raises and says what to write instead; nothing is run and nothing lost. Barriers
-        that were asked for (``lazynb.sync()``, ``block_until_ready()``, ``%%compile``) pass. ``%lazy on`` ends it.
+        With ``strict`` the first trace break raises and says what to write instead; nothing is run and
+        nothing lost. Barriers that were asked for (``lazynb.sync()``, ``block_until_ready()``, ``%%compile``)
+        pass. ``%lazy on`` ends it.
         """
         switch = parse_argstring(self.lazy, line).switch
         if switch is not None:
@@ -65,9 +81,11 @@ class LazyMagics(Magics):
 
     @line_magic
     def graph(self, line: str) -> Any:
-        """Draws what is pending, or what an expression needs: ``%graph`` or ``%graph EXPR``. Runs nothing pending.
+        """Draws what is pending, or what an expression needs: ``%graph`` or ``%graph EXPR``. Runs nothing
+        pending.
 
-        EXPR is evaluated in the notebook's namespace; it may be a tensor or any nesting of dicts, lists and tuples of them.
+        EXPR is evaluated in the notebook's namespace; it may be a tensor or any nesting of dicts, lists and
+        tuples of them.
         """
         if not line.strip():
             return graph_of([], self.shell.user_ns)
@@ -90,14 +108,20 @@ class LazyMagics(Magics):
             raise UsageError(f"%breaks: {error}") from None
 
     @magic_arguments()
-    @argument("what", nargs="?", metavar="N | clear", help="N: explain the miss of that number, drawn on the graph; "
-              "clear: forget executables, events and breaks")
+    @argument(
+        "what",
+        nargs="?",
+        metavar="N | clear",
+        help="N: explain the miss of that number, drawn on the graph; "
+        "clear: forget executables, events and breaks",
+    )
     @line_magic
     def cache(self, line: str) -> Any:
-        """Lists the compiled programs with hits and misses, and under them why each was no hit and what would make it one.
+        """Lists the compiled programs with hits and misses, and under them why each was no hit and what would
+        make it one.
 
-        ``%cache N`` explains miss N: what was added, removed and changed since the nearest program that was cached.
-        ``%cache clear`` forgets all. Runs and compiles nothing.
+        ``%cache N`` explains miss N: what was added, removed and changed since the nearest program that was
+        cached. ``%cache clear`` forgets all. Runs and compiles nothing.
         """
         what = parse_argstring(self.cache, line).what
         if what is None:
@@ -121,9 +145,11 @@ class LazyMagics(Magics):
     @argument("--show", metavar="TABS", default="", help=f"tabs to open, by commas: {', '.join(TABS)}")
     @cell_magic
     def compile(self, line: str, cell: str) -> None:
-        """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression and the inspector.
+        """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression
+        and the inspector.
 
-        The inspector says which kernels run, which of the cell's lines went into each, and why they are not fewer.
+        The inspector says which kernels run, which of the cell's lines went into each, and why they are not
+        fewer.
         """
         __tracebackhide__ = True
         options = parse_argstring(self.compile, line)
@@ -142,13 +168,19 @@ class LazyMagics(Magics):
         display(shown(compilation, ran=not options.no_run, tabs=tabs, arranged=drawing.arranged))
 
     @magic_arguments()
-    @argument("groups", nargs="*", help="lines that you expect to share a kernel, such as: 2-4 | 5 7; without: a form asks")
+    @argument(
+        "groups",
+        nargs="*",
+        help="lines that you expect to share a kernel, such as: 2-4 | 5 7; without: a form asks",
+    )
     @cell_magic
     def predict(self, line: str, cell: str) -> None:
-        """Runs the cell lazily, compiles it, and shows which lines share a kernel, beside what you expected, and why.
+        """Runs the cell lazily, compiles it, and shows which lines share a kernel, beside what you expected,
+        and why.
 
         What is pending stays pending.
-        Lines count from the magic's own, which is line 1. A line that stands in no group is expected to be a kernel of its own.
+        Lines count from the magic's own, which is line 1. A line that stands in no group is expected to be a
+        kernel of its own.
         """
         __tracebackhide__ = True
         try:
@@ -164,15 +196,24 @@ class LazyMagics(Magics):
             raise UsageError(f"%%predict: {error}") from None
         from lazynb.notebook.predict import PredictForm  # needs ipywidgets
 
-        display(PredictForm(written_lines(compilation.snapshot),
-                     lambda chosen: [Reveal(compare(compilation, chosen)), shown(compilation)]))
+        display(
+            PredictForm(
+                written_lines(compilation.snapshot),
+                lambda chosen: [Reveal(compare(compilation, chosen)), shown(compilation)],
+            )
+        )
 
     @magic_arguments()
-    @argument("expression", nargs="*", help="a compilation, a graph or a tensor; without: the last compilation")
-    @argument("--html", metavar="FILE", help="write the inspector to FILE, which needs no kernel and no network")
+    @argument(
+        "expression", nargs="*", help="a compilation, a graph or a tensor; without: the last compilation"
+    )
+    @argument(
+        "--html", metavar="FILE", help="write the inspector to FILE, which needs no kernel and no network"
+    )
     @line_magic
     def inspect(self, line: str) -> Any:
-        """Shows the inspector of the last compilation, or of what an expression gives; ``--html FILE`` saves it."""
+        """Shows the inspector of the last compilation, or of what an expression gives; ``--html FILE`` saves
+        it."""
         options = parse_argstring(self.inspect, line)
         obj = self.shell.ev(" ".join(options.expression)) if options.expression else None
         if options.html is None:
@@ -190,9 +231,11 @@ class LazyMagics(Magics):
     @argument("name", nargs="?", help="variable that receives the Explanation")
     @cell_magic
     def explain(self, line: str, cell: str) -> None:
-        """Runs the cell lazily, computes what is pending, and says what broke the trace, what compiled, why, and what that cost.
+        """Runs the cell lazily, computes what is pending, and says what broke the trace, what compiled, why,
+        and what that cost.
 
-        Then programs are compiled and measured: without each trace break, and without recording. The cell itself runs once.
+        Then programs are compiled and measured: without each trace break, and without recording. The cell
+        itself runs once.
         """
         __tracebackhide__ = True
         name = parse_argstring(self.explain, line).name
@@ -263,9 +306,14 @@ def status(on: bool | None = None, strict: bool | None = None) -> str:
     pending = sum(len(trace) for trace in thread_trace().all_pending())
     lost = f" ({duration(broken.seconds)} lost)" if broken.seconds else ""
     held = f" ({info.memory} of heap, measured)" if info and info.memory else ""
-    parts = [f"lazy mode is {'on' if on else 'off'}{' (strict)' * (on and strict)}", plural(pending, "operation") + " pending",
-             plural(len(info), "executable") + held, plural(info.hits, "hit"), plural(info.misses, "miss"),
-             plural(broken.total, "trace break") + lost]
+    parts = [
+        f"lazy mode is {'on' if on else 'off'}{' (strict)' * (on and strict)}",
+        plural(pending, "operation") + " pending",
+        plural(len(info), "executable") + held,
+        plural(info.hits, "hit"),
+        plural(info.misses, "miss"),
+        plural(broken.total, "trace break") + lost,
+    ]
     return " · ".join(filter(None, [*parts, recording_share().hint]))
 
 

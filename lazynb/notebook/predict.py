@@ -26,11 +26,17 @@ class PredictForm(widgets.VBox):
         self._places = list(places)
         self._reveal = reveal
         self.choices = [self._choice(number, place) for number, place in enumerate(self._places)]
-        self.button = widgets.Button(description="Reveal", button_style="primary", tooltip="what XLA made of it, and why")
+        self.button = widgets.Button(
+            description="Reveal", button_style="primary", tooltip="what XLA made of it, and why"
+        )
         self.output = widgets.Output()
         self.button.on_click(self._show)
-        title = widgets.HTML("<b>Which lines will share a kernel?</b> Give lines of one kernel the same letter.")
-        rows = [widgets.HBox([self._line(place), choice]) for place, choice in zip(self._places, self.choices)]
+        title = widgets.HTML(
+            "<b>Which lines will share a kernel?</b> Give lines of one kernel the same letter."
+        )
+        rows = [
+            widgets.HBox([self._line(place), choice]) for place, choice in zip(self._places, self.choices)
+        ]
         super().__init__([title, *rows, self.button, self.output])
 
     @staticmethod
@@ -41,8 +47,12 @@ class PredictForm(widgets.VBox):
     @staticmethod
     def _choice(number: int, place: Place) -> Any:
         letter = _LETTERS[min(number, len(_LETTERS) - 1)]
-        return widgets.ToggleButtons(options=list(_LETTERS), value=letter, style={"button_width": "3.4em"},
-                                     tooltips=[f"line {place.line}: kernel {one}" for one in _LETTERS])
+        return widgets.ToggleButtons(
+            options=list(_LETTERS),
+            value=letter,
+            style={"button_width": "3.4em"},
+            tooltips=[f"line {place.line}: kernel {one}" for one in _LETTERS],
+        )
 
     def groups(self) -> list[set[int]]:
         """The lines that were given the same letter."""

@@ -19,8 +19,14 @@ from lazynb.view.inspection.show import bundle, last, remember
 from lazynb.xla.compilation import Compilation, compile_tensors
 
 TABS: dict[str, tuple[str, ...]] = {
-    "graph": ("lines", "graph"), "fusion": ("kernels", "boundaries", "fates"), "hlo": ("hlo",), "cost": ("kernels",),
-    "memory": ("memory",), "cache": ("cache",), "breaks": ("breaks",)}
+    "graph": ("lines", "graph"),
+    "fusion": ("kernels", "boundaries", "fates"),
+    "hlo": ("hlo",),
+    "cost": ("kernels",),
+    "memory": ("memory",),
+    "cache": ("cache",),
+    "breaks": ("breaks",),
+}
 """Tabs of the inspector, and the sections of the static form that stand for each."""
 
 assert {section for sections in TABS.values() for section in sections} <= set(SECTIONS)
@@ -35,8 +41,9 @@ class Static:
     def __repr__(self) -> str:
         return str(self._forms["text/plain"])
 
-    def _repr_mimebundle_(self, include: Collection[str] | None = None,
-                          exclude: Collection[str] | None = None) -> dict[str, Any]:
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
         return self._forms
 
 
@@ -48,7 +55,8 @@ def inspect(obj: Any = None, namespace: dict[str, Any] | None = None) -> Any:
 
 
 def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> Compilation:
-    """The compilation of a tensor or a pending graph, which makes one; a compilation itself; without anything, the last.
+    """The compilation of a tensor or a pending graph, which makes one; a compilation itself; without
+    anything, the last.
 
     Raises:
       TypeError: ``obj`` is none of these.
@@ -64,10 +72,14 @@ def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> 
             raise ValueError("nothing of this graph is pending any more, so there is nothing to compile")
         return _compile(tensors, namespace)
     if obj is not None:
-        raise TypeError(f"lazynb.inspect takes a LazyTensor, a Graph, a Compilation or nothing, not {type(obj).__name__}")
+        raise TypeError(
+            f"lazynb.inspect takes a LazyTensor, a Graph, a Compilation or nothing, not {type(obj).__name__}"
+        )
     found = last()
     if found is None:
-        raise ValueError("nothing was compiled yet: lazynb.compile(), or a cell with %%compile, gives something to inspect")
+        raise ValueError(
+            "nothing was compiled yet: lazynb.compile(), or a cell with %%compile, gives something to inspect"
+        )
     return found
 
 
@@ -75,8 +87,13 @@ def _compile(tensors: list[LazyTensor], namespace: dict[str, Any] | None) -> Com
     return remember(compile_tensors(tensors, user_namespace() if namespace is None else namespace))
 
 
-def shown(compilation: Compilation, *, ran: bool = True, tabs: Collection[str] = (),
-          arranged: Callable[[], Arrangement | None] = lambda: None) -> Any:
+def shown(
+    compilation: Compilation,
+    *,
+    ran: bool = True,
+    tabs: Collection[str] = (),
+    arranged: Callable[[], Arrangement | None] = lambda: None,
+) -> Any:
     """Something that displays as the inspector of ``compilation``, opened at ``tabs``.
 
     Arguments:
@@ -88,7 +105,9 @@ def shown(compilation: Compilation, *, ran: bool = True, tabs: Collection[str] =
 
     def make() -> tuple[Inspection, dict[str, Any]]:
         data = inspection(compilation, ran=ran, live=True, full=False)  # what the static form shows is short
-        return data, bundle(compilation, {**data, "live": False}, opened=opened, arranged=arranged(), hint=missing or "")
+        return data, bundle(
+            compilation, {**data, "live": False}, opened=opened, arranged=arranged(), hint=missing or ""
+        )
 
     if not live:
         return Static(make()[1])
@@ -113,15 +132,22 @@ LATER = 3_000
 def no_widget() -> str:
     """Why there can be no widget, in a line that says what to install; empty where there can be one."""
     if importlib.util.find_spec("anywidget") is None:
-        return 'This is the static form. For the interactive inspector: pip install anywidget (or "lazynb[lab]"), then restart.'
+        return (
+            "This is the static form. For the interactive inspector: pip install anywidget (or "
+            '"lazynb[lab]"), then restart.'
+        )
     if front_end() is None:
-        return "This is the static form: lazynb was installed without its front end (lazynb/notebook/static/inspector.js)."
+        return (
+            "This is the static form: lazynb was installed without its front end "
+            "(lazynb/notebook/static/inspector.js)."
+        )
     return ""
 
 
 def somebody_looks() -> bool:
-    """Whether a front end that shows widgets asked for this cell. Those say which of their cells it is; nbclient does not, and
-    would store the widget's state in the notebook, where only a page with a network could show it."""
+    """Whether a front end that shows widgets asked for this cell. Those say which of their cells it is;
+    nbclient does not, and would store the widget's state in the notebook, where only a page with a network
+    could show it."""
     try:
         from IPython import get_ipython
 

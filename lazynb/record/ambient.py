@@ -1,4 +1,5 @@
-"""What is in place of JAX's own while some thread is lazy. Importing this module arranges it, once a process."""
+"""What is in place of JAX's own while some thread is lazy. Importing this module arranges it, once a
+process."""
 
 from __future__ import annotations
 
@@ -11,9 +12,18 @@ from lazynb.source import OWN_ROOT
 
 operators.install()
 jc.register_own_files(OWN_ROOT)
-for _owner, _names in [*functions.substitutes(), (jc.ArrayImpl, operators.of_arrays()),
-                       (jc.LinearizeTracer, operators.of_linearized()), *linearize.substitutes(), *transpose.substitutes(),
-                       *break_cause.substitutes(LazyTensor), *array_creation.substitutes(), *constants.substitutes(),
-                       *conversion.substitutes(), *assembly.substitutes(),
-                       jc.readable_errors(LazyTensor), *jc.counted_changes()]:
+for _owner, _names in [
+    *functions.substitutes(),
+    (jc.ArrayImpl, operators.of_arrays()),
+    (jc.LinearizeTracer, operators.of_linearized()),
+    *linearize.substitutes(),
+    *transpose.substitutes(),
+    *break_cause.substitutes(LazyTensor),
+    *array_creation.substitutes(),
+    *constants.substitutes(),
+    *conversion.substitutes(),
+    *assembly.substitutes(),
+    jc.readable_errors(LazyTensor),
+    *jc.counted_changes(),
+]:
     patches.substitute(_owner, _names)

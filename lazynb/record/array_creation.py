@@ -1,4 +1,5 @@
-"""New arrays on a device: JAX's ``full`` and ``full_like`` take no heed of it for a tracer, which is right in a program only."""
+"""New arrays on a device: JAX's ``full`` and ``full_like`` take no heed of it for a tracer, which is right in
+a program only."""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ def _full_like(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_placed(sharding: Any) -> bool:
     """Whether an array that would be recorded is to be at ``sharding``."""
-    return sharding is not None and jc.current_trace().__class__ is LazyTrace and jc.is_concrete_sharding(sharding)
+    return (
+        sharding is not None
+        and jc.current_trace().__class__ is LazyTrace
+        and jc.is_concrete_sharding(sharding)
+    )
 
 
 def _at_once(make: Callable[[Any], Any], fill_value: Any) -> Any:
@@ -52,8 +57,8 @@ def _at_once(make: Callable[[Any], Any], fill_value: Any) -> Any:
 
 
 def _taken_over(x: LazyTensor, dtype: Any, shape: Any) -> Any:
-    """The sharding that an array like ``x`` gets from it, by eager JAX's rule; None where it gets none, or ``x`` is pending and
-    will be on several devices, so that its sharding is not known yet."""
+    """The sharding that an array like ``x`` gets from it, by eager JAX's rule; None where it gets none, or
+    ``x`` is pending and will be on several devices, so that its sharding is not known yet."""
     if not x._committed or (dtype is None and x.weak_type):
         return None
     devices = x._known_devices()
@@ -71,4 +76,7 @@ def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     public = {"full": _full(fast["full"]), "full_like": _full_like(fast["full_like"])}
     for name in PLACED:
         functools.update_wrapper(public[name], fast[name])
-    return [(module, {"full": _full(module.full), "full_like": _full_like(module.full_like)}), (jax.lax, public)]
+    return [
+        (module, {"full": _full(module.full), "full_like": _full_like(module.full_like)}),
+        (jax.lax, public),
+    ]

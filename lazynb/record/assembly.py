@@ -15,6 +15,7 @@ from lazynb.record.trace import LazyTrace
 
 def _of_concrete(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
     """``plain`` for lazy tensors, also such as a function among its arguments returns."""
+
     def concrete(leaf: Any) -> Any:
         return leaf._force("device_put", name) if isinstance(leaf, LazyTensor) else leaf
 
@@ -34,8 +35,10 @@ def _of_concrete(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
         if trace.__class__ is not LazyTrace:
             return plain(*args, **kwargs)
         with jc.set_current_trace(jc.eval_trace):
-            return plain(*[given(argument, trace) for argument in args],
-                         **{name: given(argument, trace) for name, argument in kwargs.items()})
+            return plain(
+                *[given(argument, trace) for argument in args],
+                **{name: given(argument, trace) for name, argument in kwargs.items()},
+            )
 
     return call
 

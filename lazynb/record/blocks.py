@@ -1,10 +1,12 @@
-"""Open blocks: the stretches of program that record or run at once, of all threads, in the order in which they were entered.
+"""Open blocks: the stretches of program that record or run at once, of all threads, in the order in which
+they were entered.
 
-Everything else follows from the list of them: which names of JAX's are substituted (some block of a living thread records),
-what the current trace of a thread is when one of its blocks ends (what was current before it, or before those that ended in
-between), and whether trace breaks are errors. Bodies of generators and of asyncio's tasks end in any order; a block may be left
-in another thread, or never: its owner is gone, or an interrupt came between the body and the block's end. So the list holds weak
-references, each step can be done again, and whoever enters or leaves a block mends what an earlier one left half done.
+Everything else follows from the list of them: which names of JAX's are substituted (some block of a living
+thread records), what the current trace of a thread is when one of its blocks ends (what was current before
+it, or before those that ended in between), and whether trace breaks are errors. Bodies of generators and of
+asyncio's tasks end in any order; a block may be left in another thread, or never: its owner is gone, or an
+interrupt came between the body and the block's end. So the list holds weak references, each step can be done
+again, and whoever enters or leaves a block mends what an earlier one left half done.
 """
 
 from __future__ import annotations
@@ -66,7 +68,8 @@ class Block:
     """A stretch of program. It is open as long as it is in :data:`blocks`.
 
     Attributes:
-      trace: which trace is current in it; None where a transformation of JAX's goes on (``jit``, ``grad``): that has its own.
+      trace: which trace is current in it; None where a transformation of JAX's goes on (``jit``, ``grad``):
+        that has its own.
       before: which trace is current after it.
       strict: whether trace breaks are errors in it; None if it says nothing of that.
       owner: the thread that entered it.
@@ -123,13 +126,15 @@ class Blocks:
     """The open blocks."""
 
     def __init__(self) -> None:
-        # No lock protects it: a generator that is collected leaves its block at any time. Each change is one call of C's, and
-        # whoever finds something else than what follows from the list puts it right.
+        # No lock protects it: a generator that is collected leaves its block at any time. Each change is one
+        # call of C's, and whoever finds something else than what follows from the list puts it right.
         self._refs: dict[int, _Ref] = {}
         self._switching = threading.RLock()
-        self.missed: Callable[[], Sequence[Block]] = list  # finds the blocks whose end was interrupted before it began
+        self.missed: Callable[[], Sequence[Block]] = (
+            list  # finds the blocks whose end was interrupted before it began
+        )
 
-    # ---- entering and leaving: each may be interrupted anywhere, and done again ----------------------------------------------
+    # ---- entering and leaving: each may be interrupted anywhere, and done again ----------------------------
 
     def enter(self, block: Block) -> None:
         """Opens ``block``, in this thread."""
@@ -149,7 +154,7 @@ class Blocks:
         """Ends ``block``, in whatever order and thread; does nothing if it has ended."""
         owner = block.owner()
         if owner is not None and block in (mine := self.of(owner)):
-            later = [one for one in mine[mine.index(block) + 1:] if one.trace is not None]
+            later = [one for one in mine[mine.index(block) + 1 :] if one.trace is not None]
             if block.trace is None:
                 pass
             elif later:
@@ -165,17 +170,18 @@ class Blocks:
         self._mend()
 
     def end_after(self, block: Block) -> None:
-        """Ends ``block`` and what this thread entered since, but for the blocks of tasks that go on in them."""
+        """Ends ``block`` and what this thread entered since, but for the blocks of tasks that go on in
+        them."""
         mine = self.of(_here.thread)
-        since = mine[mine.index(block) + 1:] if block in mine else []
+        since = mine[mine.index(block) + 1 :] if block in mine else []
         for one in reversed(since):
             if not one.suspended():
                 self.leave(one)
         self.leave(block)
 
     def reset(self) -> None:
-        """To be called between programs, when nothing of JAX's is running: the current trace is what the open blocks say,
-        whatever an interrupt left of a transformation."""
+        """To be called between programs, when nothing of JAX's is running: the current trace is what the open
+        blocks say, whatever an interrupt left of a transformation."""
         _here.thread.due = True
         self._mend()
 
@@ -191,7 +197,8 @@ class Blocks:
         self._mend()
 
     def _vanished(self, ref: _Ref) -> None:
-        """A block was given up without its end: what held it was collected, or an interrupt came before its end began."""
+        """A block was given up without its end: what held it was collected, or an interrupt came before its
+        end began."""
         if not sys.is_finalizing():
             owner = ref.owner()
             if owner is not None:
@@ -199,11 +206,15 @@ class Blocks:
                 self._judge(owner)
             self._mend()
 
-    # ---- what follows from the list ------------------------------------------------------------------------------------------
+    # ---- what follows from the list ------------------------------------------------------------------------
 
     def of(self, thread: Any) -> list[Block]:
         """The open blocks of a thread, in the order in which they were entered."""
-        return [block for ref in list(self._refs.values()) if ref.owner() is thread and (block := ref()) is not None]
+        return [
+            block
+            for ref in list(self._refs.values())
+            if ref.owner() is thread and (block := ref()) is not None
+        ]
 
     def substitute(self) -> None:
         """Substitutes names of JAX's if some thread records, else puts them back."""
@@ -235,19 +246,27 @@ class Blocks:
         self._drop(None)
         mine = self._follow()
         now = jc.current_trace()
-        if (now.__class__ is LazyTrace and not _record(mine)) or _here.thread.due or (now is None and not jc.at_work()):
-            self._restore(next((block.trace for block in reversed(mine) if block.trace is not None), jc.eval_trace))
+        if (
+            (now.__class__ is LazyTrace and not _record(mine))
+            or _here.thread.due
+            or (now is None and not jc.at_work())
+        ):
+            self._restore(
+                next((block.trace for block in reversed(mine) if block.trace is not None), jc.eval_trace)
+            )
             _here.thread.due = False
 
     def _follow(self) -> list[Block]:
-        """Substitutes names, and tells this thread's recorder how things stand; the open blocks of this thread."""
+        """Substitutes names, and tells this thread's recorder how things stand; the open blocks of this
+        thread."""
         jc.device_get.done()
         self.substitute()
         jc.changes.count += 1  # nobody counted while no thread was lazy
         return self._judge(_here.thread)
 
     def _judge(self, thread: _Thread) -> list[Block]:
-        """Tells a thread's recorder whether it has to record, and whether trace breaks are errors; the thread's open blocks."""
+        """Tells a thread's recorder whether it has to record, and whether trace breaks are errors; the
+        thread's open blocks."""
         mine, recorder = self.of(thread), thread.recorder
         strict = False
         for block in mine:
@@ -265,7 +284,8 @@ class Blocks:
 
     @staticmethod
     def _restore(trace: Any) -> None:
-        """Makes ``trace`` current, unless a transformation of JAX's is going on: JAX has its own current then."""
+        """Makes ``trace`` current, unless a transformation of JAX's is going on: JAX has its own current
+        then."""
         now = jc.current_trace()
         if jc.is_eval(now) or now.__class__ is LazyTrace or not jc.at_work():
             jc.set_trace(trace)

@@ -1,8 +1,9 @@
 """Who asked for a value: what can be told from the caller itself, so that nobody has to guess.
 
-LazyTensor's methods say which way Python took (``__float__`` says ``float``). Whose code took it is a fact too: the functions
-that are running between the user's line and the tensor. Where JAX itself converts a value, it is building a program and
-needs a static argument; where a function of a plotting library or one that writes files is running, the value is for that.
+LazyTensor's methods say which way Python took (``__float__`` says ``float``). Whose code took it is a fact
+too: the functions that are running between the user's line and the tensor. Where JAX itself converts a value,
+it is building a program and needs a static argument; where a function of a plotting library or one that
+writes files is running, the value is for that.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from lazynb.source import is_machinery, is_user_code
 if TYPE_CHECKING:
     from lazynb.record.tensor import LazyTensor
 
-PLOTTING = frozenset(("matplotlib", "mpl_toolkits", "seaborn", "plotly", "bokeh", "altair", "holoviews", "pyqtgraph"))
+PLOTTING = frozenset(
+    ("matplotlib", "mpl_toolkits", "seaborn", "plotly", "bokeh", "altair", "holoviews", "pyqtgraph")
+)
 """Packages that draw."""
 
 SAVING: Mapping[str, frozenset[str]] = {
@@ -33,7 +36,8 @@ SAVING: Mapping[str, frozenset[str]] = {
 }
 """By package, its functions that write files."""
 
-# JAX's functions that call whatever the user hands them, and its test helpers: what they convert is not for JAX.
+# JAX's functions that call whatever the user hands them, and its test helpers: what they convert is not for
+# JAX.
 _PASSES_ON = ("jax._src.tree", "jax._src.test_util", "jax._src.public_test_util", "jax.test_util")
 
 # Where JAX refuses a static argument, its error message shows the value.
@@ -56,13 +60,16 @@ _noted = _Noted()
 
 
 def _noting(plain: Callable[..., Any], lazy: type) -> Callable[..., Any]:
-    """JAX's ``concrete_or_error``, by which it says what it needs a value for. The value is asked for later, or never."""
+    """JAX's ``concrete_or_error``, by which it says what it needs a value for. The value is asked for later,
+    or never."""
 
     def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
         if val.__class__ is lazy:
             _noted.tensor, _noted.context = weakref.ref(val), context
             if force is None and _COUNTS in context:
-                return np.asarray(val)  # computing with the tensor would be recorded, and be a second value to ask for
+                return np.asarray(
+                    val
+                )  # computing with the tensor would be recorded, and be a second value to ask for
         return plain(force, val, context)
 
     return concrete_or_error
@@ -106,10 +113,16 @@ def _package(module: str) -> str:
 
 
 def _context(tensor: LazyTensor) -> str:
-    """The argument that JAX needs ``tensor`` for; nothing if it last spoke of another, or says something else."""
+    """The argument that JAX needs ``tensor`` for; nothing if it last spoke of another, or says something
+    else."""
     if _noted.tensor is None or _noted.tensor() is not tensor:
         return ""
-    context = _noted.context.removeprefix("It arose in the ").removeprefix("The error arose in ").removeprefix("in ").rstrip(".")
+    context = (
+        _noted.context.removeprefix("It arose in the ")
+        .removeprefix("The error arose in ")
+        .removeprefix("in ")
+        .rstrip(".")
+    )
     return context if "argument" in context and " must " not in context and len(context) < _PHRASE else ""
 
 
@@ -138,7 +151,8 @@ def _public(module: str, code: CodeType) -> str:
 
 
 def _outermost(callers: list[tuple[str, CodeType]]) -> str:
-    """The function nearest the user's line, as ``numpy.linspace`` or ``matplotlib.Axes.plot``; wrappers are passed over."""
+    """The function nearest the user's line, as ``numpy.linspace`` or ``matplotlib.Axes.plot``; wrappers are
+    passed over."""
     for module, code in reversed(callers):
         name = code.co_qualname
         if "<" not in name and not name.startswith("_") and not is_machinery(code):

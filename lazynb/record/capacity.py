@@ -1,7 +1,8 @@
 """How much memory there is: what cannot fit is refused before it runs.
 
-Eager JAX raises at the operation whose result does not fit. A program of many operations fails later, on XLA:CPU asynchronously,
-after it has taken the memory of its inputs, or never comes back (0.10, 0.12: a result of 4 TiB).
+Eager JAX raises at the operation whose result does not fit. A program of many operations fails later, on
+XLA:CPU asynchronously, after it has taken the memory of its inputs, or never comes back (0.10, 0.12: a result
+of 4 TiB).
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ SURELY_THERE = 1 << 28
 
 def size_of(avals: Iterable[Any]) -> int:
     """Bytes of the largest array among those of types ``avals``."""
-    return max((aval.size * aval.dtype.itemsize for aval in avals if hasattr(aval, "size") and not jc.is_key(aval)), default=0)
+    return max(
+        (aval.size * aval.dtype.itemsize for aval in avals if hasattr(aval, "size") and not jc.is_key(aval)),
+        default=0,
+    )
 
 
 def lacks(need: int, device: Any) -> bool:
@@ -56,7 +60,8 @@ def _address_space() -> float:
 
 
 def _host_memory() -> float:
-    """What the system can give: free, swap, or what it can free at once; all there is where it does not say."""
+    """What the system can give: free, swap, or what it can free at once; all there is where it does not
+    say."""
     there = _available()
     return min([there if there is not None else _physical(), *_group_limits()])
 
@@ -79,7 +84,10 @@ def _physical() -> float:
 def _group_limits() -> Iterator[float]:
     """What the control group of a container leaves."""
     folder = Path("/sys/fs/cgroup")
-    for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
         try:
             yield int((folder / limit).read_text()) - int((folder / used).read_text())
         except (OSError, ValueError):  # no such limit

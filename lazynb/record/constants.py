@@ -1,8 +1,9 @@
 """Constants inside of an operation's jaxprs: a pending one gets its value before it is recorded.
 
-A function with a custom derivative may close over an array. Within ``scan`` or ``cond`` under ``jax.grad`` JAX then makes it a
-constant of a jaxpr that is a parameter of the operation, and no input of anything. Some of JAX's functions (``lax.composite``)
-trace what they are given and refuse it if it closes over a tracer, as a pending array is: they get its value too.
+A function with a custom derivative may close over an array. Within ``scan`` or ``cond`` under ``jax.grad``
+JAX then makes it a constant of a jaxpr that is a parameter of the operation, and no input of anything. Some
+of JAX's functions (``lax.composite``) trace what they are given and refuse it if it closes over a tracer, as
+a pending array is: they get its value too.
 """
 
 from __future__ import annotations
@@ -55,13 +56,15 @@ def _settle_jaxpr(jaxpr: Any, name: str) -> Any:
         params = _settle_params(eqn.params, name)
         changed |= params is not eqn.params
         eqns.append(eqn if params is eqn.params else eqn.replace(params=params))
-    consts = [const._force("static", f"a constant of {name}") if isinstance(const, LazyTensor) else const
-              for const in jc.constants(jaxpr)]
+    consts = [
+        const._force("static", f"a constant of {name}") if isinstance(const, LazyTensor) else const
+        for const in jc.constants(jaxpr)
+    ]
     changed |= any(isinstance(const, LazyTensor) for const in jc.constants(jaxpr))
     return jc.with_content(jaxpr, eqns, consts) if changed else jaxpr
 
 
-# ---- functions that may close over no tracer -----------------------------------------------------------------------------
+# ---- functions that may close over no tracer ---------------------------------------------------------------
 
 
 class _Here(threading.local):
@@ -123,6 +126,9 @@ def _checked(plain: Callable[..., Any]) -> Callable[..., Any]:
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     """What stands in for JAX's own functions while some thread is lazy."""
     (owner, name), (module, check) = jc.constant_taken, jc.refusal_of_static
-    return [(owner, {name: _taken(getattr(owner, name))}), (module, {check: _checked(getattr(module, check))}),
-            *[(owner, {name: _attributed(getattr(owner, name))}) for owner, name in jc.attributed],
-            *[(owner, {name: _refusing(getattr(owner, name))}) for owner, name in jc.refusing_constants]]
+    return [
+        (owner, {name: _taken(getattr(owner, name))}),
+        (module, {check: _checked(getattr(module, check))}),
+        *[(owner, {name: _attributed(getattr(owner, name))}) for owner, name in jc.attributed],
+        *[(owner, {name: _refusing(getattr(owner, name))}) for owner, name in jc.refusing_constants],
+    ]

@@ -1,7 +1,7 @@
 """Conversions of an array to the type that it has, where JAX has no trace.
 
-Eager JAX returns the array itself before it asks for a trace, and some of its code (``sparsify`` in 0.12) converts where there is
-none: while a trace of JAX's processes an operation.
+Eager JAX returns the array itself before it asks for a trace, and some of its code (``sparsify`` in 0.12)
+converts where there is none: while a trace of JAX's processes an operation.
 """
 
 from __future__ import annotations

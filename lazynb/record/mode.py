@@ -16,9 +16,11 @@ from lazynb.record.trace import LazyTrace, thread_trace
 
 
 class Region:
-    """A context manager and decorator whose bodies are blocks. It may be entered again, also while it is open.
+    """A context manager and decorator whose bodies are blocks. It may be entered again, also while it is
+    open.
 
-    A decorated generator or coroutine runs each of its steps in a block of its own: what runs while it waits is not in it.
+    A decorated generator or coroutine runs each of its steps in a block of its own: what runs while it waits
+    is not in it.
     """
 
     def __init__(self, make: Callable[[], Block]):
@@ -26,8 +28,8 @@ class Region:
         self._open: list[Block] = []
         self._missed = 0  # the ``id`` of the frame of an end that was made up for
 
-    # A class rather than a generator function: whatever an interrupt cuts short is done again, and an object that was given up
-    # takes its blocks with it.
+    # A class rather than a generator function: whatever an interrupt cuts short is done again, and an object
+    # that was given up takes its blocks with it.
     def __enter__(self) -> None:
         block: Any = None
         try:
@@ -65,7 +67,8 @@ class Region:
         return _decorated(function, lambda: Region(self._make))
 
     def make_up(self, end: FrameType) -> Block | None:
-        """The block that ``end``, a call of :meth:`__exit__` that an interrupt ended, had no time to close."""
+        """The block that ``end``, a call of :meth:`__exit__` that an interrupt ended, had no time to
+        close."""
         if "block" in end.f_locals or self._missed == id(end) or not self._open:
             return None
         self._missed = id(end)
@@ -75,14 +78,17 @@ class Region:
 
 
 def _missed() -> list[Block]:
-    """The blocks whose end was interrupted at its first instruction, by the exception that is being handled: its traceback keeps
-    them alive."""
+    """The blocks whose end was interrupted at its first instruction, by the exception that is being handled:
+    its traceback keeps them alive."""
     error, found = sys.exc_info()[1], []
     while error is not None:
         traceback, error = error.__traceback__, error.__context__
         while traceback is not None:
             frame, traceback = traceback.tb_frame, traceback.tb_next
-            if frame.f_code is Region.__exit__.__code__ and (block := frame.f_locals["self"].make_up(frame)) is not None:
+            if (
+                frame.f_code is Region.__exit__.__code__
+                and (block := frame.f_locals["self"].make_up(frame)) is not None
+            ):
                 found.append(block)
     return found
 
@@ -96,17 +102,19 @@ def lazy(*, strict: bool | None = None) -> Region:
     Each body is a trace of its own: what it compiles does not depend on what was pending before it.
 
     Arguments:
-      strict: whether a trace break in the body raises :class:`lazynb.TraceBreakError`, with nothing run and nothing lost.
-        Barriers that were asked for as such (``lazynb.sync``, ``block_until_ready``) pass. By default as it is around the body,
-        or in the cell; it holds in this thread, in ``lazynb.eager()`` too, until the body ends.
+      strict: whether a trace break in the body raises :class:`lazynb.TraceBreakError`, with nothing run and
+        nothing lost. Barriers that were asked for as such (``lazynb.sync``, ``block_until_ready``) pass. By
+        default as it is around the body, or in the cell; it holds in this thread, in ``lazynb.eager()`` too,
+        until the body ends.
 
-    Where recording goes on already (in a lazy cell, in another such body), and inside a JAX transformation (``jit``, ``grad``,
-    ``vmap``), it changes nothing but ``strict``: what is traced there is traced already.
+    Where recording goes on already (in a lazy cell, in another such body), and inside a JAX transformation
+    (``jit``, ``grad``, ``vmap``), it changes nothing but ``strict``: what is traced there is traced already.
 
-    Lazy mode belongs to the thread. While a body waits (``await``, ``yield``), what else runs in the thread is recorded too. A
-    decorated generator, coroutine or asynchronous generator function is lazy whenever its own code runs, and only then. Bodies
-    may end in any order, and in another thread.
+    Lazy mode belongs to the thread. While a body waits (``await``, ``yield``), what else runs in the thread
+    is recorded too. A decorated generator, coroutine or asynchronous generator function is lazy whenever its
+    own code runs, and only then. Bodies may end in any order, and in another thread.
     """
+
     def block() -> Block:
         now = jc.current_trace()
         if not (jc.is_eval(now) or isinstance(now, LazyTrace)):
@@ -123,6 +131,7 @@ def eager() -> Region:
 
     Of bodies that wait, and of decorated generators and coroutines, what :func:`lazynb.lazy` says holds.
     """
+
     def block() -> Block:
         now = jc.current_trace()
         return Block(jc.eval_trace if jc.is_eval(now) or isinstance(now, LazyTrace) else None)
@@ -140,22 +149,26 @@ def is_lazy() -> bool:
     return isinstance(jc.current_trace(), LazyTrace)
 
 
-# ---- decorators ----------------------------------------------------------------------------------------------------------------
+# ---- decorators --------------------------------------------------------------------------------------------
 
 
 def _decorated(function: Callable[..., Any], region: Callable[[], Region]) -> Callable[..., Any]:
     """``function``, run in a region."""
     call: Callable[..., Any]
     if inspect.iscoroutinefunction(function):
+
         async def call(*args: Any, **kwargs: Any) -> Any:
             return await _stepwise(function(*args, **kwargs), region)
     elif inspect.isasyncgenfunction(function):
+
         def call(*args: Any, **kwargs: Any) -> Any:
             return _stepwise_asynchronously(function(*args, **kwargs), region)
     elif inspect.isgeneratorfunction(function):
+
         def call(*args: Any, **kwargs: Any) -> Any:
             return (yield from _stepwise(function(*args, **kwargs), region))
     else:
+
         def call(*args: Any, **kwargs: Any) -> Any:
             with region():
                 return function(*args, **kwargs)

@@ -1,7 +1,7 @@
 """Python's numbers as inputs, in the host form in which an executable takes them.
 
-A number too large for the type that eager JAX gives it is infinite there. Of that eager JAX warns where it compiles an operation,
-and no more; here NumPy would warn each time.
+A number too large for the type that eager JAX gives it is infinite there. Of that eager JAX warns where it
+compiles an operation, and no more; here NumPy would warn each time.
 """
 
 from __future__ import annotations

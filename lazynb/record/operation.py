@@ -26,7 +26,11 @@ class Operation:
         self.primitive = primitive
         self.params = params
         self.context = jc.eqn_context()
-        self.name = str(params.get("name") or primitive.name) if primitive.name in jc.JIT_PRIMITIVES else primitive.name
+        self.name = (
+            str(params.get("name") or primitive.name)
+            if primitive.name in jc.JIT_PRIMITIVES
+            else primitive.name
+        )
         self._outside: frozenset[str] | None = None
 
     @property
@@ -75,15 +79,19 @@ def _is_callback(name: str) -> bool:
 class OperationTable:
     """Finds the operation of a primitive and its parameters.
 
-    Two levels: by hash of the parameters as they are (a jaxpr hashes by identity: quick, and misses for a function
-    made anew), then by structure. The second holds weakly what the trie holds; the first is cleared when full.
+    Two levels: by hash of the parameters as they are (a jaxpr hashes by identity: quick, and misses for a
+    function made anew), then by structure. The second holds weakly what the trie holds; the first is cleared
+    when full.
 
     Arguments:
       plain: gives parameters that cannot be hashed without the arrays among them.
     """
 
-    def __init__(self, plain: Callable[[Any, dict[str, Any]], dict[str, Any]] = lambda primitive, params: params,
-                 quick_limit: int = 8192):
+    def __init__(
+        self,
+        plain: Callable[[Any, dict[str, Any]], dict[str, Any]] = lambda primitive, params: params,
+        quick_limit: int = 8192,
+    ):
         self._plain = plain
         self._quick: dict[Any, Operation] = {}
         self._by_structure: weakref.WeakValueDictionary[Any, Operation] = weakref.WeakValueDictionary()

@@ -1,9 +1,10 @@
 """Arrays that code outside lazynb holds: who may delete them, and who may write to their memory.
 
-A pending trace computes with the values of the moment at which an operation was recorded. An array is immutable in JAX, but its
-memory need not be: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack`` share memory that its owner may write again,
-and whoever holds an array may delete or donate it. What a pending trace takes from outside is therefore held by a
-:data:`Guard`, or copied where somebody else can write it.
+A pending trace computes with the values of the moment at which an operation was recorded. An array is
+immutable in JAX, but its memory need not be: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack``
+share memory that its owner may write again, and whoever holds an array may delete or donate it. What a
+pending trace takes from outside is therefore held by a :data:`Guard`, or copied where somebody else can write
+it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ held_outside = Owned()
 class Borrowed:
     """The addresses of memory that JAX shares with code which can write to it.
 
-    An entry lasts as long as the owner of the memory, which JAX keeps alive as long as it uses it. Where the owner is not known
-    it lasts for good: XLA may use the address again for an array of its own, which is then copied without need.
+    An entry lasts as long as the owner of the memory, which JAX keeps alive as long as it uses it. Where the
+    owner is not known it lasts for good: XLA may use the address again for an array of its own, which is then
+    copied without need.
 
     Attributes:
       addresses: with what gives the owner while it lives.
@@ -86,7 +88,11 @@ def _within(address: int, source: Any) -> bool:
 
 def _on_host(array: Any) -> list[Any]:
     """The parts of ``array`` that lie in the host's memory and are there."""
-    return [buffer for buffer in jc.buffers(array) if not buffer.is_deleted() and jc.on_host(buffer) and jc.is_ready(buffer)]
+    return [
+        buffer
+        for buffer in jc.buffers(array)
+        if not buffer.is_deleted() and jc.on_host(buffer) and jc.is_ready(buffer)
+    ]
 
 
 borrowed = Borrowed()
@@ -108,7 +114,8 @@ for _array in jc.existing_arrays():  # nobody watched when they were made
 
 
 class Views:
-    """Keeps the value of a concrete array in several parts, or of a type that Python's buffer protocol has not.
+    """Keeps the value of a concrete array in several parts, or of a type that Python's buffer protocol has
+    not.
 
     Arguments:
       array: one on the host.
@@ -131,7 +138,9 @@ def restored(array: Any, guard: Guard) -> Any:
     if isinstance(guard, memoryview):
         return jc.with_buffers(array, [jc.put(np.asarray(guard), array)])
     parts = guard.parts or [array]
-    return jc.with_buffers(array, [jc.put(np.asarray(view), part) for view, part in zip(guard.views, parts, strict=True)])
+    return jc.with_buffers(
+        array, [jc.put(np.asarray(view), part) for view, part in zip(guard.views, parts, strict=True)]
+    )
 
 
 def references(array: Any, guard: Guard | None) -> int:
@@ -149,7 +158,8 @@ def is_on_host(array: Any) -> bool:
 
 
 def guarded(array: Any) -> Guard | None:
-    """A guard of ``array``, for which it waits; None where none can be had: on an accelerator, and for what failed."""
+    """A guard of ``array``, for which it waits; None where none can be had: on an accelerator, and for what
+    failed."""
     try:
         return memoryview(array)
     except (BufferError, TypeError):  # in several parts, of another type, elsewhere, random keys
@@ -174,7 +184,10 @@ def moved(array: Any) -> Any:
 
 def same_content(array: Any, other: Any) -> bool:
     """Whether two arrays of one type hold the same bytes."""
-    return all(np.array_equal(_bytes(one), _bytes(two)) for one, two in zip(jc.buffers(array), jc.buffers(other), strict=True))
+    return all(
+        np.array_equal(_bytes(one), _bytes(two))
+        for one, two in zip(jc.buffers(array), jc.buffers(other), strict=True)
+    )
 
 
 def _bytes(buffer: Any) -> np.ndarray:
@@ -197,4 +210,4 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start:start + size].view(dtype).reshape(shape)
+    return memory[start : start + size].view(dtype).reshape(shape)

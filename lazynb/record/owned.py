@@ -1,4 +1,5 @@
-"""Arrays that lazynb computed and nobody else shares memory with: their memory may be used again when the last reference goes."""
+"""Arrays that lazynb computed and nobody else shares memory with: their memory may be used again when the
+last reference goes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ class Owned:
     def add(self, array: Any) -> None:
         """Notes that a run of ours made ``array``."""
         key = id(array)
-        self.ids[key] = weakref.ref(array, functools.partial(self.ids.pop, key))  # no Python: an interrupt there would be lost
+        self.ids[key] = weakref.ref(
+            array, functools.partial(self.ids.pop, key)
+        )  # no Python: an interrupt there would be lost
 
     def discard(self, array: Any) -> None:
         """Notes that ``array`` was handed out: another array may share its memory from here on."""

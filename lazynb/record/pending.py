@@ -27,9 +27,10 @@ class Mark(NamedTuple):
 class Pending:
     """A path in the trie with the values that flow into it and the tensors that wait for it.
 
-    What is recorded without JAX (:mod:`lazynb.record.fast.recall`) appends without a lock, in a few instructions between which
-    CPython neither switches threads nor handles a signal: it stores ``tip`` and then calls ``records.append``. Hence ``tip``
-    alone says how far the trace goes, and only sealing, which sets it to None, takes it away from the thread that records.
+    What is recorded without JAX (:mod:`lazynb.record.fast.recall`) appends without a lock, in a few
+    instructions between which CPython neither switches threads nor handles a signal: it stores ``tip`` and
+    then calls ``records.append``. Hence ``tip`` alone says how far the trace goes, and only sealing, which
+    sets it to None, takes it away from the thread that records.
 
     Attributes:
       trace: the recorder; one a thread.
@@ -37,11 +38,13 @@ class Pending:
       root: the start of the path.
       context: JAX's configuration when the trace was opened; None when calls must not be recalled.
       epoch: ``changes.count`` when the configuration was last seen to be ``context``.
-      tip: the end of the path while more may be recorded; None once the trace is sealed (a later one may depend on it).
+      tip: the end of the path while more may be recorded; None once the trace is sealed (a later one may
+        depend on it).
       inputs: values of the inputs in order: an array, a scalar, or a tensor still pending elsewhere.
       slots_of: slots of the inputs by the id of the object that stands for the value.
-      records: the tensor of each result, in order. It is this list that keeps those nobody else can reach (``live``); a tensor
-        refers to nothing of the user's, so it is never part of a cycle that the collector would have to find.
+      records: the tensor of each result, in order. It is this list that keeps those nobody else can reach
+        (``live``); a tensor refers to nothing of the user's, so it is never part of a cycle that the
+        collector would have to find.
       append: appends to ``records``.
       depends: whether an input was still pending elsewhere when it was recorded.
       began: ``time.perf_counter()`` when it was opened.
@@ -49,13 +52,35 @@ class Pending:
       doomed: concrete arrays that the user donated: they are deleted when the trace has run.
       guards: by the id of an input that other code may delete, what keeps its value.
       landing: while it runs, and until its tensors have what it gave: see :mod:`lazynb.execute.landing`.
-      calls_back: whether its first operation calls a function of Python's, which may read what was pending before.
+      calls_back: whether its first operation calls a function of Python's, which may read what was pending
+        before.
       trouble: why not all of it can run, see :mod:`lazynb.execute.failure`; None as far as is known.
     """
 
-    __slots__ = ("__weakref__", "_copies", "_end", "_owners", "append", "began", "calls_back", "context", "cut_by", "depends",
-                 "doomed", "epoch", "guards", "inputs", "landing", "records", "root", "slots_of", "tip", "trace", "trie",
-                 "trouble")
+    __slots__ = (
+        "__weakref__",
+        "_copies",
+        "_end",
+        "_owners",
+        "append",
+        "began",
+        "calls_back",
+        "context",
+        "cut_by",
+        "depends",
+        "doomed",
+        "epoch",
+        "guards",
+        "inputs",
+        "landing",
+        "records",
+        "root",
+        "slots_of",
+        "tip",
+        "trace",
+        "trie",
+        "trouble",
+    )
 
     def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any):
         self.trace = trace
@@ -78,7 +103,9 @@ class Pending:
         self.landing: Any = None
         self.trouble: Any = None
         self.calls_back = False
-        self._copies: dict[int, tuple[Any, Any]] = {}  # by id, arrays whose memory others write, and the last copies of them
+        self._copies: dict[
+            int, tuple[Any, Any]
+        ] = {}  # by id, arrays whose memory others write, and the last copies of them
 
     @property
     def state(self) -> State:
@@ -95,10 +122,11 @@ class Pending:
         """Number of pending operations."""
         return self.state.operations
 
-    # ---- recording -------------------------------------------------------------------------------------------
+    # ---- recording -----------------------------------------------------------------------------------------
 
     def input(self, value: Any, aval: Any, identity: Any = None) -> int:
-        """The slot of an input. ``identity``: an object that stands for the value; the same one gets the same slot."""
+        """The slot of an input. ``identity``: an object that stands for the value; the same one gets the same
+        slot."""
         if identity is not None:
             slot = self.slots_of.get(id(identity))
             if slot is not None:
@@ -108,14 +136,17 @@ class Pending:
         entry = (value if identity is None else identity,)
         if identity is not None:
             self.depends |= identity is value and hasattr(value, "_pending")
-        self.inputs[before.inputs:] = entry
+        self.inputs[before.inputs :] = entry
         self.tip = state
-        if identity is not None:  # last: a slot that is known must be there. ``inputs`` keeps the object, so the id stays its own
+        if (
+            identity is not None
+        ):  # last: a slot that is known must be there. ``inputs`` keeps the object, so the id stays its own
             self.slots_of[id(identity)] = before.slots
         return before.slots
 
     def concrete(self, value: Any, outside: bool = True) -> int:
-        """The slot of a concrete array, which must not be deleted. ``outside``: other code may hold it too."""
+        """The slot of a concrete array, which must not be deleted. ``outside``: other code may hold it
+        too."""
         slot = self.slots_of.get(id(value))
         if slot is not None:
             return slot
@@ -124,7 +155,8 @@ class Pending:
         return self.input(value, value.aval, value)
 
     def array(self, value: Any, outside: bool = False) -> int | None:
-        """The slot of an uncommitted concrete array whose type was an input at this state before; None for any other value.
+        """The slot of an uncommitted concrete array whose type was an input at this state before; None for
+        any other value.
 
         Arguments:
           outside: as for :meth:`concrete`.
@@ -156,12 +188,14 @@ class Pending:
         self.slots_of[key] = slot
         return slot
 
-    # ---- what others hold --------------------------------------------------------------------------------------
+    # ---- what others hold ----------------------------------------------------------------------------------
 
     def _secured(self, value: Any) -> Any:
         """What to take as an input for an array that other code holds: itself, guarded, or a copy."""
         guard = guarded(value)
-        if guard.__class__ is memoryview and value.unsafe_buffer_pointer() not in borrowed.addresses:  # the usual one
+        if (
+            guard.__class__ is memoryview and value.unsafe_buffer_pointer() not in borrowed.addresses
+        ):  # the usual one
             self.guards[id(value)] = guard
             return value
         if value in borrowed:
@@ -247,18 +281,24 @@ class Pending:
 
     def rollback(self, mark: Mark) -> None:
         """Takes back what was recorded after ``mark`` (a failed operation leaves no trace)."""
-        for value in self.inputs[mark.state.inputs:]:
+        for value in self.inputs[mark.state.inputs :]:
             self.slots_of.pop(id(value), None)
         abandoned, self.tip = self.state, mark.state
         self._owners.clear()
-        del self.inputs[mark.state.inputs:], self.records[mark.records:]
+        del self.inputs[mark.state.inputs :], self.records[mark.records :]
         if abandoned is not mark.state:
             self.trie.prune(abandoned)
 
     def same_context(self) -> bool:
-        """Whether JAX's configuration is what it was when the trace was opened, so that calls may be recalled."""
+        """Whether JAX's configuration is what it was when the trace was opened, so that calls may be
+        recalled."""
         count = jc.changes.count
-        if self.context is None or self.trace.stray or jc.must_run_eagerly() or jc.raw_context() != self.context:
+        if (
+            self.context is None
+            or self.trace.stray
+            or jc.must_run_eagerly()
+            or jc.raw_context() != self.context
+        ):
             return False
         self.epoch = count
         return True
@@ -272,12 +312,14 @@ class Pending:
         """Takes :meth:`seal` back."""
         self.tip = self._end
 
-    # ---- running ---------------------------------------------------------------------------------------------
+    # ---- running -------------------------------------------------------------------------------------------
 
     def live(self) -> list[LazyTensor]:
         """The tensors that somebody else can reach, in order."""
         records = self.records
-        reached = [number for number, count in enumerate(list(map(getrefcount, records))) if count > _UNREACHED]
+        reached = [
+            number for number, count in enumerate(list(map(getrefcount, records))) if count > _UNREACHED
+        ]
         return [tensor for number in reached if (tensor := records[number])._pending is self]
 
     def has_live(self) -> bool:
@@ -298,7 +340,7 @@ class Pending:
         self.guards, self._copies, self.landing, self.trouble = {}, {}, None, None
         self.append = self.records.append
 
-    # ---- looking ---------------------------------------------------------------------------------------------
+    # ---- looking -------------------------------------------------------------------------------------------
 
     def owner(self, slot: int) -> State:
         """The step that gives ``slot``."""
@@ -324,7 +366,7 @@ class Pending:
             state = edge if isinstance(edge, State) else edge.end
             if not isinstance(origin, Origin):
                 origin = Origin(origin, tensor._lasti, edge.callee, -1 - number, tensor._scope)
-            for step in path[before:state.depth]:
+            for step in path[before : state.depth]:
                 if step.operation is not None:
                     found[step.depth - 1] = origin
             before = state.depth
@@ -332,7 +374,8 @@ class Pending:
 
 
 def _sharding(value: Any) -> Any:
-    """The sharding of a committed input. Of one that is still pending it is known where there is one device alone."""
+    """The sharding of a committed input. Of one that is still pending it is known where there is one device
+    alone."""
     pending = getattr(value, "_pending", None)
     if pending is None:
         return value.sharding
@@ -355,6 +398,9 @@ def closure(tensors: Iterable[LazyTensor]) -> list[Pending]:
             order.setdefault(id(pending), pending)
         elif id(pending) not in order:
             stack.append((pending, True))
-            stack.extend((value._pending, False) for value in pending.inputs
-                         if getattr(value, "_pending", None) is not None)
+            stack.extend(
+                (value._pending, False)
+                for value in pending.inputs
+                if getattr(value, "_pending", None) is not None
+            )
     return list(order.values())

@@ -11,7 +11,8 @@ from lazynb.record.tensor import LazyTensor
 
 
 def own_device(target: Any) -> Any:
-    """The device that ``target`` (a device or a sharding) stands for, in its usual memory; None for any other target."""
+    """The device that ``target`` (a device or a sharding) stands for, in its usual memory; None for any other
+    target."""
     if isinstance(target, jax.Device):
         return target
     if isinstance(target, jax.sharding.SingleDeviceSharding):
@@ -21,14 +22,22 @@ def own_device(target: Any) -> Any:
 
 
 def stays(value: Any, target: Any, trace: Any) -> bool:
-    """Whether ``value`` is pending in ``trace`` and its program will leave it at ``target``, a device or sharding."""
-    if not isinstance(value, LazyTensor) or value._pending is None or value._trace is not trace or jc.is_key(value.aval):
+    """Whether ``value`` is pending in ``trace`` and its program will leave it at ``target``, a device or
+    sharding."""
+    if (
+        not isinstance(value, LazyTensor)
+        or value._pending is None
+        or value._trace is not trace
+        or jc.is_key(value.aval)
+    ):
         return False
     device = own_device(target)
     return device is not None and value._known_devices() == (device,)
 
 
-def committed_to(primitive: Any, params: dict[str, Any], devices: set[tuple[Any, ...]]) -> set[tuple[Any, ...]]:
+def committed_to(
+    primitive: Any, params: dict[str, Any], devices: set[tuple[Any, ...]]
+) -> set[tuple[Any, ...]]:
     """The devices to which an operation commits its results, or what it would: several are an error.
 
     Arguments:
@@ -43,7 +52,8 @@ def committed_to(primitive: Any, params: dict[str, Any], devices: set[tuple[Any,
 
 
 def is_same(value: Any, sharding: Any) -> bool:
-    """Whether a lazy tensor has ``sharding``, as far as that is known without running anything; None asks for nothing."""
+    """Whether a lazy tensor has ``sharding``, as far as that is known without running anything; None asks for
+    nothing."""
     if sharding is None:
         return True
     known = value._value.sharding if isinstance(value._value, jax.Array) else value._known_sharding()

@@ -1,7 +1,8 @@
-"""Operations that JAX refuses only when it lowers them: as eager JAX does so at the call, the first recording finds out.
+"""Operations that JAX refuses only when it lowers them: as eager JAX does so at the call, the first recording
+finds out.
 
-Lowering each operation on its own would take a millisecond each. Few can be refused: :func:`lazynb._jax_compat.may_be_refused`
-says which.
+Lowering each operation on its own would take a millisecond each. Few can be refused:
+:func:`lazynb._jax_compat.may_be_refused` says which.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What recording needs of whatever runs the traces. The recorder knows no consumer: one is plugged in here."""
+"""What recording needs of whatever runs the traces. The recorder knows no consumer: one is plugged in
+here."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ class Runtime(Protocol):
     """Runs pending traces."""
 
     def force(self, tensor: LazyTensor, kind: str, detail: str = "") -> Any:
-        """The concrete value of ``tensor``; ``kind`` says what asked for it (see ``reasons.REASONS``), ``detail`` more of it."""
+        """The concrete value of ``tensor``; ``kind`` says what asked for it (see ``reasons.REASONS``),
+        ``detail`` more of it."""
 
     def flush(self, pending: Pending, kind: str) -> None:
         """Runs ``pending``."""

@@ -1,8 +1,9 @@
 """Structural identity of what parameterises an operation.
 
-Re-running a cell makes new function objects and new jaxprs with the same content: they must give the same key.
-So jaxprs enter by content (variables numbered in order of appearance), numbers with their type (``1``, ``1.0`` and
-``True`` are equal to Python and differ to XLA), and only what has no content to compare (a callback) by identity.
+Re-running a cell makes new function objects and new jaxprs with the same content: they must give the same
+key. So jaxprs enter by content (variables numbered in order of appearance), numbers with their type (``1``,
+``1.0`` and ``True`` are equal to Python and differ to XLA), and only what has no content to compare (a
+callback) by identity.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from lazynb import _jax_compat as jc
 
 
 class Pinned:
-    """Identity of an object without comparable content; keeps it alive, so that its address is not used again."""
+    """Identity of an object without comparable content; keeps it alive, so that its address is not used
+    again."""
 
     __slots__ = ("value",)
 
@@ -44,7 +46,9 @@ class Content:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Content) and self._hash == other._hash and self.parts == other.parts)
+        return self is other or (
+            isinstance(other, Content) and self._hash == other._hash and self.parts == other.parts
+        )
 
 
 # Jaxprs are walked once: the memo lives as long as the jaxpr (JAX caches those of a jitted function).
@@ -92,14 +96,14 @@ def jaxpr_content(jaxpr: Any) -> Content:
     return known
 
 
-# Whether a jaxpr holds any: only where it does is it walked each time. What is found must not be kept with the jaxpr: it may hold
-# on to it.
+# Whether a jaxpr holds any: only where it does is it walked each time. What is found must not be kept with
+# the jaxpr: it may hold on to it.
 _has_rules: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
 def derivative_rules(params: dict[str, Any]) -> tuple[Hashable, ...]:
-    """What :func:`params_structure` leaves out inside of the jaxprs among ``params``, by identity: operations that are equal
-    compute the same, and may have other derivatives."""
+    """What :func:`params_structure` leaves out inside of the jaxprs among ``params``, by identity: operations
+    that are equal compute the same, and may have other derivatives."""
     found: list[Hashable] = []
     for jaxpr in jc.jaxprs_in(params):
         if _has_rules.get(jaxpr, True):
@@ -122,8 +126,10 @@ def _walk(jaxpr: Any) -> tuple[Hashable, ...]:
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     inputs = jc.jaxpr_inputs(jaxpr)
     numbers: dict[Any, int] = {var: number for number, var in enumerate(inputs)}
-    parts: list[Hashable] = [tuple(var.aval for var in inputs),
-                             tuple(Pinned(const) for const in getattr(jaxpr, "consts", ()))]
+    parts: list[Hashable] = [
+        tuple(var.aval for var in inputs),
+        tuple(Pinned(const) for const in getattr(jaxpr, "consts", ())),
+    ]
 
     def atom(value: Any) -> Hashable:
         if isinstance(value, jc.Literal):
@@ -134,8 +140,16 @@ def _walk(jaxpr: Any) -> tuple[Hashable, ...]:
         operands = tuple(map(atom, eqn.invars))
         for var in eqn.outvars:
             numbers[var] = len(numbers)
-        parts.append((eqn.primitive, params_structure(eqn.primitive, eqn.params), operands,
-                      tuple(var.aval for var in eqn.outvars), eqn.ctx, str(eqn.source_info.name_stack)))
+        parts.append(
+            (
+                eqn.primitive,
+                params_structure(eqn.primitive, eqn.params),
+                operands,
+                tuple(var.aval for var in eqn.outvars),
+                eqn.ctx,
+                str(eqn.source_info.name_stack),
+            )
+        )
     parts.append(tuple(map(atom, inner.outvars)))
     return tuple(parts)
 

@@ -24,7 +24,8 @@ from lazynb.record.runtime import numpy_calls, runtime
 
 
 class Looking(threading.local):
-    """Whether what this thread does is a look by a tool (an inspector, a tooltip) and not the user's own code.
+    """Whether what this thread does is a look by a tool (an inspector, a tooltip) and not the user's own
+    code.
 
     Attributes:
       active: ``str()`` then gives what ``repr()`` gives, which runs nothing.
@@ -55,15 +56,16 @@ DELETED = _Deleted()
 class LazyTensor(jc.Tracer):
     """A tensor with the interface of ``jax.Array`` whose value is computed when Python needs it.
 
-    To ``isinstance`` and to JAX, Flax, Optax and Equinox it is a ``jax.Array``. Operations on it are recorded while lazy
-    mode is on. ``repr``, rich display, ``shape``, ``dtype``, ``dir`` and tab completion never run anything; ``float(x)``,
-    ``bool(x)``, ``print(x)``, ``np.asarray(x)`` and the like give what eager JAX gives and are trace breaks.
+    To ``isinstance`` and to JAX, Flax, Optax and Equinox it is a ``jax.Array``. Operations on it are recorded
+    while lazy mode is on. ``repr``, rich display, ``shape``, ``dtype``, ``dir`` and tab completion never run
+    anything; ``float(x)``, ``bool(x)``, ``print(x)``, ``np.asarray(x)`` and the like give what eager JAX
+    gives and are trace breaks.
     """
 
     __slots__ = ("_code", "_edge", "_lasti", "_pending", "_scope", "_slot", "_value")
 
-    # While pending: the trace, the slot in it, and for the first result of a call where that led (a State or an Edge) and where
-    # the user made it (an Origin, or what it takes to make one).
+    # While pending: the trace, the slot in it, and for the first result of a call where that led (a State or
+    # an Edge) and where the user made it (an Origin, or what it takes to make one).
     _pending: Pending | None
     _slot: int
     _edge: Any
@@ -98,14 +100,14 @@ class LazyTensor(jc.Tracer):
         """The trace has run: what was kept for it goes."""
         self._edge = self._code = None
 
-    # ---- the value -------------------------------------------------------------------------------------------
+    # ---- the value -----------------------------------------------------------------------------------------
 
     def _force(self, kind: str, detail: str = "") -> Any:
         """The concrete array; runs what it needs and notes a trace break of ``kind`` if anything was pending.
 
         Arguments:
-          detail: more of what was needed: an attribute, a function. Where there is none, the caller of the method that calls
-            this one may tell, see :func:`lazynb.record.break_cause.asked`.
+          detail: more of what was needed: an attribute, a function. Where there is none, the caller of the
+            method that calls this one may tell, see :func:`lazynb.record.break_cause.asked`.
 
         Raises:
           RuntimeError: the array was deleted or donated, as eager JAX says it.
@@ -134,13 +136,13 @@ class LazyTensor(jc.Tracer):
         return self._value is None
 
     def to_concrete_value(self) -> LazyTensor:
-        # JAX asks ``is_concrete`` from astype, asarray, full, ...: giving the value here would force hidden flushes. What
-        # needs a number goes on to __bool__, __float__, __index__ or __array__, which force.
+        # JAX asks ``is_concrete`` from astype, asarray, full, ...: giving the value here would force hidden
+        # flushes. What needs a number goes on to __bool__, __float__, __index__ or __array__, which force.
         return self
 
     def full_lower(self) -> Any:
-        # JAX lowers arguments of what it runs at once: there, and only there, the value is due. Tracers of grad and vmap
-        # also pass the call on to what they wrap while nothing runs.
+        # JAX lowers arguments of what it runs at once: there, and only there, the value is due. Tracers of
+        # grad and vmap also pass the call on to what they wrap while nothing runs.
         caller = sys._getframe(1)
         if caller.f_code.co_name == "full_lower" and caller.f_back is not None:
             caller = caller.f_back
@@ -148,7 +150,7 @@ class LazyTensor(jc.Tracer):
             return self._force("eager")
         return self
 
-    # ---- conversions: the checks come first, so that what fails runs nothing ---------------------------------
+    # ---- conversions: the checks come first, so that what fails runs nothing -------------------------------
 
     def __bool__(self) -> bool:
         jc.check_bool_conversion(self)
@@ -182,7 +184,8 @@ class LazyTensor(jc.Tracer):
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> np.ndarray:
         return self._force("asarray").__array__(dtype, context, copy)
 
-    # NumPy's protocols (NEP 13, NEP 18): what they do stands in ``lazynb.frontends``, loaded when NumPy first asks.
+    # NumPy's protocols (NEP 13, NEP 18): what they do stands in ``lazynb.frontends``, loaded when NumPy first
+    # asks.
     __array_ufunc__ = ArrayUfunc()
     __array_priority__ = 100  # as of any jax.Array; a tracer's is higher
 
@@ -190,7 +193,8 @@ class LazyTensor(jc.Tracer):
         return numpy_calls().array_function(function, args, kwargs)
 
     def __contains__(self, item: Any) -> bool:
-        # JAX's own says what may be looked for in what, and compares; Python then needs the truth of the result.
+        # JAX's own says what may be looked for in what, and compares; Python then needs the truth of the
+        # result.
         found: Any = super().__contains__(item)  # type: ignore[misc]  # JAX sets it by name
         return bool(found._force("contains") if isinstance(found, LazyTensor) else found)
 
@@ -220,7 +224,7 @@ class LazyTensor(jc.Tracer):
         with jc.set_current_trace(jc.eval_trace):  # keys copy the array in them
             return how(self._force("pickle"))
 
-    # ---- text ------------------------------------------------------------------------------------------------
+    # ---- text ----------------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
         return repr(self) if looking.active else str(self._force("print"))
@@ -245,7 +249,7 @@ class LazyTensor(jc.Tracer):
             return {"text/plain": repr(self)}
         return runtime().display(self)
 
-    # ---- what jax.Array has and a tracer has not -------------------------------------------------------------
+    # ---- what jax.Array has and a tracer has not -----------------------------------------------------------
 
     @property
     def sharding(self) -> Any:
@@ -354,27 +358,36 @@ class LazyTensor(jc.Tracer):
         self._value = DELETED
 
     def __getattr__(self, name: str) -> Any:
-        # What only the concrete array has (``_arrays``, ``_npy_value``, ``__cuda_array_interface__``, ...). A name that no array
-        # has never runs anything.
+        # What only the concrete array has (``_arrays``, ``_npy_value``, ``__cuda_array_interface__``, ...). A
+        # name that no array has never runs anything.
         try:
             return super().__getattr__(name)
         except AttributeError as error:
-            special = name.startswith("__") and name != "__cuda_array_interface__"  # dir() asks for __dict__, copy for others
+            special = (
+                name.startswith("__") and name != "__cuda_array_interface__"
+            )  # dir() asks for __dict__, copy for others
             if special or not jc.concrete_array_has(self.aval, name):
                 raise jc.array_attribute_error(self.aval, name) from error
         devices = self._known_devices()
         if devices is not None and name in _ASKED_OF_ANY:
             getattr(jc.stand_in(devices[0]), name)
-        return getattr(self._force("buffer" if name == "__cuda_array_interface__" else "attribute", name), name)
+        return getattr(
+            self._force("buffer" if name == "__cuda_array_interface__" else "attribute", name), name
+        )
 
 
-# Whether an array has these depends on its device alone, and other libraries ask: where it has not, nothing is run to say so.
+# Whether an array has these depends on its device alone, and other libraries ask: where it has not, nothing
+# is run to say so.
 _ASKED_OF_ANY = ("__cuda_array_interface__", "device_buffer", "device_buffers")
 
 jc.register_tracer_type(LazyTensor)
-jc.device_get.register(lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray", "jax.device_get"))
+jc.device_get.register(
+    lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray", "jax.device_get")
+)
 jc.register_argument_type(LazyTensor, lambda argument: argument._force("compiled"))
-jc.register_constant_type(LazyTensor, lambda constant: constant._force("static", "a constant of what is compiled"))
+jc.register_constant_type(
+    LazyTensor, lambda constant: constant._force("static", "a constant of what is compiled")
+)
 
 
 def _placed(tensor: LazyTensor) -> Any:

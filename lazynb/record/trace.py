@@ -35,8 +35,8 @@ trie = Trie()
 
 
 def _plain_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """``params`` with numbers in place of arrays: where eager JAX takes one for a static argument (``jax.random.split(key, n)``),
-    it uses the number in it."""
+    """``params`` with numbers in place of arrays: where eager JAX takes one for a static argument
+    (``jax.random.split(key, n)``), it uses the number in it."""
     return {name: _plain_param(value, primitive.name) for name, value in params.items()}
 
 
@@ -88,10 +88,11 @@ class LazyTrace(jc.Trace):
       pending: the trace that operations are appended to.
       sealed: earlier pending traces, kept until they have run or nobody waits for them.
       user_code: the code from which the last call was recalled, known to be the user's.
-      cut_by: what ended the trace before the next one, as whoever ran it noted; None at the beginning of a cell or body.
+      cut_by: what ended the trace before the next one, as whoever ran it noted; None at the beginning of a
+        cell or body.
       strict: whether a trace break of it is an error.
-      stray: whether the thread records no more. It may be current still: another thread ended its last block, or JAX has made it
-        current again. Then everything runs at once.
+      stray: whether the thread records no more. It may be current still: another thread ended its last block,
+        or JAX has made it current again. Then everything runs at once.
       observers: see its runs and breaks, see ``lazynb.execute.observers.Observer``.
       told_seconds: how long telling them took.
     """
@@ -115,7 +116,7 @@ class LazyTrace(jc.Trace):
         self._root_key: Any = None
         self._last_root = Root((), None)  # of no trie
 
-    # ---- JAX's side --------------------------------------------------------------------------------------------
+    # ---- JAX's side ----------------------------------------------------------------------------------------
 
     def stage_value(self, val: Any) -> Any:
         # ``jnp.array(...)`` and ``jax.random.key(seed)`` lift constants here.
@@ -154,13 +155,15 @@ class LazyTrace(jc.Trace):
             self._donate(tracers, donated(tracers, params["donated_invars"], results))
         return results if primitive.multiple_results else results[0]
 
-    # JAX binds a primitive with the evaluating trace (0.10) or none (0.12) as the current one; the functions of custom
-    # derivatives and calls must be recorded again.
+    # JAX binds a primitive with the evaluating trace (0.10) or none (0.12) as the current one; the functions
+    # of custom derivatives and calls must be recorded again.
     def process_custom_jvp_call(self, primitive: Any, fun: Any, jvp: Any, tracers: Any, /, **_: Any) -> Any:
         with jc.set_current_trace(self):
             return fun.call_wrapped(*tracers)
 
-    def process_custom_vjp_call(self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Any, /, **_: Any) -> Any:
+    def process_custom_vjp_call(
+        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, tracers: Any, /, **_: Any
+    ) -> Any:
         with jc.set_current_trace(self):
             return fun.call_wrapped(*tracers)
 
@@ -176,12 +179,17 @@ class LazyTrace(jc.Trace):
     def cur_qdd(self, x: Any) -> Any:
         return x.cur_qdd()
 
-    # ---- recording -----------------------------------------------------------------------------------------------
+    # ---- recording -----------------------------------------------------------------------------------------
 
     def _record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> list[LazyTensor]:
-        # Values of other threads are fetched before this thread's lock is taken: two locks are never held at once.
-        args = [arg._force("thread") if arg.__class__ is LazyTensor and arg._value is None and arg._trace is not self else arg
-                for arg in args]
+        # Values of other threads are fetched before this thread's lock is taken: two locks are never held at
+        # once.
+        args = [
+            arg._force("thread")
+            if arg.__class__ is LazyTensor and arg._value is None and arg._trace is not self
+            else arg
+            for arg in args
+        ]
         with self.lock:
             operation = operations.find(primitive, params, self._context.now())
             pending = self.open()
@@ -194,7 +202,10 @@ class LazyTrace(jc.Trace):
                 except _Elsewhere:
                     pending = self._seal()
                     state = self._step(pending, operation, args)
-                tensors = [LazyTensor(self, aval, pending, slot) for slot, aval in enumerate(state.avals, state.first)]
+                tensors = [
+                    LazyTensor(self, aval, pending, slot)
+                    for slot, aval in enumerate(state.avals, state.first)
+                ]
                 if pending.tip is state.parent:  # else a finalizer recorded something in between
                     break
             pending.commit(state, tensors, origin)
@@ -219,7 +230,9 @@ class LazyTrace(jc.Trace):
 
     def _extend(self, pending: Pending, key: Any, operation: Operation, slots: tuple[int, ...]) -> State:
         owners = [pending.owner(slot) for slot in slots]
-        committed = committed_to(operation.primitive, operation.params, {owner.devices for owner in owners if owner.devices})
+        committed = committed_to(
+            operation.primitive, operation.params, {owner.devices for owner in owners if owner.devices}
+        )
         if len(committed) > 1 or jc.spans_devices(operation.primitive, operation.params):
             raise _Unrecordable("devices")  # eager JAX then says what is wrong, in its own words
         devices = next(iter(committed), None)
@@ -234,7 +247,9 @@ class LazyTrace(jc.Trace):
             raise _Unrecordable("effect")
         if not all(map(jc.can_be_returned, results)) or any(map(jc.has_users_dtype, avals)):
             raise _Unrecordable("unrecordable")
-        if devices is None and any(map(jc.is_on_mesh, results)):  # ``out_sharding`` alone says so: eager JAX commits it there
+        if devices is None and any(
+            map(jc.is_on_mesh, results)
+        ):  # ``out_sharding`` alone says so: eager JAX commits it there
             raise _Unrecordable("unrecordable")
         if (size := size_of(results)) > SURELY_THERE and lacks(size, program[0]):
             raise jc.out_of_memory(size)
@@ -264,7 +279,8 @@ class LazyTrace(jc.Trace):
                 raise RuntimeError(f"Array has been deleted with shape={jc.typeof(arg).str_short()}.")
             return pending.concrete(arg, outside)
         host = isinstance(arg, (bool, *jc.TYPED_SCALARS)) or (  # 0.12 has no typed bool
-            jc.is_host_array(arg) and arg.dtype != jc.float0)
+            jc.is_host_array(arg) and arg.dtype != jc.float0
+        )
         if host and np.ndim(arg) == 0 and not jc.is_cut_by_calls((aval := jc.typeof(arg)).dtype):
             return pending.input(scalar_input(arg), aval)
         if host:
@@ -281,14 +297,16 @@ class LazyTrace(jc.Trace):
         return pending
 
     def _before_callback(self, pending: Pending) -> Pending:
-        """A trace that begins with what calls back: the function may read any value of before, which has run by then."""
+        """A trace that begins with what calls back: the function may read any value of before, which has run
+        by then."""
         if len(pending):
             pending = self._seal()
         pending.calls_back = True
         return pending
 
     def _seal(self) -> Pending:
-        """Starts a new trace; the present one stays pending. Later traces may depend on it, never the reverse."""
+        """Starts a new trace; the present one stays pending. Later traces may depend on it, never the
+        reverse."""
         if self.pending is not None:
             self.pending.seal()
             self.sealed.append(self.pending)
@@ -303,7 +321,8 @@ class LazyTrace(jc.Trace):
         return self.pending
 
     def _root(self) -> Root:
-        """The root for JAX's configuration, and in ``_raw`` that configuration if calls may be recalled under it."""
+        """The root for JAX's configuration, and in ``_raw`` that configuration if calls may be recalled under
+        it."""
         raw = jc.raw_context()
         if self._raw != raw or trie.roots.get(self._root_key) is not self._last_root:
             placement = jc.placement_context()
@@ -327,39 +346,51 @@ class LazyTrace(jc.Trace):
         callee = below[0].f_code if below else None
         return Origin(user.f_code, user.f_lasti, callee, self._calls.of(user, below), jc.scopes.context)
 
-    # ---- running at once -------------------------------------------------------------------------------------------
+    # ---- running at once -----------------------------------------------------------------------------------
 
     def _concrete(self, arg: Any, kind: str, detail: str) -> Any:
         return arg._force(kind, detail) if isinstance(arg, LazyTensor) else arg
 
     def _run_eagerly(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], kind: str) -> Any:
         """Runs what is pending and needed, then the operation: effects keep their order."""
-        detail = str(params.get("name") or primitive.name) if primitive.name in jc.JIT_PRIMITIVES else primitive.name
+        detail = (
+            str(params.get("name") or primitive.name)
+            if primitive.name in jc.JIT_PRIMITIVES
+            else primitive.name
+        )
         values = [self._concrete(arg, kind, "" if primitive.name == kind else detail) for arg in args]
         with jc.set_current_trace(jc.eval_trace):
             return primitive.bind(*values, **params)
 
     def _device_put(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Moving a value that exists is done at once (it is asynchronous anyway). A pending one that is elsewhere runs first."""
+        """Moving a value that exists is done at once (it is asynchronous anyway). A pending one that is
+        elsewhere runs first."""
         if not any(isinstance(arg, LazyTensor) and arg._value is None for arg in args):
             results = self._run_eagerly(primitive, args, params, "device_put")
-            return [arg if isinstance(arg, LazyTensor) and arg._value is result  # it was there already
-                    else self._known(result) for arg, result in zip(args, results, strict=True)]
+            return [
+                arg
+                if isinstance(arg, LazyTensor) and arg._value is result  # it was there already
+                else self._known(result)
+                for arg, result in zip(args, results, strict=True)
+            ]
         found = []
         for number, arg in enumerate(args):
-            device, alone = params["devices"][number], {name: value[number:number + 1] for name, value in params.items()}
+            device, alone = (
+                params["devices"][number],
+                {name: value[number : number + 1] for name, value in params.items()},
+            )
             if device is None:
                 found.append(self._on_default(arg))
             elif stays(arg, device, self) and not jc.takes_the_argument(alone):
                 found += self._record(primitive, [arg], alone)
             else:
-                result, = self._run_eagerly(primitive, [arg], alone, "device_put")
+                (result,) = self._run_eagerly(primitive, [arg], alone, "device_put")
                 found.append(self._known(result))
         return found
 
     def _constrain(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Outside a jitted function a sharding constraint moves the value, as device_put does; inside a program XLA may
-        simplify it away."""
+        """Outside a jitted function a sharding constraint moves the value, as device_put does; inside a
+        program XLA may simplify it away."""
         value, unmoved, self._unmoved = args[0], self._unmoved, None
         if value is unmoved:
             return value  # JAX binds it after each conversion; eager JAX has returned the value itself before
@@ -387,7 +418,8 @@ class LazyTrace(jc.Trace):
             arg._value, arg._pending = DELETED, None
 
     def _doom(self, value: Any, outside: bool) -> None:
-        """Lets a concrete array go when the trace has run. ``outside``: others hold it, and may not use it from here on."""
+        """Lets a concrete array go when the trace has run. ``outside``: others hold it, and may not use it
+        from here on."""
         if not isinstance(value, jax.Array):
             return
         if outside and is_on_host(value):
@@ -398,7 +430,8 @@ class LazyTrace(jc.Trace):
             self._run_users(value, self.sealed)
 
     def _detach(self, tensor: LazyTensor) -> None:
-        """The pending traces do without ``tensor``, which goes: they hold its value, or another tensor in its place."""
+        """The pending traces do without ``tensor``, which goes: they hold its value, or another tensor in its
+        place."""
         if tensor._pending is self.pending is not None:
             return
         if (earlier := tensor._pending) is None:
@@ -414,7 +447,8 @@ class LazyTrace(jc.Trace):
                 pending.replace(one, other)
 
     def secure(self, value: Any, tensor: LazyTensor | None = None) -> None:
-        """Other code gets hold of ``value``, that of ``tensor``: the pending traces that need it keep what it is now."""
+        """Other code gets hold of ``value``, that of ``tensor``: the pending traces that need it keep what it
+        is now."""
         with self.lock:
             for pending in (*self.sealed, self.pending):
                 if pending is not None:
@@ -437,20 +471,24 @@ class LazyTrace(jc.Trace):
     def cut(self) -> None:
         """Lets the next operation start a trace of its own; what is pending stays so.
 
-        Notebook cells are cut from each other: what a cell compiles then depends on its own text, not on which
-        cells ran before it, and re-running it is a cache hit.
+        Notebook cells are cut from each other: what a cell compiles then depends on its own text, not on
+        which cells ran before it, and re-running it is a cache hit.
         """
         with self.lock:
             self.cut_by = None
-            if self.pending is not None and (len(self.pending) or self.pending.root not in trie.roots.values()):
+            if self.pending is not None and (
+                len(self.pending) or self.pending.root not in trie.roots.values()
+            ):
                 self._seal()
             elif self.pending is not None and self._raw != jc.raw_context():
-                self._seal()  # the same cell has the same root, whatever JAX's configuration was when this trace was opened
+                # the same cell has the same root, whatever JAX's configuration was when this trace was opened
+                self._seal()
             elif self.pending is not None:
                 self.pending.began, self.pending.cut_by = time.perf_counter(), None
 
     def close_dead(self) -> None:
-        """Lets go of the traces that nobody waits for and of their inputs; the newest first, it may hold results of others."""
+        """Lets go of the traces that nobody waits for and of their inputs; the newest first, it may hold
+        results of others."""
         if not self.sealed:
             return
         with self.lock:
@@ -458,7 +496,7 @@ class LazyTrace(jc.Trace):
                 if pending is not None and not pending.has_live():
                     pending.close()
 
-    # ---- looking -----------------------------------------------------------------------------------------------------
+    # ---- looking -------------------------------------------------------------------------------------------
 
     def all_pending(self) -> list[Pending]:
         """Pending traces that somebody waits for, oldest first."""
@@ -467,8 +505,8 @@ class LazyTrace(jc.Trace):
 
 
 def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Any]:
-    """As :func:`lazynb._jax_compat.abstract_eval`. What fails there and runs eagerly by a function of its own may do that: the
-    shape of its result depends on values (``bcoo_sum_duplicates``)."""
+    """As :func:`lazynb._jax_compat.abstract_eval`. What fails there and runs eagerly by a function of its own
+    may do that: the shape of its result depends on values (``bcoo_sum_duplicates``)."""
     try:
         return jc.abstract_eval(primitive, avals, params)
     except Exception:
@@ -479,8 +517,12 @@ def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
 
 def changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
     """Whether a conversion is to the type that ``arg`` has: eager JAX returns ``arg`` itself then."""
-    return (isinstance(arg, LazyTensor) and arg.dtype == params["new_dtype"] and arg.weak_type == params["weak_type"]
-            and is_same(arg, params["sharding"]))
+    return (
+        isinstance(arg, LazyTensor)
+        and arg.dtype == params["new_dtype"]
+        and arg.weak_type == params["weak_type"]
+        and is_same(arg, params["sharding"])
+    )
 
 
 class _ThreadTraces(threading.local):
@@ -494,7 +536,12 @@ _threads = _ThreadTraces()
 
 
 def _ends() -> list[State]:
-    return [pending.state for trace in every_trace() for pending in (*trace.sealed, trace.pending) if pending is not None]
+    return [
+        pending.state
+        for trace in every_trace()
+        for pending in (*trace.sealed, trace.pending)
+        if pending is not None
+    ]
 
 
 trie.ends = _ends

@@ -1,9 +1,10 @@
 """The trie of recorded traces.
 
-A pending trace is a path from a root. Each state stands for what was recorded to reach it and remembers the output
-avals, so that a trace seen before costs one dictionary look-up an operation: no graph is hashed, none is walked.
-Values are numbered in the order in which they appear (*slots*: inputs and results alike) and operands are slots, so that
-the key of a step is canonical. Avals need not enter the key of an operation: the path determines them.
+A pending trace is a path from a root. Each state stands for what was recorded to reach it and remembers the
+output avals, so that a trace seen before costs one dictionary look-up an operation: no graph is hashed, none
+is walked. Values are numbered in the order in which they appear (*slots*: inputs and results alike) and
+operands are slots, so that the key of a step is canonical. Avals need not enter the key of an operation: the
+path determines them.
 """
 
 from __future__ import annotations
@@ -37,14 +38,32 @@ class State:
       devices: devices to which its results are committed; None when JAX may move them.
       program: devices on which the operations so far run; None before the first. One program runs on one set.
       children: steps recorded after this one.
-      executables: what runs the trace that ends here, by the slots that are wanted, or by those and the inputs that are donated.
+      executables: what runs the trace that ends here, by the slots that are wanted, or by those and the
+        inputs that are donated.
       large: by the slots that are wanted, the inputs that are worth donating.
       edges: calls of the user's that were recorded from here before, see :mod:`lazynb.record.fast.recall`.
       arrivals: states from which an edge leads here.
     """
 
-    __slots__ = ("arrivals", "avals", "children", "depth", "devices", "edges", "executables", "first", "inputs", "key",
-                 "large", "operands", "operation", "operations", "parent", "program", "slots")
+    __slots__ = (
+        "arrivals",
+        "avals",
+        "children",
+        "depth",
+        "devices",
+        "edges",
+        "executables",
+        "first",
+        "inputs",
+        "key",
+        "large",
+        "operands",
+        "operation",
+        "operations",
+        "parent",
+        "program",
+        "slots",
+    )
 
     first: int
     slots: int
@@ -52,8 +71,15 @@ class State:
     operations: int
     program: tuple[Any, ...] | None
 
-    def __init__(self, parent: State | None, key: Hashable, operation: Operation | None, operands: tuple[int, ...],
-                 avals: tuple[Any, ...], devices: tuple[Any, ...] | None):
+    def __init__(
+        self,
+        parent: State | None,
+        key: Hashable,
+        operation: Operation | None,
+        operands: tuple[int, ...],
+        avals: tuple[Any, ...],
+        devices: tuple[Any, ...] | None,
+    ):
         self.parent = parent
         self.key = key
         self.operation = operation
@@ -87,7 +113,9 @@ class State:
 
     def forget(self, end: State) -> None:
         """Removes the edges that lead to ``end``."""
-        for key in [key for key, edge in self.edges.items() if (edge[1] if type(edge) is tuple else edge.end) is end]:
+        for key in [
+            key for key, edge in self.edges.items() if (edge[1] if type(edge) is tuple else edge.end) is end
+        ]:
             del self.edges[key]
 
     def path(self) -> list[State]:
@@ -108,7 +136,8 @@ class Root(State):
     """Start of the traces that are opened under one configuration of JAX.
 
     Attributes:
-      placement: :func:`_jax_compat.placement_context` under which the traces are recorded (64-bit mode, default device, mesh).
+      placement: :func:`_jax_compat.placement_context` under which the traces are recorded (64-bit mode,
+        default device, mesh).
       config: JAX's configuration then, restored when a trace is compiled under another.
     """
 
@@ -135,14 +164,22 @@ class Trie:
         self.ends: Callable[[], Iterable[State]] = tuple
 
     def root(self, identity: Hashable, placement: Hashable, config: Any) -> Root:
-        """The root of the configuration that ``identity`` stands for; ``config`` is a thunk, called when the root is new."""
+        """The root of the configuration that ``identity`` stands for; ``config`` is a thunk, called when the
+        root is new."""
         root = self.roots.get(identity)
         if root is None:
             root = self.roots[identity] = Root(placement, config())
         return root
 
-    def extend(self, parent: State, key: Hashable, operation: Operation | None, operands: tuple[int, ...],
-               avals: tuple[Any, ...], devices: tuple[Any, ...] | None) -> State:
+    def extend(
+        self,
+        parent: State,
+        key: Hashable,
+        operation: Operation | None,
+        operands: tuple[int, ...],
+        avals: tuple[Any, ...],
+        devices: tuple[Any, ...] | None,
+    ) -> State:
         """Adds a step after ``parent``."""
         state = State(parent, key, operation, operands, avals, devices)
         parent.children[key] = state
@@ -150,7 +187,8 @@ class Trie:
         return state
 
     def copy(self, root: Root, steps: Sequence[State]) -> tuple[State, dict[int, int]]:
-        """The path of ``steps`` alone, as if nothing else had been recorded: inputs stand where they are first used.
+        """The path of ``steps`` alone, as if nothing else had been recorded: inputs stand where they are
+        first used.
 
         Returns the end of the path and where each slot went.
         """
@@ -159,13 +197,18 @@ class Trie:
         return state, moved
 
     def find(self, root: Root, steps: Sequence[State]) -> tuple[State | None, dict[int, int]]:
-        """What :meth:`copy` gives where the path is there; nothing is added to it. None for the end where it is not."""
+        """What :meth:`copy` gives where the path is there; nothing is added to it. None for the end where it
+        is not."""
         return self._follow(root, steps, lambda parent, step, key, operands: parent.children.get(key))
 
     @staticmethod
-    def _follow(root: Root, steps: Sequence[State], after: Callable[[State, State, Hashable, tuple[int, ...]], State | None],
-                ) -> tuple[State | None, dict[int, int]]:
-        """The end of the path of ``steps`` alone; ``after`` gives the state after one for a step with its key and operands."""
+    def _follow(
+        root: Root,
+        steps: Sequence[State],
+        after: Callable[[State, State, Hashable, tuple[int, ...]], State | None],
+    ) -> tuple[State | None, dict[int, int]]:
+        """The end of the path of ``steps`` alone; ``after`` gives the state after one for a step with its key
+        and operands."""
         state: State = root
         moved: dict[int, int] = {}
         inputs = {step.first: step for step in steps if step.operation is None}
@@ -180,7 +223,9 @@ class Trie:
                         return None, moved
                     state = following
             operands = tuple([moved[slot] for slot in step.operands])
-            moved.update((slot, state.slots + result) for result, slot in enumerate(range(step.first, step.slots)))
+            moved.update(
+                (slot, state.slots + result) for result, slot in enumerate(range(step.first, step.slots))
+            )
             following = after(state, step, (step.operation, operands), operands)
             if following is None:
                 return None, moved
@@ -196,7 +241,8 @@ class Trie:
         return state
 
     def prune(self, state: State) -> None:
-        """Removes ``state`` and what leads to it alone, unless it is in use, leads on or holds an executable."""
+        """Removes ``state`` and what leads to it alone, unless it is in use, leads on or holds an
+        executable."""
         ends: Iterable[State] | None = None
         while state.parent is not None and not (state.children or state.executables):
             ends = self.ends() if ends is None else ends  # asked once, and only where something may go

@@ -52,7 +52,8 @@ class Advice:
 
 
 def advise(seen: RunRecorder, functions: Iterable[Any]) -> list[Advice]:
-    """The steps that take longer to record than to run, those that lose most first. Runs their programs again.
+    """The steps that take longer to record than to run, those that lose most first. Runs their programs
+    again.
 
     Arguments:
       functions: from which the user's functions are found.
@@ -62,7 +63,9 @@ def advise(seen: RunRecorder, functions: Iterable[Any]) -> list[Advice]:
     for step in _joined(steps(seen.breaks))[:_MOST]:
         measured = _measure(step)
         if measured is not None and step.record_seconds > measured[0].median:
-            wrap = _to_wrap(_recorded(step, sketches), Calls(functions), {one.spot.code for one in seen.breaks})
+            wrap = _to_wrap(
+                _recorded(step, sketches), Calls(functions), {one.spot.code for one in seen.breaks}
+            )
             found.append(_advice(step, *measured, wrap))
     return sorted(found, key=lambda one: -one.count * (one.lazy_seconds - one.run_seconds))
 
@@ -71,10 +74,13 @@ _MOST = 4
 
 
 def _joined(found: Iterable[Step]) -> list[Step]:
-    """Those with the same programs as one: a loop that is begun again is no other step. What came oftenest first."""
+    """Those with the same programs as one: a loop that is begun again is no other step. What came oftenest
+    first."""
     same: dict[tuple[int, ...], list[Sequence[SeenBreak]]] = {}
     for step in found:
-        same.setdefault(tuple(sorted(id(seen.run.binding.executable) for seen in step.runs)), []).extend(step.times)
+        same.setdefault(tuple(sorted(id(seen.run.binding.executable) for seen in step.runs)), []).extend(
+            step.times
+        )
     return sorted(map(Step, same.values()), key=lambda step: -len(step.times))
 
 
@@ -101,13 +107,20 @@ class Step:
     @property
     def record_seconds(self) -> float:
         """Median; the first repetition, in which JAX traces for the first time, is left out."""
-        return statistics.median(sum(seen.run.record_seconds for one in time for seen in one.runs) for time in self.times[1:])
+        return statistics.median(
+            sum(seen.run.record_seconds for one in time for seen in one.runs) for time in self.times[1:]
+        )
 
     @property
     def lazy_seconds(self) -> float:
         """Recording and the breaks, without compiling; median, as ``record_seconds``."""
-        return statistics.median(sum(one.seconds - one.compile_seconds + sum(seen.run.record_seconds for seen in one.runs)
-                                     for one in time) for time in self.times[1:])
+        return statistics.median(
+            sum(
+                one.seconds - one.compile_seconds + sum(seen.run.record_seconds for seen in one.runs)
+                for one in time
+            )
+            for time in self.times[1:]
+        )
 
 
 def steps(breaks: Sequence[SeenBreak]) -> Iterator[Step]:
@@ -115,10 +128,16 @@ def steps(breaks: Sequence[SeenBreak]) -> Iterator[Step]:
     programs = [tuple([id(seen.run.binding.executable) for seen in one.runs]) for one in breaks]
     start = 0
     while start < len(breaks):
-        length, times = next(((length, times) for length in range(1, _LONGEST + 1)
-                              if (times := _repetitions(programs, start, length)) >= _REPEATED), (1, 1))
+        length, times = next(
+            (
+                (length, times)
+                for length in range(1, _LONGEST + 1)
+                if (times := _repetitions(programs, start, length)) >= _REPEATED
+            ),
+            (1, 1),
+        )
         if times >= _REPEATED:
-            yield Step([breaks[at:at + length] for at in range(start, start + length * times, length)])
+            yield Step([breaks[at : at + length] for at in range(start, start + length * times, length)])
         start += length * times
 
 
@@ -127,14 +146,15 @@ _REPEATED = 3
 
 
 def _repetitions(programs: Sequence[Any], start: int, length: int) -> int:
-    first, times = programs[start:start + length], 1
-    while programs[start + times * length:start + (times + 1) * length] == first:
+    first, times = programs[start : start + length], 1
+    while programs[start + times * length : start + (times + 1) * length] == first:
         times += 1
     return times
 
 
 def _measure(step: Step) -> tuple[Spread, str] | None:
-    """How long the step's programs run without recording, and on what; None where they cannot or need not be run again."""
+    """How long the step's programs run without recording, and on what; None where they cannot or need not be
+    run again."""
     if step.operations < _FEW or any(seen.run.binding.executable.may_fail for seen in step.runs):
         return None
     apart = Separate(step.times[-1])
@@ -153,17 +173,31 @@ def _measure(step: Step) -> tuple[Spread, str] | None:
 _FEW = 4  # operations: below, wrapping them spares nothing
 
 
-# ---- what to wrap ------------------------------------------------------------------------------------------------
+# ---- what to wrap ------------------------------------------------------------------------------------------
 
 
 def _advice(step: Step, run: Spread, inputs: str, wrap: Wrap) -> Advice:
     gain = step.lazy_seconds / run.median
     last = step.times[-1][-1].spot.place
-    head = (f"a step of {step.operations:,} operations takes {took(step.record_seconds)} to record and "
-            f"{took(run.median)} to run")
+    head = (
+        f"a step of {step.operations:,} operations takes {took(step.record_seconds)} to record and "
+        f"{took(run.median)} to run"
+    )
     location = place(wrap.code.co_filename, wrap.code.co_firstlineno) if wrap.code is not None else last
-    return Advice(location, len(step.times), step.operations, step.record_seconds, run.median, step.lazy_seconds, wrap.name,
-                  wrap.covered, gain, wrap.doubts, inputs, f"{head}; {_words(wrap, step, run, gain)}")
+    return Advice(
+        location,
+        len(step.times),
+        step.operations,
+        step.record_seconds,
+        run.median,
+        step.lazy_seconds,
+        wrap.name,
+        wrap.covered,
+        gain,
+        wrap.doubts,
+        inputs,
+        f"{head}; {_words(wrap, step, run, gain)}",
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -194,15 +228,22 @@ def _recorded(step: Step, sketches: Mapping[State, TraceSummary]) -> collections
 
 
 def _to_wrap(recorded: collections.Counter[CodeType], calls: Calls, broken: set[CodeType]) -> Wrap:
-    """The outermost function that recorded most and in which nothing breaks; else the one that recorded most."""
+    """The outermost function that recorded most and in which nothing breaks; else the one that recorded
+    most."""
     candidates = {code for code in (*calls.functions, *recorded) if not code.co_name.startswith("<")}
     reached = {code: calls.reached(code) for code in candidates}
     covered = {code: sum(recorded[other] for other in reached[code]) for code in candidates}
     whole = [code for code in candidates if covered[code] and not reached[code] & broken]
     best = max(whole, key=lambda code: (covered[code], len(reached[code])), default=None)
     if best is not None:
-        return Wrap(best, best.co_qualname, covered[best], tuple(_doubts(reached[best])), False,
-                    any(recorded[code] for code in calls.shared(best)))
+        return Wrap(
+            best,
+            best.co_qualname,
+            covered[best],
+            tuple(_doubts(reached[best])),
+            False,
+            any(recorded[code] for code in calls.shared(best)),
+        )
     own = max((code for code in candidates if recorded[code]), key=lambda code: recorded[code], default=None)
     if own is None:
         return Wrap(None, "", 0, (), False, False)
@@ -216,14 +257,24 @@ def _doubts(codes: set[CodeType]) -> Iterator[str]:
 
 
 def _words(wrap: Wrap, step: Step, run: Spread, gain: float) -> str:
-    measured = (f"its programs alone, as jax.jit would run them, take {took(run.median)} instead of "
-                f"{took(step.lazy_seconds)} a step ({gain:.1f} times faster, measured)")
+    measured = (
+        f"its programs alone, as jax.jit would run them, take {took(run.median)} instead of "
+        f"{took(step.lazy_seconds)} a step ({gain:.1f} times faster, measured)"
+    )
     if wrap.code is None:
-        return f"no function of yours recorded it: put these lines into one and wrap it in jax.jit; {measured}"
+        return (
+            f"no function of yours recorded it: put these lines into one and wrap it in jax.jit; {measured}"
+        )
     share = f"`{wrap.name}` recorded {'up to ' * wrap.shared}{wrap.covered:,} of them"
     if wrap.breaks_inside:
-        return f"{share}, but a trace break lies inside it: take that out, then wrap it in jax.jit; {measured}"
+        return (
+            f"{share}, but a trace break lies inside it: take that out, then wrap it in jax.jit; {measured}"
+        )
     name = wrap.name.rpartition(".")[2]
     does = f"`{name} = jax.jit({name})` records it as one operation, which takes a little too"
-    doubts = f"; it cannot be shown to be pure: {'; '.join(wrap.doubts)}" if wrap.doubts else ", and nothing breaks inside it"
+    doubts = (
+        f"; it cannot be shown to be pure: {'; '.join(wrap.doubts)}"
+        if wrap.doubts
+        else ", and nothing breaks inside it"
+    )
     return f"{share}{doubts}: {does}; {measured}"

@@ -53,8 +53,8 @@ class Used:
     """What a block used.
 
     Attributes:
-      breaks: trace breaks by line and kind, the costliest first; ``breaks.total`` counts each time. Without those that were asked
-        for as such: ``lazynb.sync()``, ``block_until_ready()``, ``%%compile``.
+      breaks: trace breaks by line and kind, the costliest first; ``breaks.total`` counts each time. Without
+        those that were asked for as such: ``lazynb.sync()``, ``block_until_ready()``, ``%%compile``.
       compiles: programs that had to be made.
       compilations: those by line and cause; :class:`lazynb.session.compiled.Compiled`.
       kernels: kernel launches; None where nobody asked.
@@ -69,7 +69,11 @@ class Used:
 
     def over(self, limits: Limits) -> tuple[str, ...]:
         """The names of the ``limits`` that it is over."""
-        there = {"compiles": self.compiles, "breaks": self.broken, "kernels": self.kernels.total if self.kernels else 0}
+        there = {
+            "compiles": self.compiles,
+            "breaks": self.broken,
+            "kernels": self.kernels.total if self.kernels else 0,
+        }
         return tuple(name for name, limit in limits.asked().items() if there[name] > limit)
 
 
@@ -87,7 +91,11 @@ class BudgetExceeded(LazynbError):
         self.limits = limits
         self.exceeded = used.over(limits)
         self.breaks, self.compiles, self.compilations, self.kernels = (
-            used.breaks, used.compiles, used.compilations, used.kernels)
+            used.breaks,
+            used.compiles,
+            used.compilations,
+            used.kernels,
+        )
         self._text = explain(used, limits)
 
     def __str__(self) -> str:
@@ -115,9 +123,15 @@ class Account:
         self.counter = RunCounter(self._counter.note if self._counter is not None else None)
 
     def used(self) -> Used:
-        """What was used so far. Says why each program had to be made, and counts kernels if there is a limit on them."""
-        return Used(Breaks(self.counter.breaks), self.counter.broken, self.counter.misses, compiled(self.counter.made),
-                    self._counter.launches() if self._counter is not None else None)
+        """What was used so far. Says why each program had to be made, and counts kernels if there is a limit
+        on them."""
+        return Used(
+            Breaks(self.counter.breaks),
+            self.counter.broken,
+            self.counter.misses,
+            compiled(self.counter.made),
+            self._counter.launches() if self._counter is not None else None,
+        )
 
     def check(self) -> None:
         """Nothing, while all limits are kept.
@@ -128,16 +142,20 @@ class Account:
         """
         __tracebackhide__ = True
         limits, counter = self.limits, self.counter
-        over = any(limit is not None and there > limit for limit, there in
-                   ((limits.compiles, counter.misses), (limits.breaks, counter.broken)))
+        over = any(
+            limit is not None and there > limit
+            for limit, there in ((limits.compiles, counter.misses), (limits.breaks, counter.broken))
+        )
         if not over and limits.kernels is None:  # nothing to work out
             return
         used = self.used()
         if used.over(limits):
             raise BudgetExceeded(used, limits)
         if used.kernels is not None and used.kernels.unknown:
-            raise KernelsUnknown(f"budget(kernels={limits.kernels}) cannot be checked: this backend gives no optimised HLO of "
-                                 f"{used.kernels.unknown} of the {len(used.kernels.programs)} programs that ran")
+            raise KernelsUnknown(
+                f"budget(kernels={limits.kernels}) cannot be checked: this backend gives no optimised HLO of "
+                f"{used.kernels.unknown} of the {len(used.kernels.programs)} programs that ran"
+            )
 
 
 class Budget(contextlib.ContextDecorator):
@@ -163,9 +181,16 @@ class Budget(contextlib.ContextDecorator):
         return Budget(self.limits)  # a function may call itself
 
     def __call__(self, func: F) -> F:
-        if inspect.isgeneratorfunction(func) or inspect.iscoroutinefunction(func) or inspect.isasyncgenfunction(func):
-            raise TypeError(f"budget cannot decorate {func.__name__}, a generator or async function: calling it runs nothing "
-                            "yet. Use `with lazynb.budget(...)` inside it")
+        if (
+            inspect.isgeneratorfunction(func)
+            or inspect.iscoroutinefunction(func)
+            or inspect.isasyncgenfunction(func)
+        ):
+            raise TypeError(
+                f"budget cannot decorate {func.__name__}, a generator or async function: calling it runs "
+                "nothing "
+                "yet. Use `with lazynb.budget(...)` inside it"
+            )
         return super().__call__(func)
 
     def __enter__(self) -> Budget:
@@ -185,21 +210,24 @@ class Budget(contextlib.ContextDecorator):
 
 
 def budget(compiles: int | None = None, breaks: int | None = None, kernels: int | None = None) -> Budget:
-    """Context manager and decorator: an error where the block breaks the trace, compiles or launches kernels too often.
+    """Context manager and decorator: an error where the block breaks the trace, compiles or launches kernels
+    too often.
 
-    What counts is what this thread runs in the block. It does not switch lazy mode on, and what is still pending at its end
-    was not run: ``lazynb.sync()`` in the block makes it count.
+    What counts is what this thread runs in the block. It does not switch lazy mode on, and what is still
+    pending at its end was not run: ``lazynb.sync()`` in the block makes it count.
 
     Arguments:
-      compiles: programs that may have to be made, by XLA or from the persistent cache: a budget must not depend on what an
-        earlier process left there. One that ``lazynb.compile()`` makes ahead counts when it first runs.
-      breaks: trace breaks, each time counted. Those that were asked for as such (``lazynb.sync()``, ``block_until_ready()``,
-        ``%%compile``) do not count.
-      kernels: kernel launches: the kernels of each program (clusters of its optimised HLO), as often as it ran. A kernel
-        inside a loop that XLA kept (``scan``, ``while_loop``) counts once a run of the program.
+      compiles: programs that may have to be made, by XLA or from the persistent cache: a budget must not
+        depend on what an earlier process left there. One that ``lazynb.compile()`` makes ahead counts when it
+        first runs.
+      breaks: trace breaks, each time counted. Those that were asked for as such (``lazynb.sync()``,
+        ``block_until_ready()``, ``%%compile``) do not count.
+      kernels: kernel launches: the kernels of each program (clusters of its optimised HLO), as often as it
+        ran. A kernel inside a loop that XLA kept (``scan``, ``while_loop``) counts once a run of the program.
 
     Raises:
-      BudgetExceeded: at the end of the block, with the explanation. An exception in the block passes through instead.
+      BudgetExceeded: at the end of the block, with the explanation. An exception in the block passes through
+        instead.
       KernelsUnknown: at the end of the block: the backend does not say which kernels ran.
       TypeError, ValueError: a limit is no whole number, or a negative one.
     """

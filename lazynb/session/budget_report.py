@@ -53,14 +53,24 @@ def _part(title: str, rows: Sequence[T], text: Callable[[T], list[str]]) -> str:
 
 def _break(one: TraceBreak) -> list[str]:
     through = f" (through {one.library.label})" if one.library is not None else ""
-    cost = [count(one.ops, "operation"), f"compiled {_times(one.compiles)}" if one.compiles else "", duration(one.seconds)]
-    return [f"{where(one.location)}{through}",
-            f"{one.code} {one.kind}, {_times(one.count)}: {one.text} ({', '.join(filter(None, cost))})",
-            f"instead: {one.hint}"]
+    cost = [
+        count(one.ops, "operation"),
+        f"compiled {_times(one.compiles)}" if one.compiles else "",
+        duration(one.seconds),
+    ]
+    return [
+        f"{where(one.location)}{through}",
+        f"{one.code} {one.kind}, {_times(one.count)}: {one.text} ({', '.join(filter(None, cost))})",
+        f"instead: {one.hint}",
+    ]
 
 
 def _compilation(one: Compiled) -> list[str]:
-    cost = [count(one.operations, "operation"), "loaded from disk" if one.loaded == one.count else "", duration(one.seconds)]
+    cost = [
+        count(one.operations, "operation"),
+        "loaded from disk" if one.loaded == one.count else "",
+        duration(one.seconds),
+    ]
     lines = [where(one.location), f"compiled {_times(one.count)}: {', '.join(filter(None, cost))}"]
     if not one.causes:
         return [*lines, "why cannot be told"]
@@ -77,7 +87,10 @@ def _compilation(one: Compiled) -> list[str]:
 
 def _program(one: Launched) -> list[str]:
     kernels = "XLA gives no HLO" if one.kernels is None else count(one.kernels, "kernel")
-    return [where(one.location), f"{kernels} for {count(one.operations, 'operation')}, run {_times(one.runs)}"]
+    return [
+        where(one.location),
+        f"{kernels} for {count(one.operations, 'operation')}, run {_times(one.runs)}",
+    ]
 
 
 def where(place: Place) -> str:
@@ -92,5 +105,3 @@ def _times(number: int) -> str:
 def count(number: int, noun: str) -> str:
     """``1 kernel``, ``12 kernels``."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
-
-

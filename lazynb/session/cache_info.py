@@ -34,7 +34,8 @@ class CachedExecutable:
       hits: runs for which nothing had to be compiled.
       misses: how often it had to be made; more than once where it was forgotten in between.
       seconds: lowering and compiling, or loading.
-      memory: bytes of its code (which XLA:CPU does not count) and of its intermediate values; None where nothing is said of them.
+      memory: bytes of its code (which XLA:CPU does not count) and of its intermediate values; None where
+        nothing is said of them.
       reason: how its trace differs from the nearest that was cached when it was made.
     """
 
@@ -75,7 +76,8 @@ class Missed:
 
 
 class _Made(Sequence[T], Generic[T]):
-    """Records that are made when somebody looks at them: to say why a program was compiled takes longer than to count it."""
+    """Records that are made when somebody looks at them: to say why a program was compiled takes longer than
+    to count it."""
 
     def __init__(self, sources: Iterable[Any], make: Callable[[Any], T]):
         self._sources = list(sources)
@@ -106,8 +108,9 @@ class CacheInfo(Records[CachedExecutable]):
       misses: flushes that compiled or loaded an executable.
       missed: the misses that are remembered, the oldest first, with cause and cure.
       recorded: operations and inputs in the trie of recorded traces.
-      held: bytes by which the process's heap grew while each of the executables was made (code, XLA's and JAX's descriptions of
-        it), all together; what other threads allocated meanwhile is in it. None where nobody counts them (glibc does).
+      held: bytes by which the process's heap grew while each of the executables was made (code, XLA's and
+        JAX's descriptions of it), all together; what other threads allocated meanwhile is in it. None where
+        nobody counts them (glibc does).
     """
 
     def __init__(self) -> None:
@@ -140,21 +143,33 @@ class CacheInfo(Records[CachedExecutable]):
     def _repr_html_(self) -> str:
         parts = [f"<p>{self._heading}</p>", super()._repr_html_()]
         if self.missed:
-            parts += ["<p>Why it was no hit (<code>%cache N</code> shows the difference):</p>", self.missed._repr_html_()]
+            parts += [
+                "<p>Why it was no hit (<code>%cache N</code> shows the difference):</p>",
+                self.missed._repr_html_(),
+            ]
         return "".join(parts)
 
 
 def _executable(made: Executable) -> CachedExecutable:
     miss = made.miss
     return CachedExecutable(
-        miss.number if miss is not None else -1, made.place, lines_of(miss) if miss is not None else made.place.label,
-        made.operations, len(made.wanted), made.origin, made.hits, times_made(miss) if miss is not None else 1,
-        made.compile_seconds, memory_of(made), reason_of(miss) if miss is not None else "")
+        miss.number if miss is not None else -1,
+        made.place,
+        lines_of(miss) if miss is not None else made.place.label,
+        made.operations,
+        len(made.wanted),
+        made.origin,
+        made.hits,
+        times_made(miss) if miss is not None else 1,
+        made.compile_seconds,
+        memory_of(made),
+        reason_of(miss) if miss is not None else "",
+    )
 
 
 def memory_of(made: Executable) -> int | None:
-    """Bytes of a program's code, where the backend tells them apart (XLA:CPU does not), and of its intermediate values; None
-    where it says nothing of either."""
+    """Bytes of a program's code, where the backend tells them apart (XLA:CPU does not), and of its
+    intermediate values; None where it says nothing of either."""
     try:
         found = made.compiled.memory_analysis()
         return int(found.generated_code_size_in_bytes + found.temp_size_in_bytes) or None
@@ -163,7 +178,8 @@ def memory_of(made: Executable) -> int | None:
 
 
 def lines_of(miss: Miss) -> str:
-    """The lines of the program: ``cell 4, lines 2–5``, or the first and the last of several cells or files."""
+    """The lines of the program: ``cell 4, lines 2–5``, or the first and the last of several cells or
+    files."""
     drawn = miss.summary
     origins = [drawn.origins[step.depth - 1] for step in needed_steps(drawn.end.path(), miss.wanted)]
     places = list({(one.code.co_filename, one.line): one for one in origins if one is not None}.values())
@@ -173,24 +189,45 @@ def lines_of(miss: Miss) -> str:
     low, high = min(place.line for place in (first, *others)), max(place.line for place in (first, *others))
     if low == high:
         return first.label
-    return f"cell {first.cell}, lines {low}–{high}" if first.cell is not None else (
-        f"{first.label.rpartition(':')[0]}:{low}–{high}")
+    return (
+        f"cell {first.cell}, lines {low}–{high}"
+        if first.cell is not None
+        else (f"{first.label.rpartition(':')[0]}:{low}–{high}")
+    )
 
 
 def _executable_row(one: CachedExecutable) -> dict[str, str]:
-    return {"n": str(one.number), "lines": one.lines, "last line": one.location.text, "operations": f"{one.operations:,}",
-            "results": f"{one.results:,}", "hits": f"{one.hits:,}", "misses": f"{one.misses:,}",
-            "compiling": duration(one.seconds), "memory": _bytes(one.memory), "origin": one.origin, "reason": _short(one.reason)}
+    return {
+        "n": str(one.number),
+        "lines": one.lines,
+        "last line": one.location.text,
+        "operations": f"{one.operations:,}",
+        "results": f"{one.results:,}",
+        "hits": f"{one.hits:,}",
+        "misses": f"{one.misses:,}",
+        "compiling": duration(one.seconds),
+        "memory": _bytes(one.memory),
+        "origin": one.origin,
+        "reason": _short(one.reason),
+    }
 
 
 def _missed(miss: Miss) -> Missed:
     kinds = tuple(cause.kind for cause in causes_of(miss))
-    return Missed(miss.number, miss.place, reason_of(miss), "; ".join(cures_of(miss)), kinds, miss.origin, miss.seconds)
+    return Missed(
+        miss.number, miss.place, reason_of(miss), "; ".join(cures_of(miss)), kinds, miss.origin, miss.seconds
+    )
 
 
 def _missed_row(one: Missed) -> dict[str, str]:
     where = f"{one.location.label}: {one.location.text}" if one.location.text else one.location.label
-    return {"n": str(one.number), "line": where, "cause": one.cause, "what to do": one.cure, "time": duration(one.seconds)}
+    return {
+        "n": str(one.number),
+        "line": where,
+        "cause": one.cause,
+        "what to do": one.cure,
+        "time": duration(one.seconds),
+    }
 
 
 def _bytes(size: int | None) -> str:
@@ -209,7 +246,8 @@ def _short(text: str, width: int = 70) -> str:
 
 
 def cache_info() -> CacheInfo:
-    """The executables of this process with their hits, and how often there was none, with cause and cure in ``missed``."""
+    """The executables of this process with their hits, and how often there was none, with cause and cure in
+    ``missed``."""
     return CacheInfo()
 
 

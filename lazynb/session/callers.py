@@ -1,4 +1,5 @@
-"""Which of the user's functions call which, read from their code: nothing is run, and what cannot be resolved is left out."""
+"""Which of the user's functions call which, read from their code: nothing is run, and what cannot be resolved
+is left out."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ class Calls:
     """The user's functions that can be reached from some, and what each calls.
 
     Arguments:
-      starts: functions, or what holds them: bound methods, partial applications, what a decorator or ``jax.grad`` made of one.
+      starts: functions, or what holds them: bound methods, partial applications, what a decorator or
+        ``jax.grad`` made of one.
 
     Attributes:
       functions: by code object.
@@ -37,7 +39,9 @@ class Calls:
             self.functions[function.__code__] = function
             found = [one for value in _values(function) for one in _unwrapped(value)]
             inner = set(_inner(function.__code__))
-            self._called[function.__code__] = set(filter(is_user_code, {one.__code__ for one in found} | inner))
+            self._called[function.__code__] = set(
+                filter(is_user_code, {one.__code__ for one in found} | inner)
+            )
             waiting += [one for value in _values(function) for one in self._within(value)]
         for code in self.functions:
             self._called[code] |= self._methods(code)
@@ -48,17 +52,25 @@ class Calls:
         found = list(_unwrapped(value))
         for cls in own.__mro__:
             if cls not in self._classes:
-                methods = [one for member in vars(cls).values() for one in _unwrapped(member) if is_user_code(one.__code__)]
+                methods = [
+                    one
+                    for member in vars(cls).values()
+                    for one in _unwrapped(member)
+                    if is_user_code(one.__code__)
+                ]
                 if methods:
                     self._classes[cls] = None
                 found += methods
         return found
 
     def _methods(self, code: CodeType) -> set[CodeType]:
-        """The methods of the user's classes whose names ``code`` mentions: which object it asks cannot be told."""
+        """The methods of the user's classes whose names ``code`` mentions: which object it asks cannot be
+        told."""
         names = {name for one in (code, *_inner(code)) for name in one.co_names}
         members = (vars(cls)[name] for cls in self._classes for name in names if name in vars(cls))
-        return {one.__code__ for member in members for one in _unwrapped(member) if is_user_code(one.__code__)}
+        return {
+            one.__code__ for member in members for one in _unwrapped(member) if is_user_code(one.__code__)
+        }
 
     def reached(self, code: CodeType) -> set[CodeType]:
         """``code`` and what it calls, directly or not."""
@@ -87,9 +99,15 @@ def _unwrapped(value: Any) -> Iterator[FunctionType]:
         elif isinstance(value, FunctionType):
             yield value
             value = getattr(value, "__wrapped__", None)
-        elif callable(value) and not isinstance(value, type) and (inner := _attribute(value, "__wrapped__")) is not None:
+        elif (
+            callable(value)
+            and not isinstance(value, type)
+            and (inner := _attribute(value, "__wrapped__")) is not None
+        ):
             value = inner
-        elif callable(value) and isinstance(method := inspect.getattr_static(type(value), "__call__", None), FunctionType):
+        elif callable(value) and isinstance(
+            method := inspect.getattr_static(type(value), "__call__", None), FunctionType
+        ):
             value = method
         else:
             return
@@ -118,7 +136,9 @@ def _values(function: FunctionType) -> Iterator[Any]:
 def _named(code: CodeType, namespace: Mapping[str, Any]) -> Iterator[Any]:
     for name in code.co_names:
         value = namespace.get(name)
-        if isinstance(value, (types.ModuleType, type)):  # ``layers.dense``: the attributes stand in the same list
+        if isinstance(
+            value, (types.ModuleType, type)
+        ):  # ``layers.dense``: the attributes stand in the same list
             yield from (inner for other in code.co_names if (inner := vars(value).get(other)) is not None)
         elif value is not None:
             yield value
@@ -135,7 +155,8 @@ def _inner(code: CodeType) -> Iterator[CodeType]:
 
 
 def changes(code: CodeType) -> Iterator[tuple[str, int]]:
-    """What running ``code`` assigns to beyond its own variables, with the line: globals, attributes, enclosing functions."""
+    """What running ``code`` assigns to beyond its own variables, with the line: globals, attributes,
+    enclosing functions."""
     line = code.co_firstlineno
     for one in dis.get_instructions(code):
         line = one.positions.lineno or line if one.positions is not None else line

@@ -32,8 +32,8 @@ class Compiled:
     Attributes:
       location: the user's line that asked for the run.
       count: how many.
-      causes: how the first of them differed from the nearest cached trace, the most important first; empty where that cannot be
-        told.
+      causes: how the first of them differed from the nearest cached trace, the most important first; empty
+        where that cannot be told.
       operations: recorded operations in the first of them.
       loaded: how many of them came from the persistent cache.
       seconds: lowering, compiling and loading, all together.
@@ -62,7 +62,8 @@ def compiled(programs: Iterable[Made]) -> Records[Compiled]:
     groups: dict[Any, list[tuple[Made, tuple[Told, ...]]]] = {}
     remembered = set(map(id, log.misses))
     for made in programs:
-        # A forgotten miss can no longer be held against what was cached then: ``lazynb.clear_cache()``, or a very long log.
+        # A forgotten miss can no longer be held against what was cached then: ``lazynb.clear_cache()``, or a
+        # very long log.
         told = id(made.miss) in remembered or is_answered(made.miss)
         kinds, causes = _causes(made.miss) if told else ((), ())
         groups.setdefault((made.miss.spot.identity, kinds), []).append((made, causes))
@@ -70,7 +71,8 @@ def compiled(programs: Iterable[Made]) -> Records[Compiled]:
 
 
 def _causes(miss: Miss) -> tuple[tuple[str, ...], tuple[Told, ...]]:
-    """The causes and their kinds; none where working out the difference fails: that must not hide what it belongs to."""
+    """The causes and their kinds; none where working out the difference fails: that must not hide what it
+    belongs to."""
     try:
         causes = list(causes_of(miss))
     except Exception:
@@ -80,11 +82,23 @@ def _causes(miss: Miss) -> tuple[tuple[str, ...], tuple[Told, ...]]:
 
 def _merged(group: list[tuple[Made, tuple[Told, ...]]]) -> Compiled:
     first, causes = group[0]
-    return Compiled(first.miss.place, len(group), causes, first.operations,
-                    sum(made.miss.origin == "disk" for made, _ in group), sum(made.miss.seconds for made, _ in group))
+    return Compiled(
+        first.miss.place,
+        len(group),
+        causes,
+        first.operations,
+        sum(made.miss.origin == "disk" for made, _ in group),
+        sum(made.miss.seconds for made, _ in group),
+    )
 
 
 def _row(one: Compiled) -> dict[str, str]:
     where = f"{one.location.label}: {one.location.text}" if one.location.text else one.location.label
-    return {"line": where, "times": f"{one.count:,}", "operations": f"{one.operations:,}", "time": duration(one.seconds),
-            "why": one.reason, "instead": one.cure}
+    return {
+        "line": where,
+        "times": f"{one.count:,}",
+        "operations": f"{one.operations:,}",
+        "time": duration(one.seconds),
+        "why": one.reason,
+        "instead": one.cure,
+    }

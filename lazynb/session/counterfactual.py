@@ -1,7 +1,9 @@
-"""What a trace break costs: the program as it would be if the break were not there, compiled and measured beside the real ones.
+"""What a trace break costs: the program as it would be if the break were not there, compiled and measured
+beside the real ones.
 
-The runs that a break keeps apart are joined. What Python read stays a result, and so does what somebody could still reach; what
-only fed the next program becomes internal. A loop's breaks are one row: some of its iterations are joined, the rest is inferred.
+The runs that a break keeps apart are joined. What Python read stays a result, and so does what somebody could
+still reach; what only fed the next program becomes internal. A loop's breaks are one row: some of its
+iterations are joined, the rest is inferred.
 """
 
 from __future__ import annotations
@@ -49,8 +51,8 @@ class Counterfactual:
       compile_seconds: what compiling them takes.
       kernels: kernels run (clusters of XLA); None where the backend gives no HLO.
       bytes: read and written, by XLA's analysis; of each loop one iteration. None where XLA gives no figure.
-      now, then: measured seconds: the programs one after the other, with the waits that the breaks ask for; and the one program.
-        Recording is in neither. None where nothing was measured.
+      now, then: measured seconds: the programs one after the other, with the waits that the breaks ask for;
+        and the one program. Recording is in neither. None where nothing was measured.
       saved: seconds that one break costs: the measured difference, for each break that was left out.
       total: what all ``followed`` breaks cost; inferred from ``saved`` where not all were left out.
       inferred: whether it is.
@@ -89,7 +91,10 @@ class Counterfactual:
 
 
 _NEEDS = {
-    "bool": "the branch that was taken is taken again (jnp.where, jax.lax.cond or jax.lax.while_loop leaves it to the program)",
+    "bool": (
+        "the branch that was taken is taken again (jnp.where, jax.lax.cond or jax.lax.while_loop "
+        "leaves it to the program)"
+    ),
     "contains": "the branch that was taken is taken again",
     "int": "the number that Python got is the same",
     "index": "the number that Python got is the same",
@@ -118,14 +123,17 @@ def counterfactuals(breaks: Sequence[SeenBreak]) -> list[Counterfactual]:
         if number >= MOST:
             found.append(_row(row, breaks, problem=f"not worked out: there are {MOST} costlier ones"))
         elif number and time.perf_counter() - start > PATIENCE:
-            found.append(_row(row, breaks, problem=f"not worked out: costlier ones took {PATIENCE} seconds already"))
+            found.append(
+                _row(row, breaks, problem=f"not worked out: costlier ones took {PATIENCE} seconds already")
+            )
         else:
             found.append(_of_row(row, breaks))
     return sorted(found, key=lambda one: -(one.total if one.total is not None else -1.0))
 
 
 def together(breaks: Sequence[SeenBreak]) -> Counterfactual | None:
-    """The program without any of ``breaks``, as one row of kind ``all``; None where they are all of one line and kind."""
+    """The program without any of ``breaks``, as one row of kind ``all``; None where they are all of one line
+    and kind."""
     row = [one for one in breaks if one.kind != ASKED_FOR]
     if len({one.identity for one in row}) < 2:
         return None
@@ -140,7 +148,9 @@ PATIENCE = 30
 
 def _row(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak], **figures: Any) -> Counterfactual:
     one = row[0]
-    return Counterfactual(REASONS[one.kind].code, one.kind, one.spot.place, len(row), _followed(row, breaks), **figures)
+    return Counterfactual(
+        REASONS[one.kind].code, one.kind, one.spot.place, len(row), _followed(row, breaks), **figures
+    )
 
 
 def _followed(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> int:
@@ -166,22 +176,29 @@ def _of_row(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> Counterfac
 def _alone(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> str:
     if not _followed(row, breaks):
         return "nothing ran after it: without it the same program runs once, whenever its value is needed"
-    return (f"the programs before and after it have more than {config.max_program:,} operations together "
-            "(lazynb.config.max_program): lazynb would keep them apart")
+    return (
+        f"the programs before and after it have more than {config.max_program:,} operations together "
+        "(lazynb.config.max_program): lazynb would keep them apart"
+    )
 
 
-# ---- which runs are joined ---------------------------------------------------------------------------------------
+# ---- which runs are joined ---------------------------------------------------------------------------------
 
 
 def _windows(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> Iterator[list[SeenBreak]]:
-    """Breaks that follow each other and of which all but the last are of ``row``, a bounded number at a time."""
+    """Breaks that follow each other and of which all but the last are of ``row``, a bounded number at a
+    time."""
     mine = {one.number for one in row}
     window: list[SeenBreak] = []
     for one in breaks:
         if window and not _fits(window, one):
             if len(window) > 1:
                 yield window
-            window = window[-1:] if len(window) > 1 and window[-1].number in mine and _fits(window[-1:], one) else []
+            window = (
+                window[-1:]
+                if len(window) > 1 and window[-1].number in mine and _fits(window[-1:], one)
+                else []
+            )
         window.append(one)
         if one.number not in mine:
             if len(window) > 1:
@@ -217,10 +234,12 @@ def _programs(window: Sequence[SeenBreak]) -> tuple[int, ...]:
     return tuple([id(seen.run.binding.executable) for one in window for seen in one.runs])
 
 
-# ---- figures -----------------------------------------------------------------------------------------------------
+# ---- figures -----------------------------------------------------------------------------------------------
 
 
-def _figures(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak], apart: Separate, joined: Merged) -> Counterfactual:
+def _figures(
+    row: Sequence[SeenBreak], breaks: Sequence[SeenBreak], apart: Separate, joined: Merged
+) -> Counterfactual:
     executables = [seen.run.binding.executable for seen in apart.runs]
     different = list(dict.fromkeys(executables))
     shapes = {one: _shape(one) for one in [*different, joined.executable]}
@@ -229,13 +248,26 @@ def _figures(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak], apart: Separ
     assumptions = tuple(_assumptions([one.kind for one in apart.breaks[:-1]], apart))
     saved = (now.median - then.median) / count if now is not None and then is not None else None
     return _row(
-        row, breaks, joined=count, operations=sum(seen.operations for seen in apart.runs),
-        programs=Pair(len(executables), 1), compiles=Pair(len(different), 1),
-        compile_seconds=Pair(sum(one.compile_seconds for one in different), joined.executable.compile_seconds),
+        row,
+        breaks,
+        joined=count,
+        operations=sum(seen.operations for seen in apart.runs),
+        programs=Pair(len(executables), 1),
+        compiles=Pair(len(different), 1),
+        compile_seconds=Pair(
+            sum(one.compile_seconds for one in different), joined.executable.compile_seconds
+        ),
         kernels=Pair(_sum(shapes[one][0] for one in executables), shapes[joined.executable][0]),
         bytes=Pair(_sum(shapes[one][1] for one in executables), shapes[joined.executable][1]),
-        now=now, then=then, saved=saved, total=saved * followed if saved is not None else None, inferred=count < followed,
-        inputs=apart.measured_on() if now is not None else "", assumptions=assumptions, problem=problem)
+        now=now,
+        then=then,
+        saved=saved,
+        total=saved * followed if saved is not None else None,
+        inferred=count < followed,
+        inputs=apart.measured_on() if now is not None else "",
+        assumptions=assumptions,
+        problem=problem,
+    )
 
 
 def _shape(executable: Executable) -> tuple[int | None, float | None]:
@@ -279,5 +311,6 @@ def _assumptions(kinds: Iterable[str], apart: Separate) -> Iterator[str]:
 
 
 def _numbers_after(apart: Separate) -> bool:
-    """Whether Python numbers flow in after the first break: they may have been worked out from what it read."""
+    """Whether Python numbers flow in after the first break: they may have been worked out from what it
+    read."""
     return any(step.is_host_scalar for seen in apart.runs[1:] for step in seen.end.path())

@@ -26,9 +26,10 @@ class Event:
       cache: ``hit``, ``compiled``, or ``disk`` (compiled in an earlier process).
       compile_seconds: lowering, compiling or loading; 0 for a hit.
       run_seconds: handing the program to the device; it goes on asynchronously.
-      record_seconds: from the beginning of the trace to its end: recording, and the Python between the operations.
-      reason: for what was no hit, how it differs from the nearest cached trace. Worked out when somebody looks: that takes
-        longer than all the rest.
+      record_seconds: from the beginning of the trace to its end: recording, and the Python between the
+        operations.
+      reason: for what was no hit, how it differs from the nearest cached trace. Worked out when somebody
+        looks: that takes longer than all the rest.
     """
 
     kind: str
@@ -63,10 +64,22 @@ def events() -> Records[Event]:
     return Records([_event(earlier, *fields) for fields in log.events], "nothing has run yet")
 
 
-def _event(earlier: Sequence[Miss], kind: str, spot: Spot, operations: int, computed: int, cache: str, compile_seconds: float,
-           run_seconds: float, record_seconds: float, miss: Miss | None) -> Event:
+def _event(
+    earlier: Sequence[Miss],
+    kind: str,
+    spot: Spot,
+    operations: int,
+    computed: int,
+    cache: str,
+    compile_seconds: float,
+    run_seconds: float,
+    record_seconds: float,
+    miss: Miss | None,
+) -> Event:
     why = partial(_reason, miss if cache != "hit" else None, earlier)
-    return Event(kind, spot.place, operations, computed, cache, compile_seconds, run_seconds, record_seconds, why)
+    return Event(
+        kind, spot.place, operations, computed, cache, compile_seconds, run_seconds, record_seconds, why
+    )
 
 
 def _reason(miss: Miss | None, earlier: Sequence[Miss]) -> str:

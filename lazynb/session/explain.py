@@ -1,4 +1,5 @@
-"""``lazynb.explain``: runs a function lazily, once, and says where its trace broke, what compiled and why, and what that cost."""
+"""``lazynb.explain``: runs a function lazily, once, and says where its trace broke, what compiled and why,
+and what that cost."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class Compiled:
     """A program that had to be made.
 
     Attributes:
-      location: the user's line that asked for the run; of what ran at the end, the line of the last operation.
+      location: the user's line that asked for the run; of what ran at the end, the line of the last
+        operation.
       operations: recorded operations in it; dead ones are left out.
       origin: ``compiled``, or ``disk`` (found in the persistent cache).
       seconds: lowering and compiling, or loading.
@@ -55,13 +57,15 @@ class Explanation:
     Attributes:
       name: of the function.
       result: what it returned, its pending values computed; None when it raised.
-      error: what it raised, as text (the exception itself would keep its frames alive); empty when it returned.
+      error: what it raised, as text (the exception itself would keep its frames alive); empty when it
+        returned.
       seconds: from its call to its results; what explaining took is not in it.
       operations: operations recorded and run, dead ones included.
       runs: programs run.
       breaks: the trace breaks in it, the costliest first.
       compilations: the programs that had to be made, in order.
-      counterfactuals: for each line that broke the trace, the program without that break; what saves most first.
+      counterfactuals: for each line that broke the trace, the program without that break; what saves most
+        first.
       together: the program without all of them; None where there are fewer than two.
       advice: what takes longer to record than to run.
       notes: what else there is to say, a sentence each.
@@ -76,21 +80,39 @@ class Explanation:
         self.operations = seen.operations
         self.runs = len(seen.runs) + seen.missed
         self.breaks = Breaks(seen.tallies.tallies())
-        self.compilations = Records([_compiled(run.run.miss, run.run.binding.executable)
-                                     for run in seen.runs if run.run.miss is not None], "nothing was compiled", _compiled_row)
+        self.compilations = Records(
+            [
+                _compiled(run.run.miss, run.run.binding.executable)
+                for run in seen.runs
+                if run.run.miss is not None
+            ],
+            "nothing was compiled",
+            _compiled_row,
+        )
         self.notes = list(_notes(watched))
-        self.counterfactuals: Records[Counterfactual] = Records(counterfactuals(seen.breaks), "no trace breaks", _apart_row,
-                                                                ranked=True)
+        self.counterfactuals: Records[Counterfactual] = Records(
+            counterfactuals(seen.breaks), "no trace breaks", _apart_row, ranked=True
+        )
         self.together = together(seen.breaks)
-        self.advice: Records[Advice] = Records(advise(seen, watched.functions), "no advice", _advice_row, ranked=True)
+        self.advice: Records[Advice] = Records(
+            advise(seen, watched.functions), "no advice", _advice_row, ranked=True
+        )
 
     def to_dicts(self) -> dict[str, Any]:
         """All but the result as plain data."""
-        return {"name": self.name, "seconds": self.seconds, "operations": self.operations, "runs": self.runs,
-                "error": self.error, "breaks": self.breaks.to_dicts(), "compilations": self.compilations.to_dicts(),
-                "counterfactuals": self.counterfactuals.to_dicts(),
-                "together": dataclasses.asdict(self.together) if self.together is not None else None,
-                "advice": self.advice.to_dicts(), "notes": list(self.notes)}
+        return {
+            "name": self.name,
+            "seconds": self.seconds,
+            "operations": self.operations,
+            "runs": self.runs,
+            "error": self.error,
+            "breaks": self.breaks.to_dicts(),
+            "compilations": self.compilations.to_dicts(),
+            "counterfactuals": self.counterfactuals.to_dicts(),
+            "together": dataclasses.asdict(self.together) if self.together is not None else None,
+            "advice": self.advice.to_dicts(),
+            "notes": list(self.notes),
+        }
 
 
 @dataclasses.dataclass
@@ -105,11 +127,12 @@ class Watched:
 
 
 def explain(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Explanation:
-    """Runs ``fn(*args, **kwargs)`` lazily, once, and says what broke its trace, what compiled and why, and what that cost.
+    """Runs ``fn(*args, **kwargs)`` lazily, once, and says what broke its trace, what compiled and why, and
+    what that cost.
 
-    What ``fn`` leaves pending is computed at the end, which counts as no break. Then programs are compiled and measured beside
-    every cache: without each break, and as ``jax.jit`` would run a step. The user's function is not called again.
-    What other threads run is not seen.
+    What ``fn`` leaves pending is computed at the end, which counts as no break. Then programs are compiled
+    and measured beside every cache: without each break, and as ``jax.jit`` would run a step. The user's
+    function is not called again. What other threads run is not seen.
 
     Raises:
       TypeError: ``fn`` cannot be called, or runs only when somebody iterates over or awaits what it returns.
@@ -139,7 +162,9 @@ def explain_call(name: str, call: Callable[[], Any], functions: Iterable[Any]) -
         watched.result, watched.error = None, first_line(error)
         with contextlib.suppress(Exception):  # what cannot be explained must not cost the user his exception
             error.lazynb_explanation = _finished(name, watched)  # type: ignore[attr-defined]
-            error.add_note("lazynb: what it did until then is explained by this exception's `lazynb_explanation`")
+            error.add_note(
+                "lazynb: what it did until then is explained by this exception's `lazynb_explanation`"
+            )
         raise
     return _finished(name, watched)
 
@@ -175,17 +200,25 @@ def _watching(watched: Watched) -> Iterator[None]:
 
 def _check(fn: Any) -> None:
     if not callable(fn):
-        raise TypeError(f"explain takes a function and its arguments, not {type(fn).__name__}: lazynb.explain(fn, *args)")
+        raise TypeError(
+            f"explain takes a function and its arguments, not {type(fn).__name__}: lazynb.explain(fn, *args)"
+        )
     trace = jc.current_trace()
     if not (jc.is_eval(trace) or isinstance(trace, LazyTrace)):
-        raise LazynbError("explain runs a function, and inside a JAX transformation (jit, grad, vmap) nothing runs")
+        raise LazynbError(
+            "explain runs a function, and inside a JAX transformation (jit, grad, vmap) nothing runs"
+        )
     name = getattr(fn, "__name__", "fn")
     for what in (fn, inspect.getattr_static(type(fn), "__call__", None)):
         if inspect.isgeneratorfunction(what):
-            raise TypeError(f"{name} is a generator function: its body runs when somebody iterates. Explain what does: "
-                            f"lazynb.explain(lambda: list({name}(...)))")
+            raise TypeError(
+                f"{name} is a generator function: its body runs when somebody iterates. Explain what does: "
+                f"lazynb.explain(lambda: list({name}(...)))"
+            )
         if inspect.iscoroutinefunction(what) or inspect.isasyncgenfunction(what):
-            raise TypeError(f"{name} is asynchronous: its body runs when somebody awaits it. Explain a plain function")
+            raise TypeError(
+                f"{name} is asynchronous: its body runs when somebody awaits it. Explain a plain function"
+            )
 
 
 def _notes(watched: Watched) -> Iterator[str]:
@@ -204,11 +237,12 @@ def _notes(watched: Watched) -> Iterator[str]:
 
 def _compiled(miss: Miss, executable: Executable) -> Compiled:
     location = executable.place if miss.kind == ASKED_FOR else miss.place
-    return Compiled(location, executable.operations, miss.origin, miss.seconds, reason_of(miss),
-                    tuple(cures_of(miss)))
+    return Compiled(
+        location, executable.operations, miss.origin, miss.seconds, reason_of(miss), tuple(cures_of(miss))
+    )
 
 
-# ---- rows --------------------------------------------------------------------------------------------------------
+# ---- rows --------------------------------------------------------------------------------------------------
 
 
 def _where(place: Place) -> str:
@@ -216,18 +250,31 @@ def _where(place: Place) -> str:
 
 
 def _compiled_row(one: Compiled) -> dict[str, str]:
-    return {"line": _where(one.location), "operations": f"{one.operations:,}", "origin": one.origin,
-            "time": duration(one.seconds), "reason": one.reason, "instead": "; ".join(one.cures)}
+    return {
+        "line": _where(one.location),
+        "operations": f"{one.operations:,}",
+        "origin": one.origin,
+        "time": duration(one.seconds),
+        "reason": one.reason,
+        "instead": "; ".join(one.cures),
+    }
 
 
 def _apart_row(one: Counterfactual) -> dict[str, str]:
     known = one.now is not None and one.then is not None
-    return {"code": one.code, "line": _where(one.location), "costs": costs(one),
-            "left out": f"{one.joined} of {one.followed}" if one.joined else "", "programs": _pair(one.programs),
-            "running": _change(one.now.median, one.then.median) if one.now and one.then else "",
-            "kernels": _pair(one.kernels), "bytes": _pair(one.bytes), "compiled": _pair(one.compiles),
-            "compiling": _change(one.compile_seconds.now, one.compile_seconds.then),
-            "spread": f"{one.now} → {one.then}" if known else ""}
+    return {
+        "code": one.code,
+        "line": _where(one.location),
+        "costs": costs(one),
+        "left out": f"{one.joined} of {one.followed}" if one.joined else "",
+        "programs": _pair(one.programs),
+        "running": _change(one.now.median, one.then.median) if one.now and one.then else "",
+        "kernels": _pair(one.kernels),
+        "bytes": _pair(one.bytes),
+        "compiled": _pair(one.compiles),
+        "compiling": _change(one.compile_seconds.now, one.compile_seconds.then),
+        "spread": f"{one.now} → {one.then}" if known else "",
+    }
 
 
 def costs(one: Counterfactual) -> str:
@@ -262,5 +309,11 @@ def _change(now: float | None, then: float | None) -> str:
 
 
 def _advice_row(one: Advice) -> dict[str, str]:
-    return {"step": _where(one.location), "times": f"{one.count:,}", "operations": f"{one.operations:,}",
-            "recording": took(one.record_seconds), "running": took(one.run_seconds), "advice": one.text}
+    return {
+        "step": _where(one.location),
+        "times": f"{one.count:,}",
+        "operations": f"{one.operations:,}",
+        "recording": took(one.record_seconds),
+        "running": took(one.run_seconds),
+        "advice": one.text,
+    }

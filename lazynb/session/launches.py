@@ -19,8 +19,8 @@ class Launched:
     Attributes:
       location: the user's line of its last operation.
       operations: recorded operations in it.
-      kernels: kernels of one run, one inside a loop that XLA kept (``scan``, ``while_loop``) counted once; None where XLA
-        gives no HLO.
+      kernels: kernels of one run, one inside a loop that XLA kept (``scan``, ``while_loop``) counted once;
+        None where XLA gives no HLO.
       runs: how often it ran.
     """
 
@@ -52,7 +52,8 @@ class Launches:
 
 
 class Counter:
-    """Counts runs by program while they happen, and kernels when somebody asks. Keeps at most :data:`KEPT` programs alive."""
+    """Counts runs by program while they happen, and kernels when somebody asks. Keeps at most :data:`KEPT`
+    programs alive."""
 
     def __init__(self) -> None:
         self._runs: collections.OrderedDict[Executable, int] = collections.OrderedDict()

@@ -35,8 +35,14 @@ class Separate:
         self.breaks = breaks
         self.runs = [seen for one in breaks for seen in one.runs]
         self._numbers = {seen.number for seen in self.runs}
-        self.outside: list[Held] = list({id(source.held): source.held for seen in self.runs for source in self._taken(seen)
-                                         if not self.within(source.earlier)}.values())
+        self.outside: list[Held] = list(
+            {
+                id(source.held): source.held
+                for seen in self.runs
+                for source in self._taken(seen)
+                if not self.within(source.earlier)
+            }.values()
+        )
         self._values: dict[int, Any] = {}
         self.made_up = 0
 
@@ -49,12 +55,16 @@ class Separate:
         return [seen.sources[number] for number in seen.run.binding.inputs]
 
     def outputs(self) -> list[tuple[int, int]]:
-        """Run and slot of what one program would have to give: what Python read, what somebody could still reach when the
-        last break was over, and all that the last run gave."""
+        """Run and slot of what one program would have to give: what Python read, what somebody could still
+        reach when the last break was over, and all that the last run gave."""
         over, last = self.breaks[-1].number, self.runs[-1]
         read = {(one.runs[-1].number, one.read) for one in self.breaks}
-        return [(seen.number, slot) for seen in self.runs for slot in seen.wanted
-                if seen is last or (seen.number, slot) in read or seen.alive(slot, over)]
+        return [
+            (seen.number, slot)
+            for seen in self.runs
+            for slot in seen.wanted
+            if seen is last or (seen.number, slot) in read or seen.alive(slot, over)
+        ]
 
     def find_values(self) -> None:
         """Looks up what flowed in from outside, or makes it up.
@@ -79,23 +89,34 @@ class Separate:
 
     def donated(self) -> set[int]:
         """Ids of those of ``outside`` whose memory a run took."""
-        return {id(seen.sources[binding.inputs[number]].held) for seen in self.runs
-                for binding in [seen.run.binding] for number in binding.executable.donated}
+        return {
+            id(seen.sources[binding.inputs[number]].held)
+            for seen in self.runs
+            for binding in [seen.run.binding]
+            for number in binding.executable.donated
+        }
 
     def run(self) -> Callable[[], Any]:
         """Prepares one pass through all programs; what it returns runs them and gives all results."""
         gone = self.donated()
         values = {key: fresh(value) if key in gone else value for key, value in self._values.items()}
         jax.block_until_ready([value for value in values.values() if isinstance(value, jax.Array)])
-        steps = [(seen, one.forced if REASONS[one.kind].waits and seen is one.runs[-1] else None)
-                 for one in self.breaks for seen in one.runs]
+        steps = [
+            (seen, one.forced if REASONS[one.kind].waits and seen is one.runs[-1] else None)
+            for one in self.breaks
+            for seen in one.runs
+        ]
 
         def go() -> Any:
             given: dict[tuple[int, int], Any] = {}
             for seen, awaited in steps:
                 sources = [seen.sources[number] for number in seen.run.binding.inputs]
                 results = seen.run.binding.executable.run(
-                    [given[source.earlier] if source.earlier in given else values[id(source.held)] for source in sources])
+                    [
+                        given[source.earlier] if source.earlier in given else values[id(source.held)]
+                        for source in sources
+                    ]
+                )
                 given.update(zip([(seen.number, slot) for slot in seen.wanted], results, strict=True))
                 if awaited is not None and (value := given.get((seen.number, awaited))) is not None:
                     value.block_until_ready()
@@ -118,14 +139,18 @@ class Merged:
         outputs = apart.outputs()
         end, moved = self._path(self._needed(outputs))
         wanted = tuple([moved[key] for key in outputs])
-        self.executable = Executable(end, wanted, self._donated(end, wanted), apart.runs[0].root.config, Place("", 0, ""))
+        self.executable = Executable(
+            end, wanted, self._donated(end, wanted), apart.runs[0].root.config, Place("", 0, "")
+        )
         self.executable.compile_apart([apart.value(held) for held in self._inputs])
 
     def run(self) -> Callable[[], Any]:
         """Prepares one run; what it returns runs the program and gives its results."""
         gone = self.executable.donated
-        values = [fresh(value) if number in gone else value
-                  for number, value in enumerate(map(self._apart.value, self._inputs))]
+        values = [
+            fresh(value) if number in gone else value
+            for number, value in enumerate(map(self._apart.value, self._inputs))
+        ]
         jax.block_until_ready([value for value in values if isinstance(value, jax.Array)])
         return lambda: self.executable.run(values)
 
@@ -154,13 +179,22 @@ class Merged:
         moved: dict[tuple[int, int], int] = {}
         there: dict[int, int] = {}  # by id of what flows in from outside
         for seen, steps in parts:
-            sources = dict(zip([step.first for step in seen.end.path() if step.operation is None], seen.sources, strict=True))
+            sources = dict(
+                zip(
+                    [step.first for step in seen.end.path() if step.operation is None],
+                    seen.sources,
+                    strict=True,
+                )
+            )
             for step in steps:
                 if step.operation is not None:
                     operands = tuple([moved[seen.number, slot] for slot in step.operands])
                     first = state.slots
                     state = _after(state, step, (step.operation, operands), operands)
-                    moved.update(((seen.number, slot), first + n) for n, slot in enumerate(range(step.first, step.slots)))
+                    moved.update(
+                        ((seen.number, slot), first + n)
+                        for n, slot in enumerate(range(step.first, step.slots))
+                    )
                     continue
                 held, earlier = sources[step.first]
                 if earlier is not None and earlier in moved:
@@ -176,7 +210,11 @@ class Merged:
     def _donated(self, end: State, wanted: Sequence[int]) -> tuple[int, ...]:
         """Numbers of the inputs whose memory the runs took and of which a result has the type."""
         gone = self._apart.donated()
-        owner = {slot: step.avals[slot - step.first] for step in end.path() for slot in range(step.first, step.slots)}
+        owner = {
+            slot: step.avals[slot - step.first]
+            for step in end.path()
+            for slot in range(step.first, step.slots)
+        }
         left = [(owner[slot].shape, owner[slot].dtype) for slot in wanted]
         taken = []
         for number, held in enumerate(self._inputs):
@@ -198,7 +236,8 @@ class Spread(NamedTuple):
 
     Attributes:
       median: of all.
-      low, high: a quarter of them is below, a quarter above; the same as ``median`` where there was time for one only.
+      low, high: a quarter of them is below, a quarter above; the same as ``median`` where there was time for
+        one only.
       runs: how often.
     """
 
@@ -263,5 +302,3 @@ def joinable(breaks: Sequence[SeenBreak]) -> None:
         raise Unmergeable("JAX's configuration changed in between, which begins a new program")
     if len({seen.end.program for seen in runs} - {None}) > 1:
         raise Unmergeable("the parts run on different devices, so they are different programs")
-
-

@@ -17,10 +17,16 @@ class BadPrediction(LazynbError):
 
 
 def written_lines(snapshot: Snapshot) -> list[Place]:
-    """The lines that wrote operations, in the order of their first one; of several cells, those of the last."""
-    places = dict.fromkeys(node.place for node in snapshot.nodes if node.kind == "op" and node.place is not None)
+    """The lines that wrote operations, in the order of their first one; of several cells, those of the
+    last."""
+    places = dict.fromkeys(
+        node.place for node in snapshot.nodes if node.kind == "op" and node.place is not None
+    )
     last = next(reversed(places), None)
-    return sorted((place for place in places if last is not None and place.file == last.file), key=lambda place: place.line)
+    return sorted(
+        (place for place in places if last is not None and place.file == last.file),
+        key=lambda place: place.line,
+    )
 
 
 def parse_groups(text: str) -> list[set[int]]:
@@ -32,11 +38,24 @@ def parse_groups(text: str) -> list[set[int]]:
     groups = []
     for part in text.split("|"):
         if not re.fullmatch(r"[\s,]*\d+(?:\s*-\s*\d+)?(?:[\s,]+\d+(?:\s*-\s*\d+)?)*[\s,]*", part):
-            raise BadPrediction(f"{part.strip()!r} is no group of lines: write line numbers with spaces or as 2-4, and | between "
-                                "groups, such as 2-4 | 5 7")
-        groups.append({line for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", part)
-                       for line in range(int(first), int(last or first) + 1)})
-    twice = [line for number, group in enumerate(groups) for line in group if any(line in other for other in groups[:number])]
+            raise BadPrediction(
+                f"{part.strip()!r} is no group of lines: write line numbers with spaces or as 2-4, and | "
+                "between "
+                "groups, such as 2-4 | 5 7"
+            )
+        groups.append(
+            {
+                line
+                for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", part)
+                for line in range(int(first), int(last or first) + 1)
+            }
+        )
+    twice = [
+        line
+        for number, group in enumerate(groups)
+        for line in group
+        if any(line in other for other in groups[:number])
+    ]
     if twice:
         raise BadPrediction(f"line {twice[0]} stands in two groups")
     return groups
@@ -103,8 +122,8 @@ class Comparison:
 
 
 def compare(compilation: Compilation, groups: Sequence[Iterable[int]]) -> Comparison:
-    """Compares ``groups`` of line numbers, each expected to be one kernel, with the compiled program. A line that stands in no
-    group is expected to be alone.
+    """Compares ``groups`` of line numbers, each expected to be one kernel, with the compiled program. A line
+    that stands in no group is expected to be alone.
 
     Raises:
       BadPrediction: no operation was written on a line that a group names.
@@ -119,10 +138,20 @@ def compare(compilation: Compilation, groups: Sequence[Iterable[int]]) -> Compar
     program = _Lines(compilation)
     verdicts = []
     for producer, consumer in program.pairs(places):
-        together = group_of.get(producer.line, -producer.line - 1) == group_of.get(consumer.line, -consumer.line - 1)
+        together = group_of.get(producer.line, -producer.line - 1) == group_of.get(
+            consumer.line, -consumer.line - 1
+        )
         shared = program.shared(producer, consumer)
-        verdicts.append(Verdict(producer, consumer, together, shared, () if shared else program.between(producer, consumer)))
-    splits = [Split(place, program.clusters[place], inner) for place in places if (inner := program.between(place, place))]
+        verdicts.append(
+            Verdict(
+                producer, consumer, together, shared, () if shared else program.between(producer, consumer)
+            )
+        )
+    splits = [
+        Split(place, program.clusters[place], inner)
+        for place in places
+        if (inner := program.between(place, place))
+    ]
     return Comparison(tuple(verdicts), tuple(splits))
 
 
@@ -130,7 +159,9 @@ class _Lines:
     """The compiled programs by source line."""
 
     def __init__(self, compilation: Compilation):
-        self._nodes = [node for node in compilation.snapshot.nodes if node.kind == "op" and node.place is not None]
+        self._nodes = [
+            node for node in compilation.snapshot.nodes if node.kind == "op" and node.place is not None
+        ]
         self._boundaries = compilation.boundaries
         self._homes = {node: set(fate.clusters) for node, fate in compilation.fates.items()}
         self.clusters: dict[Place, tuple[str, ...]] = {}
@@ -146,18 +177,37 @@ class _Lines:
     def pairs(self, places: Sequence[Place]) -> list[tuple[Place, Place]]:
         """Lines of which the second uses what the first gives, and that have kernels."""
         written = {node.id: self._place(node) for node in self._nodes}
-        found = dict.fromkeys((written[source], self._place(node)) for node in self._nodes for source, _ in node.operands
-                              if source in written)
-        return sorted(((a, b) for a, b in found if a != b and a in places and b in places
-                       and self.clusters[a] and self.clusters[b]), key=lambda pair: (pair[1].line, pair[0].line))
+        found = dict.fromkeys(
+            (written[source], self._place(node))
+            for node in self._nodes
+            for source, _ in node.operands
+            if source in written
+        )
+        return sorted(
+            (
+                (a, b)
+                for a, b in found
+                if a != b and a in places and b in places and self.clusters[a] and self.clusters[b]
+            ),
+            key=lambda pair: (pair[1].line, pair[0].line),
+        )
 
     def shared(self, producer: Place, consumer: Place) -> bool:
-        """Whether an operation of ``consumer`` is in one kernel with the operation of ``producer`` that it uses."""
+        """Whether an operation of ``consumer`` is in one kernel with the operation of ``producer`` that it
+        uses."""
         ids = {node.id for node in self._nodes if node.place == producer}
-        return any(self._homes[node.id] & self._homes[source] for node in self._nodes if node.place == consumer
-                   for source, _ in node.operands if source in ids)
+        return any(
+            self._homes[node.id] & self._homes[source]
+            for node in self._nodes
+            if node.place == consumer
+            for source, _ in node.operands
+            if source in ids
+        )
 
     def between(self, producer: Place, consumer: Place) -> tuple[Boundary, ...]:
         """The boundaries between kernels of two lines, or within one."""
-        return tuple(one for one in self._boundaries if one.producer in self.clusters[producer]
-                     and one.consumer in self.clusters[consumer])
+        return tuple(
+            one
+            for one in self._boundaries
+            if one.producer in self.clusters[producer] and one.consumer in self.clusters[consumer]
+        )

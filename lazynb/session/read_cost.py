@@ -1,4 +1,5 @@
-"""The cost of looking: what reading a pending tensor would run, told without running, compiling or waiting."""
+"""The cost of looking: what reading a pending tensor would run, told without running, compiling or
+waiting."""
 
 from __future__ import annotations
 
@@ -19,12 +20,13 @@ class ReadCost:
     """What has to run before a value can be read.
 
     Attributes:
-      operations: that would run: those that the value needs, and those of the other results in reach of the same traces.
+      operations: that would run: those that the value needs, and those of the other results in reach of the
+        same traces.
       programs: in how many programs, one after the other.
       compiled: how many of them are compiled already.
       cached: whether all are; None where it cannot be told without waiting for an input.
-      seconds: until Python went on when the program was last run for a value; None where that is not known, or where there are
-        several.
+      seconds: until Python went on when the program was last run for a value; None where that is not known,
+        or where there are several.
       ran: whether the program has run; None where it is not compiled, or where there are several.
       tensors: how many would be read; 0 for all that is pending.
     """
@@ -59,8 +61,8 @@ class ReadCost:
 
 
 def read_cost(tensors: Sequence[LazyTensor]) -> ReadCost | None:
-    """What reading ``tensors`` would run now; without any, what ``lazynb.sync()`` would. None where nothing would, and where
-    another thread is at work on the traces.
+    """What reading ``tensors`` would run now; without any, what ``lazynb.sync()`` would. None where nothing
+    would, and where another thread is at work on the traces.
 
     Runs nothing, compiles nothing, waits for nothing, changes no cache.
     """
@@ -70,13 +72,20 @@ def read_cost(tensors: Sequence[LazyTensor]) -> ReadCost | None:
     known = [known for _, known, _ in found]
     cached = False if False in known else None if None in known else True
     only = found[0][2] if len(found) == 1 else None
-    return ReadCost(sum(count for count, _, _ in found), len(found), known.count(True), cached,
-                   only.took if only is not None else None, only.runs > 0 if only is not None else None,
-                   len(tensors))
+    return ReadCost(
+        sum(count for count, _, _ in found),
+        len(found),
+        known.count(True),
+        cached,
+        only.took if only is not None else None,
+        only.runs > 0 if only is not None else None,
+        len(tensors),
+    )
 
 
 def _traces(tensors: Sequence[LazyTensor]) -> list[Pending]:
-    """The traces that would run, as :meth:`Execution.force` finds them: with all that somebody can reach of each."""
+    """The traces that would run, as :meth:`Execution.force` finds them: with all that somebody can reach of
+    each."""
     ends = {id(pending): pending for pending in execution.waiting([]) if not tensors}
     ends |= {id(tensor._pending): tensor._pending for tensor in tensors if tensor._pending is not None}
     order: dict[int, Pending] = {}
@@ -90,7 +99,8 @@ _BUSY: tuple[int, bool | None, Executable | None] = (0, None, None)
 
 
 def _foresee(pending: Pending) -> tuple[int, bool | None, Executable | None] | None:
-    """Operations that would run, whether their program is compiled, and the program; None if nobody waits for any."""
+    """Operations that would run, whether their program is compiled, and the program; None if nobody waits for
+    any."""
     lock = pending.trace.lock
     if not lock.acquire(blocking=False):
         return _BUSY
@@ -99,7 +109,11 @@ def _foresee(pending: Pending) -> tuple[int, bool | None, Executable | None] | N
         if not wanted:
             return None
         # As ``Execution`` makes them: what may be donated shows in the number of references.
-        request = Request(pending, wanted, [value._value if value.__class__ is LazyTensor else value for value in pending.inputs])
+        request = Request(
+            pending,
+            wanted,
+            [value._value if value.__class__ is LazyTensor else value for value in pending.inputs],
+        )
         request.donated = foreseen(request)
         known, executable = executables.peek(request)
         return sum(step.operation is not None for step in request.steps), known, executable

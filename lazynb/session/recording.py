@@ -13,9 +13,10 @@ class RecordingShare(NamedTuple):
 
     Attributes:
       runs: how many there were.
-      record_seconds: from the beginning of their traces to the end, the Python between the operations included.
-      run_seconds: finding and handing over their programs, and waiting. Rather too much than too little: where the event log no
-        longer holds every compilation, the time of the others counts too.
+      record_seconds: from the beginning of their traces to the end, the Python between the operations
+        included.
+      run_seconds: finding and handing over their programs, and waiting. Rather too much than too little:
+        where the event log no longer holds every compilation, the time of the others counts too.
     """
 
     runs: int
@@ -38,8 +39,10 @@ class RecordingShare(NamedTuple):
         """A line for the user; empty where recording does not dominate."""
         if not self.dominates:
             return ""
-        return (f"recording takes {self.share:.0%} of the time of {self.runs:,} runs: "
-                "lazynb.explain(fn, *args) says what to wrap in jax.jit")
+        return (
+            f"recording takes {self.share:.0%} of the time of {self.runs:,} runs: "
+            "lazynb.explain(fn, *args) says what to wrap in jax.jit"
+        )
 
 
 _ENOUGH = 20

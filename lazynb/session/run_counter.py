@@ -56,7 +56,7 @@ class RunCounter(Observer):
         self._lock = threading.RLock()  # the collector may run a finaliser that reads a value
         self._end: Callable[[], None] | None = None
 
-    # ---- opening and closing -----------------------------------------------------------------------------------
+    # ---- opening and closing -------------------------------------------------------------------------------
 
     def open(self, everywhere: bool = False) -> None:
         """Counts what this thread does from here on; ``everywhere``: what all threads do."""
@@ -68,10 +68,16 @@ class RunCounter(Observer):
         if end is not None:
             end()
 
-    # ---- what is seen ------------------------------------------------------------------------------------------
+    # ---- what is seen --------------------------------------------------------------------------------------
 
-    def ran(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
-            results: Sequence[Any]) -> None:
+    def ran(
+        self,
+        run: Run,
+        pending: Pending,
+        tensors: Sequence[LazyTensor],
+        values: Sequence[Any],
+        results: Sequence[Any],
+    ) -> None:
         with self._lock:
             self.runs += 1
             self.operations += len(pending)
@@ -80,7 +86,12 @@ class RunCounter(Observer):
     def _note(self, executable: Executable, miss: Miss | None) -> None:
         if self._program is not None:
             self._program(executable)
-        if miss is None and executable.runs == 1 and executable.miss is not None and executable.miss.number >= self._first:
+        if (
+            miss is None
+            and executable.runs == 1
+            and executable.miss is not None
+            and executable.miss.number >= self._first
+        ):
             miss = executable.miss  # lazynb.compile() made it ahead of this run, its first
         if miss is None:
             self.hits += executable.runs > 1
@@ -92,8 +103,16 @@ class RunCounter(Observer):
         if self._steps <= config.max_explained or not self.made:
             self.made.append(Made(miss, executable.operations))
 
-    def broke(self, kind: str, spot: Spot, detail: str, operations: int, runs: Sequence[Run], seconds: float,
-              forced: LazyTensor | None) -> None:
+    def broke(
+        self,
+        kind: str,
+        spot: Spot,
+        detail: str,
+        operations: int,
+        runs: Sequence[Run],
+        seconds: float,
+        forced: LazyTensor | None,
+    ) -> None:
         if REASONS[kind].explicit:
             return
         with self._lock:

@@ -1,6 +1,8 @@
-"""What one thread runs while somebody explains it: the runs, what flowed between them, and the breaks that cut them.
+"""What one thread runs while somebody explains it: the runs, what flowed between them, and the breaks that
+cut them.
 
-It holds no tensor and no large array: it would keep memory alive, prevent donation and change which results are in reach.
+It holds no tensor and no large array: it would keep memory alive, prevent donation and change which results
+are in reach.
 """
 
 from __future__ import annotations
@@ -97,7 +99,8 @@ class SeenBreak(NamedTuple):
     Attributes:
       number: counts the breaks from 0.
       kind, spot, detail: why, and the user's line.
-      runs: what it made necessary, of what was recorded since the recorder watches; the last one gives what was forced.
+      runs: what it made necessary, of what was recorded since the recorder watches; the last one gives what
+        was forced.
       forced: slot of that run whose value was needed; None for a barrier.
       seconds: until Python could go on, without what observers took.
       compile_seconds: of these, making the programs.
@@ -149,8 +152,14 @@ class RunRecorder(Observer):
         self._sketched: dict[State, int] = {}
         self._seen: dict[int, Seen] = {}  # by id of the Run, until its break is noted
 
-    def ran(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
-            results: Sequence[Any]) -> None:
+    def ran(
+        self,
+        run: Run,
+        pending: Pending,
+        tensors: Sequence[LazyTensor],
+        values: Sequence[Any],
+        results: Sequence[Any],
+    ) -> None:
         self.operations += len(pending)
         if len(self.runs) < _RUNS and self._flows < _FLOWS:
             self._flows += len(values) + len(results)
@@ -158,17 +167,37 @@ class RunRecorder(Observer):
         else:
             self.missed += 1
 
-    def broke(self, kind: str, spot: Spot, detail: str, operations: int, runs: Sequence[Run], seconds: float,
-              forced: LazyTensor | None) -> None:
+    def broke(
+        self,
+        kind: str,
+        spot: Spot,
+        detail: str,
+        operations: int,
+        runs: Sequence[Run],
+        seconds: float,
+        forced: LazyTensor | None,
+    ) -> None:
         misses = [run.miss for run in runs if run.miss is not None]
         if kind != ASKED_FOR:
-            self.tallies.add(kind, spot, operations, sum(miss.origin == "compiled" for miss in misses), seconds, detail)
+            self.tallies.add(
+                kind, spot, operations, sum(miss.origin == "compiled" for miss in misses), seconds, detail
+            )
         found = [self._seen.pop(id(run)) for run in runs if id(run) in self._seen]
         found = [seen for seen in found if seen.began >= self.began]
         if found:
             slot = forced._slot if forced is not None else None
-            self.breaks.append(SeenBreak(len(self.breaks), kind, spot, detail, found, slot, seconds,
-                                         sum(miss.seconds for miss in misses)))
+            self.breaks.append(
+                SeenBreak(
+                    len(self.breaks),
+                    kind,
+                    spot,
+                    detail,
+                    found,
+                    slot,
+                    seconds,
+                    sum(miss.seconds for miss in misses),
+                )
+            )
 
     def release(self) -> None:
         """Lets go of the user's values."""
@@ -178,14 +207,29 @@ class RunRecorder(Observer):
             seen.watched.clear()
             seen.sources.clear()
 
-    # ---- what flows --------------------------------------------------------------------------------------------
+    # ---- what flows ----------------------------------------------------------------------------------------
 
-    def _add(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
-             results: Sequence[Any]) -> None:
+    def _add(
+        self,
+        run: Run,
+        pending: Pending,
+        tensors: Sequence[LazyTensor],
+        values: Sequence[Any],
+        results: Sequence[Any],
+    ) -> None:
         end, often = pending.state, self._sketched.get(pending.state, 0)
         self._sketched[end] = often + 1
-        seen = Seen(len(self.runs), run, pending.root, end, tuple([tensor._slot for tensor in tensors]),
-                    self._sources(end, values), summarise(pending, {}) if often < _SKETCHES else None, pending.began, len(pending))
+        seen = Seen(
+            len(self.runs),
+            run,
+            pending.root,
+            end,
+            tuple([tensor._slot for tensor in tensors]),
+            self._sources(end, values),
+            summarise(pending, {}) if often < _SKETCHES else None,
+            pending.began,
+            len(pending),
+        )
         for tensor, result in zip(tensors, results, strict=True):
             seen.watched.append(weakref.ref(tensor, self._watch(seen.died, tensor._slot)))
             self._given[id(result)] = weakref.ref(result), seen.number, tensor._slot
@@ -202,7 +246,10 @@ class RunRecorder(Observer):
 
     def _sources(self, end: State, values: Sequence[Any]) -> list[Source]:
         avals = [step.avals[0] for step in end.path() if step.operation is None]
-        return [Source(self._hold(value, aval), self._earlier(value)) for value, aval in zip(values, avals, strict=True)]
+        return [
+            Source(self._hold(value, aval), self._earlier(value))
+            for value, aval in zip(values, avals, strict=True)
+        ]
 
     def _earlier(self, value: Any) -> tuple[int, int] | None:
         reference, run, slot = self._given.get(id(value), (None, 0, 0))

@@ -1,7 +1,8 @@
-"""PyTorch's autograd runs the backward pass of a device in a thread of its own; a lazy trace belongs to the thread that records.
+"""PyTorch's autograd runs the backward pass of a device in a thread of its own; a lazy trace belongs to the
+thread that records.
 
-So while device ``jax`` is enabled, backward passes run in the thread that asked for them, and line and notebook cell are those
-of ``loss.backward()``.
+So while device ``jax`` is enabled, backward passes run in the thread that asked for them, and line and
+notebook cell are those of ``loss.backward()``.
 """
 
 from __future__ import annotations

@@ -88,7 +88,8 @@ def register() -> None:
         return
     if not hasattr(backend_registration, "_setup_privateuseone_for_python_backend"):
         raise ImportError(
-            f"lazynb.torch needs a PyTorch in which Python can be a backend, and {torch.__version__} is installed: {INSTALL}"
+            f"lazynb.torch needs a PyTorch in which Python can be a backend, and {torch.__version__} is "
+            f"installed: {INSTALL}"
         )
     backend_registration._setup_privateuseone_for_python_backend("jax", Module())
     _registered = True

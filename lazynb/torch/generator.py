@@ -1,7 +1,9 @@
-"""Random numbers on device ``jax``: a seed and a count of draws, as PyTorch's CUDA generator has; results depend on nothing else.
+"""Random numbers on device ``jax``: a seed and a count of draws, as PyTorch's CUDA generator has; results
+depend on nothing else.
 
-The state is two Python numbers, so drawing needs no value, and a draw's number enters a program as an input: nothing is
-compiled again. The numbers drawn are JAX's, so they differ from those that the CPU draws from the same seed, as CUDA's do.
+The state is two Python numbers, so drawing needs no value, and a draw's number enters a program as an input:
+nothing is compiled again. The numbers drawn are JAX's, so they differ from those that the CPU draws from the
+same seed, as CUDA's do.
 """
 
 from __future__ import annotations
@@ -39,7 +41,9 @@ class Generator:
 
     def state(self) -> torch.Tensor:
         """The state, 16 bytes on the CPU."""
-        return torch.frombuffer(bytearray(self._seed.to_bytes(8, "little") + self.drawn.to_bytes(8, "little")), dtype=torch.uint8)
+        return torch.frombuffer(
+            bytearray(self._seed.to_bytes(8, "little") + self.drawn.to_bytes(8, "little")), dtype=torch.uint8
+        )
 
     def set_state(self, state: torch.Tensor) -> None:
         """Goes on from a state that :meth:`state` gave."""
@@ -51,7 +55,8 @@ default = Generator(torch.initial_seed())
 
 
 def key(generator: torch.Generator | None) -> Any:
-    """A key for one draw from ``generator`` (it is drawn from, so its own state says what comes next), or the device's own."""
+    """A key for one draw from ``generator`` (it is drawn from, so its own state says what comes next), or the
+    device's own."""
     if generator is None:
         return default.key()
     return Generator(int(torch.randint(0, (1 << 63) - 1, (), generator=generator))).key()

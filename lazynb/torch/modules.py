@@ -1,7 +1,8 @@
 """Parameters that two modules share stay one when a model is moved to device ``jax``.
 
-``Module.to`` gives each module a new parameter where the old one cannot be turned into the new, as from the CPU to a device of
-another kind; GPT-2's embedding and its last layer would become two. PyTorch/XLA asks its users to tie them again.
+``Module.to`` gives each module a new parameter where the old one cannot be turned into the new, as from the
+CPU to a device of another kind; GPT-2's embedding and its last layer would become two. PyTorch/XLA asks its
+users to tie them again.
 """
 
 from __future__ import annotations

@@ -33,7 +33,11 @@ def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
         return plain.to(device=device, dtype=dtype)
     value = source._elem
     wanted = dtype or source.dtype
-    layout = source._layout if wanted == source.dtype else layouts.layout(source._layout.shape, source._layout.stride, 0, wanted)
+    layout = (
+        source._layout
+        if wanted == source.dtype
+        else layouts.layout(source._layout.shape, source._layout.stride, 0, wanted)
+    )
     dense = layouts.layout_of(
         torch.empty_like(layout.dummy(), memory_format=kwargs.get("memory_format") or torch.preserve_format)
     )
@@ -86,7 +90,11 @@ def _resize(func: Any, args: Any, kwargs: Any) -> Any:
         before = target._elem.reshape(-1)
         d.resized(target, size)
         count = target._layout.count
-        kept = before[:count] if before.size >= count else jnp.concatenate([before, jnp.zeros(count - before.size, before.dtype)])
+        kept = (
+            before[:count]
+            if before.size >= count
+            else jnp.concatenate([before, jnp.zeros(count - before.size, before.dtype)])
+        )
         d.store(target, kept.reshape(size))
     return target
 
@@ -110,7 +118,9 @@ d.special.update(
         aten.resize_.default: _resize,
         aten.equal.default: _equal,
         aten.is_same_size.default: lambda func, args, kwargs: tuple(args[0].shape) == tuple(args[1].shape),
-        aten._fused_sdp_choice.default: lambda func, args, kwargs: 0,  # plain matrix products and softmax, which XLA fuses
+        aten._fused_sdp_choice.default: lambda func, args, kwargs: (
+            0
+        ),  # plain matrix products and softmax, which XLA fuses
         aten.record_stream.default: lambda func, args, kwargs: None,
         aten.is_pinned.default: lambda func, args, kwargs: False,
         aten._pin_memory.default: lambda func, args, kwargs: args[0],
@@ -121,7 +131,7 @@ d.special.update(
 )
 
 
-# ---- running statistics: PyTorch does not say in its schema that they are written to ------------------------------------------
+# ---- running statistics: PyTorch does not say in its schema that they are written to -----------------------
 
 
 def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
@@ -139,7 +149,10 @@ def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     made = [wrap(found[0].astype(d.jax_dtype(x.dtype)), first)]
     return (
         *made,
-        *[wrap(one, layouts.contiguous(one.shape, torch.float32 if one.dtype == jnp.float32 else x.dtype)) for one in found[1:]],
+        *[
+            wrap(one, layouts.contiguous(one.shape, torch.float32 if one.dtype == jnp.float32 else x.dtype))
+            for one in found[1:]
+        ],
     )
 
 
@@ -152,13 +165,19 @@ for _one in (
     d.special[_one] = _batch_norm
 
 
-# ---- new tensors ---------------------------------------------------------------------------------------------------------
+# ---- new tensors -------------------------------------------------------------------------------------------
 
 
 def empty(
-    size: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None, memory_format: Any = None
+    size: Any,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    memory_format: Any = None,
 ) -> Tensor:
-    """``torch.empty`` on device ``jax``; every other factory of PyTorch's begins with this one. Holds zeros."""
+    """``torch.empty`` on device ``jax``; every other factory of PyTorch's begins with this one. Holds
+    zeros."""
     found = torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format)
     return _new(layouts.layout_of(found))
 
@@ -218,7 +237,9 @@ def install(library: Any) -> None:
     library.impl("empty_strided", empty_strided, "PrivateUse1")
     library.impl(
         "_efficientzerotensor",
-        lambda size, **kwargs: _new(layouts.contiguous(tuple(size), kwargs.get("dtype") or torch.get_default_dtype())),
+        lambda size, **kwargs: _new(
+            layouts.contiguous(tuple(size), kwargs.get("dtype") or torch.get_default_dtype())
+        ),
         "PrivateUse1",
     )
     library.impl("_copy_from", _copy_from, "PrivateUse1")

@@ -1,4 +1,5 @@
-"""A tensor as text: as PyTorch prints it where the values are there, without running anything where they are not."""
+"""A tensor as text: as PyTorch prints it where the values are there, without running anything where they are
+not."""
 
 from __future__ import annotations
 
@@ -20,13 +21,18 @@ def look(tensor: Any, to_cpu: ToCpu) -> str:
     Arguments:
       to_cpu: see :func:`lazynb.torch.tensor.to_cpu`.
     """
-    value = tensor._elem if not tensor._steps or tensor._seen == tensor._storage.version else tensor._storage.value
+    value = (
+        tensor._elem
+        if not tensor._steps or tensor._seen == tensor._storage.version
+        else tensor._storage.value
+    )
     if isinstance(value, LazyTensor) and value.is_pending:
         count = sum(map(len, closure([value])))
         name = "Parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
         shape = ", ".join(map(str, tensor.shape))
         return (
-            f"{name}(..., device='jax:0', size=({shape}), dtype={tensor.dtype}, pending: {count} operation{'s' * (count != 1)})"
+            f"{name}(..., device='jax:0', size=({shape}), dtype={tensor.dtype}, pending: {count} "
+            f"operation{'s' * (count != 1)})"
         )
     with jc.set_current_trace(jc.eval_trace):
         return text(tensor, to_cpu(tensor, "print"))

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from importlib import metadata
 
-# PyTorch 2.10 was the first on which Python alone can be a backend: before, only C++ could register the device's guard, for which
-# autograd asks at the first operation on a tensor that requires a gradient. torchax 0.0.13 is the first that works with JAX 0.10.
+# PyTorch 2.10 was the first on which Python alone can be a backend: before, only C++ could register the
+# device's guard, for which autograd asks at the first operation on a tensor that requires a gradient. torchax
+# 0.0.13 is the first that works with JAX 0.10.
 OLDEST = {"torch": (2, 10), "torchax": (0, 0, 13)}
 INSTALL = "pip install 'lazynb[torch]'"
 

@@ -1,4 +1,5 @@
-"""The path of the module that is running (``encoder.layer.1.attention``), written where Flax writes its own: JAX's name stack.
+"""The path of the module that is running (``encoder.layer.1.attention``), written where Flax writes its own:
+JAX's name stack.
 
 Drawings group by it. It enters no key: two modules of equal layers share their executables.
 """

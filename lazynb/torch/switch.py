@@ -16,7 +16,8 @@ _library: Any = None
 
 
 class Enabled:
-    """What :func:`enable` returns: leave it alone, or use it as a context manager, which disables again what it enabled."""
+    """What :func:`enable` returns: leave it alone, or use it as a context manager, which disables again what
+    it enabled."""
 
     def __init__(self, was_on: bool) -> None:
         self._was_on = was_on
@@ -35,8 +36,9 @@ class Enabled:
 def enable() -> Enabled:
     """Makes PyTorch's device ``jax``: ``model.to("jax")``, ``torch.randn(3, device="jax")``.
 
-    What is done to tensors there reaches JAX: recorded while lazy mode is on (``with lazynb.lazy():``, or a notebook with the
-    extension), else done at once. Tensors on other devices are left alone. Once more does nothing.
+    What is done to tensors there reaches JAX: recorded while lazy mode is on (``with lazynb.lazy():``, or a
+    notebook with the extension), else done at once. Tensors on other devices are left alone. Once more does
+    nothing.
 
     Returns:
       An :class:`Enabled`, for ``with lazynb.torch.enable():``.

@@ -1,7 +1,8 @@
 """The tensor that PyTorch code on device ``jax`` has: PyTorch's to PyTorch, an array of JAX's inside.
 
-It is a ``torchax.tensor.Tensor``, so torchax's own functions take it. Three things differ, because unmodified code relies on
-them: views share memory, autograd is PyTorch's own, and its dtype is PyTorch's (``int64`` stays ``int64``).
+It is a ``torchax.tensor.Tensor``, so torchax's own functions take it. Three things differ, because unmodified
+code relies on them: views share memory, autograd is PyTorch's own, and its dtype is PyTorch's (``int64``
+stays ``int64``).
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ DEVICE = torch.device("privateuseone:0")
 class Tensor(_Base):
     """A PyTorch tensor on device ``jax``.
 
-    ``shape``, ``dtype``, ``device``, ``grad`` and the rest are PyTorch's. What is done to it reaches JAX, and is recorded
-    while lazy mode is on; ``repr`` never runs anything; ``.item()``, ``float(t)``, ``.tolist()``, ``.numpy()``, ``.cpu()``,
-    ``print(t)`` and ``if t:`` give what PyTorch gives, and are trace breaks where the value is pending.
+    ``shape``, ``dtype``, ``device``, ``grad`` and the rest are PyTorch's. What is done to it reaches JAX, and
+    is recorded while lazy mode is on; ``repr`` never runs anything; ``.item()``, ``float(t)``, ``.tolist()``,
+    ``.numpy()``, ``.cpu()``, ``print(t)`` and ``if t:`` give what PyTorch gives, and are trace breaks where
+    the value is pending.
     """
 
     _storage: Storage
@@ -39,7 +41,12 @@ class Tensor(_Base):
     @staticmethod
     def __new__(cls, storage: Storage, layout: Layout, steps: tuple[Step, ...] = ()) -> Tensor:
         made = torch.Tensor._make_wrapper_subclass(
-            cls, layout.shape, strides=layout.stride, storage_offset=layout.offset, dtype=layout.dtype, device=DEVICE
+            cls,
+            layout.shape,
+            strides=layout.stride,
+            storage_offset=layout.offset,
+            dtype=layout.dtype,
+            device=DEVICE,
         )
         made._storage, made._layout, made._steps = storage, layout, steps
         made._seen, made._value = -1, None
@@ -73,11 +80,14 @@ class Tensor(_Base):
     @data.setter
     def data(self, new: Any) -> None:
         if not isinstance(new, Tensor) or new.dtype != self.dtype:
-            raise RuntimeError("incompatible tensor type: .data of a tensor on device jax takes one of the same device and dtype")
+            raise RuntimeError(
+                "incompatible tensor type: .data of a tensor on device jax takes one of the same device and "
+                "dtype"
+            )
         torch.Tensor.data.__set__(self, new)  # type: ignore[attr-defined]
         self._storage, self._layout, self._steps, self._seen = new._storage, new._layout, new._steps, -1
 
-    # ---- the array -----------------------------------------------------------------------------------------------
+    # ---- the array -----------------------------------------------------------------------------------------
 
     @property
     def _elem(self) -> Any:
@@ -113,14 +123,15 @@ class Tensor(_Base):
         return torchax.default_env()
 
     def jax(self) -> jax.Array:
-        """The values as an array of JAX's: a ``LazyTensor`` while they are pending. Shares nothing that can be written to."""
+        """The values as an array of JAX's: a ``LazyTensor`` while they are pending. Shares nothing that can
+        be written to."""
         return self._elem
 
     @property
     def jax_device(self) -> Any:
         return self._elem.device
 
-    # ---- what needs the values: each says what for ---------------------------------------------------------------
+    # ---- what needs the values: each says what for ---------------------------------------------------------
 
     def __bool__(self) -> bool:
         return bool(_scalar(self, "bool")) if self.numel() == 1 else super().__bool__()
@@ -149,10 +160,12 @@ class Tensor(_Base):
         return to_cpu(self, "tolist").tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values. Unlike PyTorch's CPU tensors, and like its others, it shares no memory: without ``force`` it also takes a
-        tensor that is not on the CPU, as torchax's does."""
+        """The values. Unlike PyTorch's CPU tensors, and like its others, it shares no memory: without
+        ``force`` it also takes a tensor that is not on the CPU, as torchax's does."""
         if self.requires_grad and not force and torch.is_grad_enabled():
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+            raise RuntimeError(
+                "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+            )
         return to_cpu(self, "asarray").numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
@@ -167,14 +180,20 @@ class Tensor(_Base):
             return torch._utils._rebuild_parameter, (self.data, self.requires_grad, {})
         with torch.no_grad():
             plain = to_cpu(self, "pickle")
-        return torch._utils._rebuild_device_tensor_from_cpu_tensor, (plain, self.dtype, str(self.device), self.requires_grad)
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, (
+            plain,
+            self.dtype,
+            str(self.device),
+            self.requires_grad,
+        )
 
     def __deepcopy__(self, memo: Any) -> Any:
         if id(self) in memo:
             return memo[id(self)]
         if not self.is_leaf:
             raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment."
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
+                "the moment."
             )
         with torch.no_grad():
             new: Any = self.detach().clone()

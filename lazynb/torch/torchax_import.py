@@ -3,8 +3,8 @@
 While it is imported, torchax 0.0.13 looks up overloads of named tensors, which PyTorch removed in 2.13
 (google/torchax#101). It does so only to enter them in its tables, so stand-ins serve: they are there during
 the import and gone after it, and what stays in the tables are keys that nothing asks for. This module can go,
-with ``import torchax`` in its place, when a torchax release imports with the oldest PyTorch that lazynb supports
-*and* the newest.
+with ``import torchax`` in its place, when a torchax release imports with the oldest PyTorch that lazynb
+supports *and* the newest.
 
 Importing torchax also renames PyTorch's spare backend, registers a module for it, and switches off the fast
 path of ``torch.nn.MultiheadAttention``: the first two are ours to do (:mod:`lazynb.torch.backend`), so they
@@ -27,7 +27,8 @@ class _Removed:
 
 @contextlib.contextmanager
 def removed_overloads() -> Iterator[list[str]]:
-    """Gives stand-ins for overloads of named tensors that PyTorch has not, while the body runs; those that were asked for."""
+    """Gives stand-ins for overloads of named tensors that PyTorch has not, while the body runs; those that
+    were asked for."""
     packet = torch._ops.OpOverloadPacket
     before = packet.__getattr__
     asked: list[str] = []

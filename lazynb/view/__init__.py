@@ -1,6 +1,7 @@
 """Pending graphs, drawn: one view model and its lowerings to text, DOT, SVG, HTML and JSON.
 
-Knows nothing of JAX, of notebooks, or of how a graph was recorded: it starts from a `lazynb.record.snapshot.snapshot.Snapshot`.
+Knows nothing of JAX, of notebooks, or of how a graph was recorded: it starts from a
+`lazynb.record.snapshot.snapshot.Snapshot`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Colours, fonts and measures of a drawing, shared by DOT and SVG.
 
-The hues are Okabe and Ito's ("Color Universal Design", 2008), told apart by people of every colour vision. Boxes bring
-their own light fill and dark text, so one drawing is legible on a white and on a dark page: an image inside a
-notebook cannot ask which of them it stands on.
+The hues are Okabe and Ito's ("Color Universal Design", 2008), told apart by people of every colour vision.
+Boxes bring their own light fill and dark text, so one drawing is legible on a white and on a dark page: an
+image inside a notebook cannot ask which of them it stands on.
 """
 
 from __future__ import annotations

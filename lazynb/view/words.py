@@ -39,7 +39,8 @@ def clip(text: str, width: int) -> str:
 
 
 def module(scope: str) -> str:
-    """A name stack as the user's module path: ``'transpose(jvp(MLP))/Dense_0'`` → ``'MLP/Dense_0 (backward)'``."""
+    """A name stack as the user's module path: ``'transpose(jvp(MLP))/Dense_0'`` →
+    ``'MLP/Dense_0 (backward)'``."""
     path = _TRANSFORMS.sub("", scope)
     if path != scope:
         path = path.replace(")", "")

@@ -1,7 +1,8 @@
 """Lays two programs side by side: which operation of one is which of the other.
 
-A longest common subsequence (Myers 1986, "An O(ND) difference algorithm") of operations that agree in all, then between those
-of ones that agree in name and source line, then in name. What is left over was added, removed or replaced.
+A longest common subsequence (Myers 1986, "An O(ND) difference algorithm") of operations that agree in all,
+then between those of ones that agree in name and source line, then in name. What is left over was added,
+removed or replaced.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from collections.abc import Callable, Hashable, Sequence
 from lazynb.why.comparable import Comparable, Step, Value
 
 MAX_DIFFERENCES = 300
-"""Differences looked for at one level: two traces with more have little in common, and only what is unique in both is paired."""
+"""Differences looked for at one level: two traces with more have little in common, and only what is unique in
+both is paired."""
 
 Pairs = list[tuple[int, int]]
 
 
 def common(first: Sequence[Hashable], second: Sequence[Hashable]) -> Pairs:
-    """Positions of a longest common subsequence. Time: length times differences, at most :data:`MAX_DIFFERENCES`."""
+    """Positions of a longest common subsequence. Time: length times differences, at most
+    :data:`MAX_DIFFERENCES`."""
     front = 0
     while front < min(len(first), len(second)) and first[front] == second[front]:
         front += 1
@@ -95,8 +98,14 @@ class Alignment:
       new: the reverse.
     """
 
-    def __init__(self, before: Comparable, now: Comparable, *, by_position: bool = False,
-                 sources: tuple[set[str], set[str]] | None = None):
+    def __init__(
+        self,
+        before: Comparable,
+        now: Comparable,
+        *,
+        by_position: bool = False,
+        sources: tuple[set[str], set[str]] | None = None,
+    ):
         self.before, self.now = before, now
         self._sources = sources
         self.old: dict[int, int] = {}
@@ -114,14 +123,15 @@ class Alignment:
     def _join(self, before: Step, now: Step) -> None:
         self.old[now.number], self.new[before.number] = before.number, now.number
 
-    # ---- operations ----------------------------------------------------------------------------------------------
+    # ---- operations ----------------------------------------------------------------------------------------
 
     def _operations(self) -> None:
         same = _Same()
         levels: list[Callable[[Comparable, Step], Hashable]] = [
             lambda form, step: (same.number(step), form.text(step)),
             lambda form, step: (step.name, form.text(step)),
-            lambda form, step: step.name]
+            lambda form, step: step.name,
+        ]
         gaps = [(self.before.operations, self.now.operations)]
         for level, key in enumerate(levels):
             left: list[tuple[list[Step], list[Step]]] = []
@@ -136,21 +146,28 @@ class Alignment:
         self._gaps = gaps
 
     def _replaced(self) -> None:
-        """In what is left between two pairs, an operation takes the place of one that had the same operands, or that stood on
-        the same line."""
+        """In what is left between two pairs, an operation takes the place of one that had the same operands,
+        or that stood on the same line."""
         for a, b in self._gaps:
             left = [step for step in a if step.number not in self.new]
             for step in b:
                 if step.number in self.old:
                     continue
-                found = next((other for other in left if self._same_array_operands(other, step) and self._may_be(other, step)),
-                             None)
+                found = next(
+                    (
+                        other
+                        for other in left
+                        if self._same_array_operands(other, step) and self._may_be(other, step)
+                    ),
+                    None,
+                )
                 if found is not None:
                     left.remove(found)
                     self._join(found, step)
 
     def _may_be(self, before: Step, now: Step) -> bool:
-        """Whether the line of ``before`` may have become that of ``now``: not where either stands unchanged in both sources."""
+        """Whether the line of ``before`` may have become that of ``now``: not where either stands unchanged
+        in both sources."""
         old, new = self.before.text(before), self.now.text(now)
         return old == new or self._sources is None or not (old in self._sources[1] or new in self._sources[0])
 
@@ -168,24 +185,35 @@ class Alignment:
         for step in self.now.operations:
             if step.number in self.old or not step.needed:
                 continue
-            found = next((other for other in left if other.same_operation(step)
-                          and self.before.text(other) == self.now.text(step)
-                          and len(other.operands) == len(step.operands)), None)
+            found = next(
+                (
+                    other
+                    for other in left
+                    if other.same_operation(step)
+                    and self.before.text(other) == self.now.text(step)
+                    and len(other.operands) == len(step.operands)
+                ),
+                None,
+            )
             if found is not None:
                 left.remove(found)
                 self._join(found, step)
 
-    # ---- inputs --------------------------------------------------------------------------------------------------
+    # ---- inputs --------------------------------------------------------------------------------------------
 
     def _inputs(self, by_position: bool) -> None:
-        """An input corresponds to that of the same name, else to what the same operation takes at the same place."""
+        """An input corresponds to that of the same name, else to what the same operation takes at the same
+        place."""
         before, now = self.before, self.now
         named = {step.name: step for step in before.steps if not step.is_operation and step.name}
         for step in now.steps:
             if not step.is_operation and step.name in named:
                 self._join_inputs(named[step.name], step)
         if by_position:
-            given = [[step for step in form.steps if not step.is_operation and step.operation is None] for form in (before, now)]
+            given = [
+                [step for step in form.steps if not step.is_operation and step.operation is None]
+                for form in (before, now)
+            ]
             if len(given[0]) == len(given[1]):
                 for old, new in zip(*given, strict=True):
                     self._join(old, new)
@@ -217,7 +245,9 @@ class _Same:
     def number(self, step: Step) -> int:
         known = self._by_id.get(id(step.operation))
         if known is None:
-            known = self._by_id[id(step.operation)] = self._by_content.setdefault(step.content, len(self._by_content))
+            known = self._by_id[id(step.operation)] = self._by_content.setdefault(
+                step.content, len(self._by_content)
+            )
         return known
 
 

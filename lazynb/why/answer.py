@@ -1,4 +1,5 @@
-"""Why a program was not in the cache: the answers about one miss, worked out when somebody asks and kept with it."""
+"""Why a program was not in the cache: the answers about one miss, worked out when somebody asks and kept with
+it."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ def difference_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> Differen
     """How the trace differs from the nearest that was cached then, step by step.
 
     Arguments:
-      earlier: misses that are known of; by default those that the log still has. The log may have been cleared since
-        somebody asked.
+      earlier: misses that are known of; by default those that the log still has. The log may have been
+        cleared since somebody asked.
     """
     rivals = miss.rivals if earlier is None else [other for other in earlier if other.number < miss.number]
     return difference(miss, rivals, log.programs(miss.spot.identity))

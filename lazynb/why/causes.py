@@ -1,7 +1,8 @@
-"""Why a trace was not in the cache: a table of data, one entry for each kind of difference to the nearest cached trace.
+"""Why a trace was not in the cache: a table of data, one entry for each kind of difference to the nearest
+cached trace.
 
-The order is that of importance: a difference further up explains those below it more often than the reverse. Codes are
-stable: they are never reused for something else.
+The order is that of importance: a difference further up explains those below it more often than the reverse.
+Codes are stable: they are never reused for something else.
 """
 
 from __future__ import annotations
@@ -29,70 +30,181 @@ class CauseKind:
 _ONE_SHAPE = "pad or cut {it} to one shape, or compile for each shape once and keep to these"
 _TABLE = (
     CauseKind("LNB401", "new", "nothing like it was compiled before{among}", ""),
-    CauseKind("LNB402", "forgotten", "the same program was compiled before and forgotten: lazynb.config.{setting} is {limit:,}",
-              "raise lazynb.config.{setting}"),
-    CauseKind("LNB403", "configuration", "JAX's setting {setting} is {now}, was {before}",
-              "set {setting} once, before the first operation"),
-    CauseKind("LNB404", "context", "{name} was recorded under another JAX configuration", "keep JAX's settings the same"),
+    CauseKind(
+        "LNB402",
+        "forgotten",
+        "the same program was compiled before and forgotten: lazynb.config.{setting} is {limit:,}",
+        "raise lazynb.config.{setting}",
+    ),
+    CauseKind(
+        "LNB403",
+        "configuration",
+        "JAX's setting {setting} is {now}, was {before}",
+        "set {setting} once, before the first operation",
+    ),
+    CauseKind(
+        "LNB404",
+        "context",
+        "{name} was recorded under another JAX configuration",
+        "keep JAX's settings the same",
+    ),
     # How the trace lies between trace breaks.
-    CauseKind("LNB411", "broke", "the trace broke earlier, at {at} ({break_kind})",
-              "remove the trace break, or move it to where the cached trace ended"),
-    CauseKind("LNB412", "goes_on", "the trace no longer breaks at {at} ({break_kind})",
-              "call lazynb.sync() where the trace ended before"),
-    CauseKind("LNB413", "begins_later", "the trace begins after the trace break at {at} ({break_kind}); the cached one held "
-              "what stands before it too", "remove the trace break; or, for a loop, call lazynb.sync() before it: its first step "
-              "is then a trace like the others"),
-    CauseKind("LNB414", "begins_earlier", "the trace begins earlier: it no longer follows the trace break at {at} ({break_kind})",
-              "call lazynb.sync() where the cached trace began"),
+    CauseKind(
+        "LNB411",
+        "broke",
+        "the trace broke earlier, at {at} ({break_kind})",
+        "remove the trace break, or move it to where the cached trace ended",
+    ),
+    CauseKind(
+        "LNB412",
+        "goes_on",
+        "the trace no longer breaks at {at} ({break_kind})",
+        "call lazynb.sync() where the trace ended before",
+    ),
+    CauseKind(
+        "LNB413",
+        "begins_later",
+        "the trace begins after the trace break at {at} ({break_kind}); the cached one held "
+        "what stands before it too",
+        "remove the trace break; or, for a loop, call lazynb.sync() before it: its first step "
+        "is then a trace like the others",
+    ),
+    CauseKind(
+        "LNB414",
+        "begins_earlier",
+        "the trace begins earlier: it no longer follows the trace break at {at} ({break_kind})",
+        "call lazynb.sync() where the cached trace began",
+    ),
     # Programs that loop.
-    CauseKind("LNB421", "grows", "{name} grows at each step: {series}",
-              "allocate it once at its final size, and write with .at[i].set(...)"),
-    CauseKind("LNB422", "alternates", "{name} alternates between {series}",
-              "pad {it} to one shape; or leave it: a program for each is cached now"),
-    CauseKind("LNB423", "varies", "{name} has another shape at each step: {series}",
-              "pad {it} to the largest shape, with a mask"),
-    CauseKind("LNB424", "counter", "{name} of {operation} takes a new value at each step: {series}",
-              "make it data: jnp.where with a mask, or jax.lax.dynamic_slice of one size, with the number as an array"),
-    CauseKind("LNB425", "longer", "the trace is longer at each step: {series} operations",
-              "keep a running value in place of all earlier ones, or call lazynb.sync() where a step ends"),
+    CauseKind(
+        "LNB421",
+        "grows",
+        "{name} grows at each step: {series}",
+        "allocate it once at its final size, and write with .at[i].set(...)",
+    ),
+    CauseKind(
+        "LNB422",
+        "alternates",
+        "{name} alternates between {series}",
+        "pad {it} to one shape; or leave it: a program for each is cached now",
+    ),
+    CauseKind(
+        "LNB423",
+        "varies",
+        "{name} has another shape at each step: {series}",
+        "pad {it} to the largest shape, with a mask",
+    ),
+    CauseKind(
+        "LNB424",
+        "counter",
+        "{name} of {operation} takes a new value at each step: {series}",
+        "make it data: jnp.where with a mask, or jax.lax.dynamic_slice of one size, with the number as an "
+        "array",
+    ),
+    CauseKind(
+        "LNB425",
+        "longer",
+        "the trace is longer at each step: {series} operations",
+        "keep a running value in place of all earlier ones, or call lazynb.sync() where a step ends",
+    ),
     # What flows into the trace.
     CauseKind("LNB431", "rank", "{name} is {now}, was {before}", "give {it} as many dimensions as before"),
     CauseKind("LNB432", "shape", "{name} is {now}, was {before}", _ONE_SHAPE),
-    CauseKind("LNB433", "dtype", "{name} is {now}, was {before}", "convert {it} to {before} where it is made"),
+    CauseKind(
+        "LNB433", "dtype", "{name} is {now}, was {before}", "convert {it} to {before} where it is made"
+    ),
     CauseKind("LNB434", "weak_type", "{name} is {now}, was {before}", "give the dtype where {it} is made"),
-    CauseKind("LNB435", "sharding", "{name} is {now}, was {before}", "place {it} as before, with jax.device_put"),
-    CauseKind("LNB436", "scalar", "{name} is {now}, was {before}", "keep to one of the two: an array, or a Python number"),
-    CauseKind("LNB437", "number", "{name} is {now}, was {before}", "write the number with the same type each time"),
-    CauseKind("LNB438", "input_added", "{operation} takes {now}, which comes from outside the trace; it took {before}",
-              "keep the source of the operand the same"),
-    CauseKind("LNB439", "input_removed", "{operation} takes {now}; it took {before}, which came from outside the trace",
-              "keep the source of the operand the same"),
+    CauseKind(
+        "LNB435", "sharding", "{name} is {now}, was {before}", "place {it} as before, with jax.device_put"
+    ),
+    CauseKind(
+        "LNB436",
+        "scalar",
+        "{name} is {now}, was {before}",
+        "keep to one of the two: an array, or a Python number",
+    ),
+    CauseKind(
+        "LNB437", "number", "{name} is {now}, was {before}", "write the number with the same type each time"
+    ),
+    CauseKind(
+        "LNB438",
+        "input_added",
+        "{operation} takes {now}, which comes from outside the trace; it took {before}",
+        "keep the source of the operand the same",
+    ),
+    CauseKind(
+        "LNB439",
+        "input_removed",
+        "{operation} takes {now}; it took {before}, which came from outside the trace",
+        "keep the source of the operand the same",
+    ),
     # What the trace does.
     CauseKind("LNB441", "replaced", "{now} in place of {before}", ""),
     CauseKind("LNB442", "added", "{operation} {was} added", ""),
     CauseKind("LNB443", "removed", "{operation} {was} removed", ""),
-    CauseKind("LNB444", "repeats", "{operation} {runs} {now}, ran {before}",
-              "put the loop into a jitted function, as jax.lax.fori_loop, with the number of turns as its argument"),
+    CauseKind(
+        "LNB444",
+        "repeats",
+        "{operation} {runs} {now}, ran {before}",
+        "put the loop into a jitted function, as jax.lax.fori_loop, with the number of turns as its argument",
+    ),
     CauseKind("LNB445", "parameter", "{name} of {operation} was {before}, now {now}", ""),
     CauseKind("LNB446", "argument", "an argument of {operation} changed{gives}", ""),
     CauseKind("LNB447", "nested", "in {function}: {text}", ""),
-    CauseKind("LNB448", "literal", "{operation} has {now} written in it, was {before}",
-              "pass the number to the jitted function as an argument"),
-    CauseKind("LNB449", "identity", "{operation} holds a Python object that was made anew",
-              "make the function or object once, outside the code that runs again"),
+    CauseKind(
+        "LNB448",
+        "literal",
+        "{operation} has {now} written in it, was {before}",
+        "pass the number to the jitted function as an argument",
+    ),
+    CauseKind(
+        "LNB449",
+        "identity",
+        "{operation} holds a Python object that was made anew",
+        "make the function or object once, outside the code that runs again",
+    ),
     CauseKind("LNB450", "operand", "{operation} takes {now}, took {before}", ""),
-    CauseKind("LNB451", "moved", "{operation} was moved: it now comes after {after}", "keep the order of independent operations"),
+    CauseKind(
+        "LNB451",
+        "moved",
+        "{operation} was moved: it now comes after {after}",
+        "keep the order of independent operations",
+    ),
     CauseKind("LNB452", "returns", "it returns {now}, returned {before}", ""),
-    CauseKind("LNB453", "unjitted", "{function} is no longer one jitted function: its operations are recorded one by one",
-              "keep the decorator, or jax.jit, on {function}"),
-    CauseKind("LNB454", "jitted", "{function} is one jitted function now: its operations were recorded one by one", ""),
+    CauseKind(
+        "LNB453",
+        "unjitted",
+        "{function} is no longer one jitted function: its operations are recorded one by one",
+        "keep the decorator, or jax.jit, on {function}",
+    ),
+    CauseKind(
+        "LNB454",
+        "jitted",
+        "{function} is one jitted function now: its operations were recorded one by one",
+        "",
+    ),
     # What is asked of the trace.
-    CauseKind("LNB461", "alive", "{name} is alive now", "drop it before the trace runs: del, or compute it inside a function"),
-    CauseKind("LNB462", "not_alive", "{name} is no longer alive", "keep a reference to it until the trace has run"),
-    CauseKind("LNB463", "donated", "the memory of {name} is used for a result now: nothing refers to it any more",
-              "keep a reference to {name}, or drop it every time"),
-    CauseKind("LNB464", "not_donated", "the memory of {name} is no longer used for a result: something refers to it",
-              "drop what refers to {name} before the trace runs"),
+    CauseKind(
+        "LNB461",
+        "alive",
+        "{name} is alive now",
+        "drop it before the trace runs: del, or compute it inside a function",
+    ),
+    CauseKind(
+        "LNB462", "not_alive", "{name} is no longer alive", "keep a reference to it until the trace has run"
+    ),
+    CauseKind(
+        "LNB463",
+        "donated",
+        "the memory of {name} is used for a result now: nothing refers to it any more",
+        "keep a reference to {name}, or drop it every time",
+    ),
+    CauseKind(
+        "LNB464",
+        "not_donated",
+        "the memory of {name} is no longer used for a result: something refers to it",
+        "drop what refers to {name} before the trace runs",
+    ),
     CauseKind("LNB498", "unknown", "no difference to a program that is cached is known", ""),
     CauseKind("LNB499", "more", "and {count:,} differences more", ""),
 )

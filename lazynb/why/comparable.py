@@ -1,6 +1,7 @@
 """A program as what is compared: of a compiled trace, or of the jaxpr of a function that JAX called.
 
-Its steps are inputs, literals and operations; operands refer to steps, so that two programs can be laid side by side.
+Its steps are inputs, literals and operations; operands refer to steps, so that two programs can be laid side
+by side.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class Step:
       number: position in its form; for a trace that of the recorded path.
       primitive: of an operation; None else.
       params: of an operation.
-      name: what the user would call the operation; the simplest of ``names`` for an input; empty where there is none.
+      name: what the user would call the operation; the simplest of ``names`` for an input; empty where there
+        is none.
       names: of the user's variables for an input.
       operands: where they come from.
       avals: types of the results.
@@ -82,7 +84,9 @@ class Step:
 
     def same_operation(self, other: Step) -> bool:
         """Whether both do the same to their operands."""
-        return self.operation is other.operation or (self.primitive is other.primitive and self.content == other.content)
+        return self.operation is other.operation or (
+            self.primitive is other.primitive and self.content == other.content
+        )
 
 
 class Comparable:
@@ -117,8 +121,8 @@ class Comparable:
         return text
 
     def instruction(self, step: Step) -> Hashable:
-        """Where in the source the operation was asked for, to the column; the same each time a loop comes there. None where that
-        cannot be known."""
+        """Where in the source the operation was asked for, to the column; the same each time a loop comes
+        there. None where that cannot be known."""
         if step.origin is None:
             return None
         code = step.origin.code
@@ -153,13 +157,43 @@ def comparable_of(miss: Miss) -> Comparable:
             value = next(inputs)
             name = value.names[0] if value.names else ""
             assert isinstance(state.key, tuple)
-            steps.append(Step(number, None, {}, name, value.names, (), state.avals, state.key[1], value.scalar, here, None, None,
-                              None))
+            steps.append(
+                Step(
+                    number,
+                    None,
+                    {},
+                    name,
+                    value.names,
+                    (),
+                    state.avals,
+                    state.key[1],
+                    value.scalar,
+                    here,
+                    None,
+                    None,
+                    None,
+                )
+            )
         else:
             operation = state.operation
-            steps.append(Step(number, operation.primitive, operation.params, operation_name(operation.name), (),
-                              tuple([owners[slot] for slot in state.operands]), state.avals, None, None, here, operation,
-                              lines.of(origin), _call(origin), origin))
+            steps.append(
+                Step(
+                    number,
+                    operation.primitive,
+                    operation.params,
+                    operation_name(operation.name),
+                    (),
+                    tuple([owners[slot] for slot in state.operands]),
+                    state.avals,
+                    None,
+                    None,
+                    here,
+                    operation,
+                    lines.of(origin),
+                    _call(origin),
+                    origin,
+                )
+            )
         owners.extend((number, result) for result in range(len(state.avals)))
     names = {owners[slot]: names for slot, names in drawn.live.items()}
     return Comparable(steps, [owners[slot] for slot in miss.wanted], names)
@@ -192,10 +226,24 @@ _INTERNALS = os.path.join("jax", "_src", "interpreters")
 _CALLS = {"getitem": "indexing", "transpose_property": "transpose"}
 
 
-_NAMES = {"reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min", "reduce_prod": "prod", "reduce_and": "all",
-          "reduce_or": "any", "mul": "multiply", "sub": "subtract", "div": "divide", "neg": "negative",
-          "convert_element_type": "astype", "integer_pow": "power", "pow": "power", "dot_general": "matmul", "iota": "arange",
-          "remat2": "checkpoint"}
+_NAMES = {
+    "reduce_sum": "sum",
+    "reduce_max": "max",
+    "reduce_min": "min",
+    "reduce_prod": "prod",
+    "reduce_and": "all",
+    "reduce_or": "any",
+    "mul": "multiply",
+    "sub": "subtract",
+    "div": "divide",
+    "neg": "negative",
+    "convert_element_type": "astype",
+    "integer_pow": "power",
+    "pow": "power",
+    "dot_general": "matmul",
+    "iota": "arange",
+    "remat2": "checkpoint",
+}
 
 
 def operation_name(name: str) -> str:
@@ -205,25 +253,47 @@ def operation_name(name: str) -> str:
 
 
 def comparable_of_jaxpr(jaxpr: Any) -> Comparable:
-    """The program of a jaxpr. Its arguments have no names; each number that is written in it is a step of its own."""
+    """The program of a jaxpr. Its arguments have no names; each number that is written in it is a step of its
+    own."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     steps: list[Step] = []
     values: dict[Any, Value] = {}
 
     def given(aval: Any, scalar: str | None = None, operation: Any = None) -> Value:
-        steps.append(Step(len(steps), None, {}, "", (), (), (aval,), None, scalar, True, operation, None, None))
+        steps.append(
+            Step(len(steps), None, {}, "", (), (), (aval,), None, scalar, True, operation, None, None)
+        )
         return len(steps) - 1, 0
 
     for var in jc.jaxpr_inputs(jaxpr):
         values[var] = given(var.aval)
     for eqn in inner.eqns:
-        operands = tuple([_literal(given, atom) if isinstance(atom, jc.Literal) else values[atom] for atom in eqn.invars])
+        operands = tuple(
+            [_literal(given, atom) if isinstance(atom, jc.Literal) else values[atom] for atom in eqn.invars]
+        )
         name = eqn.primitive.name
         name = str(eqn.params.get("name") or name) if name in jc.JIT_PRIMITIVES else name
-        steps.append(Step(len(steps), eqn.primitive, eqn.params, operation_name(name), (), operands,
-                          tuple([var.aval for var in eqn.outvars]), None, None, True, eqn, _line_in(eqn), None))
+        steps.append(
+            Step(
+                len(steps),
+                eqn.primitive,
+                eqn.params,
+                operation_name(name),
+                (),
+                operands,
+                tuple([var.aval for var in eqn.outvars]),
+                None,
+                None,
+                True,
+                eqn,
+                _line_in(eqn),
+                None,
+            )
+        )
         values.update((var, (len(steps) - 1, result)) for result, var in enumerate(eqn.outvars))
-    wanted = [_literal(given, atom) if isinstance(atom, jc.Literal) else values[atom] for atom in inner.outvars]
+    wanted = [
+        _literal(given, atom) if isinstance(atom, jc.Literal) else values[atom] for atom in inner.outvars
+    ]
     return Comparable(steps, wanted, {})
 
 

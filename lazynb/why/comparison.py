@@ -46,10 +46,12 @@ class Comparison:
     """The differences of the program ``now`` to the program ``before``, in ``changes``.
 
     Arguments:
-      types_explained: what types the inputs have is explained elsewhere (the two are functions, and inputs their arguments).
+      types_explained: what types the inputs have is explained elsewhere (the two are functions, and inputs
+        their arguments).
       settings_explained: JAX's configuration differs, so that types and parameters may differ too.
-      outside: gives, of the alignment, the steps of both programs that are there for another reason (where the traces begin and
-        end), and whether the traces end elsewhere, so that what is alive then differs too.
+      outside: gives, of the alignment, the steps of both programs that are there for another reason (where
+        the traces begin and end), and whether the traces end elsewhere, so that what is alive then differs
+        too.
       sources: lines of the code behind the two.
 
     Attributes:
@@ -57,9 +59,16 @@ class Comparison:
       alignment: which step is which.
     """
 
-    def __init__(self, before: Comparable, now: Comparable, *, types_explained: bool = False, settings_explained: bool = False,
-                 outside: Callable[[Alignment], tuple[set[int], set[int], bool]] | None = None,
-                 sources: tuple[set[str], set[str]] | None = None):
+    def __init__(
+        self,
+        before: Comparable,
+        now: Comparable,
+        *,
+        types_explained: bool = False,
+        settings_explained: bool = False,
+        outside: Callable[[Alignment], tuple[set[int], set[int], bool]] | None = None,
+        sources: tuple[set[str], set[str]] | None = None,
+    ):
         self.before, self.now = before, now
         self.alignment = Alignment(before, now, by_position=types_explained, sources=sources)
         self.changes: list[Change] = []
@@ -67,7 +76,10 @@ class Comparison:
         self._settings = settings_explained
         self._nested = types_explained
         self._dimensions: set[tuple[int, int]] = set()
-        self._told: tuple[set[int], set[int]] = (set(), set())  # steps without partner that were told, by program
+        self._told: tuple[set[int], set[int]] = (
+            set(),
+            set(),
+        )  # steps without partner that were told, by program
         self._users_functions: dict[int, bool] = {}
         self._told_calls: set[tuple[str, int]] = set()
         self._users = now.users()
@@ -76,7 +88,10 @@ class Comparison:
         self._lines = [{form.text(step) for step in form.operations} - {""} for form in (before, now)]
         self._loops = self._repeated()
         self._inputs()
-        self._affected = [self._reached(before, self.alignment.new, now), self._reached(now, self.alignment.old, before)]
+        self._affected = [
+            self._reached(before, self.alignment.new, now),
+            self._reached(now, self.alignment.old, before),
+        ]
         self._jitted()
         self._pairs()
         self._unmatched()
@@ -84,7 +99,7 @@ class Comparison:
         if not self.changes:
             self._order()
 
-    # ---- what flows in --------------------------------------------------------------------------------------------
+    # ---- what flows in -------------------------------------------------------------------------------------
 
     def _inputs(self) -> None:
         for step in self.now.steps:
@@ -123,7 +138,9 @@ class Comparison:
 
     def _add_input(self, kind: str, old: Step, new: Step, before: str, now: str) -> None:
         user = next(iter(self._users.get((new.number, 0), ())), None)
-        name = new.label if new.name else f"an array that {user.label} takes" if user is not None else "an input"
+        name = (
+            new.label if new.name else f"an array that {user.label} takes" if user is not None else "an input"
+        )
         if kind == "number" or (is_number(new) and not new.name):
             name = f"the number that {user.label} takes" if user is not None else "a number"
         if old.name and new.name != old.name:
@@ -142,8 +159,15 @@ class Comparison:
             return  # its type follows from the other operand's
         matched = self.alignment.old.get(user.number)
         if matched is not None:
-            self.changes.append(Change("literal", {"operation": user.label, "now": texts[1], "before": texts[0]}, (user.number,),
-                                       (matched,), user))
+            self.changes.append(
+                Change(
+                    "literal",
+                    {"operation": user.label, "now": texts[1], "before": texts[0]},
+                    (user.number,),
+                    (matched,),
+                    user,
+                )
+            )
 
     def _reached(self, form: Comparable, match: dict[int, int], other: Comparable) -> set[int]:
         """The steps that take a value which has another type in the other program."""
@@ -158,12 +182,18 @@ class Comparison:
                 reached.add(step.number)
         return reached
 
-    # ---- operations that correspond ---------------------------------------------------------------------------------
+    # ---- operations that correspond ------------------------------------------------------------------------
 
     def _pairs(self) -> None:
-        pairs = [(self.before.steps[match], step) for step in self.now.operations if step.needed
-                 and (match := self.alignment.old.get(step.number)) is not None and self.before.steps[match].needed
-                 and match not in self._told[0] and step.number not in self._told[1]]
+        pairs = [
+            (self.before.steps[match], step)
+            for step in self.now.operations
+            if step.needed
+            and (match := self.alignment.old.get(step.number)) is not None
+            and self.before.steps[match].needed
+            and match not in self._told[0]
+            and step.number not in self._told[1]
+        ]
         self._compare([pair for pair in pairs if not _is_derivative(pair[1])])
         if not self.changes:
             self._compare([pair for pair in pairs if _is_derivative(pair[1])])
@@ -190,22 +220,42 @@ class Comparison:
 
     def _replaced(self, old: Step, new: Step) -> None:
         """One operation stands for another, or one function of several operations that the user called."""
-        groups = [self._called(form, match, step) for form, match, step in
-                  ((self.before, self.alignment.new, old), (self.now, self.alignment.old, new))]
+        groups = [
+            self._called(form, match, step)
+            for form, match, step in (
+                (self.before, self.alignment.new, old),
+                (self.now, self.alignment.old, new),
+            )
+        ]
         for told, group in zip(self._told, groups, strict=True):
             told.update(group)
-        before, now = (f"`{step.call[0]}`" if len(group) > 1 and step.call is not None else step.label
-                       for step, group in zip((old, new), groups, strict=True))
-        self.changes.append(Change("replaced", {"now": now, "before": before}, tuple(groups[1]), tuple(groups[0]), new))
+        before, now = (
+            f"`{step.call[0]}`" if len(group) > 1 and step.call is not None else step.label
+            for step, group in zip((old, new), groups, strict=True)
+        )
+        self.changes.append(
+            Change("replaced", {"now": now, "before": before}, tuple(groups[1]), tuple(groups[0]), new)
+        )
 
     @staticmethod
     def _called(form: Comparable, match: dict[int, int], step: Step) -> list[int]:
-        """The operations of one call, if nothing but ``step`` corresponds to something of the other program."""
-        group = [one.number for one in form.operations if one.needed and one.call == step.call and step.call is not None]
-        return group if all(number == step.number or number not in match for number in group) and group else [step.number]
+        """The operations of one call, if nothing but ``step`` corresponds to something of the other
+        program."""
+        group = [
+            one.number
+            for one in form.operations
+            if one.needed and one.call == step.call and step.call is not None
+        ]
+        return (
+            group
+            if all(number == step.number or number not in match for number in group) and group
+            else [step.number]
+        )
 
     def _types(self, old: Step, new: Step) -> Types:
-        avals = [(self.before.aval(a), self.now.aval(b)) for a, b in zip(old.operands, new.operands, strict=False)]
+        avals = [
+            (self.before.aval(a), self.now.aval(b)) for a, b in zip(old.operands, new.operands, strict=False)
+        ]
         return joined([types_between(a, b) for a, b in avals if hasattr(a, "shape") and hasattr(b, "shape")])
 
     def _function(self, old: Step, new: Step, follows: bool) -> None:
@@ -214,12 +264,29 @@ class Comparison:
         found: list[Change] = []
         if len(before) == len(now):
             for a, b in zip(before, now, strict=True):
-                inside = Comparison(comparable_of_jaxpr(a), comparable_of_jaxpr(b), types_explained=True, settings_explained=self._settings)
-                found += [dataclasses.replace(change, now=(new.number,), before=(old.number,)) for change in inside.changes]
+                inside = Comparison(
+                    comparable_of_jaxpr(a),
+                    comparable_of_jaxpr(b),
+                    types_explained=True,
+                    settings_explained=self._settings,
+                )
+                found += [
+                    dataclasses.replace(change, now=(new.number,), before=(old.number,))
+                    for change in inside.changes
+                ]
         if found:
-            self.changes += [change if change.kind == "nested" and change.fields["function"] == new.label else
-                             Change("nested", {"function": new.label, "change": change}, (new.number,), (old.number,),
-                                    change.at or new) for change in found]
+            self.changes += [
+                change
+                if change.kind == "nested" and change.fields["function"] == new.label
+                else Change(
+                    "nested",
+                    {"function": new.label, "change": change},
+                    (new.number,),
+                    (old.number,),
+                    change.at or new,
+                )
+                for change in found
+            ]
         elif len(before) != len(now):
             self._argument(old, new)
         else:
@@ -241,7 +308,8 @@ class Comparison:
                 self._add_parameter(old, new, parameter)
 
     def _argument(self, old: Step, new: Step) -> None:
-        """An argument of a library function differs, which does not stand as it is among an operation's parameters."""
+        """An argument of a library function differs, which does not stand as it is among an operation's
+        parameters."""
         before, now = (", ".join(aval.str_short() for aval in step.avals) for step in (old, new))
         operation = f"`{new.call[0]}`" if new.call is not None else new.label
         gives = f": it gives {now}, gave {before}" if now != before else ""
@@ -249,7 +317,9 @@ class Comparison:
 
     def _follows(self, parameter: Parameter) -> bool:
         """Whether a parameter differs as the sizes do that were told already."""
-        return self._settings or (bool(parameter.numbers) and self._dimensions.issuperset(parameter.numbers or ()))
+        return self._settings or (
+            bool(parameter.numbers) and self._dimensions.issuperset(parameter.numbers or ())
+        )
 
     def _add_parameter(self, old: Step, new: Step, parameter: Parameter) -> None:
         if new.call is not None:
@@ -260,7 +330,12 @@ class Comparison:
             self._argument(old, new)
             return
         operation = f"`{new.call[0]}`" if new.call is not None else new.label
-        fields = {"name": f"`{parameter.name}`", "operation": operation, "before": parameter.before, "now": parameter.now}
+        fields = {
+            "name": f"`{parameter.name}`",
+            "operation": operation,
+            "before": parameter.before,
+            "now": parameter.now,
+        }
         self.changes.append(Change("parameter", fields, (new.number,), (old.number,), new))
 
     def _operands(self, old: Step, new: Step) -> None:
@@ -270,18 +345,30 @@ class Comparison:
         if len(old.operands) != len(new.operands):
             if not self._silent(new, 1):
                 count = len(new.operands)
-                self._add_pair("operand", old, new, operation=new.label, now=f"{count} operand{'s' * (count != 1)}",
-                               before=str(len(old.operands)))
+                self._add_pair(
+                    "operand",
+                    old,
+                    new,
+                    operation=new.label,
+                    now=f"{count} operand{'s' * (count != 1)}",
+                    before=str(len(old.operands)),
+                )
             return
         for a, b in zip(old.operands, new.operands, strict=True):
             if self.alignment.same_value(a, b):
                 continue
             first, second = self.before.steps[a[0]], self.now.steps[b[0]]
             if (first.is_operation and first.number not in self.alignment.new) or (
-                    second.is_operation and second.number not in self.alignment.old):
+                second.is_operation and second.number not in self.alignment.old
+            ):
                 continue  # removed or added
-            kind = ("operand" if first.is_operation == second.is_operation
-                    else "input_added" if first.is_operation else "input_removed")
+            kind = (
+                "operand"
+                if first.is_operation == second.is_operation
+                else "input_added"
+                if first.is_operation
+                else "input_removed"
+            )
             now, before = self._described(self.now, b), self._described(self.before, a)
             if now == before and not second.is_operation:
                 now = f"another {now.removeprefix('an ')}"
@@ -301,50 +388,89 @@ class Comparison:
     def _add_pair(self, kind: str, old: Step, new: Step, **fields: Any) -> None:
         self.changes.append(Change(kind, fields, (new.number,), (old.number,), new))
 
-    # ---- operations that do not ------------------------------------------------------------------------------------
+    # ---- operations that do not ----------------------------------------------------------------------------
 
     def _same_line(self, old: Step, new: Step) -> bool:
         return self.before.text(old) == self.now.text(new)
 
     def _silent(self, step: Step, side: int) -> bool:
-        """Whether an operation is there or not because what it takes has another type: its line is in both programs."""
+        """Whether an operation is there or not because what it takes has another type: its line is in both
+        programs."""
         form = (self.before, self.now)[side]
         other = self._lines[1 - side]
         return form.text(step) in other and (step.number in self._affected[side] or self._settings)
 
     def _unmatched(self) -> None:
         sides = (self.before, self.alignment.new), (self.now, self.alignment.old)
-        left = [[step for step in form.operations if step.needed and step.number not in match
-                 and step.number not in self._outside[side] | self._told[side]]
-                for side, (form, match) in enumerate(sides)]
+        left = [
+            [
+                step
+                for step in form.operations
+                if step.needed
+                and step.number not in match
+                and step.number not in self._outside[side] | self._told[side]
+            ]
+            for side, (form, match) in enumerate(sides)
+        ]
         self._turns(left)
-        told = [{form.instruction(step) for step in self._changed_steps(side)} - {None} for side, (form, _) in enumerate(sides)]
+        told = [
+            {form.instruction(step) for step in self._changed_steps(side)} - {None}
+            for side, (form, _) in enumerate(sides)
+        ]
         groups: list[list[list[Step]]] = [[], []]
         for side, steps in enumerate(left):
             form = sides[side][0]
-            rest = [step for step in steps if (where := form.instruction(step)) not in self._loops and where not in told[side]
-                    and not self._silent(step, side) and not self._told_by_dead(step, side)]
+            rest = [
+                step
+                for step in steps
+                if (where := form.instruction(step)) not in self._loops
+                and where not in told[side]
+                and not self._silent(step, side)
+                and not self._told_by_dead(step, side)
+            ]
             left[side] = [step for step in rest if _is_derivative(step)]
             groups[side] = _by_line(form, [step for step in rest if not _is_derivative(step)])
         for old, new in self._substituted(*groups):
             names = {"before": _listed(self.before, old), "now": _listed(self.now, new)}
-            self.changes.append(Change("replaced", names, tuple(step.number for step in new), tuple(step.number for step in old),
-                                       new[0]))
+            self.changes.append(
+                Change(
+                    "replaced",
+                    names,
+                    tuple(step.number for step in new),
+                    tuple(step.number for step in old),
+                    new[0],
+                )
+            )
         for side in (0, 1):
             for group in groups[side]:
                 self._one_sided(side, group)
-        if not self.changes:  # a derivative differs with what it is of, which is told; else something was asked of it
+        if (
+            not self.changes
+        ):  # a derivative differs with what it is of, which is told; else something was asked of it
             for side, steps in enumerate(left):
                 for group in _by_line(sides[side][0], steps):
                     self._one_sided(side, group)
 
-    def _substituted(self, removed: list[list[Step]], added: list[list[Step]]) -> list[tuple[list[Step], list[Step]]]:
-        """Takes out the groups that stand at the same place of both programs, between the same two that correspond."""
+    def _substituted(
+        self, removed: list[list[Step]], added: list[list[Step]]
+    ) -> list[tuple[list[Step], list[Step]]]:
+        """Takes out the groups that stand at the same place of both programs, between the same two that
+        correspond."""
         found = []
         for old in list(removed):
             place = self._gap(self.before, self.alignment.new, old[0])
-            new = next((group for group in added if place == tuple(
-                self.alignment.old.get(number, number) for number in self._gap(self.now, self.alignment.old, group[0]))), None)
+            new = next(
+                (
+                    group
+                    for group in added
+                    if place
+                    == tuple(
+                        self.alignment.old.get(number, number)
+                        for number in self._gap(self.now, self.alignment.old, group[0])
+                    )
+                ),
+                None,
+            )
             if new is not None:
                 removed.remove(old)
                 added.remove(new)
@@ -363,19 +489,28 @@ class Comparison:
         numbers = tuple(step.number for step in group)
         names = _listed((self.before, self.now)[side], group)
         several = " and " in names
-        fields = {"operation": names, "was": "were" if several else "was", "it": "they were" if several else "it was"}
+        fields = {
+            "operation": names,
+            "was": "were" if several else "was",
+            "it": "they were" if several else "it was",
+        }
         which = {"now": numbers} if side else {"before": numbers}
         self.changes.append(Change(("removed", "added")[side], fields, **which, at=group[0]))
 
     def _changed_steps(self, side: int) -> list[Step]:
         """The steps of the pairs that were told."""
         form = (self.before, self.now)[side]
-        numbers = [number for change in self.changes if change.kind in _OPERATIONS
-                   for number in (change.now if side else change.before)]
+        numbers = [
+            number
+            for change in self.changes
+            if change.kind in _OPERATIONS
+            for number in (change.now if side else change.before)
+        ]
         return [form.steps[number] for number in numbers]
 
     def _told_by_dead(self, step: Step, side: int) -> bool:
-        """Whether an operation that only a derivative needs is there because the operation itself differs, which is dead."""
+        """Whether an operation that only a derivative needs is there because the operation itself differs,
+        which is dead."""
         form, match = ((self.before, self.alignment.new), (self.now, self.alignment.old))[side]
         where = form.instruction(step)
         if where is None:
@@ -390,7 +525,7 @@ class Comparison:
                     return len(self.changes) > count or new.call in self._told_calls
         return False
 
-    # ---- loops and jitted functions ---------------------------------------------------------------------------------
+    # ---- loops and jitted functions ------------------------------------------------------------------------
 
     def _calls_users(self, step: Step) -> bool:
         known = self._users_functions.get(id(step.operation))
@@ -399,7 +534,8 @@ class Comparison:
         return known
 
     def _turn_counts(self, form: Comparable, side: int) -> dict[Any, Counter[str]]:
-        """By instruction, how often it recorded each operation. Derivatives are left out: one call records many."""
+        """By instruction, how often it recorded each operation. Derivatives are left out: one call records
+        many."""
         calls: dict[Any, Counter[str]] = {}
         for step in form.operations:
             where = form.instruction(step)
@@ -408,7 +544,8 @@ class Comparison:
         return calls
 
     def _repeated(self) -> dict[Any, tuple[int, int]]:
-        """The instructions that ran another number of times: by that of either program, how often before and now."""
+        """The instructions that ran another number of times: by that of either program, how often before and
+        now."""
         if len(self.before.operations) == len(self.now.operations):
             return {}
         counts = self._turn_counts(self.before, 0), self._turn_counts(self.now, 1)
@@ -438,10 +575,13 @@ class Comparison:
             names = _listed((self.before, self.now)[side], steps)
             runs = "run" if " and " in names else "runs"
             fields = {"operation": names, "runs": runs, "now": _times(now), "before": _times(before)}
-            self.changes.append(Change("repeats", fields, **({"now": numbers} if side else {"before": numbers}), at=steps[0]))
+            self.changes.append(
+                Change("repeats", fields, **({"now": numbers} if side else {"before": numbers}), at=steps[0])
+            )
 
     def _jitted(self) -> None:
-        """A function that is jitted in one program alone: one operation stands for those that it consists of."""
+        """A function that is jitted in one program alone: one operation stands for those that it consists
+        of."""
         for side, kind in ((0, "unjitted"), (1, "jitted")):
             form, match = ((self.before, self.alignment.new), (self.now, self.alignment.old))[side]
             other, back = ((self.now, self.alignment.old), (self.before, self.alignment.new))[side]
@@ -451,40 +591,66 @@ class Comparison:
                 partner = match.get(step.number)
                 if partner is not None and other.steps[partner].name == step.name:
                     continue
-                inside = [one for one in other.operations if one.needed and one.origin is not None
-                          and one.origin.code.co_name == step.params["name"]
-                          and back.get(one.number) in (None, step.number)]
+                inside = [
+                    one
+                    for one in other.operations
+                    if one.needed
+                    and one.origin is not None
+                    and one.origin.code.co_name == step.params["name"]
+                    and back.get(one.number) in (None, step.number)
+                ]
                 if inside:
                     numbers = tuple(one.number for one in inside)
                     self._told[side].add(step.number)
                     self._told[1 - side].update(numbers)
                     steps = ((step.number,), numbers)
-                    self.changes.append(Change(kind, {"function": step.label}, steps[1 - side], steps[side],
-                                               inside[0] if side == 0 else step))
+                    self.changes.append(
+                        Change(
+                            kind,
+                            {"function": step.label},
+                            steps[1 - side],
+                            steps[side],
+                            inside[0] if side == 0 else step,
+                        )
+                    )
 
-    # ---- what comes out --------------------------------------------------------------------------------------------
+    # ---- what comes out ------------------------------------------------------------------------------------
 
     def _results(self) -> None:
         if self._nested:
-            if not self.changes and (len(self.before.wanted) != len(self.now.wanted) or not all(
-                    map(self.alignment.same_value, self.before.wanted, self.now.wanted))):
-                sizes = [f"{len(form.wanted)} result{'s' * (len(form.wanted) != 1)}" for form in (self.before, self.now)]
+            if not self.changes and (
+                len(self.before.wanted) != len(self.now.wanted)
+                or not all(map(self.alignment.same_value, self.before.wanted, self.now.wanted))
+            ):
+                sizes = [
+                    f"{len(form.wanted)} result{'s' * (len(form.wanted) != 1)}"
+                    for form in (self.before, self.now)
+                ]
                 sizes = sizes if sizes[0] != sizes[1] else [sizes[0], "others, or the same in another order"]
                 self.changes.append(Change("returns", {"before": sizes[0], "now": sizes[1]}))
             return
         if self._ends_elsewhere:
             return
         for kind, form, match, other, back in (
-                ("alive", self.now, self.alignment.old, self.before, self.alignment.new),
-                ("not_alive", self.before, self.alignment.new, self.now, self.alignment.old)):
+            ("alive", self.now, self.alignment.old, self.before, self.alignment.new),
+            ("not_alive", self.before, self.alignment.new, self.now, self.alignment.old),
+        ):
             known = set(other.wanted)
-            given = {name for value in other.wanted if value[0] not in back for name in other.names.get(value, ())}
+            given = {
+                name for value in other.wanted if value[0] not in back for name in other.names.get(value, ())
+            }
             for value in form.wanted:
                 partner = match.get(value[0])
                 if form.instruction(form.steps[value[0]]) in self._loops:
                     continue
-                if partner is not None and (partner, value[1]) not in known and given.isdisjoint(form.names.get(value, ())):
-                    self._alive(kind, form, value)  # unless the variable holds what was added, or held what was removed
+                if (
+                    partner is not None
+                    and (partner, value[1]) not in known
+                    and given.isdisjoint(form.names.get(value, ()))
+                ):
+                    self._alive(
+                        kind, form, value
+                    )  # unless the variable holds what was added, or held what was removed
 
     def _alive(self, kind: str, form: Comparable, value: Value) -> None:
         names = form.names.get(value, ())
@@ -512,9 +678,17 @@ def _kind_of(step: Step) -> str:
     aval = step.avals[0]
     if not is_number(step):
         return f"an array, {aval.str_short()}"
-    text = f"{step.scalar}.0" if aval.dtype.kind == "f" and str(step.scalar).lstrip("-").isdigit() else step.scalar
+    text = (
+        f"{step.scalar}.0"
+        if aval.dtype.kind == "f" and str(step.scalar).lstrip("-").isdigit()
+        else step.scalar
+    )
     kinds = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
-    kind = kinds.get(aval.dtype.kind, str(aval.dtype)) if aval.weak_type or aval.dtype.kind == "b" else str(aval.dtype)
+    kind = (
+        kinds.get(aval.dtype.kind, str(aval.dtype))
+        if aval.weak_type or aval.dtype.kind == "b"
+        else str(aval.dtype)
+    )
     return f"{text} ({kind})"
 
 
@@ -523,9 +697,15 @@ def _held(step: Step) -> str:
     if sharding is None:
         return "not bound to a device"
     devices = sorted(sharding.device_set, key=lambda device: device.id)
-    where = ", ".join(f"{device.platform}:{device.id}" for device in devices[:4]) + (", ..." if len(devices) > 4 else "")
+    where = ", ".join(f"{device.platform}:{device.id}" for device in devices[:4]) + (
+        ", ..." if len(devices) > 4 else ""
+    )
     spec = getattr(sharding, "spec", None)
-    return f"on {where}" if len(devices) == 1 else f"sharded over {where}" + (f" as {tuple(spec)}" if spec is not None else "")
+    return (
+        f"on {where}"
+        if len(devices) == 1
+        else f"sharded over {where}" + (f" as {tuple(spec)}" if spec is not None else "")
+    )
 
 
 def _by_line(form: Comparable, steps: Sequence[Step]) -> list[list[Step]]:
@@ -540,7 +720,8 @@ def _by_line(form: Comparable, steps: Sequence[Step]) -> list[list[Step]]:
 
 
 def _listed(form: Comparable, group: Sequence[Step]) -> str:
-    """The operations in words: by call, the function that the user called, else the operation that says most."""
+    """The operations in words: by call, the function that the user called, else the operation that says
+    most."""
     units: dict[Any, list[Step]] = {}
     for step in group:
         units.setdefault(form.instruction(step) or step.number, []).append(step)
@@ -556,8 +737,13 @@ _DERIVATIVES = frozenset("grad_f value_and_grad_f value_and_grad_f_aux jacfun vj
 
 
 def _is_derivative(step: Step) -> bool:
-    """Whether an operation belongs to a function that JAX made of another one, as the backward pass of ``grad`` does."""
-    return step.origin is not None and step.origin.callee is not None and step.origin.callee.co_name in _DERIVATIVES
+    """Whether an operation belongs to a function that JAX made of another one, as the backward pass of
+    ``grad`` does."""
+    return (
+        step.origin is not None
+        and step.origin.callee is not None
+        and step.origin.callee.co_name in _DERIVATIVES
+    )
 
 
 _GLUE = frozenset("astype broadcast_in_dim reshape squeeze expand_dims copy stop_gradient".split())

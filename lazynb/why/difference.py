@@ -62,7 +62,8 @@ class Difference:
       causes: the most important first.
       nearest: None where nothing was like it.
       pairs: by step of the miss, that of ``nearest`` which corresponds.
-      unlike: steps of the miss that correspond to one and are a cause; those that differ in consequence are not among them.
+      unlike: steps of the miss that correspond to one and are a cause; those that differ in consequence are
+        not among them.
       added: steps of the miss that nothing corresponds to.
       removed: the reverse, steps of ``nearest``.
     """
@@ -76,12 +77,14 @@ class Difference:
 
 
 def difference(miss: Miss, earlier: Sequence[Miss], runs: Sequence[Miss]) -> Difference:
-    """The difference of ``miss`` to the nearest of the ``earlier`` ones that was cached then. Runs and compiles nothing.
+    """The difference of ``miss`` to the nearest of the ``earlier`` ones that was cached then. Runs and
+    compiles nothing.
 
     Arguments:
       runs: the programs that were run at the miss's line, in order, by the miss that made each.
 
-    Time: in proportion to the trace's length and to the number of differences, for :data:`_EXACT` earlier traces.
+    Time: in proportion to the trace's length and to the number of differences, for :data:`_EXACT` earlier
+    traces.
     """
     linecache.checkcache()
     form = comparable_of(miss)
@@ -89,8 +92,9 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Sequence[Miss]) -> Dif
     gone = [_Candidate(other, miss, form) for other in ranked if _was_forgotten(other, miss)][:_EXACT]
     for candidate in gone:
         if candidate.is_same:
-            return Difference([_forgotten(candidate.other, earlier)], candidate.other,
-                              candidate.comparison.alignment.old)
+            return Difference(
+                [_forgotten(candidate.other, earlier)], candidate.other, candidate.comparison.alignment.old
+            )
     near = [other for other in ranked if not _was_forgotten(other, miss)][:_EXACT]
     tried: list[_Candidate] = []
     for other in near:
@@ -105,17 +109,21 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Sequence[Miss]) -> Dif
         # JAX's configuration has parts without a name: a mesh in force, settings that came with an import.
         kind = "unknown" if same.other.summary.root is miss.summary.root else "context"
         told = CAUSES[kind]
-        return Difference([Cause(kind, told.text.format(name="the program"), None, told.cure)], same.other,
-                          same.comparison.alignment.old)
+        return Difference(
+            [Cause(kind, told.text.format(name="the program"), None, told.cure)],
+            same.other,
+            same.comparison.alignment.old,
+        )
     best = min(found, key=lambda candidate: (candidate.distance, -candidate.other.number))
     return best.difference(as_recurrence(best.changes, miss, form, earlier, runs))
 
 
-# ---- which trace is near ---------------------------------------------------------------------------------------------
+# ---- which trace is near -----------------------------------------------------------------------------------
 
 
 def _was_forgotten(other: Miss, miss: Miss) -> bool:
-    # What was pushed out by the miss itself was there when it was looked for, but then it is not the same program.
+    # What was pushed out by the miss itself was there when it was looked for, but then it is not the same
+    # program.
     return other.forgotten is not None and other.forgotten <= miss.number
 
 
@@ -142,8 +150,13 @@ class _Candidate:
         self.old_form = comparable_of(other)
         self.settings = _settings(other, miss)
         trace_bounds = TraceBounds(other, miss, (self.old_form, form))
-        self.comparison = Comparison(self.old_form, form, settings_explained=bool(self.settings), outside=trace_bounds.outside,
-                                     sources=trace_bounds.sources)
+        self.comparison = Comparison(
+            self.old_form,
+            form,
+            settings_explained=bool(self.settings),
+            outside=trace_bounds.outside,
+            sources=trace_bounds.sources,
+        )
         self.bounds = trace_bounds.bounds
         self.changes = [*self.settings, *map(_bound_change, self.bounds), *self.comparison.changes]
         if not self.changes or all(change.kind in _LEAVES_RESULTS for change in self.changes):
@@ -164,12 +177,17 @@ class _Candidate:
         for step in self.form.operations:
             if step.needed:
                 match = old.get(step.number)
-                alike = self._alike(match, step.number) if match is not None and (
-                    self.bounds or self.old_form.steps[match].needed) else 0.0
+                alike = (
+                    self._alike(match, step.number)
+                    if match is not None and (self.bounds or self.old_form.steps[match].needed)
+                    else 0.0
+                )
                 likeness.setdefault(_unit(step), []).append(alike)
         units = {_unit(step) for step in self.old_form.operations if step.needed}
         size = (min if self.bounds else max)(len(units), len(likeness))
-        same_end = not REASONS[self.miss.kind].barrier and self.other.spot.place.text == self.miss.spot.place.text
+        same_end = (
+            not REASONS[self.miss.kind].barrier and self.other.spot.place.text == self.miss.spot.place.text
+        )
         return sum(sum(unit) / len(unit) for unit in likeness.values()) >= (0.3 if same_end else 0.5) * size
 
     def _alike(self, old: int, new: int) -> float:
@@ -181,16 +199,24 @@ class _Candidate:
     @property
     def distance(self) -> float:
         """How much there is to tell: the fewer differences, the nearer."""
-        touched = sum(len(change.now) + len(change.before) for change in self.changes if change.kind in ("added", "removed"))
+        touched = sum(
+            len(change.now) + len(change.before)
+            for change in self.changes
+            if change.kind in ("added", "removed")
+        )
         return len(self.changes) + 0.01 * touched
 
     def _donation(self) -> list[Change]:
         """The inputs whose memory only one of the two takes."""
         found = []
-        old, new = (self._given(form, miss) for form, miss in ((self.old_form, self.other), (self.form, self.miss)))
+        old, new = (
+            self._given(form, miss) for form, miss in ((self.old_form, self.other), (self.form, self.miss))
+        )
         match = self.comparison.alignment
-        for kind, numbers in (("donated", [n for n in new if match.old.get(n) is not None and match.old[n] not in old]),
-                              ("not_donated", [match.new[n] for n in old if n in match.new and match.new[n] not in new])):
+        for kind, numbers in (
+            ("donated", [n for n in new if match.old.get(n) is not None and match.old[n] not in old]),
+            ("not_donated", [match.new[n] for n in old if n in match.new and match.new[n] not in new]),
+        ):
             for number in numbers:
                 step = self.form.steps[number]
                 user = next(iter(self.form.users().get((number, 0), ())), None)
@@ -212,11 +238,21 @@ class _Candidate:
         told = sorted(changes, key=lambda change: RANKS[change.kind])
         found = _once([_cause(change) for change in told])
         if len(found) > _SHOWN:
-            found[_SHOWN - 1 :] = [Cause("more", CAUSES["more"].text.format(count=len(found) - _SHOWN + 1), None, "")]
-        changed = {number for change in changes if change.kind not in ("added", "repeats") for number in change.now}
-        added = tuple(step.number for step in self.form.steps if step.needed and step.number not in alignment.old)
-        removed = tuple(step.number for step in self.old_form.steps if step.needed and step.number not in alignment.new)
-        return Difference(found, self.other, dict(alignment.old), frozenset(changed - set(added)), added, removed)
+            found[_SHOWN - 1 :] = [
+                Cause("more", CAUSES["more"].text.format(count=len(found) - _SHOWN + 1), None, "")
+            ]
+        changed = {
+            number for change in changes if change.kind not in ("added", "repeats") for number in change.now
+        }
+        added = tuple(
+            step.number for step in self.form.steps if step.needed and step.number not in alignment.old
+        )
+        removed = tuple(
+            step.number for step in self.old_form.steps if step.needed and step.number not in alignment.new
+        )
+        return Difference(
+            found, self.other, dict(alignment.old), frozenset(changed - set(added)), added, removed
+        )
 
 
 def _unit(step: Step) -> object:
@@ -233,12 +269,17 @@ def _once(found: Sequence[Cause]) -> list[Cause]:
     told: dict[tuple[str, str], Cause] = {}
     for cause in found:
         known = told.get((cause.kind, cause.text))
-        told[cause.kind, cause.text] = cause if known is None else dataclasses.replace(
-            known, steps=known.steps + cause.steps, before=known.before + cause.before)
+        told[cause.kind, cause.text] = (
+            cause
+            if known is None
+            else dataclasses.replace(
+                known, steps=known.steps + cause.steps, before=known.before + cause.before
+            )
+        )
     return list(told.values())
 
 
-# ---- what is told ----------------------------------------------------------------------------------------------------
+# ---- what is told ------------------------------------------------------------------------------------------
 
 
 def _settings(other: Miss, miss: Miss) -> list[Change]:
@@ -247,8 +288,11 @@ def _settings(other: Miss, miss: Miss) -> list[Change]:
     if old is new:
         return []
     before, now = jc.traced_settings(old.config), jc.traced_settings(new.config)
-    return [Change("configuration", {"setting": name, "before": before[name], "now": value}) for name, value in now.items()
-            if name in before and before[name] != value]
+    return [
+        Change("configuration", {"setting": name, "before": before[name], "now": value})
+        for name, value in now.items()
+        if name in before and before[name] != value
+    ]
 
 
 def _bound_change(bound: Bound) -> Change:
@@ -270,7 +314,11 @@ def _cause(change: Change) -> Cause:
     text, cure = _words(change)
     place = change.at.place if change.at is not None else change.fields.get("place")
     if change.at is not None and place is not None:
-        text += f": {change.fields.get('it', 'it was')} at {place.label}" if change.kind in _GONE else f": {place.label}"
+        text += (
+            f": {change.fields.get('it', 'it was')} at {place.label}"
+            if change.kind in _GONE
+            else f": {place.label}"
+        )
     return Cause(change.kind, text, place, cure, change.now, change.before)
 
 
@@ -285,7 +333,10 @@ def _new(miss: Miss, earlier: Sequence[Miss]) -> Cause:
 
 def _forgotten(other: Miss, earlier: Iterable[Miss]) -> Cause:
     assert other.forgotten is not None
-    kept = sum(one.number <= other.forgotten and (one.forgotten is None or one.forgotten >= other.forgotten) for one in earlier)
+    kept = sum(
+        one.number <= other.forgotten and (one.forgotten is None or one.forgotten >= other.forgotten)
+        for one in earlier
+    )
     setting = "max_executables" if kept >= config.max_executables else "max_recorded"
     fields = {"setting": setting, "limit": getattr(config, setting)}
     told = CAUSES["forgotten"]

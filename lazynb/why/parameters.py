@@ -9,30 +9,50 @@ from lazynb import _jax_compat as jc
 from lazynb.record.structure import Pinned, structure
 from lazynb.why.comparable import Step, comparable_of_jaxpr, is_users
 
-_RANK = frozenset("""axes axis dimension dimensions broadcast_dimensions permutation dimension_numbers reduce_axes
-    split_dims concat_dimension index_dtype""".split())
+_RANK = frozenset(
+    """axes axis dimension dimensions broadcast_dimensions permutation dimension_numbers reduce_axes
+    split_dims concat_dimension index_dtype""".split()
+)
 """Parameters that may follow from the operands' number of dimensions, not from their sizes."""
 
-_SIZE = frozenset("""shape new_sizes limit_indices start_indices slice_sizes sizes length padding padding_config window_dimensions
-    base_dilation window_dilation window_strides k strides""".split())
+_SIZE = frozenset(
+    """shape new_sizes limit_indices start_indices slice_sizes sizes length padding padding_config
+    window_dimensions base_dilation window_dilation window_strides k strides""".split()
+)
 """Parameters that may follow from the operands' sizes."""
 
 _DTYPE = frozenset("new_dtype dtype preferred_element_type weak_type out_dtype accumulation_dtype".split())
 """Parameters that may follow from the operands' types."""
 
-_PLUMBING = frozenset("""in_shardings out_shardings in_layouts out_layouts donated_invars ctx_mesh keep_unused inline
-    compiler_options_kvs sharding jvp_jaxpr_fun jvp_jaxpr_thunk fwd_jaxpr_thunk bwd linear num_consts num_carry cond_nconsts
-    body_nconsts in_tree out_tree call_jaxpr_thunk _split_transpose name""".split())
+_PLUMBING = frozenset(
+    """in_shardings out_shardings in_layouts out_layouts donated_invars ctx_mesh keep_unused inline
+    compiler_options_kvs sharding jvp_jaxpr_fun jvp_jaxpr_thunk fwd_jaxpr_thunk bwd linear num_consts
+    num_carry cond_nconsts body_nconsts in_tree out_tree call_jaxpr_thunk _split_transpose name""".split()
+)
 """Parameters that JAX adds. They follow from others where anything else differs."""
 
-_WORDS = {"axes": "axis", "dimension": "axis", "dimensions": "axis", "permutation": "axes", "new_sizes": "shape",
-          "new_dtype": "dtype", "limit_indices": "end", "start_indices": "start", "strides": "step",
-          "broadcast_dimensions": "axes", "preferred_element_type": "dtype", "slice_sizes": "size", "y": "exponent"}
+_WORDS = {
+    "axes": "axis",
+    "dimension": "axis",
+    "dimensions": "axis",
+    "permutation": "axes",
+    "new_sizes": "shape",
+    "new_dtype": "dtype",
+    "limit_indices": "end",
+    "start_indices": "start",
+    "strides": "step",
+    "broadcast_dimensions": "axes",
+    "preferred_element_type": "dtype",
+    "slice_sizes": "size",
+    "y": "exponent",
+}
 _SINGLE = frozenset("axis start end step size length".split())
 """Shown without the brackets of a tuple where it has one element."""
 
 
-UNNAMED = frozenset("dimension_numbers split_dims padding_config gather_dimension_numbers scatter_dimension_numbers".split())
+UNNAMED = frozenset(
+    "dimension_numbers split_dims padding_config gather_dimension_numbers scatter_dimension_numbers".split()
+)
 """Parameters of JAX's that stand for something which the user writes in another form."""
 
 
@@ -76,7 +96,9 @@ def types_between(before: Any, now: Any) -> Types:
     """How the types (avals) ``before`` and ``now`` differ."""
     rank, shape = len(before.shape) != len(now.shape), before.shape != now.shape
     dtype = before.dtype != now.dtype or before.weak_type != now.weak_type
-    return Types(rank, shape, dtype, not (shape or dtype) and before != now)  # an explicit sharding is part of the type
+    return Types(
+        rank, shape, dtype, not (shape or dtype) and before != now
+    )  # an explicit sharding is part of the type
 
 
 def joined(found: list[Types]) -> Types:
@@ -90,11 +112,16 @@ def is_plumbing(name: str, value: Any) -> bool:
 
 
 def plain_parameters(before: Step, now: Step, types: Types) -> list[Parameter]:
-    """The parameters written by the user that differ and do not follow from ``types``. Functions are left out."""
+    """The parameters written by the user that differ and do not follow from ``types``. Functions are left
+    out."""
     found = []
     for name, value in now.params.items():
         old = before.params.get(name)
-        if is_plumbing(name, value) or structure(old) == structure(value) or (_is_opaque(old) and _is_opaque(value)):
+        if (
+            is_plumbing(name, value)
+            or structure(old) == structure(value)
+            or (_is_opaque(old) and _is_opaque(value))
+        ):
             continue
         if not types.explain(name):
             found.append(_parameter(now.name, name, old, value))
@@ -105,7 +132,9 @@ def _as_index(before: Step, now: Step, found: list[Parameter]) -> list[Parameter
     """The start and end of a slice of one element, along one axis, are an index."""
     if [one.name for one in found] != ["start", "end"]:
         return found
-    bounds = [zip(step.params["start_indices"], step.params["limit_indices"], strict=True) for step in (before, now)]
+    bounds = [
+        zip(step.params["start_indices"], step.params["limit_indices"], strict=True) for step in (before, now)
+    ]
     moved = [(old, new) for old, new in zip(*bounds, strict=False) if old != new]
     if len(moved) != 1 or any(end - start != 1 for start, end in moved[0]):
         return found
@@ -114,8 +143,8 @@ def _as_index(before: Step, now: Step, found: list[Parameter]) -> list[Parameter
 
 
 def library_parameters(before: Step, now: Step, types: Types) -> list[Parameter] | None:
-    """As :func:`plain_parameters`, looking into the functions of JAX's own that ``before`` and ``now`` call; None where these
-    are built differently."""
+    """As :func:`plain_parameters`, looking into the functions of JAX's own that ``before`` and ``now`` call;
+    None where these are built differently."""
     found = plain_parameters(before, now, types)
     old, new = jc.jaxprs_in(before.params), jc.jaxprs_in(now.params)
     if len(old) != len(new):
@@ -133,7 +162,8 @@ def library_parameters(before: Step, now: Step, types: Types) -> list[Parameter]
 
 
 def contexts_differ(before: Step, now: Step) -> bool:
-    """Whether the operations in the functions that two operations call were traced under different configurations of JAX."""
+    """Whether the operations in the functions that two operations call were traced under different
+    configurations of JAX."""
     for a, b in zip(jc.jaxprs_in(before.params), jc.jaxprs_in(now.params), strict=False):
         for x, y in zip(comparable_of_jaxpr(a).operations, comparable_of_jaxpr(b).operations, strict=False):
             if x.operation.ctx != y.operation.ctx or contexts_differ(x, y):
@@ -148,8 +178,13 @@ def calls_users_function(step: Step) -> bool:
 
 def holds_new_object(before: Step, now: Step) -> bool:
     """Whether the two differ in an object without content to compare alone: a callback made anew."""
-    return any(_is_opaque(old := before.params.get(name)) and _is_opaque(value) and structure(old) != structure(value)
-               for name, value in now.params.items() if name not in _PLUMBING)
+    return any(
+        _is_opaque(old := before.params.get(name))
+        and _is_opaque(value)
+        and structure(old) != structure(value)
+        for name, value in now.params.items()
+        if name not in _PLUMBING
+    )
 
 
 def _is_opaque(value: Any) -> bool:

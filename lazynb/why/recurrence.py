@@ -18,8 +18,9 @@ _STEPS = 3
 """Steps from which something is a series."""
 
 
-def as_recurrence(changes: Sequence[Change], miss: Miss, form: Comparable, earlier: Sequence[Miss],
-                   runs: Sequence[Miss]) -> list[Change]:
+def as_recurrence(
+    changes: Sequence[Change], miss: Miss, form: Comparable, earlier: Sequence[Miss], runs: Sequence[Miss]
+) -> list[Change]:
     """``changes``, with those that came at each of the earlier steps told as a series.
 
     Arguments:
@@ -27,7 +28,9 @@ def as_recurrence(changes: Sequence[Change], miss: Miss, form: Comparable, earli
     """
     alike = [other for other in earlier if other.spot.identity == miss.spot.identity][-_BACK:]
     told = list(changes)
-    if len(alike) + 1 >= _STEPS and any(change.kind in ("shape", "parameter", "added", "repeats") for change in changes):
+    if len(alike) + 1 >= _STEPS and any(
+        change.kind in ("shape", "parameter", "added", "repeats") for change in changes
+    ):
         forms = [comparable_of(other) for other in alike]
         steps = [Comparison(other, form).changes for other in forms]
         told = [_recurrence(change, steps) or change for change in told]
@@ -42,8 +45,13 @@ def _recurrence(change: Change, steps: Sequence[Sequence[Change]]) -> Change | N
     named = "name" if change.kind == "shape" else "operation"
     values = [str(change.fields["now"])]
     for step in reversed(steps):
-        same = [one for one in step if one.kind == change.kind and one.fields["name"] == change.fields["name"]
-                and one.fields[named] == change.fields[named]]
+        same = [
+            one
+            for one in step
+            if one.kind == change.kind
+            and one.fields["name"] == change.fields["name"]
+            and one.fields[named] == change.fields[named]
+        ]
         if not same or str(same[0].fields["before"]) in values:
             break
         values.insert(0, str(same[0].fields["before"]))
@@ -91,5 +99,9 @@ def _alternating(changes: list[Change], miss: Miss, runs: Sequence[Miss]) -> lis
     others = {ran for ran in runs if ran is not miss}
     if len(others) != 1 or sum(a is not b for a, b in pairwise(runs)) < _STEPS:
         return changes
-    return [_as(change, "alternates", [str(change.fields["before"]), str(change.fields["now"])])
-            if change.kind == "shape" else change for change in changes]
+    return [
+        _as(change, "alternates", [str(change.fields["before"]), str(change.fields["now"])])
+        if change.kind == "shape"
+        else change
+        for change in changes
+    ]

@@ -33,8 +33,8 @@ class Bound:
 class TraceBounds:
     """How the trace of ``now`` lies to that of ``before``, found in ``bounds``.
 
-    What is on one side only counts as cut off where its lines still stand in the source of the other side; otherwise the user
-    has added or removed it.
+    What is on one side only counts as cut off where its lines still stand in the source of the other side;
+    otherwise the user has added or removed it.
     """
 
     def __init__(self, before: Miss, now: Miss, forms: tuple[Comparable, Comparable]):
@@ -47,9 +47,12 @@ class TraceBounds:
         """The steps of both programs that the bounds explain, and whether the traces end elsewhere."""
         heads, tails = self._ends(alignment)
         before, now = self._misses
-        follows = [_asked(one) != _asked(other) and one.cut is not None
-                   and (one.cut.kind, one.cut.spot.place.text) == _asked(other)
-                   for one, other in ((before, now), (now, before))]
+        follows = [
+            _asked(one) != _asked(other)
+            and one.cut is not None
+            and (one.cut.kind, one.cut.spot.place.text) == _asked(other)
+            for one, other in ((before, now), (now, before))
+        ]
         if any(follows):
             return set(), set(), False  # one begins where the other ends: they are two parts of one program
         if _asked(before) != _asked(now):
@@ -57,7 +60,10 @@ class TraceBounds:
                 self._add("broke", now.kind, now.spot, tails)
             elif tails[1] and not self._off_line(tails[0], 0) and self._written(tails[1], 1):
                 self._add("goes_on", before.kind, before.spot, tails)
-        cuts = [(miss.cut.kind, miss.cut.spot.place.text) if miss.cut is not None else None for miss in (before, now)]
+        cuts = [
+            (miss.cut.kind, miss.cut.spot.place.text) if miss.cut is not None else None
+            for miss in (before, now)
+        ]
         if cuts[0] != cuts[1]:
             if heads[0] and not heads[1] and now.cut is not None and self._written(heads[0], 0):
                 self._add("begins_later", now.cut.kind, now.cut.spot, heads)
@@ -88,8 +94,8 @@ class TraceBounds:
         return any(step.line != line for step in steps)
 
     def _written(self, steps: Sequence[Step], side: int) -> bool:
-        """Whether the lines of ``steps``, left over on ``side``, stand in the source of the other side: most of them, as
-        others may have been edited at the same time."""
+        """Whether the lines of ``steps``, left over on ``side``, stand in the source of the other side: most
+        of them, as others may have been edited at the same time."""
         form = self._forms[side]
         lines = {form.text(step) for step in steps} - {""}
         return bool(lines) and 2 * len(lines & self.sources[1 - side]) > len(lines)
@@ -97,8 +103,12 @@ class TraceBounds:
     def _source(self, side: int) -> set[str]:
         """Lines of the code behind one side."""
         spot = self._misses[side].spot
-        files = {step.line[0] for form in self._forms for step in form.operations
-                 if step.line is not None and (form is self._forms[side] or cell_source(step.line[0]) is None)}
+        files = {
+            step.line[0]
+            for form in self._forms
+            for step in form.operations
+            if step.line is not None and (form is self._forms[side] or cell_source(step.line[0]) is None)
+        }
         texts = [spot.cell[1]] if spot.cell is not None else []
         for file in {*files, spot.code.co_filename}:
             known = cell_source(file)

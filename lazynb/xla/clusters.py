@@ -1,7 +1,7 @@
 """Clusters: what a program runs, one after the other, and the recorded operations that went into each.
 
-Every instruction of the entry computation that does work is one; what a loop runs each time, or a branch, are clusters of
-their own inside that loop's. Snider & Liang, "Operator Fusion in XLA" (2023), call them kernels.
+Every instruction of the entry computation that does work is one; what a loop runs each time, or a branch, are
+clusters of their own inside that loop's. Snider & Liang, "Operator Fusion in XLA" (2023), call them kernels.
 """
 
 from __future__ import annotations
@@ -11,16 +11,39 @@ from collections.abc import Iterator, Sequence
 
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parameter_number
 
-NO_WORK = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "partition-id",
-                     "replica-id", "opt-barrier", "add-dependency", "domain"})
+NO_WORK = frozenset(
+    {
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "after-all",
+        "partition-id",
+        "replica-id",
+        "opt-barrier",
+        "add-dependency",
+        "domain",
+    }
+)
 """Opcodes that name or arrange values and run nothing."""
 
 CONTROL = frozenset({"while", "conditional", "call"})
 """Opcodes that run computations, whose instructions are clusters of their own."""
 
 _KINDS = {"kLoop": "loop", "kInput": "input", "kOutput": "output", "kCustom": "custom"}
-_LIBRARIES = {"ynn": "YNNPACK", "xnn": "XNNPACK", "onednn": "oneDNN", "lapack": "LAPACK", "cublas": "cuBLAS",
-              "cudnn": "cuDNN", "cusolver": "cuSOLVER", "cufft": "cuFFT", "eigen": "Eigen", "ducc": "DUCC"}
+_LIBRARIES = {
+    "ynn": "YNNPACK",
+    "xnn": "XNNPACK",
+    "onednn": "oneDNN",
+    "lapack": "LAPACK",
+    "cublas": "cuBLAS",
+    "cudnn": "cuDNN",
+    "cusolver": "cuSOLVER",
+    "cufft": "cuFFT",
+    "eigen": "Eigen",
+    "ducc": "DUCC",
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,8 +68,9 @@ class Cluster:
     Attributes:
       name: of its HLO instruction in the optimised module.
       opcode: of that instruction, for example ``fusion``.
-      kind: ``loop``, ``input``, ``output``, ``custom`` (XLA's fusion kinds), ``library`` (a library does the work),
-        ``single`` (an instruction that was not fused) or ``control`` (a loop, branch or call around other clusters).
+      kind: ``loop``, ``input``, ``output``, ``custom`` (XLA's fusion kinds), ``library`` (a library does the
+        work), ``single`` (an instruction that was not fused) or ``control`` (a loop, branch or call around
+        other clusters).
       library: which one, where the module says so.
       root: the instruction within it whose value it writes.
       inside: name of the loop, branch or call that runs it; empty for the program itself.
@@ -94,19 +118,40 @@ def find_clusters(module: Module) -> list[Cluster]:
 
 def _working(module: Module, name: str, inside: str) -> Iterator[tuple[Instruction, Computation, str]]:
     computation = module.computations[name]
-    return ((one, computation, inside) for one in computation.instructions.values() if one.opcode not in NO_WORK)
+    return (
+        (one, computation, inside) for one in computation.instructions.values() if one.opcode not in NO_WORK
+    )
 
 
 def _cluster(module: Module, computation: Computation, one: Instruction, inside: str) -> Cluster:
     kind, library = kind_of(one)
     members = [one] if kind == "control" else [one, *_within(module, one)]
     body = module.computations[one.calls[0]] if one.opcode == "fusion" else None
-    arrays = dict.fromkeys(array for name in one.operands for array in leaves(computation, name)
-                           if computation.instructions[array].opcode != "constant")
-    inputs = tuple(Value(writer(computation, name), computation.instructions[name].shape, computation.instructions[name].bytes)
-                   for name in arrays)
-    return Cluster(one.name, one.opcode, kind, library, body.root.name if body else one.name, inside,
-                   tuple(member.name for member in members), inputs, (Value(one.name, one.shape, one.bytes),))
+    arrays = dict.fromkeys(
+        array
+        for name in one.operands
+        for array in leaves(computation, name)
+        if computation.instructions[array].opcode != "constant"
+    )
+    inputs = tuple(
+        Value(
+            writer(computation, name),
+            computation.instructions[name].shape,
+            computation.instructions[name].bytes,
+        )
+        for name in arrays
+    )
+    return Cluster(
+        one.name,
+        one.opcode,
+        kind,
+        library,
+        body.root.name if body else one.name,
+        inside,
+        tuple(member.name for member in members),
+        inputs,
+        (Value(one.name, one.shape, one.bytes),),
+    )
 
 
 def _within(module: Module, one: Instruction) -> Iterator[Instruction]:
@@ -124,7 +169,8 @@ _RENAMING = frozenset({"bitcast", "opt-barrier", "add-dependency", "domain"})
 def leaves(computation: Computation, name: str) -> list[str]:
     """The arrays that ``name`` consists of: what a tuple was put together from, behind every bitcast.
 
-    Each is named by the instruction that has it as its value: a cluster, a parameter, or the ``get-tuple-element`` of one.
+    Each is named by the instruction that has it as its value: a cluster, a parameter, or the
+    ``get-tuple-element`` of one.
     """
     found, waiting = [], [name]
     while waiting:
@@ -141,7 +187,8 @@ def leaves(computation: Computation, name: str) -> list[str]:
 
 
 def _part(computation: Computation, one: Instruction) -> str:
-    """What a ``get-tuple-element`` takes out of a tuple that was put together in the same computation; else nothing."""
+    """What a ``get-tuple-element`` takes out of a tuple that was put together in the same computation; else
+    nothing."""
     source = computation.instructions[one.operands[0]]
     while source.opcode in _RENAMING:
         source = computation.instructions[source.operands[0]]
@@ -171,7 +218,9 @@ def kind_of(one: Instruction) -> tuple[str, str]:
 
 def _library(text: str) -> str:
     plain = text.partition("metadata=")[0] + text.partition("backend_config=")[2]
-    return next((name for sign, name in _LIBRARIES.items() if f"{sign}_" in plain or f"__{sign}" in plain), "")
+    return next(
+        (name for sign, name in _LIBRARIES.items() if f"{sign}_" in plain or f"__{sign}" in plain), ""
+    )
 
 
 def readers(module: Module, cluster: Cluster, source: str) -> list[Instruction]:
@@ -180,10 +229,17 @@ def readers(module: Module, cluster: Cluster, source: str) -> list[Instruction]:
     if one.opcode != "fusion":
         return [one]
     computation, body = module.computations[one.computation], module.computations[one.calls[0]]
-    numbers = {number for number, name in enumerate(one.operands)
-               if source in (writer(computation, array) for array in leaves(computation, name))}
-    return [user for parameter in body.parameters if parameter_number(parameter) in numbers
-            for user in body.users[parameter.name]]
+    numbers = {
+        number
+        for number, name in enumerate(one.operands)
+        if source in (writer(computation, array) for array in leaves(computation, name))
+    }
+    return [
+        user
+        for parameter in body.parameters
+        if parameter_number(parameter) in numbers
+        for user in body.users[parameter.name]
+    ]
 
 
 def results(module: Module) -> Sequence[str]:

@@ -48,14 +48,16 @@ class Hlo:
         Raises:
           DumpUnavailable: there is no place to write to.
         """
-        return Records(self._trace.passes if self._trace is not None else (), "XLA wrote no passes down", _pass_row)
+        return Records(
+            self._trace.passes if self._trace is not None else (), "XLA wrote no passes down", _pass_row
+        )
 
 
 class Compilation:
     """The compiled programs of a pending graph. Making one runs nothing; the programs are kept for the run.
 
-    A graph that spans several notebook cells is one program a cell, in the order of ``traces``; the attributes speak of
-    all of them, ``compiled`` and ``hlo`` of the last, which computes what was asked for.
+    A graph that spans several notebook cells is one program a cell, in the order of ``traces``; the
+    attributes speak of all of them, ``compiled`` and ``hlo`` of the last, which computes what was asked for.
 
     Attributes:
       traces: the programs, in the order in which they run.
@@ -73,7 +75,8 @@ class Compilation:
 
     @property
     def cache_event(self) -> str:
-        """``hit`` when nothing was compiled, else ``compiled`` or ``disk``; empty when nothing was pending."""
+        """``hit`` when nothing was compiled, else ``compiled`` or ``disk``; empty when nothing was
+        pending."""
         events = [trace.cache_event for trace in self.traces]
         return next((event for event in ("compiled", "disk", "hit") if event in events), "")
 
@@ -97,7 +100,9 @@ class Compilation:
     @property
     def clusters(self) -> Records[Cluster]:
         """What runs, in order, of all programs."""
-        return Records([cluster for trace in self.traces for cluster in trace.clusters], "nothing runs", _cluster_row)
+        return Records(
+            [cluster for trace in self.traces for cluster in trace.clusters], "nothing runs", _cluster_row
+        )
 
     @property
     def fates(self) -> dict[int, Fate]:
@@ -107,8 +112,13 @@ class Compilation:
 
     @property
     def boundaries(self) -> Records[Boundary]:
-        """The arrays that one cluster writes and another reads, each with the reason why the two are not fused."""
-        return Records([boundary for trace in self.traces for boundary in trace.boundaries], "no boundaries", _boundary_row)
+        """The arrays that one cluster writes and another reads, each with the reason why the two are not
+        fused."""
+        return Records(
+            [boundary for trace in self.traces for boundary in trace.boundaries],
+            "no boundaries",
+            _boundary_row,
+        )
 
     @property
     def cost(self) -> list[Cost | None]:
@@ -123,7 +133,8 @@ class Compilation:
     def profile(self, runs: int = 5) -> list[Timing | None]:
         """Runs each program ``runs`` times on its inputs, and measures its kernels.
 
-        Returns: seconds a run of each of ``clusters``, in their order; None for one that was not seen (a branch not taken).
+        Returns: seconds a run of each of ``clusters``, in their order; None for one that was not seen (a
+        branch not taken).
 
         The user's values, breaks and caches are not touched. Inputs that are gone are made up.
 
@@ -136,7 +147,8 @@ class Compilation:
         return [trace.times.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
 
     def ask(self) -> Records[Boundary]:
-        """Compiles once more with XLA's fusion decisions logged: the boundaries' reasons are then the compiler's.
+        """Compiles once more with XLA's fusion decisions logged: the boundaries' reasons are then the
+        compiler's.
 
         Raises:
           DumpUnavailable: there is no place to write to.
@@ -146,30 +158,47 @@ class Compilation:
         return self.boundaries
 
     def verify(self, boundary: Boundary) -> Boundary:
-        """Compiles again without the supposed cause of one of ``boundaries``; gives it with the verdict. Runs nothing.
+        """Compiles again without the supposed cause of one of ``boundaries``; gives it with the verdict. Runs
+        nothing.
 
         Raises:
           NotTestable: there is no experiment for its reason, or not for this program.
         """
         trace = next((trace for trace in self.traces if boundary in trace.boundaries), None)
         if trace is None:
-            raise NotTestable("this is no boundary of this compilation (a newer one may have taken its place: see boundaries)")
+            raise NotTestable(
+                "this is no boundary of this compilation (a newer one may have taken its place: see "
+                "boundaries)"
+            )
         return trace.verify(boundary)
 
     def __repr__(self) -> str:
         if not self.traces:
             return "Compilation(nothing pending)"
-        return f"Compilation({self.operations} operations, {self.cache_event}, {self.compile_seconds * 1000:.0f} ms)"
+        time = f"{self.compile_seconds * 1000:.0f} ms"
+        return f"Compilation({self.operations} operations, {self.cache_event}, {time})"
 
 
 def _cluster_row(one: Cluster) -> dict[str, str]:
-    return {"cluster": one.name, "kind": one.kind, "library": one.library, "inside": one.inside,
-            "bytes in": f"{one.input_bytes:,}", "bytes out": f"{one.output_bytes:,}"}
+    return {
+        "cluster": one.name,
+        "kind": one.kind,
+        "library": one.library,
+        "inside": one.inside,
+        "bytes in": f"{one.input_bytes:,}",
+        "bytes out": f"{one.output_bytes:,}",
+    }
 
 
 def _boundary_row(one: Boundary) -> dict[str, str]:
-    return {"from": one.producer, "to": one.consumer or "(result)", "bytes": f"{one.bytes:,}", "code": one.code,
-            "reason": one.text, "label": one.label}
+    return {
+        "from": one.producer,
+        "to": one.consumer or "(result)",
+        "bytes": f"{one.bytes:,}",
+        "code": one.code,
+        "reason": one.text,
+        "label": one.label,
+    }
 
 
 def _pass_row(one: Pass) -> dict[str, str]:
@@ -177,13 +206,16 @@ def _pass_row(one: Pass) -> dict[str, str]:
 
 
 def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True) -> Compilation:
-    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs nothing.
+    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
+    nothing.
 
     Arguments:
       namespace: the user's variables, whose names the inspector shows.
-      ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked for.
+      ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked
+        for.
 
-    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it was.
+    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
+    was.
     """
     waiting = execution.waiting(tensors)
     description = Description(waiting, names_of(namespace))

@@ -37,8 +37,8 @@ class Inputs:
         self.made_up = 0
 
     def values(self) -> list[Any]:
-        """An array (or a host scalar) for each input: the user's own while it is there, else one of the same type: normal
-        random numbers, zeros for integers.
+        """An array (or a host scalar) for each input: the user's own while it is there, else one of the same
+        type: normal random numbers, zeros for integers.
 
         Raises:
           InputsGone: one that is gone cannot be made up.
@@ -71,8 +71,10 @@ def made_up(aval: Any) -> Any:
     """
     with jc.set_current_trace(jc.eval_trace):
         if jax.dtypes.issubdtype(aval.dtype, jax.dtypes.extended):
-            raise InputsGone(f"an input of type {aval.str_short()} is gone, and lazynb makes up no random keys; "
-                             "compile again while the key is in reach")
+            raise InputsGone(
+                f"an input of type {aval.str_short()} is gone, and lazynb makes up no random keys; "
+                "compile again while the key is in reach"
+            )
         random = np.random.default_rng(0)
         if jax.dtypes.issubdtype(aval.dtype, np.inexact):
             return jax.numpy.asarray(random.standard_normal(aval.shape), aval.dtype)

@@ -26,10 +26,13 @@ class Origins:
     results: tuple[tuple[int, int], ...]
 
 
-def origins_of(pending: Pending, binding: Binding, wanted: tuple[int, ...], description: Description) -> Origins:
+def origins_of(
+    pending: Pending, binding: Binding, wanted: tuple[int, ...], description: Description
+) -> Origins:
     """The origins of the program in ``binding``, which computes ``wanted`` of ``pending``.
 
-    A program knows nothing of operations that nobody wanted: it counts its steps without them (``Trie.copy``).
+    A program knows nothing of operations that nobody wanted: it counts its steps without them
+    (``Trie.copy``).
     """
     steps = needed_steps(pending.state.path(), wanted)
     _, moved = pending.trie.copy(pending.root, steps)

@@ -1,4 +1,5 @@
-"""One compiled program as XLA left it: clusters, fates, boundaries, passes. Everything is worked out when it is asked for."""
+"""One compiled program as XLA left it: clusters, fates, boundaries, passes. Everything is worked out when it
+is asked for."""
 
 from __future__ import annotations
 
@@ -40,7 +41,9 @@ class CompiledTrace:
       measured: what the last :meth:`profile` measured.
     """
 
-    def __init__(self, executable: Executable, made: bool, origins: Origins, snapshot: Snapshot, inputs: Inputs):
+    def __init__(
+        self, executable: Executable, made: bool, origins: Origins, snapshot: Snapshot, inputs: Inputs
+    ):
         self._executable = executable
         self._inputs = inputs
         self._snapshot = snapshot
@@ -48,7 +51,9 @@ class CompiledTrace:
         self.measured: Profile | None = None
         self._fates: dict[int, Fate] | None = None
         self._fates_complete = False
-        self._inhabitants: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # the fates, and by cluster its nodes
+        self._inhabitants: tuple[dict[int, Fate], dict[str, list[int]]] | None = (
+            None  # the fates, and by cluster its nodes
+        )
         self.operations = executable.operations
         self.cache_event = executable.origin if made else "hit"
         self.compile_seconds = executable.compile_seconds if made else 0.0
@@ -92,7 +97,7 @@ class CompiledTrace:
             return self._ahead.clusters
         return find_clusters(self.module) if self.module is not None else []
 
-    # ---- what XLA wrote down -----------------------------------------------------------------------------------
+    # ---- what XLA wrote down -------------------------------------------------------------------------------
 
     @property
     def dump(self) -> Dump:
@@ -129,7 +134,8 @@ class CompiledTrace:
 
     @property
     def before(self) -> str:
-        """HLO before the first pass; empty where XLA wrote none. Compiles once more where nothing was written down."""
+        """HLO before the first pass; empty where XLA wrote none. Compiles once more where nothing was written
+        down."""
         return self.written.before
 
     @property
@@ -141,15 +147,15 @@ class CompiledTrace:
         """
         return self.written.passes
 
-    # ---- what became of the operations -------------------------------------------------------------------------
+    # ---- what became of the operations ---------------------------------------------------------------------
 
     @property
     def fates(self) -> dict[int, Fate]:
         """The fate of each operation in the program, by its node in the graph.
 
-        An operation that is not in the optimised module is followed through the passes. Where those were not written down (the
-        program came from a cache), a small program is compiled once more for it; of a large one the operation is ``lost``
-        until somebody asks for ``passes``.
+        An operation that is not in the optimised module is followed through the passes. Where those were not
+        written down (the program came from a cache), a small program is compiled once more for it; of a large
+        one the operation is ``lost`` until somebody asks for ``passes``.
         """
         complete = self.has_dump
         if self._fates is None or complete > self._fates_complete:
@@ -159,21 +165,32 @@ class CompiledTrace:
     def _find_fates(self) -> dict[int, Fate]:
         nodes = self.origins.operations
         if self.module is None:
-            return dict.fromkeys(nodes.values(), Fate("lost", "this backend gives no HLO, so nobody can tell"))
+            return dict.fromkeys(
+                nodes.values(), Fate("lost", "this backend gives no HLO, so nobody can tell")
+            )
         found = self._followed(self.written if self.has_dump else None)
-        if not self.has_dump and len(self.module.by_name) <= _SMALL and any(fate.kind == "lost" for fate in found.values()):
+        if (
+            not self.has_dump
+            and len(self.module.by_name) <= _SMALL
+            and any(fate.kind == "lost" for fate in found.values())
+        ):
             with contextlib.suppress(DumpUnavailable):
                 found = self._followed(self.written)
-        return {nodes[mark]: dataclasses.replace(fate, merged_with=nodes.get(fate.merged_with))  # type: ignore[arg-type]
-                for mark, fate in found.items()}
+        return {
+            nodes[mark]: dataclasses.replace(fate, merged_with=nodes.get(fate.merged_with))  # type: ignore[arg-type]
+            for mark, fate in found.items()
+        }
 
     def _followed(self, written: Read | None) -> dict[int, Fate]:
         assert self.module is not None
         return fates(self.origins.operations, self.module, self.clusters, written)
 
     def nodes_behind(self, instruction: Instruction) -> list[int]:
-        """Nodes that an instruction of the optimised module was made from: by its mark, else by what it stands for."""
-        marks = {instruction.mark} if self._lineage is None else self._lineage.get(instruction.name, frozenset())
+        """Nodes that an instruction of the optimised module was made from: by its mark, else by what it
+        stands for."""
+        marks = (
+            {instruction.mark} if self._lineage is None else self._lineage.get(instruction.name, frozenset())
+        )
         return sorted(self.origins.operations[mark] for mark in marks if mark in self.origins.operations)
 
     @cached_property
@@ -192,7 +209,7 @@ class CompiledTrace:
             self._inhabitants = fates, found
         return list(self._inhabitants[1].get(cluster.name, ()))
 
-    # ---- what they cost -----------------------------------------------------------------------------------------
+    # ---- what they cost ------------------------------------------------------------------------------------
 
     @cached_property
     def costs(self) -> dict[str, Cost]:
@@ -207,7 +224,9 @@ class CompiledTrace:
     def memory(self) -> Memory:
         """Live ranges and totals; without what XLA wrote down when it compiled, the totals alone."""
         dump = self.dump if self._has_files else None
-        assignment, ranges = (dump.text(f"*{name}.txt") if dump else "" for name in ("buffer-assignment", "live-range"))
+        assignment, ranges = (
+            dump.text(f"*{name}.txt") if dump else "" for name in ("buffer-assignment", "live-range")
+        )
         return parse_memory(assignment, ranges, memory_stats(self.compiled))
 
     def profile(self, runs: int = 5) -> Profile:
@@ -220,7 +239,9 @@ class CompiledTrace:
         values, donated = self._inputs.values(), set(self._executable.donated)
 
         def run() -> list[Any]:
-            return self._executable.run([fresh(value) if number in donated else value for number, value in enumerate(values)])
+            return self._executable.run(
+                [fresh(value) if number in donated else value for number, value in enumerate(values)]
+            )
 
         self.measured = profile(run, runs, self.module)
         return self.measured
@@ -229,11 +250,17 @@ class CompiledTrace:
     def times(self) -> dict[str, Timing]:
         """By cluster, the time of one run of the program that it took; empty before :meth:`profile`."""
         names = {cluster.name for cluster in self.clusters}
-        programs = self.measured.programs if self.measured is not None else ()  # copies of donated inputs are programs too
+        programs = (
+            self.measured.programs if self.measured is not None else ()
+        )  # copies of donated inputs are programs too
         ours = max(programs, key=lambda one: len(names & one.timings.keys()), default=None)
-        return {name: timing for name, timing in ours.timings.items() if name in names} if ours is not None else {}
+        return (
+            {name: timing for name, timing in ours.timings.items() if name in names}
+            if ours is not None
+            else {}
+        )
 
-    # ---- why the clusters are what they are ----------------------------------------------------------------------
+    # ---- why the clusters are what they are ----------------------------------------------------------------
 
     def variables(self, result: int) -> tuple[str, ...]:
         """The user's names for result number ``result`` of the program."""
@@ -256,7 +283,8 @@ class CompiledTrace:
         return find_boundaries(self.module, self.clusters, self.variables, list(self.edges.values()))
 
     def ask(self) -> list[Boundary]:
-        """Compiles once more with XLA's fusion decisions logged; the boundaries then have the compiler's words.
+        """Compiles once more with XLA's fusion decisions logged; the boundaries then have the compiler's
+        words.
 
         Raises:
           DumpUnavailable: there is no place to write to.
@@ -272,7 +300,8 @@ class CompiledTrace:
         return self.boundaries
 
     def verify(self, boundary: Boundary) -> Boundary:
-        """``boundary`` with what compiling again without its cause showed; it stands so in ``boundaries`` from then on.
+        """``boundary`` with what compiling again without its cause showed; it stands so in ``boundaries``
+        from then on.
 
         Raises:
           NotTestable: there is no experiment for its reason, or not for this program.
@@ -281,8 +310,10 @@ class CompiledTrace:
         if edge is None:
             raise NotTestable("this is no boundary between two clusters of this program")
         tried = verify(boundary, edge, self._executable)
-        self.boundaries = [tried if (one.producer, one.consumer) == (tried.producer, tried.consumer) else one
-                           for one in self.boundaries]
+        self.boundaries = [
+            tried if (one.producer, one.consumer) == (tried.producer, tried.consumer) else one
+            for one in self.boundaries
+        ]
         return tried
 
     def _with_words(self, one: Boundary, said: dict[tuple[str, str], str]) -> Boundary:
@@ -297,4 +328,3 @@ def _wiring(module: Module) -> dict[str, tuple[str, str, tuple[str, ...]]]:
 
 def _kernels(module: Module) -> list[tuple[str, str]]:
     return [(cluster.name, cluster.kind) for cluster in find_clusters(module)]
-

@@ -1,7 +1,8 @@
 """Reads what XLA writes down while XLA still compiles.
 
-Its passes over HLO take about a quarter of a compilation; making machine code of the result is the rest, in which Python only
-waits. What the passes did is worked out then, so that an inspector costs little beside the compilation.
+Its passes over HLO take about a quarter of a compilation; making machine code of the result is the rest, in
+which Python only waits. What the passes did is worked out then, so that an inspector costs little beside the
+compilation.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Read:
     costs: dict[str, Cost] = dataclasses.field(default_factory=dict)
 
     def history_to(self, module: Module) -> PassHistory | None:
-        """The history that ends in ``module``, the optimised one as JAX prints it: newer releases print parts of results in
-        another way than they dump them."""
+        """The history that ends in ``module``, the optimised one as JAX prints it: newer releases print parts
+        of results in another way than they dump them."""
         if self.history is None or self.history.last.by_name.keys() == module.by_name.keys():
             return self.history
         return _history(self.before, self.passes, module)
@@ -96,7 +97,9 @@ class Reading:
         self._done.set()
         self._thread.join()
         sizes = _sizes(self._dump)
-        if self._read is None or (sizes and sizes != self._sizes):  # a file was there before all of it was written
+        if self._read is None or (
+            sizes and sizes != self._sizes
+        ):  # a file was there before all of it was written
             self._sizes, self._read = sizes, read(self._dump)
         return self._read
 

@@ -1,4 +1,5 @@
-"""Experiments: a program is compiled again without the supposed cause of a boundary, to see whether the boundary goes."""
+"""Experiments: a program is compiled again without the supposed cause of a boundary, to see whether the
+boundary goes."""
 
 from __future__ import annotations
 
@@ -36,7 +37,9 @@ def verify(boundary: Boundary, edge: Edge, executable: Executable) -> Boundary:
     if _stays(parse(text), edge):
         verdict = f"Compiled again {what}: the boundary stays, so this alone is not the reason."
         return dataclasses.replace(boundary, verdict=verdict)
-    return dataclasses.replace(boundary, label=VERIFIED, verdict=f"Compiled again {what}: the boundary is gone.")
+    return dataclasses.replace(
+        boundary, label=VERIFIED, verdict=f"Compiled again {what}: the boundary is gone."
+    )
 
 
 Experiment = Callable[[Boundary, Edge, Executable], tuple[dict[str, Any], str]]
@@ -53,29 +56,44 @@ def _drop_output(boundary: Boundary, edge: Edge, executable: Executable) -> tupl
 
 
 def _own_copy(boundary: Boundary, edge: Edge, executable: Executable) -> tuple[dict[str, Any], str]:
-    """With the producer computed once more for this reader alone; XLA's ``cse`` would make one of the two again."""
+    """With the producer computed once more for this reader alone; XLA's ``cse`` would make one of the two
+    again."""
     mark = edge.source.mark
     readers = {one.mark for one in edge.readers if one.mark is not None and one.mark != mark}
     if mark is None or not readers:
         raise NotTestable("both ends belong to one recorded operation, which cannot be taken apart")
     steps = executable.state.path()
-    direct = [reader for reader in readers if set(steps[reader].operands) & set(range(steps[mark].first, steps[mark].slots))]
+    direct = [
+        reader
+        for reader in readers
+        if set(steps[reader].operands) & set(range(steps[mark].first, steps[mark].slots))
+    ]
     if not direct:
         raise NotTestable("XLA made instructions between the two operations that were not recorded")
-    return ({"copies": {reader: mark for reader in direct}, "options": {"xla_disable_hlo_passes": "cse"}},
-            f"with a copy of `{edge.source.opcode}` for this reader alone")
+    return (
+        {"copies": {reader: mark for reader in direct}, "options": {"xla_disable_hlo_passes": "cse"}},
+        f"with a copy of `{edge.source.opcode}` for this reader alone",
+    )
 
 
 def _no_library(boundary: Boundary, edge: Edge, executable: Executable) -> tuple[dict[str, Any], str]:
     """With XLA:CPU's own code where it would call YNNPACK."""
     libraries = {edge.producer.library, edge.consumer.library} - {""}
     if libraries != {"YNNPACK"}:
-        raise NotTestable(f"XLA has no code of its own to put in place of {' and '.join(sorted(libraries)) or 'the library'}")
+        raise NotTestable(
+            "XLA has no code of its own to put in place of "
+            f"{' and '.join(sorted(libraries)) or 'the library'}"
+        )
     return {"options": {"xla_cpu_experimental_ynn_fusion_type": ""}}, "without YNNPACK"
 
 
-EXPERIMENTS: dict[str, Experiment] = {"drop-output": _drop_output, "only-this-user": _own_copy, "no-library": _no_library}
-"""By the name in ``boundaries.REASONS``: gives arguments of ``Executable.compile_again``, and what they change in words."""
+EXPERIMENTS: dict[str, Experiment] = {
+    "drop-output": _drop_output,
+    "only-this-user": _own_copy,
+    "no-library": _no_library,
+}
+"""By the name in ``boundaries.REASONS``: gives arguments of ``Executable.compile_again``, and what they
+change in words."""
 
 
 def _stays(module: Module, edge: Edge) -> bool:
@@ -85,6 +103,7 @@ def _stays(module: Module, edge: Edge) -> bool:
     for other in find_edges(module, clusters, lambda result: ()):
         now = other.source
         if (now.mark, now.opcode, now.shape) == (source.mark, source.opcode, source.shape) and readers & {
-                (one.mark, one.opcode) for one in other.readers}:
+            (one.mark, one.opcode) for one in other.readers
+        }:
             return True
     return False

@@ -1,14 +1,16 @@
 """Small programs with the trace breaks that they have, written beside the lines.
 
-A file under ``programs`` has programs under ``## name``. A comment at the end of a line says what breaks there::
+A file under ``programs`` has programs under ``## name``. A comment at the end of a line says what breaks
+there::
 
-    # break: LNB103 ops=10 times=5      five breaks of this code, which forced ten operations together (times: 1 without)
-    # break: LNB304 ops=1; LNB103 ops=2 two kinds on one line
+    # break: LNB103 ops=10 times=5      five breaks of this code, which forced ten operations together (times:
+    1 without) # break: LNB304 ops=1; LNB103 ops=2 two kinds on one line
     # break: LNB108 ops=2 through=/x/   by a library, in whose path that is
     # raises: TypeError                 the program ends here
 
-``ops`` are left out where JAX's releases differ. ``### file`` starts a module that the program imports, ``### main`` the
-program itself. ``x`` is a float32 array of 1, 2, 3, ``w`` one of nine ones, both computed; what a program computes is ``out``.
+``ops`` are left out where JAX's releases differ. ``### file`` starts a module that the program imports,
+``### main`` the program itself. ``x`` is a float32 array of 1, 2, 3, ``w`` one of nine ones, both computed;
+what a program computes is ``out``.
 """
 
 from __future__ import annotations
@@ -112,5 +114,11 @@ def _expected(file: str, line: int, text: str) -> Expected:
     code, *rest = text.split()
     values = dict(pair.split("=") for pair in rest)
     assert re.fullmatch(r"LNB\d{3}", code) and values.keys() <= {"ops", "times", "through"}, text
-    return Expected(file, line, code, int(values.get("times", 1)), int(values["ops"]) if "ops" in values else None,
-                    values.get("through"))
+    return Expected(
+        file,
+        line,
+        code,
+        int(values.get("times", 1)),
+        int(values["ops"]) if "ops" in values else None,
+        values.get("through"),
+    )

@@ -42,18 +42,30 @@ def test_breaks(program: Program, clean, place, capsys):
     prepare(program, place)
     name = f"<{program.name}>"
     lazily = run(program, name, lazy=True)
-    found = {(one.location.file.replace(f"{place}/", "") if one.location.file != name else "main", one.location.line, one.code):
-             one for one in lazynb.breaks()}
+    found = {
+        (
+            one.location.file.replace(f"{place}/", "") if one.location.file != name else "main",
+            one.location.line,
+            one.code,
+        ): one
+        for one in lazynb.breaks()
+    }
     assert len(found) == len(lazynb.breaks())
     expected = {(one.file, one.line, one.code): one for one in program.breaks}
     assert found.keys() == expected.keys()
     for key, one in found.items():
         written = expected[key]
-        assert (key, one.count, one.ops) == (key, written.times, one.ops if written.ops is None else written.ops)
+        assert (key, one.count, one.ops) == (
+            key,
+            written.times,
+            one.ops if written.ops is None else written.ops,
+        )
         assert (one.library is None) == (written.through is None), (key, one.library)
         assert written.through is None or written.through in one.library.file.replace("\\", "/")
     for one in lazynb.breaks():
-        text = program.files["main" if one.location.file == name else one.location.file.replace(f"{place}/", "")]
+        text = program.files[
+            "main" if one.location.file == name else one.location.file.replace(f"{place}/", "")
+        ]
         assert one.location.text == text.splitlines()[one.location.line - 1].strip()
     error = lazily.get("error")
     raised = (line_of(error, name), type(error).__name__) if error is not None else None
@@ -84,5 +96,27 @@ def test_the_corpus_is_large_and_each_program_can_fail():
     assert len({program.name for program in PROGRAMS}) == len(PROGRAMS)
     assert sum(not program.breaks for program in PROGRAMS) >= 10
     assert {one.code for program in PROGRAMS for one in program.breaks} >= {
-        "LNB101", "LNB102", "LNB103", "LNB104", "LNB105", "LNB106", "LNB107", "LNB108", "LNB109", "LNB110", "LNB111", "LNB112",
-        "LNB113", "LNB116", "LNB117", "LNB118", "LNB119", "LNB201", "LNB202", "LNB301", "LNB303", "LNB304", "LNB305"}
+        "LNB101",
+        "LNB102",
+        "LNB103",
+        "LNB104",
+        "LNB105",
+        "LNB106",
+        "LNB107",
+        "LNB108",
+        "LNB109",
+        "LNB110",
+        "LNB111",
+        "LNB112",
+        "LNB113",
+        "LNB116",
+        "LNB117",
+        "LNB118",
+        "LNB119",
+        "LNB201",
+        "LNB202",
+        "LNB301",
+        "LNB303",
+        "LNB304",
+        "LNB305",
+    }

@@ -41,10 +41,19 @@ def notebook(write):
         made = []
         for cell in cells:
             text, tags = (cell, []) if isinstance(cell, str) else (cell[0], [cell[1]])
-            made.append({"cell_type": "code", "metadata": {"tags": tags}, "execution_count": None, "outputs": [],
-                         "source": textwrap.dedent(text).strip().splitlines(True)})
+            made.append(
+                {
+                    "cell_type": "code",
+                    "metadata": {"tags": tags},
+                    "execution_count": None,
+                    "outputs": [],
+                    "source": textwrap.dedent(text).strip().splitlines(True),
+                }
+            )
         made.insert(0, {"cell_type": "markdown", "metadata": {}, "source": "# Title"})
-        return write(name, json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": made}))
+        return write(
+            name, json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": made})
+        )
 
     return notebook
 
@@ -54,8 +63,15 @@ def lazynb_run(tmp_path, environment):
     """Runs ``lazynb run`` with these arguments in a process of its own."""
 
     def run(*arguments, **options):
-        return subprocess.run([sys.executable, "-m", "lazynb", "run", *map(str, arguments)], cwd=tmp_path, text=True,
-                              capture_output=True, env=environment, timeout=120, **options)
+        return subprocess.run(
+            [sys.executable, "-m", "lazynb", "run", *map(str, arguments)],
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            env=environment,
+            timeout=120,
+            **options,
+        )
 
     return run
 
@@ -65,7 +81,13 @@ def python(tmp_path, environment):
     """Runs Python itself with these arguments."""
 
     def run(*arguments):
-        return subprocess.run([sys.executable, *map(str, arguments)], cwd=tmp_path, text=True, capture_output=True,
-                              env=environment, timeout=120)
+        return subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            env=environment,
+            timeout=120,
+        )
 
     return run

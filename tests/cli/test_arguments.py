@@ -31,52 +31,69 @@ def refuse(capsys, monkeypatch):
     return refuse
 
 
-@pytest.mark.parametrize("given,own,script", [
-    (["a.py"], ["--", "a.py"], []),
-    (["a.py", "--report", "out.html"], ["--report=out.html", "--", "a.py"], []),
-    (["--report", "out.html", "a.py", "x"], ["--report=out.html", "--", "a.py"], ["x"]),
-    (["a.py", "--lr", "0.1", "--max-breaks=3", "-v"], ["--max-breaks=3", "--", "a.py"], ["--lr", "0.1", "-v"]),
-    (["a.py", "--max-compiles", "-1"], ["--max-compiles=-1", "--", "a.py"], []),
-    (["a.py", "--", "--report", "mine"], ["--", "a.py"], ["--report", "mine"]),
-    (["a.py", "x", "--", "y", "--", "z"], ["--", "a.py"], ["x", "y", "--", "z"]),
-    (["--", "-odd.py", "--report", "mine"], ["--", "-odd.py"], ["--report", "mine"]),
-    (["a.py", "--help"], ["--", "a.py"], ["--help"]),
-    (["--help", "a.py"], ["--help", "--", "a.py"], []),
-    (["--max", "3", "a.py"], ["--max", "--", "3"], ["a.py"]),  # no abbreviations
-    (["a.py", "--report"], ["--report", "--", "a.py"], []),
-    ([], [], []),
-])
+@pytest.mark.parametrize(
+    "given,own,script",
+    [
+        (["a.py"], ["--", "a.py"], []),
+        (["a.py", "--report", "out.html"], ["--report=out.html", "--", "a.py"], []),
+        (["--report", "out.html", "a.py", "x"], ["--report=out.html", "--", "a.py"], ["x"]),
+        (
+            ["a.py", "--lr", "0.1", "--max-breaks=3", "-v"],
+            ["--max-breaks=3", "--", "a.py"],
+            ["--lr", "0.1", "-v"],
+        ),
+        (["a.py", "--max-compiles", "-1"], ["--max-compiles=-1", "--", "a.py"], []),
+        (["a.py", "--", "--report", "mine"], ["--", "a.py"], ["--report", "mine"]),
+        (["a.py", "x", "--", "y", "--", "z"], ["--", "a.py"], ["x", "y", "--", "z"]),
+        (["--", "-odd.py", "--report", "mine"], ["--", "-odd.py"], ["--report", "mine"]),
+        (["a.py", "--help"], ["--", "a.py"], ["--help"]),
+        (["--help", "a.py"], ["--help", "--", "a.py"], []),
+        (["--max", "3", "a.py"], ["--max", "--", "3"], ["a.py"]),  # no abbreviations
+        (["a.py", "--report"], ["--report", "--", "a.py"], []),
+        ([], [], []),
+    ],
+)
 def test_whose_an_argument_is(given, own, script):
     assert split(given) == (own, script)
 
 
-@pytest.mark.parametrize("arguments,text", [
-    (["run"], "the following arguments are required: PROGRAM (see lazynb run --help)"),
-    (["run", "gone.py"], "lazynb run: gone.py cannot be read: No such file or directory"),
-    (["run", "."], "lazynb run: . is a folder; name a script or a notebook"),
-    (["run", "a.py", "--max-compiles", "-1"], "argument --max-compiles: a limit is 0 or more, not -1"),
-    (["run", "a.py", "--max-breaks=few"], "argument --max-breaks: 'few' is no whole number"),
-    (["run", "a.py", "--max-kernels"], "argument --max-kernels: expected one argument"),
-    (["run", "--fast", "a.py"], "unrecognized arguments: --fast"),
-    (["run", "a.py", "--report", "no/such/folder/out.html"], "the report cannot be written to"),
-    (["run", "a.py", "--report", "."], "Is a directory"),
-    (["run", "a.py", "--report", "a.py"], "would write over the program"),
-    (["walk"], "invalid choice: 'walk'"),
-    (["explain", "LNB999"], "lazynb explain: no trace break has the code or kind 'LNB999'"),
-])
+@pytest.mark.parametrize(
+    "arguments,text",
+    [
+        (["run"], "the following arguments are required: PROGRAM (see lazynb run --help)"),
+        (["run", "gone.py"], "lazynb run: gone.py cannot be read: No such file or directory"),
+        (["run", "."], "lazynb run: . is a folder; name a script or a notebook"),
+        (["run", "a.py", "--max-compiles", "-1"], "argument --max-compiles: a limit is 0 or more, not -1"),
+        (["run", "a.py", "--max-breaks=few"], "argument --max-breaks: 'few' is no whole number"),
+        (["run", "a.py", "--max-kernels"], "argument --max-kernels: expected one argument"),
+        (["run", "--fast", "a.py"], "unrecognized arguments: --fast"),
+        (["run", "a.py", "--report", "no/such/folder/out.html"], "the report cannot be written to"),
+        (["run", "a.py", "--report", "."], "Is a directory"),
+        (["run", "a.py", "--report", "a.py"], "would write over the program"),
+        (["walk"], "invalid choice: 'walk'"),
+        (["explain", "LNB999"], "lazynb explain: no trace break has the code or kind 'LNB999'"),
+    ],
+)
 def test_bad_arguments_are_refused_in_a_line(write, refuse, arguments, text):
     write("a.py", "raise SystemExit('it ran')")
     assert text in refuse(*arguments)
 
 
-@pytest.mark.parametrize("name,text,said", [
-    ("a.ipynb", "{not json", "a.ipynb is no notebook: not JSON"),
-    ("a.ipynb", "\xff\xfe", "is no notebook: not JSON"),
-    ("a.ipynb", "[1, 2]", "no notebook: it has no list of cells"),
-    ("a.ipynb", '{"worksheets": []}', "a notebook of an old format"),
-    ("a.ipynb", '{"cells": [1]}', "its cells are not what nbformat 4 says"),
-    ("a.ipynb", '{"cells": [], "metadata": {"kernelspec": {"language": "R"}}}', "is written in r, and lazynb runs Python"),
-])
+@pytest.mark.parametrize(
+    "name,text,said",
+    [
+        ("a.ipynb", "{not json", "a.ipynb is no notebook: not JSON"),
+        ("a.ipynb", "\xff\xfe", "is no notebook: not JSON"),
+        ("a.ipynb", "[1, 2]", "no notebook: it has no list of cells"),
+        ("a.ipynb", '{"worksheets": []}', "a notebook of an old format"),
+        ("a.ipynb", '{"cells": [1]}', "its cells are not what nbformat 4 says"),
+        (
+            "a.ipynb",
+            '{"cells": [], "metadata": {"kernelspec": {"language": "R"}}}',
+            "is written in r, and lazynb runs Python",
+        ),
+    ],
+)
 def test_what_is_no_notebook_is_refused_in_a_line(write, refuse, name, text, said):
     write(name, text)
     assert said in refuse("run", name)
@@ -87,14 +104,21 @@ def test_a_notebook_takes_no_arguments(notebook, refuse):
     assert "takes no arguments, and there is '--epochs'" in refuse("run", "a.ipynb", "--epochs", "3")
 
 
-@pytest.mark.parametrize("missing,arguments,said", [
-    ("IPython", ["run", "a.ipynb"], "pip install ipython"),
-    ("jinja2", ["run", "a.ipynb", "--report", "out.html"], "pip install jinja2"),
-])
-def test_what_is_missing_is_named_with_what_to_install(notebook, refuse, monkeypatch, missing, arguments, said):
+@pytest.mark.parametrize(
+    "missing,arguments,said",
+    [
+        ("IPython", ["run", "a.ipynb"], "pip install ipython"),
+        ("jinja2", ["run", "a.ipynb", "--report", "out.html"], "pip install jinja2"),
+    ],
+)
+def test_what_is_missing_is_named_with_what_to_install(
+    notebook, refuse, monkeypatch, missing, arguments, said
+):
     notebook("a.ipynb", "1")
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == missing else find(name, *rest))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == missing else find(name, *rest)
+    )
     assert said in refuse(*arguments)
 
 
@@ -113,9 +137,21 @@ def test_checking_the_report_leaves_no_file_and_keeps_the_old_one(write, tmp_pat
 
 
 def test_help_names_commands_options_and_exit_statuses(capsys):
-    for arguments, words in ((["--help"], ["run", "explain", "--version", "examples:"]),
-                             (["run", "--help"], ["--report FILE", "--max-compiles N", "--max-breaks N", "--max-kernels N",
-                                                  "-- ", "exit status:", "3    over budget"])):
+    for arguments, words in (
+        (["--help"], ["run", "explain", "--version", "examples:"]),
+        (
+            ["run", "--help"],
+            [
+                "--report FILE",
+                "--max-compiles N",
+                "--max-breaks N",
+                "--max-kernels N",
+                "-- ",
+                "exit status:",
+                "3    over budget",
+            ],
+        ),
+    ):
         with pytest.raises(SystemExit) as ended:
             main(arguments)
         text = capsys.readouterr().out

@@ -4,13 +4,29 @@ from __future__ import annotations
 
 
 def test_a_notebook_runs_cell_by_cell(notebook, lazynb_run, tmp_path):
-    notebook("a.ipynb", "%load_ext lazynb\nimport jax.numpy as jnp", "x = jnp.arange(4.0)\nx", "%%bash\necho from bash", "",
-             "!echo from a shell", ("print('left out')", "skip-execution"), ("1 / 0", "raises-exception"),
-             "import os\nprint(__name__, os.getcwd())\nget_ipython().run_line_magic('matplotlib', 'inline')",
-             "print(float(x.sum()))", "await __import__('asyncio').sleep(0)\n%lazy")
+    notebook(
+        "a.ipynb",
+        "%load_ext lazynb\nimport jax.numpy as jnp",
+        "x = jnp.arange(4.0)\nx",
+        "%%bash\necho from bash",
+        "",
+        "!echo from a shell",
+        ("print('left out')", "skip-execution"),
+        ("1 / 0", "raises-exception"),
+        "import os\nprint(__name__, os.getcwd())\nget_ipython().run_line_magic('matplotlib', 'inline')",
+        "print(float(x.sum()))",
+        "await __import__('asyncio').sleep(0)\n%lazy",
+    )
     done = lazynb_run("a.ipynb", "--report", "out.html")
     assert done.returncode == 0, done.stderr
-    for part in ("arange", "from bash\n", "from a shell", f"__main__ {tmp_path}\n", "6.0\n", "lazy mode is on"):
+    for part in (
+        "arange",
+        "from bash\n",
+        "from a shell",
+        f"__main__ {tmp_path}\n",
+        "6.0\n",
+        "lazy mode is on",
+    ):
         assert part in done.stdout
     assert "left out" not in done.stdout and "already loaded" not in done.stdout
     assert "ZeroDivisionError" in done.stderr  # that cell may
@@ -42,7 +58,11 @@ def test_a_cell_that_does_not_compile_is_named(notebook, lazynb_run):
 
 
 def test_a_notebook_over_budget(notebook, lazynb_run):
-    notebook("a.ipynb", "import jax.numpy as jnp\nx = jnp.ones(3)", "for n in range(3):\n    print(float(x.sum()) + n)")
+    notebook(
+        "a.ipynb",
+        "import jax.numpy as jnp\nx = jnp.ones(3)",
+        "for n in range(3):\n    print(float(x.sum()) + n)",
+    )
     done = lazynb_run("a.ipynb", "--max-compiles", "9", "--max-breaks", "2")
     assert done.returncode == 3
     assert "over budget: 3 trace breaks where 2 are allowed\n" in done.stderr

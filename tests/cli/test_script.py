@@ -36,12 +36,23 @@ def test_a_script_sees_what_python_shows_it(write, lazynb_run, python):
     assert lazy.stdout == plain.stdout
 
 
-@pytest.mark.parametrize("end", [
-    "sys.exit(0)", "sys.exit()", "sys.exit(7)", "sys.exit('what went wrong')", "raise KeyError('key')", "outer()",
-    "raise ExceptionGroup('several', [ValueError(1), KeyError(2)])", "sys.excepthook = lambda *a: print('hook', a[0]); outer()",
-])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "sys.exit(0)",
+        "sys.exit()",
+        "sys.exit(7)",
+        "sys.exit('what went wrong')",
+        "raise KeyError('key')",
+        "outer()",
+        "raise ExceptionGroup('several', [ValueError(1), KeyError(2)])",
+        "sys.excepthook = lambda *a: print('hook', a[0]); outer()",
+    ],
+)
 def test_a_script_ends_as_with_python(write, lazynb_run, python, end):
-    write("ends.py", f"""
+    write(
+        "ends.py",
+        f"""
         import sys
 
         def outer():
@@ -52,22 +63,28 @@ def test_a_script_ends_as_with_python(write, lazynb_run, python, end):
 
         print("before")
         {end}
-    """)
+    """,
+    )
     plain, lazy = python("ends.py"), lazynb_run("ends.py")
     assert (lazy.returncode, lazy.stdout) == (plain.returncode, plain.stdout)
     shown, _, summary = lazy.stderr.rpartition("lazynb: ")
-    assert shown == plain.stderr and summary.startswith("0 operations · 0 executables · 0 hits · 0 misses · 0 trace breaks")
+    assert shown == plain.stderr and summary.startswith(
+        "0 operations · 0 executables · 0 hits · 0 misses · 0 trace breaks"
+    )
 
 
 def test_errors_of_jax_show_the_users_lines_alone(write, lazynb_run):
-    write("wrong.py", """
+    write(
+        "wrong.py",
+        """
         import jax.numpy as jnp
 
         def double(x):
             return float(x) * 2  # not a scalar
 
         double(jnp.ones(3) + 1)
-    """)
+    """,
+    )
     lazy = lazynb_run("wrong.py")
     assert lazy.returncode == 1
     assert 'wrong.py", line 7, in <module>' in lazy.stderr and 'wrong.py", line 5, in double' in lazy.stderr
@@ -76,20 +93,28 @@ def test_errors_of_jax_show_the_users_lines_alone(write, lazynb_run):
 
 
 def test_an_interrupt_ends_the_script(write, tmp_path, environment):
-    write("waits.py", """
+    write(
+        "waits.py",
+        """
         import time
         print("ready", flush=True)
         time.sleep(60)
-    """)
+    """,
+    )
     command = [sys.executable, "-m", "lazynb", "run", "waits.py"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True) as process:
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert "KeyboardInterrupt" in stderr and 'waits.py", line 4, in <module>' in stderr and "lazynb/cli" not in stderr
+    assert (
+        "KeyboardInterrupt" in stderr
+        and 'waits.py", line 4, in <module>' in stderr
+        and "lazynb/cli" not in stderr
+    )
     assert "0 trace breaks" in stderr
 
 
@@ -117,7 +142,9 @@ def test_the_summary_ranks_the_breaks_with_what_to_write_instead(write, lazynb_r
     lines = done.stderr.splitlines()
     assert "5 trace breaks" in lines[0] and "misses (compiling " in lines[0]
     assert sorted(line.split("(")[0].strip() for line in lines[1::2]) == [
-        "LNB101 bool ×4  train.py:10: if x.sum", "LNB103 float ×1  train.py:14: print"]
+        "LNB101 bool ×4  train.py:10: if x.sum",
+        "LNB103 float ×1  train.py:14: print",
+    ]
     assert all(line.strip().startswith("instead: ") for line in lines[2::2])
 
 
@@ -128,8 +155,12 @@ def test_over_budget_is_exit_status_three_with_the_explanation(write, lazynb_run
     over = lazynb_run("--max-breaks", "4", "train.py", "--max-compiles", "0", "--max-kernels=0")
     assert over.returncode == 3 and over.stdout == "40.5\n"
     assert "lazynb: over budget: 5 trace breaks where 4 are allowed; " in over.stderr
-    for part in ("train.py:10: if x.sum() > 100:  # a branch", "LNB101 bool, 4 times", "nothing like it was compiled before",
-                 "Kernels, by the last line of each program:"):
+    for part in (
+        "train.py:10: if x.sum() > 100:  # a branch",
+        "LNB101 bool, 4 times",
+        "nothing like it was compiled before",
+        "Kernels, by the last line of each program:",
+    ):
         assert part in over.stderr
     assert over.stderr.count("LNB101") == 1  # not in the summary too
 
@@ -151,7 +182,9 @@ def test_programs_from_the_persistent_cache_count_and_are_said(write, lazynb_run
 
 
 def test_threads_count_and_are_waited_for(write, lazynb_run):
-    write("threads.py", """
+    write(
+        "threads.py",
+        """
         import threading, time
         import jax.numpy as jnp
         import lazynb
@@ -162,13 +195,18 @@ def test_threads_count_and_are_waited_for(write, lazynb_run):
                 print(float(jnp.ones(3).sum()), flush=True)
 
         threading.Thread(target=work).start()
-    """)
+    """,
+    )
     done = lazynb_run("threads.py", "--max-breaks", "0")
-    assert done.returncode == 3 and done.stdout == "3.0\n" and "1 trace break where 0 are allowed" in done.stderr
+    assert (
+        done.returncode == 3 and done.stdout == "3.0\n" and "1 trace break where 0 are allowed" in done.stderr
+    )
 
 
 def test_what_explain_and_budget_watch_counts_too(write, lazynb_run):
-    write("nested.py", """
+    write(
+        "nested.py",
+        """
         import jax.numpy as jnp
         import lazynb
 
@@ -179,7 +217,8 @@ def test_what_explain_and_budget_watch_counts_too(write, lazynb_run):
         with lazynb.budget(breaks=1):
             step(jnp.ones(3))
         step(jnp.ones(3))
-    """)
+    """,
+    )
     done = lazynb_run("nested.py", "--max-breaks", "2")
     assert done.returncode == 3 and "3 trace breaks where 2 are allowed" in done.stderr
 
@@ -200,7 +239,9 @@ def test_a_report_that_can_no_longer_be_written_is_said(write, lazynb_run, tmp_p
 
 
 def test_scripts_and_reports_of_them_need_no_notebook_packages(write, lazynb_run, environment):
-    write("sitecustomize.py", """
+    write(
+        "sitecustomize.py",
+        """
         import sys
 
         class Absent:
@@ -209,7 +250,8 @@ def test_scripts_and_reports_of_them_need_no_notebook_packages(write, lazynb_run
                     raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
         sys.meta_path.insert(0, Absent())
-    """)
+    """,
+    )
     write("train.py", TRAIN)
     environment["PYTHONPATH"] = os.pathsep.join([".", environment["PYTHONPATH"]])
     done = lazynb_run("train.py", "--report", "out.html")

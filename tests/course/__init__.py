@@ -1,20 +1,22 @@
-"""What the tests of the notebooks share: each notebook is run once, its exercises answered wrongly and rightly on the way.
+"""What the tests of the notebooks share: each notebook is run once, its exercises answered wrongly and
+rightly on the way.
 
-**Exercises.** Every notebook asks in the same way. The markdown cell above states one idea and asks; the answer stands in it
-behind a folded ``<details>``. Then comes one code cell, in which the reader replaces a literal ``...``::
+**Exercises.** Every notebook asks in the same way. The markdown cell above states one idea and asks; the
+answer stands in it behind a folded ``<details>``. Then comes one code cell, in which the reader replaces a
+literal ``...``::
 
     from exercises import check        # notebooks/exercises.py; notebooks run in their own folder
 
     answer = ...                       # or: def answer(a, b): ...
     check(answer, truth, hint="...", evidence=...)
 
-``truth`` is computed, from lazynb's own analysis or a run. The cell's metadata hold the same cell with a wrong and with a right
-answer::
+``truth`` is computed, from lazynb's own analysis or a run. The cell's metadata hold the same cell with a
+wrong and with a right answer::
 
     {"lazynb": {"wrong": "answer = 3\\ncheck(...)", "right": "answer = 2\\ncheck(...)"}}
 
-``executed`` runs both directly after the cell, in this order and in the tests alone; ``check_exercises`` asserts what the three
-say: "Replace the ...", "Not yet", "Right.". So a notebook's test is::
+``executed`` runs both directly after the cell, in this order and in the tests alone; ``check_exercises``
+asserts what the three say: "Replace the ...", "Not yet", "Right.". So a notebook's test is::
 
     @pytest.fixture(scope="module")
     def mine(tmp_path_factory):
@@ -44,7 +46,8 @@ ANSWERS = ("wrong", "right")
 
 
 def executed(path, tmp_path_factory):
-    """The notebook, executed as `make demo` does it, with nothing compiled beforehand, and each exercise answered."""
+    """The notebook, executed as `make demo` does it, with nothing compiled beforehand, and each exercise
+    answered."""
     import demo
 
     with pytest.MonkeyPatch.context() as patch:
@@ -74,13 +77,16 @@ def exercises(notebook):
 
 
 def check_exercises(run, least: int):
-    """At least so many exercises, and each says what it should: unanswered, then answered wrongly, then rightly."""
+    """At least so many exercises, and each says what it should: unanswered, then answered wrongly, then
+    rightly."""
     cells = run.notebook.cells
     found = [at for at, cell in enumerate(cells) if is_exercise(cell)]
     assert len(found) >= least
     for at in found:
         asked, wrong, right = cells[at : at + 3]
-        assert "..." in asked.source and shown(asked).strip() == "Replace the ... with your answer.", asked.source
+        assert "..." in asked.source and shown(asked).strip() == "Replace the ... with your answer.", (
+            asked.source
+        )
         assert "Not yet" in shown(wrong) and "Right." not in shown(wrong), wrong.source + shown(wrong)
         assert "Right." in shown(right) and "Not yet" not in shown(right), right.source + shown(right)
 

@@ -17,12 +17,17 @@ def breaks(tmp_path_factory):
 
 
 def test_breaks_are_found_and_cured(breaks):
-    """What the text says of each version of the loop is in what its cell shows; the time is the reader's own."""
+    """What the text says of each version of the loop is in what its cell shows; the time is the reader's
+    own."""
     check_quiet(breaks)
     assert breaks.seconds < 180
     notebook = breaks.notebook
     careless = shown(cell_with(notebook, "%breaks"))
-    assert "if jnp.isnan(loss):" in careless and "if size > 0.5:" in careless and "losses.append(float(loss))" not in careless
+    assert (
+        "if jnp.isnan(loss):" in careless
+        and "if size > 0.5:" in careless
+        and "losses.append(float(loss))" not in careless
+    )
     assert "losses.append(float(loss))" in shown(cell_with(notebook, "def no_branches"))
     left = shown(cell_with(notebook, "def no_floats"))
     assert "np.asarray(hits(w, x, y))" in left and "float(loss)" not in left

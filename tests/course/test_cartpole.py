@@ -1,4 +1,5 @@
-"""Cartpole again: every row has its runs and its spread, what the text says is shown, and the counting counts."""
+"""Cartpole again: every row has its runs and its spread, what the text says is shown, and the counting
+counts."""
 
 from __future__ import annotations
 
@@ -15,14 +16,25 @@ import lazynb
 from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
 
 PAPER = {
-    "random inside, one array": "1x", "random before, one array": "1.87x", "four arrays": "3.41x", "four arrays, unrolled 2": "-",
-    "four arrays, unrolled 5": "-", "four arrays, unrolled 10": "up to 10.56x", "four arrays, unrolled 20": "-",
-    "Python loop, barrier every 1": "-", "Python loop, barrier every 5": "-", "Python loop, barrier every 10": "-",
-    "eager JAX": "-"}
+    "random inside, one array": "1x",
+    "random before, one array": "1.87x",
+    "four arrays": "3.41x",
+    "four arrays, unrolled 2": "-",
+    "four arrays, unrolled 5": "-",
+    "four arrays, unrolled 10": "up to 10.56x",
+    "four arrays, unrolled 20": "-",
+    "Python loop, barrier every 1": "-",
+    "Python loop, barrier every 5": "-",
+    "Python loop, barrier every 10": "-",
+    "eager JAX": "-",
+}
 PYTORCH = {"PyTorch eager": "0.13x", "TorchScript": "1.97x"}
-ROW = re.compile(r"^(?P<name>\w.*?)  +(?P<median>[\d.]+) \((?P<low>[\d.]+) to (?P<high>[\d.]+)\)  +(?P<runs>\d+)  +"
-                 r"(?P<speed>[\d.]+)x \((?P<first>[\d.]+) to (?P<third>[\d.]+)\)  +(?P<paper>[\w. ]+?x|-)  +"
-                 r"(?P<kernels>[\d.]+|-)  +(?P<copies>[\d.]+|-)$", re.MULTILINE)
+ROW = re.compile(
+    r"^(?P<name>\w.*?)  +(?P<median>[\d.]+) \((?P<low>[\d.]+) to (?P<high>[\d.]+)\)  +(?P<runs>\d+)  +"
+    r"(?P<speed>[\d.]+)x \((?P<first>[\d.]+) to (?P<third>[\d.]+)\)  +(?P<paper>[\w. ]+?x|-)  +"
+    r"(?P<kernels>[\d.]+|-)  +(?P<copies>[\d.]+|-)$",
+    re.MULTILINE,
+)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +44,10 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def rows(run):
-    return {found["name"]: found for found in ROW.finditer(shown(cell_with(run.notebook, "cartpole.race(rows, rounds=7)")))}
+    return {
+        found["name"]: found
+        for found in ROW.finditer(shown(cell_with(run.notebook, "cartpole.race(rows, rounds=7)")))
+    }
 
 
 @pytest.mark.long
@@ -67,7 +82,9 @@ def test_kernels_a_step_are_known_of_all_that_lazynb_compiled(rows):
     recorded = [name for name in PAPER if name != "eager JAX"]
     kernels = {name: float(rows[name]["kernels"]) for name in recorded}
     assert all(float(rows[name]["copies"]) < kernels[name] for name in recorded)
-    assert kernels["random inside, one array"] > kernels["random before, one array"], "the generator has kernels of its own"
+    assert kernels["random inside, one array"] > kernels["random before, one array"], (
+        "the generator has kernels of its own"
+    )
     unrolled = [kernels[name] for name in recorded if name.startswith("four arrays")]
     assert unrolled[0] > unrolled[1] > unrolled[2], "fewer turns, fewer kernels of the loop's own"
 
@@ -93,7 +110,10 @@ def test_the_papers_boundaries_are_answered_from_what_was_found(run):
     first = shown(cell_with(notebook, "def baseline"))
     assert (said["random numbers"] == "in another form") == (first.count("in while") > 1)
     before = shown(cell_with(notebook, "def one_array"))
-    assert said["concatenation with several users"] == "gone" and "concatenate" not in before.partition("why they")[2]
+    assert (
+        said["concatenation with several users"] == "gone"
+        and "concatenate" not in before.partition("why they")[2]
+    )
     assert "`divide` reads more than it writes" in shown(cell_with(notebook, "rest = {}"))
     assert not re.search("`(sine|cosine)` is expensive", body + before)
 
@@ -104,7 +124,9 @@ def test_sines_are_computed_again_where_steps_are_unrolled(run):
     text = markdown(cell_with(run.notebook, "best = min(unrolled"))
     many, one = re.search(r"each sine \*\*([\d.]+)\*\* times instead of (\d+\.\d)", text).groups()
     assert float(many) > float(one) >= 1
-    assert "fusions with several results: 0" in shown(cell_with(run.notebook, "several = [one for one in clusters"))
+    assert "fusions with several results: 0" in shown(
+        cell_with(run.notebook, "several = [one for one in clusters")
+    )
     assert shown(cell_with(run.notebook, "best_of =")).count("array") == 5
 
 
@@ -112,7 +134,7 @@ def markdown(cell) -> str:
     return "".join(output.get("data", {}).get("text/markdown", "") for output in cell.outputs)
 
 
-# ---- what the notebook counts with -------------------------------------------------------------------------------------
+# ---- what the notebook counts with -------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -124,6 +146,7 @@ def cartpole(monkeypatch):
 
 def test_a_loops_work_counts_as_often_as_it_turns(cartpole):
     """What one turn computes is known from the program without the loop."""
+
     def turn(x, _):
         return jnp.sin(x) + 1, None
 
@@ -167,6 +190,12 @@ def test_figures_are_kept_with_their_machine(cartpole, tmp_path):
     assert cartpole.record([row], tmp_path).name == f"cartpole-{jax.default_backend()}.json"
     [(backend, (machine, [read]))] = cartpole.recorded(tmp_path).items()
     assert backend == jax.default_backend() and machine["JAX"] == jax.__version__
-    assert (read.name, read.paper, read.kernels, read.copies, read.micros) == ("a", "2x", 3.0, None, row.micros)
+    assert (read.name, read.paper, read.kernels, read.copies, read.micros) == (
+        "a",
+        "2x",
+        3.0,
+        None,
+        row.micros,
+    )
     with pytest.raises(RuntimeError, match="another machine"):
         read.run()

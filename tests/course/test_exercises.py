@@ -22,7 +22,9 @@ def test_no_answer_asks_for_one_and_computes_nothing(exercises, capsys):
         ...
 
     for unanswered in (..., answer, lambda: None):
-        exercises.check(unanswered, lambda _: pytest.fail("asked"), hint="no", evidence=lambda: pytest.fail("shown"))
+        exercises.check(
+            unanswered, lambda _: pytest.fail("asked"), hint="no", evidence=lambda: pytest.fail("shown")
+        )
         assert capsys.readouterr().out == "Replace the ... with your answer.\n"
 
 

@@ -27,9 +27,13 @@ def test_fusion_shows_what_its_text_says(fusion):
     assert "2 of 3 right" in shown(cell_with(notebook, "%%predict 2 | 3-5\np = a * b"))
     names = shown(cell_with(notebook, "alive = next"))
     assert "`p` is still in reach" in names and "(verified by recompiling)" in names
-    held, freed = re.search(r"(\d+) kernels with the names, (\d+) without", shown(cell_with(notebook, "with the names"))).groups()
+    held, freed = re.search(
+        r"(\d+) kernels with the names, (\d+) without", shown(cell_with(notebook, "with the names"))
+    ).groups()
     assert int(held) > int(freed) == 1
-    held, freed = re.search(r"held +([\d.]+) MB +freed +([\d.]+) MB", shown(cell_with(notebook, "def traffic"))).groups()
+    held, freed = re.search(
+        r"held +([\d.]+) MB +freed +([\d.]+) MB", shown(cell_with(notebook, "def traffic"))
+    ).groups()
     assert float(held) > 2 * float(freed)
     assert "itself became" in shown(cell_with(notebook, "m = a.max("))
     assert "computed in 2 kernels" in shown(cell_with(notebook, "cheap ="))
@@ -38,7 +42,8 @@ def test_fusion_shows_what_its_text_says(fusion):
 
 
 def test_fusion_says_which_pass_does_what(fusion):
-    """Of the paper's four passes, XLA:CPU has instruction fusion, and multi-output fusion where it is asked for."""
+    """Of the paper's four passes, XLA:CPU has instruction fusion, and multi-output fusion where it is asked
+    for."""
     took_part = shown(cell_with(fusion.notebook, "families ="))
     assert re.search(r"^fusion +fused in (\d+) of \1 programs", took_part, re.M)
     assert re.search(r"^dot-library-rewriter +fused in [1-9]", took_part, re.M)

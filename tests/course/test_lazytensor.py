@@ -1,4 +1,5 @@
-"""LazyTensor, with a Transformer and a ResNet: what the text states is in what the cells show. Times are the reader's own."""
+"""LazyTensor, with a Transformer and a ResNet: what the text states is in what the cells show. Times are the
+reader's own."""
 
 from __future__ import annotations
 
@@ -45,7 +46,11 @@ def test_each_model_learns_with_one_program_a_step(lazytensor):
 
 
 def test_three_ways_are_timed(lazytensor):
-    rows = re.findall(r"^(\w+) +jax.jit ([\d.]+) ms +lazy ([\d.]+) ms +eager ([\d.]+) ms", text(lazytensor, "def compare"), re.M)
+    rows = re.findall(
+        r"^(\w+) +jax.jit ([\d.]+) ms +lazy ([\d.]+) ms +eager ([\d.]+) ms",
+        text(lazytensor, "def compare"),
+        re.M,
+    )
     assert [name for name, *_ in rows] == ["Transformer", "ResNet"]
     assert all(float(ms) > 0 for _, *times in rows for ms in times)
 
@@ -53,15 +58,19 @@ def test_three_ways_are_timed(lazytensor):
 def test_recording_overlaps_with_running_unless_somebody_waits(lazytensor):
     """Section 4: with waiting no moment belongs to both."""
     assert len(re.findall(r"operations recorded in [\d.]+ ms", text(lazytensor, "def recording"))) == 2
-    shares = dict(re.findall(r"^(.+?) +[\d.]+ ms a step; .+ records for (\d+)%", text(lazytensor, "def timeline"), re.M))
+    shares = dict(
+        re.findall(r"^(.+?) +[\d.]+ ms a step; .+ records for (\d+)%", text(lazytensor, "def timeline"), re.M)
+    )
     assert shares["waiting for each loss"] == "0"
     assert int(shares["not waiting"]) > 0
 
 
 def test_a_trace_without_barriers_grows(lazytensor):
     """Section 5: a longer program, one for all rounds of the loop, that takes longer to compile."""
-    rows = re.findall(r"every (\d) steps: (\d) x the same program with +(\d+) operations, compiled in ([\d.]+) s",
-                      text(lazytensor, "barriers = {}"))
+    rows = re.findall(
+        r"every (\d) steps: (\d) x the same program with +(\d+) operations, compiled in ([\d.]+) s",
+        text(lazytensor, "barriers = {}"),
+    )
     every, runs, operations, seconds = zip(*(map(float, row) for row in rows))
     assert every == (1, 2, 4, 8)
     assert [a * b for a, b in zip(every, runs)] == [8] * 4

@@ -1,4 +1,5 @@
-"""From a slow notebook to a budget: each cure takes away what the text says, and the budget tells the two apart."""
+"""From a slow notebook to a budget: each cure takes away what the text says, and the budget tells the two
+apart."""
 
 from __future__ import annotations
 
@@ -24,9 +25,13 @@ def own(run):
 def versions(cell) -> dict[str, tuple[int, list[int], int, float]]:
     """By version: programs of the first call and of the later ones, breaks, milliseconds."""
     text = "".join(output.get("data", {}).get("text/markdown", "") for output in cell.outputs)
-    found = re.findall(r"^\| `(\w+)` \| (\d+) \| ([\d, ]+) \| (\d+) \| (\d+) ms \(\d+ - \d+\) \|$", text, re.M)
-    return {name: (int(first), [int(one) for one in later.split(",")], int(breaks), float(time))
-            for name, first, later, breaks, time in found}
+    found = re.findall(
+        r"^\| `(\w+)` \| (\d+) \| ([\d, ]+) \| (\d+) \| (\d+) ms \(\d+ - \d+\) \|$", text, re.M
+    )
+    return {
+        name: (int(first), [int(one) for one in later.split(",")], int(breaks), float(time))
+        for name, first, later, breaks, time in found
+    }
 
 
 def test_no_error_and_no_warning(run):
@@ -48,7 +53,7 @@ def test_the_report_names_what_the_text_names(own):
 
 
 def test_each_cure_takes_away_what_it_says(own):
-    careless, = versions(cell_with(own, "def tally(")).values()
+    (careless,) = versions(cell_with(own, "def tally(")).values()
     masked = versions(cell_with(own, "def masked("))["masked"]
     collected = versions(cell_with(own, "def collected("))["collected"]
     every = versions(cell_with(own, "def careful("))
@@ -61,7 +66,9 @@ def test_each_cure_takes_away_what_it_says(own):
     assert careless[3] - masked[3] > abs(masked[3] - careful[3]), "the first cure brings most"
     assert careless[2] > masked[2] > collected[2] > careful[2] == 2
     assert "the same centres" in shown(cell_with(own, "expected = careless(x)"))
-    assert any("image/png" in output.get("data", {}) for output in cell_with(own, "cured line by line").outputs)
+    assert any(
+        "image/png" in output.get("data", {}) for output in cell_with(own, "cured line by line").outputs
+    )
 
 
 def test_strict_mode_and_the_block(own):
@@ -81,14 +88,24 @@ def test_the_workflow_is_one_and_its_command_tells_them_apart(own):
     cell = cell_with(own, "WORKFLOW = ")
     workflow = yaml.safe_load(re.search(r'WORKFLOW = """(.*?)"""', cell.source, re.S)[1])
     steps = workflow["jobs"]["notebook"]["steps"]
-    command, = (step["run"] for step in steps if step.get("run", "").startswith("lazynb"))
+    (command,) = (step["run"] for step in steps if step.get("run", "").startswith("lazynb"))
     assert f"$ {command}" in shown(cell) and "(exit status 0)" in shown(cell)
     failing = shown(cell_with(own, "failed = shell("))
     assert "over budget" in failing and "(exit status 3)" in failing
 
 
 def test_what_jit_saves_is_measured(own):
-    tables = "".join(output.get("data", {}).get("text/markdown", "") for output in cell_with(own, "def never_still").outputs)
-    assert len(re.findall(r"^\| \d+ \| \d+ us \(\d+ - \d+\) \| \d+ us \(\d+ - \d+\) \| [\d.]+ \|$", tables, re.M)) == 3
-    said = "".join(output.get("data", {}).get("text/markdown", "") for output in cell_with(own, "def saved").outputs)
+    tables = "".join(
+        output.get("data", {}).get("text/markdown", "")
+        for output in cell_with(own, "def never_still").outputs
+    )
+    assert (
+        len(
+            re.findall(r"^\| \d+ \| \d+ us \(\d+ - \d+\) \| \d+ us \(\d+ - \d+\) \| [\d.]+ \|$", tables, re.M)
+        )
+        == 3
+    )
+    said = "".join(
+        output.get("data", {}).get("text/markdown", "") for output in cell_with(own, "def saved").outputs
+    )
     assert said.count("% of a step") == 3

@@ -27,7 +27,12 @@ def test_stored_notebook_names_no_machine(path):
     import tempfile
 
     text = path.read_text()
-    for place in {str(Path.home()), tempfile.gettempdir(), str(path.parent.parent), f"/home/{getpass.getuser()}"}:
+    for place in {
+        str(Path.home()),
+        tempfile.gettempdir(),
+        str(path.parent.parent),
+        f"/home/{getpass.getuser()}",
+    }:
         assert place + "/" not in text
 
 
@@ -37,5 +42,7 @@ def test_stored_exercises_are_unanswered_and_have_folded_solutions(path):
     for asked in exercises(notebook):
         assert "Replace the ..." in shown(asked)
         assert all(asked.metadata["lazynb"][kind] not in asked.source for kind in ANSWERS)
-    folded = "".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown").count("<details>")
+    folded = "".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown").count(
+        "<details>"
+    )
     assert folded >= len(exercises(notebook))

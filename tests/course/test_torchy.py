@@ -1,4 +1,5 @@
-"""Torchy's ideas, each shown by a run: flushes with reasons, dead values, control flow, the microbenchmark."""
+"""Torchy's ideas, each shown by a run: flushes with reasons, dead values, control flow, the
+microbenchmark."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ def pictures(cell) -> int:
 
 def figures(text: str) -> list[float]:
     """Times in a cell of a table, in microseconds."""
-    return [float(number) * {"us": 1, "ms": 1e3}[unit] for number, unit in re.findall(r"([\d.]+) (us|ms)", text)]
+    return [
+        float(number) * {"us": 1, "ms": 1e3}[unit] for number, unit in re.findall(r"([\d.]+) (us|ms)", text)
+    ]
 
 
 def test_no_error_and_no_warning(run):
@@ -70,8 +73,16 @@ def test_the_meaning_is_that_of_eager(torchy):
 
 def test_each_flush_has_its_reason(torchy):
     reasons = {one["program"]: one["reason"] for one in table(cell_with(torchy, "def questions"))}
-    assert reasons == {"branch": "bool", "number": "float", "text": "format", "to_numpy": "asarray", "shaped_by_values": "static",
-                       "position": "index", "barrier": "sync", "questions": "nothing ran"}
+    assert reasons == {
+        "branch": "bool",
+        "number": "float",
+        "text": "format",
+        "to_numpy": "asarray",
+        "shaped_by_values": "static",
+        "position": "index",
+        "barrier": "sync",
+        "questions": "nothing ran",
+    }
     statistic = table(cell_with(torchy, "def components"))
     assert {one["reason"] for one in statistic} == {"bool", "float", "asarray", "format"}
     assert all(int(one["flushes"]) == int(one["compiled"]) + int(one["hits"]) for one in statistic)
@@ -100,7 +111,16 @@ def test_each_way_through_is_compiled_once(torchy):
     assert {one["pending"] for one in ways} == {"32"}
     branch = table(cell_with(torchy, "def halve_if_large"))
     assert [one["reason"] for one in branch] == ["bool", "float"] * 4
-    assert [one["executable"] for one in branch] == ["compiled", "compiled", "hit", "compiled", "hit", "hit", "hit", "hit"]
+    assert [one["executable"] for one in branch] == [
+        "compiled",
+        "compiled",
+        "hit",
+        "compiled",
+        "hit",
+        "hit",
+        "hit",
+        "hit",
+    ]
     drawn = next(cell for cell in torchy.cells if cell.source == "%cache 1")
     assert "+   divide" in shown(drawn) and "-   multiply" in shown(drawn)
 
@@ -112,13 +132,18 @@ def test_pytorch_code_is_recorded_where_it_is_installed(torchy):
         assert "pip install 'lazynb[torch]'" in said and not cell.outputs
         return
     assert not said
-    assert [(one["reason"], one["executable"]) for one in table(cell)] == [("item", "compiled"), ("item", "hit")]
+    assert [(one["reason"], one["executable"]) for one in table(cell)] == [
+        ("item", "compiled"),
+        ("item", "hit"),
+    ]
 
 
 def test_the_microbenchmark_has_every_row_and_its_spread(torchy):
     assert float(re.search(r"operations: (\S+)", shown(cell_with(torchy, "def agree(")))[1]) < 1e-4
     rows = table(cell_with(torchy, "measured = measure("))
-    sizes = [(f"{side} x {side}", str(operations)) for side in (100, 1000, 2000) for operations in (8, 16, 32)]
+    sizes = [
+        (f"{side} x {side}", str(operations)) for side in (100, 1000, 2000) for operations in (8, 16, 32)
+    ]
     assert [(one["matrices"], one["operations"]) for one in rows] == sizes
     assert (set(rows[0]) >= TORCHY) == HAS_TORCH
     for row in rows:
@@ -126,7 +151,9 @@ def test_the_microbenchmark_has_every_row_and_its_spread(torchy):
             middle, low, high = figures(row[way])
             assert 0 < low <= middle <= high, (row, way)
     largest = rows[-1]
-    assert figures(largest["lazynb"])[0] < figures(largest["eager JAX"])[0], "fusing pays where memory is what one waits for"
+    assert figures(largest["lazynb"])[0] < figures(largest["eager JAX"])[0], (
+        "fusing pays where memory is what one waits for"
+    )
     assert pictures(cell_with(torchy, "COLOURS = ")) == 1
 
 
@@ -142,12 +169,19 @@ def test_the_papers_figures_stand_beside_this_machines(torchy):
 
 
 def test_where_it_does_not_pay_is_measured(torchy):
-    cost = {one["on 4 x 4 matrices"]: (figures(one["for a step"])[0], figures(one["for each operation in it"])[0])
-            for one in table(cell_with(torchy, "PROBE = "))}
-    assert cost["lazynb"][0] + 8 * cost["lazynb"][1] > cost["jax.jit"][0] + 8 * cost["jax.jit"][1], "recording is not free"
+    cost = {
+        one["on 4 x 4 matrices"]: (figures(one["for a step"])[0], figures(one["for each operation in it"])[0])
+        for one in table(cell_with(torchy, "PROBE = "))
+    }
+    assert cost["lazynb"][0] + 8 * cost["lazynb"][1] > cost["jax.jit"][0] + 8 * cost["jax.jit"][1], (
+        "recording is not free"
+    )
     assert "us" in markdown(cell_with(torchy, "step_lazy, each_lazy"))
     rows = table(cell_with(torchy, "def crossover("))
     assert {"faster than eager JAX", "faster than NumPy"} <= {one["lazynb is"] for one in rows}
     for row in rows:
-        assert all(re.match("at every size|at no size|from about", row[column]) for column in ("8 operations", "32 operations"))
+        assert all(
+            re.match("at every size|at no size|from about", row[column])
+            for column in ("8 operations", "32 operations")
+        )
     assert pictures(torchy.cells[torchy.cells.index(cell_with(torchy, "def crossover(")) + 1]) == 1

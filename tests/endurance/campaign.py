@@ -21,7 +21,8 @@ RENEWED = 25
 
 @dataclasses.dataclass
 class Found:
-    """A difference, the program that shows it, as short as it could be made, and how often one like it came up."""
+    """A difference, the program that shows it, as short as it could be made, and how often one like it came
+    up."""
 
     seed: str
     finding: Finding
@@ -33,7 +34,10 @@ class Found:
     def kinds(self) -> tuple[str, ...]:
         """What it takes: how it differs, and the kinds of the statements that are left."""
         steps = self.outcome.steps
-        return (self.finding.what, *sorted({step.statement.kind + " interrupted" * (step.aim is not None) for step in steps}))
+        return (
+            self.finding.what,
+            *sorted({step.statement.kind + " interrupted" * (step.aim is not None) for step in steps}),
+        )
 
 
 @dataclasses.dataclass
@@ -48,17 +52,31 @@ class Report:
         """The figures, one a line."""
         kept = dict(self.figures)
         places = sorted((count, name) for name, count in kept.items() if name.startswith("interrupts in "))
-        lines = [f"{count:>10,}  {name}" for name, count in sorted(kept.items()) if not name.startswith("interrupts in ")]
+        lines = [
+            f"{count:>10,}  {name}"
+            for name, count in sorted(kept.items())
+            if not name.startswith("interrupts in ")
+        ]
         lines += [f"{count:>10,}  {name}" for count, name in reversed(places)][:25]
         differences = sum(one.times for one in self.found)
         lines.append(f"{differences:>10,}  differences, {len(self.found)} kinds")
         return "\n".join([*lines, f"{self.seconds:>10,.0f}  seconds"])
 
 
-def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.0, kinds: int = 30, least: int = 0,
-             until: Set[str] = frozenset(),
-             only: tuple[str, ...] = (), signals: bool = True, environment: dict[str, str] | None = None,
-             say: Callable[[str], None] = print) -> Report:
+def campaign(
+    seconds: float,
+    seed: str,
+    *,
+    first: int = 0,
+    patience: float = 60.0,
+    kinds: int = 30,
+    least: int = 0,
+    until: Set[str] = frozenset(),
+    only: tuple[str, ...] = (),
+    signals: bool = True,
+    environment: dict[str, str] | None = None,
+    say: Callable[[str], None] = print,
+) -> Report:
     """Runs programs until ``seconds`` are over or so many ``kinds`` of differences are known.
 
     Arguments:
@@ -89,8 +107,15 @@ def campaign(seconds: float, seed: str, *, first: int = 0, patience: float = 60.
     return report
 
 
-def _enter(report: Report, known: dict[tuple[str, ...], Found], program: Program, outcome: Outcome, worlds: Worlds,
-           patience: float, say: Callable[[str], None]) -> None:
+def _enter(
+    report: Report,
+    known: dict[tuple[str, ...], Found],
+    program: Program,
+    outcome: Outcome,
+    worlds: Worlds,
+    patience: float,
+    say: Callable[[str], None],
+) -> None:
     """Notes a difference; the first of its kind is made shorter."""
     finding = outcome.finding
     assert finding is not None
@@ -106,30 +131,55 @@ def _enter(report: Report, known: dict[tuple[str, ...], Found], program: Program
         return
     known[one.kinds] = known["", *finding.signature] = one
     report.found.append(one)
-    steps = "\n".join(f"    {step.statement.source!r} x{step.statement.repeat}" + (f"  <- {step.aim}" if step.aim else "")
-                      for step in found.steps)
-    say(f"seed {program.seed} step {finding.number}, {short.style}: {found.finding.what}: {found.finding.text}\n{steps}")
+    steps = "\n".join(
+        f"    {step.statement.source!r} x{step.statement.repeat}" + (f"  <- {step.aim}" if step.aim else "")
+        for step in found.steps
+    )
+    say(
+        f"seed {program.seed} step {finding.number}, {short.style}: {found.finding.what}: "
+        f"{found.finding.text}\n{steps}"
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; 1 where something differs."""
-    parser = argparse.ArgumentParser(prog="python -m tests.endurance", description="Random programs, lazily and eagerly.")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.endurance", description="Random programs, lazily and eagerly."
+    )
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", default="1", help="the same seed, the same programs")
     parser.add_argument("--first", type=int, default=0, help="number of the first program")
-    parser.add_argument("--kinds", type=int, default=30, help="stop when so many kinds of differences are known")
+    parser.add_argument(
+        "--kinds", type=int, default=30, help="stop when so many kinds of differences are known"
+    )
     parser.add_argument("--patience", type=float, default=60.0, help="seconds for making a program shorter")
-    parser.add_argument("--out", type=Path, default=Path("build/endurance"), help="where reproducers are written")
+    parser.add_argument(
+        "--out", type=Path, default=Path("build/endurance"), help="where reproducers are written"
+    )
     parser.add_argument("--only", default="", help="kinds of statements, with commas between; see kinds.py")
     parser.add_argument("--no-signals", action="store_true")
     options = parser.parse_args(arguments)
     only = tuple(filter(None, options.only.split(",")))
-    report = campaign(options.minutes * 60, options.seed, first=options.first, patience=options.patience, kinds=options.kinds,
-                      only=only, signals=not options.no_signals, say=lambda text: print(text, flush=True))
+    report = campaign(
+        options.minutes * 60,
+        options.seed,
+        first=options.first,
+        patience=options.patience,
+        kinds=options.kinds,
+        only=only,
+        signals=not options.no_signals,
+        say=lambda text: print(text, flush=True),
+    )
     print(report.text())
     for number, one in enumerate(report.found, 1):
         options.out.mkdir(parents=True, exist_ok=True)
         path = options.out / f"{number:02}-{one.finding.what.replace(' ', '-')}.py"
-        path.write_text(script(one.program, one.outcome, f"python -m tests.endurance --seed {options.seed}, program {one.seed}"))
+        path.write_text(
+            script(
+                one.program,
+                one.outcome,
+                f"python -m tests.endurance --seed {options.seed}, program {one.seed}",
+            )
+        )
         print(f"{path}: {one.times} times, {one.finding.what} ({', '.join(one.kinds[1:])})")
     return int(bool(report.found))

@@ -1,7 +1,7 @@
 """Runs one program in both worlds, statement by statement, and says where they part.
 
-An interrupted statement has happened or has not, for each variable: which one the lazy world's variable says, and the eager world
-goes on from there. Its value must be one of the two, whenever it is read.
+An interrupted statement has happened or has not, for each variable: which one the lazy world's variable says,
+and the eager world goes on from there. Its value must be one of the two, whenever it is read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ class Finding:
     """A difference.
 
     Attributes:
-      what: a short name of the kind of difference; findings of one kind at the same kind of statement count as the same.
+      what: a short name of the kind of difference; findings of one kind at the same kind of statement count
+        as the same.
       kind: the kind of the statement.
       number: of the step, from 1; one more than there are for what shows after the last.
       text: what eager and lazy gave.
@@ -53,7 +54,8 @@ class Outcome:
 
     Attributes:
       finding: the first difference, if there is one.
-      steps: the steps that were run, each signal at the very instruction where it arrived: the same again, without chance.
+      steps: the steps that were run, each signal at the very instruction where it arrived: the same again,
+        without chance.
       figures: what happened, counted.
       expected: after each of these steps, what was compared and what eager has.
       errors: what each of them raises eagerly, where it does.
@@ -99,7 +101,9 @@ class Comparison:
         except Different as found:
             self.outcome.finding = Finding(found.args[0], kind, number, found.args[1])
         except Gone as gone:
-            if "the eager world crashed" in str(gone):  # JAX's own: jaxlib aborts now and then after memory was short
+            if "the eager world crashed" in str(
+                gone
+            ):  # JAX's own: jaxlib aborts now and then after memory was short
                 self.outcome.figures["crashes of eager JAX"] += 1
                 return self.outcome
             what = "hang" if "hangs" in str(gone) else "crash"
@@ -109,7 +113,7 @@ class Comparison:
     def _ask(self, *request: Any) -> Any:
         return self.lazy.ask(*request, patience=PATIENCE)
 
-    # ---- a step --------------------------------------------------------------------------------------------------
+    # ---- a step --------------------------------------------------------------------------------------------
 
     def _step(self, number: int, step: Step) -> None:
         statement, filename = step.statement, f"<statement {number}>"
@@ -117,14 +121,16 @@ class Comparison:
         self.outcome.steps.append(dataclasses.replace(step, aim=None))  # a crash leaves it so
         self.outcome.expected.append({})
         self.outcome.errors.append("")
-        expected = self.eager.ask("run", filename, statement.source, statement.repeat, bool(statement.destroys),
-                                  patience=PATIENCE)
+        expected = self.eager.ask(
+            "run", filename, statement.source, statement.repeat, bool(statement.destroys), patience=PATIENCE
+        )
         self._before = self._now
         self._now = expected["seen"]
         self.outcome.errors[-1] = expected["error"][0] if expected["error"] else ""
         self.outcome.figures["statements"] += statement.repeat
-        found = self._ask("run", filename, statement.source, statement.repeat,
-                          None if statement.calm else self._armed)
+        found = self._ask(
+            "run", filename, statement.source, statement.repeat, None if statement.calm else self._armed
+        )
         self._count(found)
         self.outcome.steps[-1] = dataclasses.replace(step, aim=found["fired"])
         self._failed = {name: kind for name, kind in self._failed.items() if name not in found["rebound"]}
@@ -133,7 +139,9 @@ class Comparison:
         else:
             self._errors(statement, expected, found)
         if statement.deferred and expected["error"]:
-            self._failed.update({name: expected["error"][0] for name in found["rebound"] if name not in expected["changed"]})
+            self._failed.update(
+                {name: expected["error"][0] for name in found["rebound"] if name not in expected["changed"]}
+            )
         if self.program.style != "body":
             self._mode(False)
         self._look(step.look)
@@ -148,15 +156,17 @@ class Comparison:
                 figures["interrupts in " + found["handled"].rsplit(":", 2)[0]] += 1
 
     def _stopped(self, statement: Statement, expected: Any, found: dict[str, Any]) -> bool:
-        """Whether the lazy world was stopped in a statement as it may be: by a signal, or by a failure that was put off, at a
-        barrier."""
+        """Whether the lazy world was stopped in a statement as it may be: by a signal, or by a failure that
+        was put off, at a barrier."""
         error = found["error"]
         if error is None or error == expected:
             return False
         if error[0] == "KeyboardInterrupt" and found["fired"] is not None:
             return True
         if statement.deferred and expected is None and error[0] == "FloatingPointError":
-            self.outcome.figures["NaN that eager JAX let pass"] += 1  # its search misses some in a process that has run others
+            self.outcome.figures["NaN that eager JAX let pass"] += (
+                1  # its search misses some in a process that has run others
+            )
             return True
         late = any(word in statement.source for word in _BARRIERS) and error[0] in self._failed.values()
         self.outcome.figures["failures met at a barrier"] += late
@@ -169,8 +179,10 @@ class Comparison:
             return
         if before is not None and after is None and statement.deferred:
             return
-        raise Different("error" if before is None else "no error" if after is None else "another error",
-                        f"eager raises {before and ': '.join(before)}, lazy raises {after and ': '.join(after)}")
+        raise Different(
+            "error" if before is None else "no error" if after is None else "another error",
+            f"eager raises {before and ': '.join(before)}, lazy raises {after and ': '.join(after)}",
+        )
 
     def _after_stop(self, statement: Statement, expected: dict[str, Any], found: dict[str, Any]) -> None:
         """The eager world goes on from where the lazy one was stopped."""
@@ -183,7 +195,9 @@ class Comparison:
         self.eager.ask("settle", rounds, patience=PATIENCE)
         for name in given:
             self._anew(name, trail)
-        for name, value in expected["seen"].items():  # memory may have been written or not: no trail is kept of what is in it
+        for name, value in expected[
+            "seen"
+        ].items():  # memory may have been written or not: no trail is kept of what is in it
             if value[0] == "numpy" and name not in expected["changed"] and value != self._before.get(name):
                 self._both(f"{name}[...] = 1")
         if "config" in statement.source:
@@ -193,8 +207,9 @@ class Comparison:
         self._now = self.eager.ask("read", list({**trail[0], **trail[-1]}), patience=PATIENCE)
 
     def _begin_again(self) -> None:
-        """JAX's ``Primitive.bind`` sets the evaluating trace, and takes it back in a ``finally`` that it enters a call later: a
-        signal in between leaves it, and the rest of the body runs at once. The next body records again."""
+        """JAX's ``Primitive.bind`` sets the evaluating trace, and takes it back in a ``finally`` that it
+        enters a call later: a signal in between leaves it, and the rest of the body runs at once. The next
+        body records again."""
         self.outcome.figures["bodies that an interrupt inside of JAX made eager"] += 1
         self._ask("leave")
         self._ask("enter")
@@ -206,10 +221,13 @@ class Comparison:
             if then.get(name) == value:
                 return number
         eagerly = " or ".join(reads(then.get(name, ("unbound",))) for then in trail)
-        raise Different("lost after an interrupt", f"{name} is {reads(value or ('unbound',))}; eagerly {eagerly}")
+        raise Different(
+            "lost after an interrupt", f"{name} is {reads(value or ('unbound',))}; eagerly {eagerly}"
+        )
 
     def _anew(self, name: str, trail: list[dict[str, Seen]]) -> None:
-        """An interrupt met a statement that gives ``name`` away: it has its value or is gone, and gets a new one in both."""
+        """An interrupt met a statement that gives ``name`` away: it has its value or is gone, and gets a new
+        one in both."""
         value = self._ask("read", [name]).get(name, ("unbound",))
         if value[0] != "deleted array" and value not in [then.get(name, ("unbound",)) for then in trail]:
             raise Different("lost after an interrupt", f"{name} is {reads(value)}")
@@ -224,14 +242,17 @@ class Comparison:
         self.outcome.expected.append({})
         self.outcome.errors.append("")
 
-    # ---- looking -------------------------------------------------------------------------------------------------
+    # ---- looking -------------------------------------------------------------------------------------------
 
     def _look(self, names: tuple[str, ...] | None) -> None:
         """Compares variables, all of them for None."""
         if names is None:
             names = tuple(self._now) + tuple(name for name in self._failed if name not in self._now)
-        expected = {name: ("raises", self._failed[name]) if name in self._failed else self._now[name]
-                    for name in names if name in self._failed or name in self._now}
+        expected = {
+            name: ("raises", self._failed[name]) if name in self._failed else self._now[name]
+            for name in names
+            if name in self._failed or name in self._now
+        }
         if not expected:
             return
         found = self._ask("read", list(expected))
@@ -240,11 +261,17 @@ class Comparison:
         self.outcome.figures["values compared"] += len(expected)
         for name, value in expected.items():
             if self._failed.get(name) == "FloatingPointError" and found.get(name) != value:
-                self.outcome.figures["NaN that JAX let pass after it had lost its hook"] += 1  # ``with jax.debug_nans`` loses it
+                self.outcome.figures["NaN that JAX let pass after it had lost its hook"] += (
+                    1  # ``with jax.debug_nans`` loses it
+                )
             elif found.get(name) != value:
-                what = "no failure" if name in self._failed else found[name][0] if name in found else "unbound"
+                what = (
+                    "no failure" if name in self._failed else found[name][0] if name in found else "unbound"
+                )
                 what = "value" if what == value[0] else what
-                raise Different(what, f"{name} is {reads(found.get(name, ('unbound',)))}; eagerly {reads(value)}")
+                raise Different(
+                    what, f"{name} is {reads(found.get(name, ('unbound',)))}; eagerly {reads(value)}"
+                )
 
     def _mode(self, inside: bool) -> None:
         self._note(self._ask("mode", inside))
@@ -257,10 +284,14 @@ class Comparison:
 
 
 def _given(statement: Statement, trail: list[dict[str, Seen]]) -> set[str]:
-    """Variables whose memory a statement gives away, though it may bind them again: an interrupt between the two leaves nothing
-    in them, in eager JAX too."""
-    gone = {name for then in trail[1:] for name, value in then.items()  # another name of the same array goes with it
-            if value[0] == "deleted array" and trail[0].get(name) != value}
+    """Variables whose memory a statement gives away, though it may bind them again: an interrupt between the
+    two leaves nothing in them, in eager JAX too."""
+    gone = {
+        name
+        for then in trail[1:]
+        for name, value in then.items()  # another name of the same array goes with it
+        if value[0] == "deleted array" and trail[0].get(name) != value
+    }
     return gone | {name for name in statement.destroys if name in trail[0]}
 
 
@@ -269,7 +300,8 @@ def _size(setup: str) -> str:
 
 
 def compare(program: Program, worlds: Worlds) -> Outcome:
-    """What ``program`` comes to; after a difference the next gets new worlds: what both have run stays the same."""
+    """What ``program`` comes to; after a difference the next gets new worlds: what both have run stays the
+    same."""
     outcome = Comparison(program, *worlds.pair()).run()
     if outcome.finding is not None or outcome.figures["crashes of eager JAX"]:
         worlds.renew()

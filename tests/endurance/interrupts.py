@@ -1,8 +1,10 @@
-"""Signals that arrive at a chosen instruction of lazynb, as real ones do: handled where CPython looks for signals.
+"""Signals that arrive at a chosen instruction of lazynb, as real ones do: handled where CPython looks for
+signals.
 
-A tracing hook counts the instructions of the frames that it is aimed at. At the chosen one it becomes libc's ``raise``, which no
-bytecode of its own delays: CPython then handles the signal at its next look (a call's return or entry, a jump back), so what
-happens is what a user's Ctrl-C can do and nothing else; a signal that is held or blocked stays so.
+A tracing hook counts the instructions of the frames that it is aimed at. At the chosen one it becomes libc's
+``raise``, which no bytecode of its own delays: CPython then handles the signal at its next look (a call's
+return or entry, a jump back), so what happens is what a user's Ctrl-C can do and nothing else; a signal that
+is held or blocked stays so.
 
 This file is pasted into reproducers: it imports nothing of this package.
 """
@@ -84,17 +86,28 @@ class Interrupter:
         shot = self._shot
         if shot is None or shot.handled:
             return
-        while frame is not None and frame.f_code.co_filename == __file__ and frame.f_code.co_name in ("_enter", "_step"):
-            frame = frame.f_back  # handled as the hook was called: at the entry of the function that it is told of
+        while (
+            frame is not None
+            and frame.f_code.co_filename == __file__
+            and frame.f_code.co_name in ("_enter", "_step")
+        ):
+            frame = (
+                frame.f_back
+            )  # handled as the hook was called: at the entry of the function that it is told of
         code = frame.f_code
         shot.handled = f"{self._short(code.co_filename)}:{code.co_qualname}:{frame.f_lineno}"
         raise KeyboardInterrupt
 
     def _short(self, filename: str) -> str:
-        return filename.removeprefix(self.package) if filename.startswith(self.package) else os.path.basename(filename)
+        return (
+            filename.removeprefix(self.package)
+            if filename.startswith(self.package)
+            else os.path.basename(filename)
+        )
 
     def _enter(self, frame: Any, event: str, _argument: Any) -> Any:
-        """The hook for every call: frames that are aimed at are traced, an instruction at a time; no others, for that is slow."""
+        """The hook for every call: frames that are aimed at are traced, an instruction at a time; no others,
+        for that is slow."""
         filename, shot = frame.f_code.co_filename, self._shot
         if shot is None or not filename.endswith(shot.aim.file):
             return None

@@ -74,7 +74,12 @@ class LazyWorld(World):
         except KeyboardInterrupt as one:
             error = (type(one).__name__, "")
         rebound = [name for name in self.names() if before.get(name) != id(self.variables[name])]
-        return {"error": error, "rebound": rebound, "fired": shot and shot.fired, "handled": shot.handled if shot else ""}
+        return {
+            "error": error,
+            "rebound": rebound,
+            "fired": shot and shot.fired,
+            "handled": shot.handled if shot else "",
+        }
 
     def _run(self, text: str, filename: str) -> None:
         find_nan_again()
@@ -99,7 +104,8 @@ class LazyWorld(World):
         return name
 
     def mode(self, inside: bool) -> str:
-        """What is wrong with the mode that the thread is in, inside or outside of a body; empty where nothing is."""
+        """What is wrong with the mode that the thread is in, inside or outside of a body; empty where nothing
+        is."""
         if inside:
             self.restore()  # some say that nothing is recorded
             return "" if prelude.recording() else "the body records no more"
@@ -119,8 +125,11 @@ class LazyWorld(World):
             pass
 
     def _outside(self) -> str:
-        left = [f"{getattr(owner, '__name__', owner)}.{name}" for owner, name, plain in self._patched
-                if vars(owner).get(name, _ABSENT) is not plain]
+        left = [
+            f"{getattr(owner, '__name__', owner)}.{name}"
+            for owner, name, plain in self._patched
+            if vars(owner).get(name, _ABSENT) is not plain
+        ]
         if prelude.recording():
             return "the thread still records" + (f", {len(left)} names are not JAX's own" if left else "")
         return f"{len(left)} names are not JAX's own: {', '.join(left[:3])}" if left else ""
@@ -144,12 +153,12 @@ class LazyWorld(World):
 
 
 def patched_names() -> Iterator[tuple[Any, str, Any]]:
-    """Each name of JAX's that is another's while a thread is lazy, with what it is else. Found by looking: all of JAX's modules
-    and classes are compared inside and outside a body."""
+    """Each name of JAX's that is another's while a thread is lazy, with what it is else. Found by looking:
+    all of JAX's modules and classes are compared inside and outside a body."""
     before = _all_names()
     with lazynb.lazy():
         inside = _all_names()
-    for (key, (owner, names)) in inside.items():
+    for key, (owner, names) in inside.items():
         plain = before[key][1] if key in before else {}
         for name, value in names.items():
             if plain.get(name, _ABSENT) is not value:
@@ -157,8 +166,11 @@ def patched_names() -> Iterator[tuple[Any, str, Any]]:
 
 
 def _all_names() -> dict[int, tuple[Any, dict[str, Any]]]:
-    owners = {id(module): module for name, module in list(sys.modules.items())
-              if name.split(".")[0] in ("jax", "jaxlib", "operator", "numpy")}
+    owners = {
+        id(module): module
+        for name, module in list(sys.modules.items())
+        if name.split(".")[0] in ("jax", "jaxlib", "operator", "numpy")
+    }
     for module in list(owners.values()):
         owners.update({id(one): one for one in vars(module).values() if isinstance(one, type)})
     owners[id(jax.Array)] = jax.Array

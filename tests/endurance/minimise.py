@@ -12,10 +12,12 @@ from .programs import Program, Step
 
 
 def minimise(program: Program, outcome: Outcome, worlds: Worlds, seconds: float) -> tuple[Program, Outcome]:
-    """The shortest program found within ``seconds`` that differs in the same way, and what it came to, in worlds of its own.
+    """The shortest program found within ``seconds`` that differs in the same way, and what it came to, in
+    worlds of its own.
 
-    The first try is the program by itself up to its difference, each signal at the instruction where it arrived. Where that shows
-    nothing, the difference needs what ran before in the same processes, and the program stays as it is.
+    The first try is the program by itself up to its difference, each signal at the instruction where it
+    arrived. Where that shows nothing, the difference needs what ran before in the same processes, and the
+    program stays as it is.
     """
     assert outcome.finding is not None
     what, end = outcome.finding.what, time.monotonic() + seconds
@@ -44,7 +46,9 @@ def minimise(program: Program, outcome: Outcome, worlds: Worlds, seconds: float)
 
 
 def _looks(steps: tuple[Step, ...]) -> int:
-    return sum(len(step.look) if step.look is not None else 9 for step in steps) + sum(step.statement.repeat for step in steps)
+    return sum(len(step.look) if step.look is not None else 9 for step in steps) + sum(
+        step.statement.repeat for step in steps
+    )
 
 
 def _shorter(program: Program) -> Iterator[Program]:
@@ -53,7 +57,7 @@ def _shorter(program: Program) -> Iterator[Program]:
     size = len(steps) // 2
     while size >= 1:
         for start in range(0, len(steps), size):
-            left = steps[:start] + steps[start + size:]
+            left = steps[:start] + steps[start + size :]
             if left:
                 yield dataclasses.replace(program, steps=left)
         size //= 2
@@ -63,4 +67,4 @@ def _shorter(program: Program) -> Iterator[Program]:
             fewer = dataclasses.replace(step.statement, repeat=step.statement.repeat // 2)
             simpler.append(dataclasses.replace(step, statement=fewer))
         for one in simpler:
-            yield dataclasses.replace(program, steps=steps[:number] + (one,) + steps[number + 1:])
+            yield dataclasses.replace(program, steps=steps[:number] + (one,) + steps[number + 1 :])

@@ -35,11 +35,16 @@ def _array(value: Any) -> Seen:
         if value.is_deleted():
             return ("deleted array", str(value.dtype), value.shape)
         read = np.asarray(value)
-        return ("array", str(value.dtype), value.shape, "weak" if value.weak_type else "strong",
-                "committed" if value.committed else "free", *_content(read))
+        return (
+            "array",
+            str(value.dtype),
+            value.shape,
+            "weak" if value.weak_type else "strong",
+            "committed" if value.committed else "free",
+            *_content(read),
+        )
     except Exception as error:
         return ("raises", type(error).__name__)
-
 
 
 def _content(values: np.ndarray) -> tuple[Any, ...]:

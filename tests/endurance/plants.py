@@ -1,4 +1,5 @@
-"""Cures taken back, and other faults put into lazynb on purpose, so that the campaign can be seen to find such.
+"""Cures taken back, and other faults put into lazynb on purpose, so that the campaign can be seen to find
+such.
 
 ``LAZYNB_ENDURANCE_PLANT`` names one of :data:`PLANTS`.
 """
@@ -27,17 +28,21 @@ from lazynb.record.trace import LazyTrace
 
 def _interrupts() -> None:
     """An interrupt after the run loses what was given away: the inputs are gone, the results too."""
+
     def take(self: Any, call: Any, arguments: Any) -> None:
         found = call(*arguments)
         len(arguments)  # a call: here Python looks for signals
         self._got.append(found)
 
-    take.__code__ = take.__code__.replace(co_filename=landing.__file__, co_qualname="Landing.take")  # signals are aimed so
+    take.__code__ = take.__code__.replace(
+        co_filename=landing.__file__, co_qualname="Landing.take"
+    )  # signals are aimed so
     Landing.take = take  # type: ignore[method-assign]
 
 
 def _failures() -> None:
     """Where a program fails, all of it does, each time that a value of it is asked for."""
+
     def run(self: Any, traces: Any, kind: Any, spot: Any, _targets: Any, awaited: bool) -> Any:
         runs: list[Any] = []
         for one in traces:
@@ -61,6 +66,7 @@ def _deleted_elsewhere() -> None:
 
 def _operators() -> None:
     """NumPy's arrays take their operators with a lazy tensor to be ufuncs."""
+
     def array_ufunc(tensor: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
 
@@ -69,6 +75,7 @@ def _operators() -> None:
 
 def _modes() -> None:
     """What ends brings back what was current before it, though that have ended."""
+
     def leave(self: Any, block: Any) -> None:
         self._drop(block)
         jc.set_trace(block.before)
@@ -125,10 +132,14 @@ PLANTS = {
     "interrupts": _plant(_interrupts, "training", "raises, deleted array, lost after an interrupt"),
     "failures": _plant(_failures, "failing host, not_numbers", "raises, error, another error"),
     "memory of others": _plant(_memory_of_others, "written_later", "value"),
-    "deleted elsewhere": _plant(_deleted_elsewhere, "deleted while needed, deleted elsewhere", "raises, error, deleted array"),
+    "deleted elsewhere": _plant(
+        _deleted_elsewhere, "deleted while needed, deleted elsewhere", "raises, error, deleted array"
+    ),
     "operators": _plant(_operators, "operators", "numpy, value, array, another error"),
     "modes": _plant(_modes, "held over, tasks, left in another order", "mode"),
-    "other values": _plant(_other_values, "trees", "value"), "crash": _plant(_crash, "trees", "crash")}
+    "other values": _plant(_other_values, "trees", "value"),
+    "crash": _plant(_crash, "trees", "crash"),
+}
 """By name. The first six take back what keeps something from being lost."""
 
 

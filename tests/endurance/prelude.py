@@ -19,15 +19,35 @@ import numpy as np
 
 import lazynb
 
-__all__ = ["ThreadPoolExecutor", "aligned", "asyncio", "backwards", "contextlib", "fail", "hold", "holder", "in_thread", "jax",
-           "jnp", "lazynb", "memory", "np", "operator", "recording", "step", "taking", "threading", "together"]
+__all__ = [
+    "ThreadPoolExecutor",
+    "aligned",
+    "asyncio",
+    "backwards",
+    "contextlib",
+    "fail",
+    "hold",
+    "holder",
+    "in_thread",
+    "jax",
+    "jnp",
+    "lazynb",
+    "memory",
+    "np",
+    "operator",
+    "recording",
+    "step",
+    "taking",
+    "threading",
+    "together",
+]
 
 
 def aligned(size: int) -> np.ndarray:
     """Numbers whose memory JAX takes as it is, where it takes any: it lies on a boundary of 64 bytes."""
     raw = np.zeros(size * 4 + 64, np.uint8)
     start = -raw.ctypes.data % 64
-    made = raw[start:start + size * 4].view(np.float32)
+    made = raw[start : start + size * 4].view(np.float32)
     made[:] = np.arange(size) % 7
     return made
 
@@ -44,7 +64,7 @@ def memory(kind: str, size: int) -> np.ndarray:
         raw = np.load(place, mmap_mode="r+").view(np.uint8)
     view = np.frombuffer(raw, np.uint8) if kind != "memmap" else raw
     start = -view.ctypes.data % 64
-    made = view[start:start + size * 4].view(np.float32)
+    made = view[start : start + size * 4].view(np.float32)
     made[:] = np.arange(size) % 7
     return made
 
@@ -55,7 +75,8 @@ def step(values: Any) -> Any:
 
 
 def taking(call: Any) -> Any:
-    """``call``, after which its argument is gone: XLA leaves one of which there is a view, in NumPy or for a pending value."""
+    """``call``, after which its argument is gone: XLA leaves one of which there is a view, in NumPy or for a
+    pending value."""
 
     def take(values: Any) -> Any:
         found = call(values)

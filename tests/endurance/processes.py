@@ -1,4 +1,5 @@
-"""The campaign's side of the worlds' processes: starting them, asking them, and what is known when one is gone."""
+"""The campaign's side of the worlds' processes: starting them, asking them, and what is known when one is
+gone."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ class Peer:
         with contextlib.suppress(OSError):
             text = self._log.read_text(errors="replace")
             start = max(text.find("Fatal Python error"), 0)
-            return text[start:start + 1500] if start else text[-1500:]
+            return text[start : start + 1500] if start else text[-1500:]
         return ""
 
     def _signal(self, number: int) -> None:
@@ -71,10 +72,21 @@ class Zygote:
         self.name, self.folder, self._number = name, folder, 0
         self._address = str(folder / f"{name}.socket")
         paths = [str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")]
-        settings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "OPENBLAS_NUM_THREADS": "1",
-                    "OMP_NUM_THREADS": "1", "LAZYNB_PERSISTENT_CACHE": "0", "JAX_PLATFORMS": "cpu", **(environment or {})}
-        self._process = subprocess.Popen([sys.executable, "-m", f"{__package__}.zygote", name, self._address], env=settings,
-                                         stdout=subprocess.PIPE, text=True)
+        settings = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+            "OPENBLAS_NUM_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            "LAZYNB_PERSISTENT_CACHE": "0",
+            "JAX_PLATFORMS": "cpu",
+            **(environment or {}),
+        }
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"{__package__}.zygote", name, self._address],
+            env=settings,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         assert self._process.stdout is not None
         self._out = self._process.stdout
 

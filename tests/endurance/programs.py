@@ -1,4 +1,5 @@
-"""Random programs: a seed gives a set-up, statements of the kinds in ``kinds``, signals on their way, and what is looked at."""
+"""Random programs: a seed gives a set-up, statements of the kinds in ``kinds``, signals on their way, and
+what is looked at."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class Step:
 
     Attributes:
       aim: a signal that arrives while it runs, or while a later one does where this one does not get there.
-      look: variables that are compared afterwards; None for all, which includes those that a failure was put off in.
+      look: variables that are compared afterwards; None for all, which includes those that a failure was put
+        off in.
     """
 
     statement: Statement
@@ -45,7 +47,8 @@ def generate(seed: str, only: tuple[str, ...] = (), signals: bool = True, length
     """The program of a seed.
 
     Arguments:
-      only: names of the kinds of statements that it has besides the common ones; chosen by chance where empty.
+      only: names of the kinds of statements that it has besides the common ones; chosen by chance where
+        empty.
       signals: whether some arrive.
     """
     draw = random.Random(seed)
@@ -54,11 +57,14 @@ def generate(seed: str, only: tuple[str, ...] = (), signals: bool = True, length
     setup = SETUP.format(size=scene.size) + f"lazynb.config.min_donated = {draw.choice((1, 1, 1 << 20))}\n"
     troubled = draw.random() < 0.6
     kinds = [kind for kind in KINDS if not kind.styles or style in kind.styles]
-    # A program has few kinds: what goes wrong only together comes together more often, and what is found is easier to read.
+    # A program has few kinds: what goes wrong only together comes together more often, and what is found is
+    # easier to read.
     chosen = [kind for kind in kinds if kind.name in only] if only else draw.sample(kinds, min(len(kinds), 7))
     steps: list[Step] = []
     while len(steps) < length:
-        kind = draw.choices(chosen + kinds[:3], [one.weight for one in chosen] + [one.weight for one in kinds[:3]])[0]
+        kind = draw.choices(
+            chosen + kinds[:3], [one.weight for one in chosen] + [one.weight for one in kinds[:3]]
+        )[0]
         for statement in kind.make(scene):
             aim = _aim(draw) if troubled and signals and draw.random() < 0.5 else None
             steps.append(Step(dataclasses.replace(statement, kind=kind.name), aim, _look(draw, scene)))
@@ -72,8 +78,18 @@ def _look(draw: random.Random, scene: Scene) -> tuple[str, ...] | None:
     return () if chance < 0.6 else (draw.choice(scene.arrays),) if chance < 0.85 else None
 
 
-_OFTEN = ("execute/flush.py", "execute/executable.py", "execute/landing.py", "execute/donation.py", "record/mode.py",
-          "record/tensor.py", "record/pending.py", "record/trace.py", "_jax_compat.py", "contextlib.py")
+_OFTEN = (
+    "execute/flush.py",
+    "execute/executable.py",
+    "execute/landing.py",
+    "execute/donation.py",
+    "record/mode.py",
+    "record/tensor.py",
+    "record/pending.py",
+    "record/trace.py",
+    "_jax_compat.py",
+    "contextlib.py",
+)
 """What runs, settles, enters and leaves."""
 
 
@@ -95,19 +111,27 @@ def _telling(functions: list[tuple[str, int]]) -> list[tuple[str, int]]:
     return [one for one in functions if _TELLING.search(one[0])] or functions
 
 
-_TELLING = re.compile(r"(?i)run|call|settle|result|enter|leave|exit|\bon\b|\boff\b|pause|recording|eager|lazy|hold|give|release"
-                      "|take|start|finish|captur")
+_TELLING = re.compile(
+    r"(?i)run|call|settle|result|enter|leave|exit|\bon\b|\boff\b|pause|recording|eager|lazy|hold|give|release"
+    "|take|start|finish|captur"
+)
 
 
 @functools.cache
 def _files() -> list[str]:
-    """Where signals are aimed: the recorder, what runs, what stands in for JAX's, and entering and leaving."""
-    found = [str(path.relative_to(LAZYNB)) for folder in ("record", "execute") for path in sorted((LAZYNB / folder).glob("*.py"))]
+    """Where signals are aimed: the recorder, what runs, what stands in for JAX's, and entering and
+    leaving."""
+    found = [
+        str(path.relative_to(LAZYNB))
+        for folder in ("record", "execute")
+        for path in sorted((LAZYNB / folder).glob("*.py"))
+    ]
     return [*found, "_jax_compat.py", "contextlib.py"]
 
 
 def _aim(draw: random.Random) -> Aim:
-    """Any instruction of a file, or of one function: a rare one is met as often as one that everything calls."""
+    """Any instruction of a file, or of one function: a rare one is met as often as one that everything
+    calls."""
     file = draw.choice(_OFTEN if draw.random() < 0.7 else _files())
     number = draw.choice((0, 0, 2))
     functions = _functions(file)

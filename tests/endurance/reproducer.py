@@ -1,4 +1,5 @@
-"""A difference as a Python program that needs nothing of the campaign: helpers are pasted in, eager JAX's values written out."""
+"""A difference as a Python program that needs nothing of the campaign: helpers are pasted in, eager JAX's
+values written out."""
 
 from __future__ import annotations
 
@@ -91,7 +92,11 @@ def script(program: Program, outcome: Outcome, command: str) -> str:
       command: what found it.
     """
     finding = outcome.finding
-    said = f"{finding.what}, step {finding.number} ({finding.kind}): {finding.text}" if finding is not None else "No difference."
+    said = (
+        f"{finding.what}, step {finding.number} ({finding.kind}): {finding.text}"
+        if finding is not None
+        else "No difference."
+    )
     head = f'"""Found by {command}\n\n{said}\n"""\n'.replace("\\", "/")
     pasted = [_pasted(module) for module in (prelude, observe, interrupts)]
     if program.style == "shell":
@@ -102,8 +107,13 @@ def script(program: Program, outcome: Outcome, command: str) -> str:
         if finding is not None and finding.what == "mode":
             body += 'if not recording():\n    raise Gone("the body records no more")\n'
         body = indented(body or "pass", "with lazynb.lazy():")
-    return (head + "from __future__ import annotations\n" + "\n\n".join(pasted) + HELPERS
-            + f"\n# ---- the program ----\n\n{program.setup}\n{body}\noutside()\n")
+    return (
+        head
+        + "from __future__ import annotations\n"
+        + "\n\n".join(pasted)
+        + HELPERS
+        + f"\n# ---- the program ----\n\n{program.setup}\n{body}\noutside()\n"
+    )
 
 
 def _pasted(module: Any) -> str:

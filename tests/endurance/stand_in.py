@@ -1,4 +1,5 @@
-"""What stands for lazynb where programs run eagerly: the same names, no laziness. lazynb is not imported there."""
+"""What stands for lazynb where programs run eagerly: the same names, no laziness. lazynb is not imported
+there."""
 
 from __future__ import annotations
 
@@ -25,6 +26,17 @@ class LazyTensor:
 def install() -> None:
     """Puts it in place of lazynb in this process."""
     module = types.ModuleType("lazynb")
-    vars(module).update(lazy=_nothing, eager=_nothing, sync=_none, compile=_none, graph=_none, clear_cache=_none, breaks=_none,
-                        cache_info=_none, events=_none, config=types.SimpleNamespace(), LazyTensor=LazyTensor)
+    vars(module).update(
+        lazy=_nothing,
+        eager=_nothing,
+        sync=_none,
+        compile=_none,
+        graph=_none,
+        clear_cache=_none,
+        breaks=_none,
+        cache_info=_none,
+        events=_none,
+        config=types.SimpleNamespace(),
+        LazyTensor=LazyTensor,
+    )
     sys.modules["lazynb"] = module

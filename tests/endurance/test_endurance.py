@@ -31,12 +31,21 @@ def test_nothing_differs():
     assert not report.found, [(found.seed, found.finding) for found in report.found]
 
 
-@pytest.mark.skipif(not os.environ.get("LAZYNB_ENDURANCE_FAULTS"), reason="minutes each: LAZYNB_ENDURANCE_FAULTS=1 runs them")
+@pytest.mark.skipif(
+    not os.environ.get("LAZYNB_ENDURANCE_FAULTS"), reason="minutes each: LAZYNB_ENDURANCE_FAULTS=1 runs them"
+)
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_fault_is_found(name):
     plant = PLANTS[name]
-    report = campaign(90, "7", patience=0, only=plant.kinds, signals=name == "interrupts", until=plant.found,
-                      environment={"LAZYNB_ENDURANCE_PLANT": name})
+    report = campaign(
+        90,
+        "7",
+        patience=0,
+        only=plant.kinds,
+        signals=name == "interrupts",
+        until=plant.found,
+        environment={"LAZYNB_ENDURANCE_PLANT": name},
+    )
     assert {found.finding.what for found in report.found} & plant.found
 
 
@@ -46,7 +55,9 @@ def test_the_same_seed_gives_the_same_program():
 
 def test_a_reproducer_runs_and_fails_where_a_value_differs(tmp_path):
     with Worlds() as worlds:
-        programs = (generate(f"5:{number}", ("updates", "trees", "views"), signals=False) for number in range(50))
+        programs = (
+            generate(f"5:{number}", ("updates", "trees", "views"), signals=False) for number in range(50)
+        )
         program = next(one for one in programs if one.style == "cells")
         outcome = compare(program, worlds)
     assert outcome.finding is None

@@ -19,11 +19,13 @@ from . import prelude
 from .observe import Seen, seen
 
 STYLES = ("body", "cells", "shell")
-"""How a program is lazy: all statements in one ``with lazynb.lazy()``, one such body each, or cells of an IPython shell."""
+"""How a program is lazy: all statements in one ``with lazynb.lazy()``, one such body each, or cells of an
+IPython shell."""
 
 
 def find_nan_again() -> None:
-    """Where JAX traces a jaxpr it loses the hook that a global ``jax_debug_nans`` sets in the thread, in either world."""
+    """Where JAX traces a jaxpr it loses the hook that a global ``jax_debug_nans`` sets in the thread, in
+    either world."""
     hook = jax._src.api._post_hook_state
     if hook.get_local() is None:
         hook.set_local(jax._src.config.config_ext.unset)
@@ -38,7 +40,7 @@ class World:
         self._settings = dict(jax.config.values)
         self._helpers = {name: getattr(prelude, name) for name in prelude.__all__}
 
-    # ---- requests ------------------------------------------------------------------------------------------------
+    # ---- requests ------------------------------------------------------------------------------------------
 
     def start(self, style: str, setup: str) -> None:
         """Forgets the last program; begins one."""
@@ -56,7 +58,7 @@ class World:
         gc.collect()
         return ""
 
-    # ---- for both -------------------------------------------------------------------------------------------------
+    # ---- for both ------------------------------------------------------------------------------------------
 
     def restore(self) -> None:
         """JAX's settings as they were before all programs."""
@@ -66,7 +68,9 @@ class World:
 
     def names(self) -> list[str]:
         """The program's own variables."""
-        return sorted(name for name in self.variables if name not in self._helpers and not name.startswith("_"))
+        return sorted(
+            name for name in self.variables if name not in self._helpers and not name.startswith("_")
+        )
 
     def execute(self, source: str, filename: str) -> None:
         """Runs source text over the variables; it may ``await``."""
@@ -148,7 +152,8 @@ class EagerWorld(World):
 
 
 def error_of(error: BaseException) -> tuple[str, str]:
-    """The type of an error, and the beginning of its text. For a deleted array JAX has two errors, one for each way to call."""
+    """The type of an error, and the beginning of its text. For a deleted array JAX has two errors, one for
+    each way to call."""
     text = str(error)[:300]
     deleted = isinstance(error, (RuntimeError, ValueError)) and "has been deleted" in text
     return "ArrayDeleted" if deleted else type(error).__name__, text

@@ -1,5 +1,6 @@
-"""A process that has imported a world and forks it on demand: a new one takes milliseconds, and one that crashes or hangs is
-alone lost. Nothing runs on JAX here before a fork, so there is no thread of JAX's that a fork would lose.
+"""A process that has imported a world and forks it on demand: a new one takes milliseconds, and one that
+crashes or hangs is alone lost. Nothing runs on JAX here before a fork, so there is no thread of JAX's that a
+fork would lose.
 
     python -m tests.endurance.zygote eager|lazy ADDRESS
 """

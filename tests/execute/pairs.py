@@ -1,7 +1,7 @@
 """Pairs of programs: cells before and after an edit, and why the second is compiled, or that it is not.
 
-Each is run as cells of a notebook: cell 1 makes the data, cell 2 is the program before, cell 3 the one after. Where there is
-nothing before, the program loops: what is told are its misses in order.
+Each is run as cells of a notebook: cell 1 makes the data, cell 2 is the program before, cell 3 the one after.
+Where there is nothing before, the program loops: what is told are its misses in order.
 """
 
 from __future__ import annotations
@@ -40,7 +40,12 @@ PAIRS: list[Pair] = []
 
 
 def pair(
-    name: str, before: str, after: str, *told: tuple[Told, ...] | Told, between: str = "", module: tuple[str, str] | None = None
+    name: str,
+    before: str,
+    after: str,
+    *told: tuple[Told, ...] | Told,
+    between: str = "",
+    module: tuple[str, str] | None = None,
 ) -> None:
     misses = tuple((one,) if isinstance(one[0], str) else one for one in told)
     PAIRS.append(Pair(name, before, after, misses, between, module))  # type: ignore[arg-type]
@@ -48,7 +53,7 @@ def pair(
 
 NEW = ("new", "nothing like it was compiled before")
 
-# ---- no difference, or none that matters -------------------------------------------------------------------------------
+# ---- no difference, or none that matters -------------------------------------------------------------------
 
 PLAIN = "y = jnp.sin(x) @ w\nfloat(y.sum())"
 pair("the same text", PLAIN, PLAIN)
@@ -72,14 +77,23 @@ pair(
     "h = jnp.sin(x)\nkeep = h\ny = h * 2\nfloat(y.sum())",
 )
 
-# ---- what flows in -----------------------------------------------------------------------------------------------------
+# ---- what flows in -----------------------------------------------------------------------------------------
 
-pair("shape", PLAIN, PLAIN, ("shape", "`x` is (5, 3), was (4, 3): cell 3, line 1"), between="x = jnp.ones((5, 3))")
+pair(
+    "shape",
+    PLAIN,
+    PLAIN,
+    ("shape", "`x` is (5, 3), was (4, 3): cell 3, line 1"),
+    between="x = jnp.ones((5, 3))",
+)
 pair(
     "shape of two",
     "y = (x + z).sum()\nfloat(y)",
     "y = (x + z).sum()\nfloat(y)",
-    (("shape", "`x` is (5, 3), was (4, 3): cell 3, line 1"), ("shape", "`z` is (5, 3), was (4, 3): cell 3, line 1")),
+    (
+        ("shape", "`x` is (5, 3), was (4, 3): cell 3, line 1"),
+        ("shape", "`z` is (5, 3), was (4, 3): cell 3, line 1"),
+    ),
     between="x = z = jnp.ones((5, 3))\nz = z + 0",
 )
 pair(
@@ -103,7 +117,13 @@ pair(
     ("rank", "`x` is (4, 3, 2), was (4, 3): cell 3, line 1"),
     between="x = jnp.ones((4, 3, 2))",
 )
-pair("dtype", PLAIN, PLAIN, ("dtype", "`x` is bfloat16, was float32: cell 3, line 1"), between="x = x.astype(jnp.bfloat16)")
+pair(
+    "dtype",
+    PLAIN,
+    PLAIN,
+    ("dtype", "`x` is bfloat16, was float32: cell 3, line 1"),
+    between="x = x.astype(jnp.bfloat16)",
+)
 pair(
     "dtype that brings conversions",
     "y = jnp.sin(x) * 2 + z\nfloat(y.sum())",
@@ -159,7 +179,10 @@ pair(
     "an array becomes a number",
     "y = x * z\nfloat(y.sum())",
     "y = x * 2.5\nfloat(y.sum())",
-    ("scalar", "the number that `multiply` takes is 2.5 (float), was an array, float32[4,3] (`z`): cell 3, line 1"),
+    (
+        "scalar",
+        "the number that `multiply` takes is 2.5 (float), was an array, float32[4,3] (`z`): cell 3, line 1",
+    ),
 )
 pair(
     "a typed number of NumPy's",
@@ -186,9 +209,14 @@ pair(
     ("operand", "`concatenate` takes 3 operands, took 2: cell 3, line 1"),
 )
 
-# ---- what the program does ---------------------------------------------------------------------------------------------
+# ---- what the program does ---------------------------------------------------------------------------------
 
-pair("a line added", PLAIN, "y = jnp.sin(x) @ w\ny = jnp.tanh(y)\nfloat(y.sum())", ("added", "`tanh` was added: cell 3, line 2"))
+pair(
+    "a line added",
+    PLAIN,
+    "y = jnp.sin(x) @ w\ny = jnp.tanh(y)\nfloat(y.sum())",
+    ("added", "`tanh` was added: cell 3, line 2"),
+)
 pair(
     "a line removed",
     "y = jnp.sin(x) @ w\ny = jnp.tanh(y)\nfloat(y.sum())",
@@ -207,7 +235,12 @@ pair(
     "y = jnp.sin(x) @ w\ny = jax.nn.softmax(y)\nfloat(y.sum())",
     ("added", "`softmax` was added: cell 3, line 2"),
 )
-pair("an operation replaced", PLAIN, PLAIN.replace("sin", "cos"), ("replaced", "`cos` in place of `sin`: cell 3, line 1"))
+pair(
+    "an operation replaced",
+    PLAIN,
+    PLAIN.replace("sin", "cos"),
+    ("replaced", "`cos` in place of `sin`: cell 3, line 1"),
+)
 pair(
     "a function of several operations replaced",
     "y = jax.nn.softmax(x @ w)\nfloat(y.sum())",
@@ -298,7 +331,9 @@ pair(
     'y = jnp.einsum("ij,kj->ik", x, z)\nfloat(y.sum())',
     ("argument", "an argument of `einsum` changed: it gives float32[4,4], gave float32[3,3]: cell 3, line 1"),
 )
-CALLBACK = "y = jax.pure_callback(lambda a: np.sin(a), jax.ShapeDtypeStruct((4, 3), np.float32), x)\nfloat(y.sum())"
+CALLBACK = (
+    "y = jax.pure_callback(lambda a: np.sin(a), jax.ShapeDtypeStruct((4, 3), np.float32), x)\nfloat(y.sum())"
+)
 pair(
     "a callback made anew",
     CALLBACK,
@@ -306,11 +341,16 @@ pair(
     ("identity", "`pure_callback` holds a Python object that was made anew: cell 3, line 1"),
 )
 
-# ---- functions ---------------------------------------------------------------------------------------------------------
+# ---- functions ---------------------------------------------------------------------------------------------
 
 FUNCTION = "def model(a, k):\n    h = a @ w\n    return jnp.tanh(h) * k\nfloat(model(x, 2).sum())"
 pair("a function, again", FUNCTION, FUNCTION)
-pair("in a function", FUNCTION, FUNCTION.replace("tanh", "exp"), ("replaced", "`exp` in place of `tanh`: cell 3, line 3"))
+pair(
+    "in a function",
+    FUNCTION,
+    FUNCTION.replace("tanh", "exp"),
+    ("replaced", "`exp` in place of `tanh`: cell 3, line 3"),
+)
 pair(
     "an argument of a function",
     FUNCTION,
@@ -326,7 +366,10 @@ pair(
 )
 COMPREHENSION = "ys = [jnp.sin(x * i) for i in range(3)]\ntotal = sum(ys)\nfloat(total.sum())"
 pair(
-    "a comprehension", COMPREHENSION, COMPREHENSION.replace("sin", "cos"), ("replaced", "`cos` in place of `sin`: cell 3, line 1")
+    "a comprehension",
+    COMPREHENSION,
+    COMPREHENSION.replace("sin", "cos"),
+    ("replaced", "`cos` in place of `sin`: cell 3, line 1"),
 )
 pair(
     "a longer comprehension",
@@ -335,8 +378,18 @@ pair(
     ("repeats", "`multiply`, `sin` and `add` run 4 times, ran 3 times: cell 3, line 1"),
 )
 LOOP = "y = x\nfor i in range(3):\n    y = y * 2\n    y = jnp.sin(y)\nfloat(y.sum())"
-pair("a longer loop", LOOP, LOOP.replace("3", "5"), ("repeats", "`multiply` and `sin` run 5 times, ran 3 times: cell 3, line 3"))
-pair("a shorter loop", LOOP, LOOP.replace("3", "2"), ("repeats", "`multiply` and `sin` run 2 times, ran 3 times: cell 2, line 3"))
+pair(
+    "a longer loop",
+    LOOP,
+    LOOP.replace("3", "5"),
+    ("repeats", "`multiply` and `sin` run 5 times, ran 3 times: cell 3, line 3"),
+)
+pair(
+    "a shorter loop",
+    LOOP,
+    LOOP.replace("3", "2"),
+    ("repeats", "`multiply` and `sin` run 2 times, ran 3 times: cell 2, line 3"),
+)
 JITTED = "@jax.jit\ndef step(a):\n    b = jnp.sin(a)\n    return b * 2\nfloat(step(x).sum())"
 pair("a jitted function, again", JITTED, JITTED)
 pair(
@@ -368,7 +421,10 @@ pair(
     "a decorator removed",
     JITTED,
     JITTED.replace("@jax.jit\n", ""),
-    ("unjitted", "`step` is no longer one jitted function: its operations are recorded one by one: cell 3, line 2"),
+    (
+        "unjitted",
+        "`step` is no longer one jitted function: its operations are recorded one by one: cell 3, line 2",
+    ),
 )
 pair(
     "a decorator added",
@@ -377,7 +433,8 @@ pair(
     ("jitted", "`step` is one jitted function now: its operations were recorded one by one: cell 3, line 5"),
 )
 DECORATED = (
-    "import functools\ndef scaled(f):\n    @functools.wraps(f)\n    def run(a):\n        return f(a) * 2\n    return run\n"
+    "import functools\ndef scaled(f):\n    @functools.wraps(f)\n    def run(a):\n        return f(a) * 2\n   "
+    " return run\n"
     "@scaled\ndef model(a):\n    return jnp.sin(a)\nfloat(model(x).sum())"
 )
 pair(
@@ -410,7 +467,13 @@ pair(
     SCAN.replace("t.sum()", "jnp.sin(t).sum()"),
     ("nested", "in `scan`: `sin` was added: cell 3, line 2"),
 )
-pair("scan: its length", SCAN, SCAN, ("shape", "`x` is (7, 3), was (4, 3): cell 3, line 3"), between="x = jnp.ones((7, 3))")
+pair(
+    "scan: its length",
+    SCAN,
+    SCAN,
+    ("shape", "`x` is (7, 3), was (4, 3): cell 3, line 3"),
+    between="x = jnp.ones((7, 3))",
+)
 COND = "y = jax.lax.cond(x.sum() > 0, lambda a: a * 2, lambda a: a * 3, x)\nfloat(y.sum())"
 pair(
     "cond: one branch",
@@ -420,19 +483,47 @@ pair(
 )
 GRAD = "def loss(p):\n    return jnp.sum(jnp.tanh(x @ p) ** 2)\ng = jax.grad(loss)(w)\nfloat(g.sum())"
 pair("grad, again", GRAD, GRAD)
-pair("grad: an operation", GRAD, GRAD.replace("tanh", "sin"), ("replaced", "`sin` in place of `tanh`: cell 3, line 2"))
-pair("grad: an exponent", GRAD, GRAD.replace("** 2", "** 3"), ("parameter", "`exponent` of `power` was 2, now 3: cell 3, line 2"))
-pair("grad: shape", GRAD, GRAD, ("shape", "`x` is (5, 3), was (4, 3): cell 3, line 2"), between="x = jnp.ones((5, 3))")
+pair(
+    "grad: an operation",
+    GRAD,
+    GRAD.replace("tanh", "sin"),
+    ("replaced", "`sin` in place of `tanh`: cell 3, line 2"),
+)
+pair(
+    "grad: an exponent",
+    GRAD,
+    GRAD.replace("** 2", "** 3"),
+    ("parameter", "`exponent` of `power` was 2, now 3: cell 3, line 2"),
+)
+pair(
+    "grad: shape",
+    GRAD,
+    GRAD,
+    ("shape", "`x` is (5, 3), was (4, 3): cell 3, line 2"),
+    between="x = jnp.ones((5, 3))",
+)
 VMAP = "f = jax.vmap(lambda r: jnp.dot(r, r))\ny = f(x)\nfloat(y.sum())"
 pair("vmap, again", VMAP, VMAP)
-pair("vmap: an operation", VMAP, VMAP.replace("jnp.dot(r, r)", "jnp.dot(r, r) + 1"), ("added", "`add` was added: cell 3, line 1"))
+pair(
+    "vmap: an operation",
+    VMAP,
+    VMAP.replace("jnp.dot(r, r)", "jnp.dot(r, r) + 1"),
+    ("added", "`add` was added: cell 3, line 1"),
+)
 FLAX = (
-    "import flax.linen as nn\nclass MLP(nn.Module):\n    @nn.compact\n    def __call__(self, a):\n        a = nn.Dense(8)(a)\n"
-    "        a = nn.relu(a)\n        return nn.Dense(2)(a)\nm = MLP()\nparams = m.init(jax.random.key(0), x)\nlazynb.sync()\n"
+    "import flax.linen as nn\nclass MLP(nn.Module):\n    @nn.compact\n    def __call__(self, a):\n        a "
+    "= nn.Dense(8)(a)\n"
+    "        a = nn.relu(a)\n        return nn.Dense(2)(a)\nm = MLP()\nparams = m.init(jax.random.key(0), "
+    "x)\nlazynb.sync()\n"
     "y = m.apply(params, x)\nfloat(y.sum())"
 )
 pair("Flax, again", FLAX, FLAX)
-pair("Flax: the activation", FLAX, FLAX.replace("relu", "tanh"), ("replaced", "`tanh` in place of `relu`: cell 3, line 6"))
+pair(
+    "Flax: the activation",
+    FLAX,
+    FLAX.replace("relu", "tanh"),
+    ("replaced", "`tanh` in place of `relu`: cell 3, line 6"),
+)
 pair(
     "Flax: the width",
     FLAX,
@@ -445,7 +536,7 @@ pair(
     ),
 )
 
-# ---- what is asked of the trace ----------------------------------------------------------------------------------------
+# ---- what is asked of the trace ----------------------------------------------------------------------------
 
 pair(
     "a variable is alive",
@@ -470,7 +561,10 @@ pair(
     "memory kept",
     STATE + "state = state + 1\nlazynb.sync()",
     STATE + "old = state\nstate = state + 1\nlazynb.sync()",
-    ("not_donated", "the memory of `old` is no longer used for a result: something refers to it: cell 3, line 4"),
+    (
+        "not_donated",
+        "the memory of `old` is no longer used for a result: something refers to it: cell 3, line 4",
+    ),
 )
 pair(
     "a setting",
@@ -487,7 +581,7 @@ pair(
     between="jax.config.update('jax_enable_x64', True)",
 )
 
-# ---- trace breaks ------------------------------------------------------------------------------------------------------
+# ---- trace breaks ------------------------------------------------------------------------------------------
 
 WHOLE = "h = jnp.sin(x)\ny = h * 2\nfloat(y.sum())"
 BROKEN = "h = jnp.sin(x)\nprint(h[0, 0])\ny = h * 2\nfloat(y.sum())"
@@ -498,14 +592,18 @@ pair(
     ("broke", "the trace broke earlier, at cell 3, line 2 (print)"),
     (
         "begins_later",
-        "the trace begins after the trace break at cell 3, line 2 (print); the cached one held what stands before it too",
+        "the trace begins after the trace break at cell 3, line 2 (print); the cached one held what stands "
+        "before it too",
     ),
 )
 pair(
     "a trace break less",
     BROKEN,
     WHOLE,
-    ("begins_earlier", "the trace begins earlier: it no longer follows the trace break at cell 2, line 2 (print)"),
+    (
+        "begins_earlier",
+        "the trace begins earlier: it no longer follows the trace break at cell 2, line 2 (print)",
+    ),
 )
 pair(
     "an exception half-way",
@@ -514,26 +612,39 @@ pair(
     ("new", "nothing like it was compiled before"),
 )
 BLOCK = "with jax.named_scope('a'):\n    h = jnp.sin(x)\ny = h * 2\nfloat(y.sum())"
-pair("a with block", BLOCK, BLOCK.replace("sin", "cos"), ("replaced", "`cos` in place of `sin`: cell 3, line 2"))
-pair("nothing like it", PLAIN, "q = jnp.linalg.norm(z)\nfor k in range(3):\n    q = q + jnp.exp(z)\nfloat(q[0, 0])", NEW)
+pair(
+    "a with block",
+    BLOCK,
+    BLOCK.replace("sin", "cos"),
+    ("replaced", "`cos` in place of `sin`: cell 3, line 2"),
+)
+pair(
+    "nothing like it",
+    PLAIN,
+    "q = jnp.linalg.norm(z)\nfor k in range(3):\n    q = q + jnp.exp(z)\nfloat(q[0, 0])",
+    NEW,
+)
 
-# ---- programs that loop ------------------------------------------------------------------------------------------------
+# ---- programs that loop ------------------------------------------------------------------------------------
 
 pair("a loop that is the same each time", "", "for s in range(4):\n    y = x * 2\n    float(y.sum())", NEW)
 pair(
     "a training loop",
     "",
-    "p = jnp.zeros(3)\nfor s in range(4):\n    loss = ((p - 1) ** 2).sum()\n    p = p - 0.1 * loss\n    float(loss)",
+    "p = jnp.zeros(3)\nfor s in range(4):\n    loss = ((p - 1) ** 2).sum()\n    p = p - 0.1 * loss\n    "
+    "float(loss)",
     NEW,
     (
         "begins_later",
-        "the trace begins after the trace break at cell 3, line 5 (float); the cached one held what stands before it too",
+        "the trace begins after the trace break at cell 3, line 5 (float); the cached one held what stands "
+        "before it too",
     ),
 )
 pair(
     "an array that grows",
     "",
-    "xs = jnp.zeros((1,))\nlazynb.sync()\nfor i in range(4):\n    xs = jnp.concatenate([xs, jnp.ones((1,))])\n    lazynb.sync()",
+    "xs = jnp.zeros((1,))\nlazynb.sync()\nfor i in range(4):\n    xs = jnp.concatenate([xs, "
+    "jnp.ones((1,))])\n    lazynb.sync()",
     NEW,
     NEW,
     ("shape", "an array that `concatenate` takes is (2,), was (1,): cell 3, line 4"),
@@ -543,7 +654,8 @@ pair(
 pair(
     "two shapes in turns",
     "",
-    "for i in range(6):\n    b = jnp.asarray(np.ones((4 if i % 2 else 3, 2), np.float32))\n    float(jnp.sin(b).sum())",
+    "for i in range(6):\n    b = jnp.asarray(np.ones((4 if i % 2 else 3, 2), np.float32))\n    "
+    "float(jnp.sin(b).sum())",
     NEW,
     ("alternates", "`b` alternates between (3, 2) and (4, 2): cell 3, line 3"),
 )

@@ -120,17 +120,29 @@ print([event.cache for event in lazynb.events()], jax.config.jax_compilation_cac
 
 
 def in_new_process(directory, scale="2.0"):
-    environment = {"LAZYNB_CACHE_DIR": str(directory), "PATH": "/usr/bin:/bin", "LAZYNB_PERSISTENT_CACHE": "1",
-                   "HOME": str(directory)}
-    done = subprocess.run([sys.executable, "-c", SCRIPT.replace("SCALE", scale)], env=environment, text=True,
-                          capture_output=True, check=True, timeout=120)
+    environment = {
+        "LAZYNB_CACHE_DIR": str(directory),
+        "PATH": "/usr/bin:/bin",
+        "LAZYNB_PERSISTENT_CACHE": "1",
+        "HOME": str(directory),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.replace("SCALE", scale)],
+        env=environment,
+        text=True,
+        capture_output=True,
+        check=True,
+        timeout=120,
+    )
     return done
 
 
 def test_persistent_cache_across_processes(tmp_path):
     first, second = in_new_process(tmp_path), in_new_process(tmp_path, "3.0")
     assert "['compiled'] None" in first.stdout
-    assert "['disk'] None" in second.stdout  # another scalar is the same program; JAX's own setting is left alone
+    assert (
+        "['disk'] None" in second.stdout
+    )  # another scalar is the same program; JAX's own setting is left alone
     assert float(second.stdout.split()[0]) == pytest.approx(1.5 * float(first.stdout.split()[0]))
 
 

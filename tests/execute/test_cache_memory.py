@@ -50,8 +50,13 @@ print(grown, held, full - resident())
 
 @counted
 def test_many_programs_within_a_bound():
-    done = subprocess.run([sys.executable, "-c", _MANY], capture_output=True, text=True, timeout=300,
-                          env={"LAZYNB_PERSISTENT_CACHE": "0", "JAX_PLATFORMS": "cpu", "PYTHONPATH": ":".join(sys.path)})
+    done = subprocess.run(
+        [sys.executable, "-c", _MANY],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={"LAZYNB_PERSISTENT_CACHE": "0", "JAX_PLATFORMS": "cpu", "PYTHONPATH": ":".join(sys.path)},
+    )
     assert done.returncode == 0, done.stderr
     grown, held, freed = map(float, done.stdout.split())
     assert grown < 30, "40 programs of about a megabyte came and went"
@@ -63,7 +68,9 @@ def test_many_programs_within_a_bound():
 def test_what_the_cache_holds_is_measured(clean):
     program(1023)
     info = lazynb.cache_info()
-    assert 0 < info.held <= in_use()  # other threads give back meanwhile; the test above has a process of its own
+    assert (
+        0 < info.held <= in_use()
+    )  # other threads give back meanwhile; the test above has a process of its own
     assert f"{info.held / 2**20:,.1f} MiB" in repr(info)
     lazynb.clear_cache()
     assert lazynb.cache_info().held == 0 and "MiB" not in repr(lazynb.cache_info())

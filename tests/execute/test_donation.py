@@ -38,15 +38,18 @@ def test_a_state_made_outside_is_taken_when_nobody_else_has_it():
         assert np.all(np.asarray(state) == 4)
 
 
-@pytest.mark.parametrize("keep", [
-    lambda x: x,
-    lambda x: [x],
-    lambda x: x.addressable_data(0),
-    lambda x: jax.device_put(x, jax.devices()[0]),
-    lambda x: np.asarray(x),
-    lambda x: np.from_dlpack(x),
-    lambda x: x.addressable_shards[0].data,
-])
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda x: x,
+        lambda x: [x],
+        lambda x: x.addressable_data(0),
+        lambda x: jax.device_put(x, jax.devices()[0]),
+        lambda x: np.asarray(x),
+        lambda x: np.from_dlpack(x),
+        lambda x: x.addressable_shards[0].data,
+    ],
+)
 @pytest.mark.parametrize("inside", [False, True])
 def test_what_somebody_can_reach_stays(keep, inside):
     x = jnp.full(SHAPE, 3.0)
@@ -162,7 +165,9 @@ def test_a_failed_run_keeps_its_inputs(monkeypatch):
     def boom(x):
         raise ValueError("boom")
 
-    monkeypatch.setattr(logging.getLogger("jax._src.callback"), "disabled", True)  # pytest keeps what it logs, frames and all
+    monkeypatch.setattr(
+        logging.getLogger("jax._src.callback"), "disabled", True
+    )  # pytest keeps what it logs, frames and all
     with lazynb.lazy():
         x = jnp.full(SHAPE, 3.0) * 1.0
         lazynb.sync()

@@ -51,6 +51,7 @@ def test_only_the_newest_are_kept():
 @pytest.fixture
 def nowhere(monkeypatch):
     """No directory for temporary files can be written."""
+
     def refuse(*_, **__):
         raise FileNotFoundError(2, "No usable temporary directory found")
 
@@ -76,7 +77,9 @@ def test_a_directory_that_vanished_is_no_error(clean):
         compilation = lazynb.compile(y)
         shutil.rmtree(compilation.traces[-1].dump.directory)
         assert [one.name for one in compilation.hlo.passes], "they were read while XLA compiled"
-        assert compilation.memory.peak_bytes is None and "lost" not in {fate.kind for fate in compilation.fates.values()}
+        assert compilation.memory.peak_bytes is None and "lost" not in {
+            fate.kind for fate in compilation.fates.values()
+        }
 
 
 def test_what_was_read_goes_with_the_files(clean):

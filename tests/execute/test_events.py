@@ -25,7 +25,9 @@ def asked(monkeypatch):
     """The misses that were compared with others."""
     found = []
     compare = answer.difference_of
-    monkeypatch.setattr(answer, "difference_of", lambda miss, earlier: found.append(miss.number) or compare(miss, earlier))
+    monkeypatch.setattr(
+        answer, "difference_of", lambda miss, earlier: found.append(miss.number) or compare(miss, earlier)
+    )
     return found
 
 

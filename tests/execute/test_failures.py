@@ -91,7 +91,9 @@ def test_failing_callback_leaves_the_graph(clean):
 
 
 def interrupt_after(seconds):
-    timer = threading.Timer(seconds, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT))
+    timer = threading.Timer(
+        seconds, lambda: signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    )
     timer.start()
     return timer
 
@@ -146,7 +148,8 @@ def test_unreachable_results_of_a_failed_statement_do_not_matter(clean):
 
 
 def test_what_only_a_traceback_reached_is_not_compiled(clean):
-    """An error holds its frames in a cycle, and they hold tensors: the collector lets them go, when a program is looked for."""
+    """An error holds its frames in a cycle, and they hold tensors: the collector lets them go, when a program
+    is looked for."""
     x = jnp.ones(3)
 
     def fail():
@@ -166,7 +169,7 @@ def test_what_only_a_traceback_reached_is_not_compiled(clean):
         assert lazynb.compile().clusters.to_dicts() == []
 
 
-# ---- what does not depend on the operation that failed -----------------------------------------------------------------------
+# ---- what does not depend on the operation that failed -----------------------------------------------------
 
 
 def refused(w):
@@ -224,7 +227,9 @@ def test_a_later_cell_that_needs_it(clean):
         assert float(good[0]) == 3.0
         with pytest.raises(jax.errors.JaxRuntimeError, match="the user's") as caught:
             float(worse)
-        assert "bad = called_back(w)" in "".join(caught.value.__notes__) or "pure_callback" in "".join(caught.value.__notes__)
+        assert "bad = called_back(w)" in "".join(caught.value.__notes__) or "pure_callback" in "".join(
+            caught.value.__notes__
+        )
         assert float(w[0]) == 2.0
 
 
@@ -237,12 +242,15 @@ def test_only_what_failed_is_held_back_when_all_is_asked_for(clean):
         assert not good.is_pending and bad.is_pending
 
 
-@pytest.mark.parametrize("make", [
-    lambda w: jnp.zeros(1 << 40) + w[0],
-    lambda w: jnp.zeros((1 << 20, 1 << 20)) + w[0],
-    lambda w: jnp.broadcast_to(w[:1], (1 << 21, 1 << 21)),
-    lambda w: w[:, None] * jnp.ones((1, 1 << 24)),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda w: jnp.zeros(1 << 40) + w[0],
+        lambda w: jnp.zeros((1 << 20, 1 << 20)) + w[0],
+        lambda w: jnp.broadcast_to(w[:1], (1 << 21, 1 << 21)),
+        lambda w: w[:, None] * jnp.ones((1, 1 << 24)),
+    ],
+)
 def test_what_cannot_fit_is_refused_at_its_line(clean, make):
     with lazynb.lazy():
         w = jnp.ones(LARGE)

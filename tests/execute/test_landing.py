@@ -1,4 +1,5 @@
-"""An interrupt, wherever it comes, takes nothing: inputs are given away only when their results are safely held."""
+"""An interrupt, wherever it comes, takes nothing: inputs are given away only when their results are safely
+held."""
 
 import random
 import signal
@@ -27,8 +28,16 @@ def state():
     return w
 
 
-@pytest.mark.parametrize("within, step", [
-    ("", 7), ("execute/landing.py", 1), ("execute/flush.py", 1), ("execute/executable.py", 1), ("record/pending.py", 2)])
+@pytest.mark.parametrize(
+    "within, step",
+    [
+        ("", 7),
+        ("execute/landing.py", 1),
+        ("execute/flush.py", 1),
+        ("execute/executable.py", 1),
+        ("record/pending.py", 2),
+    ],
+)
 def test_no_instruction_of_a_flush_loses_what_was_donated(lazily, within, step):
     names = {}
 
@@ -100,7 +109,8 @@ def test_an_interrupted_run_is_counted_once(lazily):
 
 @pytest.mark.slow
 def test_signals_lose_nothing(lazily):
-    """The program of a user who stops a loop. The alarm comes again: JAX's hook of the collector may swallow one."""
+    """The program of a user who stops a loop. The alarm comes again: JAX's hook of the collector may swallow
+    one."""
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     random.seed(5)
     stopped = 0

@@ -96,8 +96,18 @@ def test_each_pair_is_told_as_what_it_is(pair, cells, tmp_path):
 def test_the_table_is_large_and_covers_the_kinds():
     assert len(PAIRS) >= 45 and len({pair.name for pair in PAIRS}) == len(PAIRS)
     kinds = {kind for pair in PAIRS for miss in pair.told for kind, _ in miss}
-    elsewhere = {"forgotten", "context", "goes_on", "donated", "input_added", "input_removed", "returns", "literal", "unknown",
-                 "more"}  # tested below, or only within another
+    elsewhere = {
+        "forgotten",
+        "context",
+        "goes_on",
+        "donated",
+        "input_added",
+        "input_removed",
+        "returns",
+        "literal",
+        "unknown",
+        "more",
+    }  # tested below, or only within another
     assert set(CAUSES) == kinds | elsewhere
 
 
@@ -107,7 +117,7 @@ def test_codes_are_unique_and_well_formed():
     assert codes == sorted(codes)
 
 
-# ---- what needs more than two cells --------------------------------------------------------------------------------------
+# ---- what needs more than two cells ------------------------------------------------------------------------
 
 
 def only(misses):
@@ -122,7 +132,9 @@ def test_a_program_that_was_forgotten(cells, monkeypatch):
     cells.run(other)
     (miss,) = cells.run(one)
     ((kind, text),) = told(miss)
-    assert kind == "forgotten" and text.endswith("compiled before and forgotten: lazynb.config.max_executables is 1")
+    assert kind == "forgotten" and text.endswith(
+        "compiled before and forgotten: lazynb.config.max_executables is 1"
+    )
     assert causes_of(miss)[0].cure == "raise lazynb.config.max_executables" and times_made(miss) == 2
     cells.run(other)
     (miss,) = cells.run(one)
@@ -134,19 +146,29 @@ def test_a_program_that_was_forgotten_as_too_much_was_recorded(cells, monkeypatc
     cells.run("float(jnp.sin(x).sum())")
     cells.run("float(jnp.exp(z).mean())")
     cause = only(cells.run("float(jnp.sin(x).sum())"))[0]
-    assert cause == ("forgotten", "the same program was compiled before and forgotten: lazynb.config.max_recorded is 4")
+    assert cause == (
+        "forgotten",
+        "the same program was compiled before and forgotten: lazynb.config.max_recorded is 4",
+    )
 
 
 def test_what_was_pushed_out_is_no_rival_but_what_is_cached_is(cells, monkeypatch):
     monkeypatch.setattr(config, "max_executables", 2)
-    for text in ("y = jnp.sin(x)\nfloat(y.sum())", "float(jnp.exp(z).mean())", "q = jnp.linalg.norm(z)\nfloat(q + 1)"):
+    for text in (
+        "y = jnp.sin(x)\nfloat(y.sum())",
+        "float(jnp.exp(z).mean())",
+        "q = jnp.linalg.norm(z)\nfloat(q + 1)",
+    ):
         cells.run(text)
     assert only(cells.run("y = jnp.cos(x)\nfloat(y.sum())"))[0][0] == "new", "the program with sin is gone"
 
 
 def test_a_trace_that_goes_on_where_it_broke(cells):
     cells.run("h = jnp.sin(x)\nif h[0, 0] > -9:\n    y = h * 2\nfloat(y.sum())")
-    assert only(cells.run("h = jnp.sin(x)\nif True:\n    y = h * 2\nfloat(y.sum())"))[0][0] in ("goes_on", "begins_earlier")
+    assert only(cells.run("h = jnp.sin(x)\nif True:\n    y = h * 2\nfloat(y.sum())"))[0][0] in (
+        "goes_on",
+        "begins_earlier",
+    )
 
 
 def test_memory_that_is_free_now(cells):
@@ -177,28 +199,60 @@ def test_a_configuration_without_a_name(cells):
 def test_another_operand_from_outside(cells):
     cells.run("h = jnp.sin(x)\ny = jnp.cos(z)\nfloat((h * y).sum())")
     assert only(cells.run("h = jnp.sin(x)\ny = jnp.cos(z)\nfloat((h * z).sum())")) == (
-        ("input_added", "`multiply` takes `z`, which comes from outside the trace; it took `y`: cell 3, line 3"),)
-    assert only(cells.run("h = jnp.sin(x)\ny = jnp.cos(z)\nfloat((h * h).sum())"))[0][0] in ("input_removed", "operand")
+        (
+            "input_added",
+            "`multiply` takes `z`, which comes from outside the trace; it took `y`: cell 3, line 3",
+        ),
+    )
+    assert only(cells.run("h = jnp.sin(x)\ny = jnp.cos(z)\nfloat((h * h).sum())"))[0][0] in (
+        "input_removed",
+        "operand",
+    )
 
 
 def test_a_jitted_function_that_returns_another_value(cells):
     text = "@jax.jit\ndef two(a):\n    b = a * 2\n    c = a * 3\n    return {}\nfloat(two(x)[0].sum())"
     cells.run(text.format("b, c"))
     assert only(cells.run(text.format("c, b"))) == (
-        ("nested", "in `two`: it returns others, or the same in another order, returned 2 results: cell 3, line 6"),)
+        (
+            "nested",
+            "in `two`: it returns others, or the same in another order, returned 2 results: cell 3, line 6",
+        ),
+    )
 
 
 CURED = {
-    "grows": ("xs = jnp.zeros((8,))\nlazynb.sync()\nfor i in range(5):\n    xs = xs.at[i].set(1.)\n    lazynb.sync()", 2),
+    "grows": (
+        "xs = jnp.zeros((8,))\nlazynb.sync()\nfor i in range(5):\n    xs = xs.at[i].set(1.)\n    "
+        "lazynb.sync()",
+        2,
+    ),
     "counter": ("for i in range(1, 6):\n    float(jnp.where(jnp.arange(4) < i, x[:, 0], 0.).sum())", 1),
-    "varies": ("for k in (4, 6, 5):\n    b = np.zeros((6, 2), np.float32)\n    b[:k] = 1\n    float(jnp.sin(b).sum())", 1),
-    "longer": ("total = jnp.zeros(())\nlazynb.sync()\nfor s in range(5):\n    total = total + jnp.sin(x).sum()\n"
-               "    float(total)", 2),
-    "begins_later": ("p = jnp.zeros(3)\nlazynb.sync()\nfor s in range(4):\n    loss = ((p - 1) ** 2).sum()\n"
-                     "    p = p - 0.1 * loss\n    float(loss)", 2),
-    "repeats": ("@jax.jit\ndef run(y, count):\n    return jax.lax.fori_loop(0, count, lambda i, y: jnp.sin(y), y)\n"
-                "for count in (3, 5):\n    float(run(x, count).sum())", 1),
-    "literal": ("@jax.jit\ndef step(a, k):\n    return jnp.sin(a) * k\nfor k in (2., 3.):\n    float(step(x, k).sum())", 1),
+    "varies": (
+        "for k in (4, 6, 5):\n    b = np.zeros((6, 2), np.float32)\n    b[:k] = 1\n    "
+        "float(jnp.sin(b).sum())",
+        1,
+    ),
+    "longer": (
+        "total = jnp.zeros(())\nlazynb.sync()\nfor s in range(5):\n    total = total + jnp.sin(x).sum()\n"
+        "    float(total)",
+        2,
+    ),
+    "begins_later": (
+        "p = jnp.zeros(3)\nlazynb.sync()\nfor s in range(4):\n    loss = ((p - 1) ** 2).sum()\n"
+        "    p = p - 0.1 * loss\n    float(loss)",
+        2,
+    ),
+    "repeats": (
+        "@jax.jit\ndef run(y, count):\n    return jax.lax.fori_loop(0, count, lambda i, y: jnp.sin(y), y)\n"
+        "for count in (3, 5):\n    float(run(x, count).sum())",
+        1,
+    ),
+    "literal": (
+        "@jax.jit\ndef step(a, k):\n    return jnp.sin(a) * k\nfor k in (2., 3.):\n    float(step(x, "
+        "k).sum())",
+        1,
+    ),
 }
 
 
@@ -208,7 +262,7 @@ def test_the_cure_of_a_loop_cures(kind, cells):
     assert CAUSES[kind].cure and len(cells.run(text)) <= programs
 
 
-# ---- the log ---------------------------------------------------------------------------------------------------------------
+# ---- the log -----------------------------------------------------------------------------------------------
 
 
 def test_the_log_is_bounded_and_says_so(cells, monkeypatch):
@@ -246,7 +300,9 @@ def test_the_table_of_the_cache(cells):
     text = repr(info)
     assert "what to do" in text and "`multiply` was added" in text and "cell 2, lines 1–2" in text
     assert "Why it was no hit" in info._repr_html_()
-    assert info.to_dicts()[1]["reason"] == second.reason and info.missed.to_dicts()[1]["cause"] == second.reason
+    assert (
+        info.to_dicts()[1]["reason"] == second.reason and info.missed.to_dicts()[1]["cause"] == second.reason
+    )
     assert lazynb.events()[-1].reason == second.reason and [e.reason for e in lazynb.events()][1] == ""
 
 
@@ -259,7 +315,7 @@ def test_reading_the_counts_explains_nothing(cells, monkeypatch):
     assert (info.hits, info.misses, len(info), len(info.missed)) == (0, 1, 1, 1)
 
 
-# ---- time ------------------------------------------------------------------------------------------------------------------
+# ---- time --------------------------------------------------------------------------------------------------
 
 
 def test_two_thousand_steps_are_compared_in_no_time(cells, monkeypatch):

@@ -14,8 +14,21 @@ import lazynb
 from lazynb.execute.observers import observing
 from lazynb.session.run_recorder import RunRecorder
 
-LATER = ("run_recorder", "trace_summary", "names", "answer", "difference", "misses", "recording", "describe", "advice", "explain",
-         "counterfactual", "merged", "callers")
+LATER = (
+    "run_recorder",
+    "trace_summary",
+    "names",
+    "answer",
+    "difference",
+    "misses",
+    "recording",
+    "describe",
+    "advice",
+    "explain",
+    "counterfactual",
+    "merged",
+    "callers",
+)
 """Modules that nothing calls when a cached trace is recorded and run."""
 
 
@@ -108,7 +121,9 @@ def test_what_was_in_reach_at_each_break_is_known(clean):
     first, *_ = observer.runs
     slots = sorted(first.wanted)
     assert [[first.alive(slot, number) for number in range(3)] for slot in slots[:2]] == [
-        [True, False, False], [True, True, False]]  # x went before the second break was over, y before the third
+        [True, False, False],
+        [True, True, False],
+    ]  # x went before the second break was over, y before the third
 
 
 def test_a_recorder_knows_which_results_flow_on(clean):
@@ -121,8 +136,13 @@ def test_a_recorder_knows_which_results_flow_on(clean):
         float(z.sum())
     first, second = observer.runs
     assert [source.earlier for source in first.sources if source.held.aval.shape] == [None]
-    assert {source.earlier for source in second.sources if source.held.aval.shape} == {(0, first.wanted[0]), None}
-    held = {id(source.held) for seen in observer.runs for source in seen.sources if source.held.value() is outside}
+    assert {source.earlier for source in second.sources if source.held.aval.shape} == {
+        (0, first.wanted[0]),
+        None,
+    }
+    held = {
+        id(source.held) for seen in observer.runs for source in seen.sources if source.held.value() is outside
+    }
     assert len(held) == 1
     observer.release()
     assert not second.sources

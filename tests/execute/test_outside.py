@@ -1,4 +1,5 @@
-"""A pending trace computes with the values of the moment: memory that others write or give away makes no difference."""
+"""A pending trace computes with the values of the moment: memory that others write or give away makes no
+difference."""
 
 import ctypes
 import itertools
@@ -20,7 +21,7 @@ def aligned(memory=None, dtype=np.float32):
     """A NumPy array whose memory JAX takes over as it is."""
     memory = np.empty(LENGTH * 4 + 64, np.uint8) if memory is None else memory
     start = -memory.ctypes.data % 64
-    return memory[start:start + LENGTH * 4].view(dtype)
+    return memory[start : start + LENGTH * 4].view(dtype)
 
 
 def one_device():
@@ -34,7 +35,8 @@ MAKERS = {
     "device_put of a tree": lambda b: jax.device_put({"x": [b]})["x"][0],
     "device_put of a part": lambda b: jax.device_put(b[64:]),
     "device_put onto a mesh": lambda b: jax.device_put(
-        b, jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)), jax.sharding.PartitionSpec("x"))),
+        b, jax.sharding.NamedSharding(jax.make_mesh((1,), ("x",)), jax.sharding.PartitionSpec("x"))
+    ),
     "from_dlpack": jnp.from_dlpack,
     "a callback": lambda b: jax.make_array_from_callback(b.shape, one_device(), lambda index: b[index]),
     "local data": lambda b: jax.make_array_from_process_local_data(one_device(), b),
@@ -78,7 +80,9 @@ def test_one_array_whose_memory_is_written_again(name):
         with mode:
             for i in range(4):
                 buffer[:] = i
-                totals.append(jax.block_until_ready(jnp.sum(x) + 1) if isinstance(mode, Eagerly) else jnp.sum(x) + 1)
+                totals.append(
+                    jax.block_until_ready(jnp.sum(x) + 1) if isinstance(mode, Eagerly) else jnp.sum(x) + 1
+                )
             return [float(total) for total in totals]
 
     assert run(lazynb.lazy()) == run(Eagerly())
@@ -92,7 +96,9 @@ class Eagerly:
         pass
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64", "bfloat16", "float8_e4m3fn", "int4"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "int8", "bool", "complex64", "bfloat16", "float8_e4m3fn", "int4"]
+)
 @pytest.mark.parametrize("gone", ["deleted", "donated"])
 def test_an_array_that_others_give_away(dtype, gone):
     x = jnp.ones(LARGE).astype(dtype)
@@ -133,7 +139,9 @@ def in_thread(work):
     return run
 
 
-@pytest.mark.parametrize("give", [delete, donate_eagerly, donate_compiled, in_thread(delete), in_thread(donate_eagerly)])
+@pytest.mark.parametrize(
+    "give", [delete, donate_eagerly, donate_compiled, in_thread(delete), in_thread(donate_eagerly)]
+)
 @pytest.mark.parametrize("own", [True, False])
 def test_users_of_an_array_that_is_given_away_in_a_lazy_cell(give, own):
     outside = jnp.full(LARGE, 3.0)
@@ -250,7 +258,9 @@ def test_strings():
     with pytest.raises(TypeError, match="not a valid JAX type"):
         jax.device_put(host, jax.devices()[0])[0]
     with lazynb.lazy():
-        both = jax.sharding.NamedSharding(jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",)), jax.sharding.PartitionSpec("x"))
+        both = jax.sharding.NamedSharding(
+            jax.sharding.Mesh(np.array(jax.devices()[:2]), ("x",)), jax.sharding.PartitionSpec("x")
+        )
         for make, device in itertools.product((jax.device_put, jnp.asarray), (jax.devices()[0], both)):
             text = make(host, device=device)
             assert text.shape == (2,) and np.asarray(text).tolist() == ["one", "three"]

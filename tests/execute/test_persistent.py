@@ -32,15 +32,24 @@ def run(scale):
         warnings.simplefilter("always")
         for factor in (2.0, 3.0):
             with lazynb.lazy():
-                value = jnp.sin(jnp.arange(4.0)) * scale if factor == 2.0 else jnp.cos(jnp.arange(4.0)) * scale
+                value = (
+                    jnp.sin(jnp.arange(4.0)) * scale if factor == 2.0 else jnp.cos(jnp.arange(4.0)) * scale
+                )
             plain = (np.sin if factor == 2.0 else np.cos)(np.arange(4.0)) * scale
             np.testing.assert_allclose(np.asarray(value), plain, rtol=1e-5)
     return [one.origin for one in lazynb.cache_info()], [str(warning.message) for warning in caught]
 
 
-@pytest.mark.parametrize("spoil", [lambda entry: entry[: len(entry) // 2], lambda entry: b"", lambda entry: b"\x00" * 400,
-                                   lambda entry: entry[:100] + bytes([entry[100] ^ 8]) + entry[101:]],
-                         ids=["truncated", "empty", "zeros", "one bit"])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda entry: entry[: len(entry) // 2],
+        lambda entry: b"",
+        lambda entry: b"\x00" * 400,
+        lambda entry: entry[:100] + bytes([entry[100] ^ 8]) + entry[101:],
+    ],
+    ids=["truncated", "empty", "zeros", "one bit"],
+)
 def test_a_corrupt_entry_is_ignored_compiled_again_and_said_once(spoil, kept):
     from lazynb.execute.persistent import persistent
 
@@ -62,7 +71,9 @@ def test_an_entry_that_unpacks_but_is_no_program(kept):
 
     run(2.0)
     for file in kept.glob("*-cache"):
-        file.write_bytes(seal(file.name.removesuffix("-1-cache"), jc._compilation_cache.compress_executable(b"\x00" * 64)))
+        file.write_bytes(
+            seal(file.name.removesuffix("-1-cache"), jc._compilation_cache.compress_executable(b"\x00" * 64))
+        )
     origins, said = run(2.0)
     assert origins == ["compiled", "compiled"]
     assert sum("lazynb could not read" in text for text in said) == 1
@@ -94,7 +105,9 @@ def test_a_directory_that_cannot_be_written_is_said_once(kept):
 
     kept.write_text("a file")
     origins, said = run(2.0)
-    assert origins == ["compiled", "compiled"] and len(said) == 1 and "keeps no executables on disk" in said[0]
+    assert (
+        origins == ["compiled", "compiled"] and len(said) == 1 and "keeps no executables on disk" in said[0]
+    )
     assert persistent._caches[str(kept)] is None
 
 
@@ -194,8 +207,13 @@ def test_an_entry_that_ends_the_process_is_not_loaded_again(kept, tmp_path):
     script.write_text(_LOADS)
 
     def output(*args):
-        return subprocess.run([sys.executable, str(script), *args], capture_output=True, text=True, timeout=120,
-                              env={**os.environ, "LAZYNB_PERSISTENT_CACHE": "1", "LAZYNB_CACHE_DIR": str(kept)})
+        return subprocess.run(
+            [sys.executable, str(script), *args],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "LAZYNB_PERSISTENT_CACHE": "1", "LAZYNB_CACHE_DIR": str(kept)},
+        )
 
     assert output().stdout.split() == ["compiled"]
     assert output("crash").returncode < 0
@@ -220,13 +238,20 @@ print(lazynb.cache_info()[0].origin)
 
 def test_a_corrupt_entry_in_a_new_process(kept, tmp_path):
     script = tmp_path / "script.py"
-    script.write_text("import jax.numpy as jnp, numpy as np, lazynb\n"
-                      "with lazynb.lazy():\n    print(np.asarray(jnp.sin(jnp.arange(4.0)) * 2).sum())\n"
-                      "print(lazynb.cache_info()[0].origin)\n")
+    script.write_text(
+        "import jax.numpy as jnp, numpy as np, lazynb\n"
+        "with lazynb.lazy():\n    print(np.asarray(jnp.sin(jnp.arange(4.0)) * 2).sum())\n"
+        "print(lazynb.cache_info()[0].origin)\n"
+    )
 
     def output():
-        done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120,
-                              env={**os.environ, "LAZYNB_PERSISTENT_CACHE": "1", "LAZYNB_CACHE_DIR": str(kept)})
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "LAZYNB_PERSISTENT_CACHE": "1", "LAZYNB_CACHE_DIR": str(kept)},
+        )
         return done.stdout.split()[-1], done.stderr
 
     assert output()[0] == "compiled"

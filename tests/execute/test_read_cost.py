@@ -17,9 +17,19 @@ from lazynb.session.read_cost import read_cost
 
 def state():
     """All that a look might change."""
-    return (list(map(id, executables.order)), executables.hits, executables.misses, trie.size, len(lazynb.events()),
-            len(lazynb.breaks()), [id(pending.state) for pending in thread_trace().all_pending()],
-            [(len(pending.state.large), len(pending.state.executables)) for pending in thread_trace().all_pending()])
+    return (
+        list(map(id, executables.order)),
+        executables.hits,
+        executables.misses,
+        trie.size,
+        len(lazynb.events()),
+        len(lazynb.breaks()),
+        [id(pending.state) for pending in thread_trace().all_pending()],
+        [
+            (len(pending.state.large), len(pending.state.executables))
+            for pending in thread_trace().all_pending()
+        ],
+    )
 
 
 def foretold(tensor):
@@ -134,6 +144,7 @@ def test_inputs_that_are_given_away(clean):
 @lazynb.lazy()
 def test_nothing_is_waited_for(clean, monkeypatch):
     """Whether an input from outside is nobody else's is known only when it is there: then nothing is said."""
+
     def refuse(*args):
         raise AssertionError("waited")
 
@@ -153,7 +164,11 @@ def test_compiled_ahead(clean):
     total = one()
     lazynb.compile(total)
     ahead = read_cost([total])
-    assert ahead.cached and ahead.ran is False and ahead.text.endswith("operations: compiled already, not run yet.")
+    assert (
+        ahead.cached
+        and ahead.ran is False
+        and ahead.text.endswith("operations: compiled already, not run yet.")
+    )
 
 
 @lazynb.lazy()
@@ -213,7 +228,15 @@ def test_the_graph_says_it(clean):
     bundle = graph._repr_mimebundle_()
     assert sentence in bundle["text/html"] and sentence in bundle["text/plain"]
     (data,) = [form for mime, form in bundle.items() if mime.endswith("json")]
-    assert data["outlook"] == {"text": sentence, "operations": 3, "programs": 1, "compiled": 0, "cached": False,
-                               "seconds": None, "ran": None, "tensors": 1}
+    assert data["outlook"] == {
+        "text": sentence,
+        "operations": 3,
+        "programs": 1,
+        "compiled": 0,
+        "cached": False,
+        "seconds": None,
+        "ran": None,
+        "tensors": 1,
+    }
     assert sentence in total._repr_mimebundle_()["text/plain"]
     assert total.is_pending

@@ -19,7 +19,11 @@ def made(caplog):
         caplog.clear()
         with lazynb.lazy():
             float((jnp.ones(next(sizes)) * 2)[0])
-        return any("compilation" in record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING)
+        return any(
+            "compilation" in record.getMessage()
+            for record in caplog.records
+            if record.levelno >= logging.WARNING
+        )
 
     return make
 

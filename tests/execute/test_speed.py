@@ -36,7 +36,9 @@ def test_an_operation_costs_the_same_in_a_short_and_in_a_long_trace(clean):
 
             seconds[length] = cpu_seconds(work, 5)
             lazynb.sync()
-    assert seconds[10_000] < 0.1  # 10 microseconds an operation; on the machine where it was written it is 0.8
+    assert (
+        seconds[10_000] < 0.1
+    )  # 10 microseconds an operation; on the machine where it was written it is 0.8
     assert seconds[10_000] < 3 * seconds[100] and seconds[100] < 3 * seconds[10_000]
 
 
@@ -75,13 +77,21 @@ def test_a_flush_does_not_wait(clean):
 
 def test_loading_is_quick():
     """Beyond ``import jax``: nothing is compiled, and no notebook library is imported."""
-    program = "import time, jax; start = time.process_time(); import lazynb; print(time.process_time() - start)"
-    seconds = [float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout)
-               for _ in range(3)]
+    program = (
+        "import time, jax; start = time.process_time(); import lazynb; print(time.process_time() - start)"
+    )
+    seconds = [
+        float(
+            subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+        )
+        for _ in range(3)
+    ]
     assert min(seconds) < 0.3
 
 
-@pytest.mark.parametrize("make", [lambda x: x * 1.5, lambda x: jnp.where(x > 0, x, 2.0), lambda x: jnp.sin(x)[0:4].sum()])
+@pytest.mark.parametrize(
+    "make", [lambda x: x * 1.5, lambda x: jnp.where(x > 0, x, 2.0), lambda x: jnp.sin(x)[0:4].sum()]
+)
 def test_the_second_recording_compiles_nothing(clean, make):
     x = jnp.ones(8)
     with lazynb.lazy():

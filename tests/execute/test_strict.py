@@ -1,4 +1,5 @@
-"""``lazynb.lazy(strict=True)``: the first trace break raises, with nothing run and nothing lost; where it holds and where not."""
+"""``lazynb.lazy(strict=True)``: the first trace break raises, with nothing run and nothing lost; where it
+holds and where not."""
 
 from __future__ import annotations
 
@@ -22,12 +23,22 @@ def tensor():
 
 
 WAYS = {
-    "bool": lambda x: bool(x.sum()), "int": lambda x: int(x.sum()), "float": lambda x: float(x.sum()),
-    "index": lambda x: [1, 2][x.argmin()], "item": lambda x: x.sum().item(), "tolist": lambda x: x.tolist(),
-    "print": lambda x: str(x), "format": lambda x: f"{x}", "asarray": lambda x: np.asarray(x),
-    "dlpack": lambda x: np.from_dlpack(x), "pickle": lambda x: pickle.dumps(x), "contains": lambda x: 2.0 in x,
-    "static": lambda x: jnp.zeros(x.argmax()), "attribute": lambda x: x.addressable_shards,
-    "effect": lambda x: jax.debug.print("{}", x), "device_put": lambda x: jax.device_put(x, jax.devices()[1]),
+    "bool": lambda x: bool(x.sum()),
+    "int": lambda x: int(x.sum()),
+    "float": lambda x: float(x.sum()),
+    "index": lambda x: [1, 2][x.argmin()],
+    "item": lambda x: x.sum().item(),
+    "tolist": lambda x: x.tolist(),
+    "print": lambda x: str(x),
+    "format": lambda x: f"{x}",
+    "asarray": lambda x: np.asarray(x),
+    "dlpack": lambda x: np.from_dlpack(x),
+    "pickle": lambda x: pickle.dumps(x),
+    "contains": lambda x: 2.0 in x,
+    "static": lambda x: jnp.zeros(x.argmax()),
+    "attribute": lambda x: x.addressable_shards,
+    "effect": lambda x: jax.debug.print("{}", x),
+    "device_put": lambda x: jax.device_put(x, jax.devices()[1]),
     "delete": lambda x: x.delete(),
 }
 
@@ -50,7 +61,10 @@ def test_each_break_raises_and_nothing_is_run(kind, clean):
 
 
 def test_a_library_is_named(clean):
-    with lazynb.lazy(strict=True), pytest.raises(lazynb.TraceBreakError, match=r"\(through .*\.py:\d+\)") as error:
+    with (
+        lazynb.lazy(strict=True),
+        pytest.raises(lazynb.TraceBreakError, match=r"\(through .*\.py:\d+\)") as error,
+    ):
         np.testing.assert_array_equal(tensor(), 1)
     assert "/numpy/" in error.value.library.file
 
@@ -138,7 +152,7 @@ def test_the_limit(clean, monkeypatch):
 
 def test_under_a_transformation(clean):
     with lazynb.lazy(strict=True):
-        gradient = jax.grad(lambda v: (v ** 2).sum())(tensor())
+        gradient = jax.grad(lambda v: (v**2).sum())(tensor())
         with pytest.raises(lazynb.TraceBreakError, match="LNB101"):
-            jax.grad(lambda v: (v ** 2).sum() if v.sum() > 0 else v.sum())(tensor())
+            jax.grad(lambda v: (v**2).sum() if v.sum() > 0 else v.sum())(tensor())
     np.testing.assert_allclose(np.asarray(gradient), [0, 4, 8])

@@ -62,6 +62,7 @@ def test_threads_record_at_the_same_time(clean):
                     x = x * 1.5 - 1
                     total = float(x)
                 return total
+
         return run
 
     expected = [in_thread(work(s)) for s in range(4)]

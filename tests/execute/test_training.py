@@ -1,4 +1,5 @@
-"""Training loops of real libraries, unmodified: the same numbers, and no break but their own ``float(loss)``."""
+"""Training loops of real libraries, unmodified: the same numbers, and no break but their own
+``float(loss)``."""
 
 from __future__ import annotations
 

@@ -18,7 +18,19 @@ from lazynb import _jax_compat as jc
 
 def test_isinstance_and_types(clean):
     def facts(y):
-        return y.shape, y.dtype, y.ndim, y.size, y.weak_type, y.nbytes, y.itemsize, len(y), y.T.shape, y.sharding, y.device
+        return (
+            y.shape,
+            y.dtype,
+            y.ndim,
+            y.size,
+            y.weak_type,
+            y.nbytes,
+            y.itemsize,
+            len(y),
+            y.T.shape,
+            y.sharding,
+            y.device,
+        )
 
     expected = facts(jnp.arange(3) * 2.0)
     with lazynb.lazy():
@@ -78,8 +90,16 @@ def test_donated_arguments_are_gone(clean):
 DONATIONS = {
     "a result of another size": lambda x, y: (jax.jit(lambda x: x.sum(), donate_argnums=0)(x), x, y),
     "the same type": lambda x, y: (jax.jit(lambda x: x + 1, donate_argnums=0)(x), x, y),
-    "another type of that size": lambda x, y: (jax.jit(lambda x: (x[:2], x.astype(int)), donate_argnums=0)(x), x, y),
-    "another shape of that size": lambda x, y: (jax.jit(lambda x: x.reshape(2, 2), donate_argnums=0)(x), x, y),
+    "another type of that size": lambda x, y: (
+        jax.jit(lambda x: (x[:2], x.astype(int)), donate_argnums=0)(x),
+        x,
+        y,
+    ),
+    "another shape of that size": lambda x, y: (
+        jax.jit(lambda x: x.reshape(2, 2), donate_argnums=0)(x),
+        x,
+        y,
+    ),
     "two for one": lambda x, y: (jax.jit(lambda x, y: x + y, donate_argnums=(0, 1))(x, y), x, y),
 }
 
@@ -259,11 +279,18 @@ def test_keys_have_the_attributes_of_concrete_keys(clean):
 
 
 @pytest.mark.skipif(jax.__version__.startswith("0.10.2"), reason="makes none without 64-bit mode")
-@pytest.mark.parametrize("make", [
-    lambda x: jnp.int64(1 << 40), lambda x: jnp.array(1 << 40, dtype=jnp.int64), lambda x: jnp.float64(1e300),
-    lambda x: jnp.arange(3, dtype=jnp.int64) + jnp.int64(1 << 40), lambda x: jnp.int64(1 << 40) + 1,
-    lambda x: jnp.max(jnp.array([0, 1], dtype=jnp.int64), initial=jnp.int64(1 << 40)), lambda x: x * jnp.int64(2),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x: jnp.int64(1 << 40),
+        lambda x: jnp.array(1 << 40, dtype=jnp.int64),
+        lambda x: jnp.float64(1e300),
+        lambda x: jnp.arange(3, dtype=jnp.int64) + jnp.int64(1 << 40),
+        lambda x: jnp.int64(1 << 40) + 1,
+        lambda x: jnp.max(jnp.array([0, 1], dtype=jnp.int64), initial=jnp.int64(1 << 40)),
+        lambda x: x * jnp.int64(2),
+    ],
+)
 def test_64_bit_types_without_64_bit_mode(make):
     with jax._src.config.explicit_x64_dtypes("allow"):
         assert_same(make, np.arange(3, dtype=np.int32))
@@ -277,15 +304,24 @@ def assembled(make):
     return call
 
 
-@pytest.mark.parametrize("make", [
-    lambda x, place: jax.make_array_from_callback((4,), place, lambda index: x[index]),
-    lambda x, place: jax.make_array_from_callback((4,), place, data_callback=lambda index: np.arange(4.0)[index]),
-    lambda x, place: jax.make_array_from_callback((2,), place, lambda index: jax.random.split(jax.random.key(0))[index]),
-    lambda x, place: jax.make_array_from_single_device_arrays((4,), place, [x]),
-    lambda x, place: jax.make_array_from_single_device_arrays((2,), place, [jax.random.split(jax.random.key(0))]),
-    lambda x, place: jax.make_array_from_process_local_data(place, np.arange(4.0)),
-    lambda x, place: jax.make_array_from_single_device_arrays((5,), place, [x]),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x, place: jax.make_array_from_callback((4,), place, lambda index: x[index]),
+        lambda x, place: jax.make_array_from_callback(
+            (4,), place, data_callback=lambda index: np.arange(4.0)[index]
+        ),
+        lambda x, place: jax.make_array_from_callback(
+            (2,), place, lambda index: jax.random.split(jax.random.key(0))[index]
+        ),
+        lambda x, place: jax.make_array_from_single_device_arrays((4,), place, [x]),
+        lambda x, place: jax.make_array_from_single_device_arrays(
+            (2,), place, [jax.random.split(jax.random.key(0))]
+        ),
+        lambda x, place: jax.make_array_from_process_local_data(place, np.arange(4.0)),
+        lambda x, place: jax.make_array_from_single_device_arrays((5,), place, [x]),
+    ],
+)
 def test_arrays_put_together_from_others(make):
     assert_same(assembled(make), np.arange(4, dtype=np.float32))
 
@@ -298,12 +334,18 @@ def test_copies_of_keys():
             assert jax.random.key_data(how(key)).tolist() == [0, 3]
 
 
-@pytest.mark.parametrize("make", [
-    lambda x, place: jnp.zeros(4, out_sharding=place), lambda x, place: jnp.arange(4, out_sharding=place) * 2,
-    lambda x, place: jax.random.normal(jax.random.key(0), (4,), out_sharding=place),
-    lambda x, place: jax.random.bits(jax.random.key(0), (4,), out_sharding=place) + 1,
-    lambda x, place: jax.random.normal(jax.random.key(0), (4,), out_sharding=place) + jax.device_put(x, place),
-    lambda x, place: jnp.zeros(4, out_sharding=place) + x,
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda x, place: jnp.zeros(4, out_sharding=place),
+        lambda x, place: jnp.arange(4, out_sharding=place) * 2,
+        lambda x, place: jax.random.normal(jax.random.key(0), (4,), out_sharding=place),
+        lambda x, place: jax.random.bits(jax.random.key(0), (4,), out_sharding=place) + 1,
+        lambda x, place: (
+            jax.random.normal(jax.random.key(0), (4,), out_sharding=place) + jax.device_put(x, place)
+        ),
+        lambda x, place: jnp.zeros(4, out_sharding=place) + x,
+    ],
+)
 def test_new_arrays_on_a_mesh(make):
     assert_same(assembled(make), np.arange(4, dtype=np.float32))

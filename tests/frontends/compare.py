@@ -1,4 +1,5 @@
-"""The oracle: a call on lazy tensors is what it is on NumPy's arrays, in values, dtypes, shapes, containers and errors."""
+"""The oracle: a call on lazy tensors is what it is on NumPy's arrays, in values, dtypes, shapes, containers
+and errors."""
 
 from __future__ import annotations
 
@@ -42,13 +43,17 @@ def run_call(text: str, arrays: dict[str, np.ndarray]) -> Found:
     target = arrays["F"].copy()
     # NumPy writes the numbers of a JAX array in another way than its own: text is what eager JAX gives.
     expects = jnp.asarray if text.partition("(")[0] in SHOWS else np.copy
-    expected, error = _run(text, {**{name: expects(value) for name, value in arrays.items()}, **own, "M": target})
+    expected, error = _run(
+        text, {**{name: expects(value) for name, value in arrays.items()}, **own, "M": target}
+    )
     expected = target if "(M" in text else expected
     lazynb.sync()
     break_log.clear()
     with lazynb.lazy():
         # A barrier changes nothing, and what comes of it is pending.
-        lazy = dict(zip(arrays, jax.lax.optimization_barrier([jnp.asarray(value) for value in arrays.values()])))
+        lazy = dict(
+            zip(arrays, jax.lax.optimization_barrier([jnp.asarray(value) for value in arrays.values()]))
+        )
         written = mutable(lazy["F"])
         result, lazy_error = _run(text, {**lazy, **own, "M": written})
         result = written if "(M" in text else result
@@ -56,12 +61,20 @@ def run_call(text: str, arrays: dict[str, np.ndarray]) -> Found:
     broken = [f"{row.code} {row.detail}".rstrip() for row in lazynb.breaks()]
     lazynb.sync()
     if lazy_error is not None:
-        if error is None:  # what writes to an array: JAX's cannot be written to, and say so in their own words
+        if (
+            error is None
+        ):  # what writes to an array: JAX's cannot be written to, and say so in their own words
             error = _run(text, {**{name: jnp.asarray(value) for name, value in arrays.items()}, **own})[1]
         same = type(error) is type(lazy_error) and _message(error) == _message(lazy_error)
         problem = None if same else f"raises {lazy_error!r}, NumPy {error!r}"
-        return Found("unsupported", f"{type(lazy_error).__name__}: {str(lazy_error).splitlines()[0]}", problem)
-    problem = f"raises nothing, NumPy {error!r}" if error is not None else difference(expected, result, LOOSE.get(text))
+        return Found(
+            "unsupported", f"{type(lazy_error).__name__}: {str(lazy_error).splitlines()[0]}", problem
+        )
+    problem = (
+        f"raises nothing, NumPy {error!r}"
+        if error is not None
+        else difference(expected, result, LOOSE.get(text))
+    )
     return Found("break" if broken else "lazy", "; ".join(dict.fromkeys(broken)), problem)
 
 

@@ -1,4 +1,5 @@
-"""The list of NumPy's functions: each lazy, a break or unsupported, in both modes. ``scripts/numpy_page.py`` writes it."""
+"""The list of NumPy's functions: each lazy, a break or unsupported, in both modes. ``scripts/numpy_page.py``
+writes it."""
 
 from __future__ import annotations
 
@@ -15,13 +16,20 @@ ROOT = Path(__file__).parent.parent.parent
 PAGE = ROOT / "docs" / "numpy.md"
 ROWS = {mode: Path(__file__).parent / f"functions{mode}.json" for mode in ("32", "64")}
 
-NO_NUMBERS = {"np.isnat", "np.busday_count", "np.busday_offset", "np.is_busday", "np.datetime_as_string", "np.can_cast"}
+NO_NUMBERS = {
+    "np.isnat",
+    "np.busday_count",
+    "np.busday_offset",
+    "np.is_busday",
+    "np.datetime_as_string",
+    "np.can_cast",
+}
 """They take dates, or types, and no arrays of numbers."""
 
 HANDS_OVER = {
     f"np.{name}"
-    for name in """array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite asmatrix require
-    save savetxt savez savez_compressed array2string array_repr array_str""".split()
+    for name in """array asarray asanyarray ascontiguousarray asfortranarray asarray_chkfinite asmatrix
+    require save savetxt savez savez_compressed array2string array_repr array_str""".split()
 }
 """They are there to give the values: as NumPy's array, as text, to a file."""
 
@@ -64,7 +72,8 @@ def stored(which: str) -> dict[str, list[list[str]]]:
 
 
 def counts(which: str) -> dict[str, int]:
-    """Of the functions that take arrays of numbers and are not there to hand them over, by what the plainest call comes to.
+    """Of the functions that take arrays of numbers and are not there to hand them over, by what the plainest
+    call comes to.
 
     ``wide``: breaks because NumPy's result, or what it computes in, has 64 bits.
     """
@@ -96,7 +105,11 @@ def page() -> str:
             **{
                 f"{key}{which}": value
                 for which in ROWS
-                for key, value in {**counts(which), "all": f"{share_of_all(which):.0%}", "share": f"{share(which):.0%}"}.items()
+                for key, value in {
+                    **counts(which),
+                    "all": f"{share_of_all(which):.0%}",
+                    "share": f"{share(which):.0%}",
+                }.items()
             },
             total=sum(counts("32").values()),
             over=len(HANDS_OVER),
@@ -120,7 +133,11 @@ def _cell(status: str, why: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;") if "`" not in text else text.replace("|", "\\|")
+    return (
+        text.replace("|", "\\|").replace("<", "&lt;").replace(">", "&gt;")
+        if "`" not in text
+        else text.replace("|", "\\|")
+    )
 
 
 def write_page() -> None:

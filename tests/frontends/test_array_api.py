@@ -1,4 +1,5 @@
-"""The array API standard: its functions are there, and SciPy's and scikit-learn's code that is written to it stays lazy."""
+"""The array API standard: its functions are there, and SciPy's and scikit-learn's code that is written to it
+stays lazy."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ ROOT = Path(__file__).parent.parent.parent
 NAMES = {
     section: names.split()
     for section, _, names in (
-        line.partition(":") for line in (Path(__file__).parent / "array_api_names.txt").read_text().splitlines() if line[0] != "#"
+        line.partition(":")
+        for line in (Path(__file__).parent / "array_api_names.txt").read_text().splitlines()
+        if line[0] != "#"
     )
 }
 EXTENSIONS = ("linalg", "fft")
@@ -46,13 +49,20 @@ def test_every_function_of_the_standard_has_its_calls():
     for section, names in NAMES.items():
         prefix = f"np.{section}." if section in EXTENSIONS else "np."
         if section not in ("constants", "info"):
-            missing += [name for name in names if prefix + name not in CALLS and name not in {*MADE, *ASKED, *FREQUENCIES}]
+            missing += [
+                name
+                for name in names
+                if prefix + name not in CALLS and name not in {*MADE, *ASKED, *FREQUENCIES}
+            ]
     assert missing == []
 
 
 def test_the_namespaces_have_every_name(clean):
     with lazynb.lazy():
-        spaces = [(jnp.ones(2) * 2).__array_namespace__(), mutable(np.ones(2, np.float32)).__array_namespace__()]
+        spaces = [
+            (jnp.ones(2) * 2).__array_namespace__(),
+            mutable(np.ones(2, np.float32)).__array_namespace__(),
+        ]
     for space in spaces:
         for section, names in NAMES.items():
             owner = getattr(space, section) if section in EXTENSIONS else space
@@ -82,7 +92,7 @@ def test_asarray_keeps_or_copies():
     assert space.asarray(np.ones(2)).dtype == np.float64  # NumPy's own, where JAX has no such type
 
 
-# ---- SciPy ----------------------------------------------------------------------------------------------------------
+# ---- SciPy -------------------------------------------------------------------------------------------------
 
 DATA = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
 
@@ -120,14 +130,19 @@ def test_scipy_stays_lazy():
     pytest.importorskip("scipy", "1.16")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     found = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", SCIPY], capture_output=True, text=True, env=environment, cwd=ROOT
+        [sys.executable, "-W", "ignore", "-c", SCIPY],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=ROOT,
     )
     assert found.stdout == "fine\n", found.stderr
 
 
-# ---- scikit-learn: its code writes to arrays, so that most of it needs mutable ones -----------------------------------------
+# ---- scikit-learn: its code writes to arrays, so that most of it needs mutable ones ------------------------
 
-FINITE = "if first_pass_isfinite:"  # whether all numbers are finite; sklearn.config_context(assume_finite=True) leaves it out
+# whether all numbers are finite; sklearn.config_context(assume_finite=True) leaves it out
+FINITE = "if first_pass_isfinite:"
 
 
 def estimators():
@@ -160,7 +175,15 @@ def dispatching(monkeypatch):
 
 @pytest.mark.parametrize(
     "name",
-    ["Normalizer", "Binarizer", "cosine_similarity", "rbf_kernel", "euclidean_distances", "linear_kernel", "KernelCenterer"],
+    [
+        "Normalizer",
+        "Binarizer",
+        "cosine_similarity",
+        "rbf_kernel",
+        "euclidean_distances",
+        "linear_kernel",
+        "KernelCenterer",
+    ],
 )
 def test_scikit_learn(name, dispatching, clean):
     function, make = estimators()[name]
@@ -172,7 +195,10 @@ def test_scikit_learn(name, dispatching, clean):
     lazynb.clear_cache()
     with lazynb.lazy(), dispatching.config_context(assume_finite=True):
         again = function(make(jnp.asarray(DATA) * 1))
-    wide = name in ("euclidean_distances", "rbf_kernel")  # they compute distances in float64, where float64 is left
+    wide = name in (
+        "euclidean_distances",
+        "rbf_kernel",
+    )  # they compute distances in float64, where float64 is left
     assert [(row.code, row.detail) for row in lazynb.breaks()] == [("LNB311", "astype to float64")] * wide
     np.testing.assert_allclose(np.asarray(again), expected, rtol=1e-3, atol=1e-3)
 

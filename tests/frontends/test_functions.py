@@ -1,4 +1,5 @@
-"""Every public function of NumPy's: what it comes to is what docs/numpy.md says, and what it gives is what NumPy gives."""
+"""Every public function of NumPy's: what it comes to is what docs/numpy.md says, and what it gives is what
+NumPy gives."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def test_calls_in_64_bit_mode(names, clean):
 
 def check(names, stored):
     found = listing.outcomes(names)
-    wrong = [(text, one.problem) for name in names for text, one in zip(CALLS[name], found[name]) if one.problem]
+    wrong = [
+        (text, one.problem) for name in names for text, one in zip(CALLS[name], found[name]) if one.problem
+    ]
     assert wrong == []
     if not LISTED:
         return

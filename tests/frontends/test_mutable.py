@@ -201,7 +201,11 @@ def test_where_the_trace_breaks_numpy_gives_its_own_array(clean):
         found = np.unique(a)
         found[0] = 3
         b = a // np.array(2)  # float64
-    assert type(found) is np.ndarray and type(b) is np.ndarray and b.dtype == np.float64 if b.dtype != np.float32 else True
+    assert (
+        type(found) is np.ndarray and type(b) is np.ndarray and b.dtype == np.float64
+        if b.dtype != np.float32
+        else True
+    )
     assert {row.kind for row in lazynb.breaks()} <= {"numpy_values", "numpy_dtype"}
 
 
@@ -218,7 +222,7 @@ def test_names():
     assert lnp.mutable is mutable and isinstance(mutable(F), MutableArray) and "mutable" in dir(lnp)
 
 
-# ---- random programs ----------------------------------------------------------------------------------------------
+# ---- random programs ---------------------------------------------------------------------------------------
 
 VIEWS = {
     "tail": lambda a: a[1:],
@@ -263,10 +267,13 @@ WRITES = {
     "at": lambda a, b: np.add.at(a, [0, 0], 1),
     "shift": lambda a, b: np.subtract(a[1:], a[:-1], out=a[1:]),
 }
-# XLA (that of JAX 0.10 at least) aborts the process where it simplifies the reverse of a map, which it makes of a write's
-# scatter: ``AlgebraicSimplifier::HandleReverse``, "Invalid binary instruction opcode map". So no reversed views at random.
+# XLA (that of JAX 0.10 at least) aborts the process where it simplifies the reverse of a map, which it makes
+# of a write's scatter: ``AlgebraicSimplifier::HandleReverse``, "Invalid binary instruction opcode map". So no
+# reversed views at random.
 REVERSED = {"back", "flip"}
-STEP = st.tuples(st.sampled_from([*sorted(VIEWS.keys() - REVERSED), *WRITES]), st.integers(0, 30), st.integers(0, 30))
+STEP = st.tuples(
+    st.sampled_from([*sorted(VIEWS.keys() - REVERSED), *WRITES]), st.integers(0, 30), st.integers(0, 30)
+)
 
 
 def run(steps, arrays):
@@ -297,4 +304,7 @@ def test_random_programs(steps, dtype):
         assert other.dtype == one.dtype and other.shape == one.shape
         np.testing.assert_array_equal(np.asarray(other), one)
         if isinstance(other, MutableArray) and one.size > 1 and one.ndim:
-            assert other.flags.c_contiguous == one.flags.c_contiguous and other.flags.f_contiguous == one.flags.f_contiguous
+            assert (
+                other.flags.c_contiguous == one.flags.c_contiguous
+                and other.flags.f_contiguous == one.flags.f_contiguous
+            )

@@ -1,6 +1,8 @@
-"""An operator with NumPy's array or scalar on one side gives what it gives of any ``jax.Array``, whoever calls it.
+"""An operator with NumPy's array or scalar on one side gives what it gives of any ``jax.Array``, whoever
+calls it.
 
-The forms are ways to call an operator, NumPy's operands and the operators themselves, all with all, against eager JAX.
+The forms are ways to call an operator, NumPy's operands and the operators themselves, all with all, against
+eager JAX.
 """
 
 from __future__ import annotations
@@ -24,8 +26,21 @@ import lazynb
 from tests.meaning.exceptions import is_exception
 from tests.oracle import Call, Different, assert_all_same, assert_same
 
-SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**", "matmul": "@",
-           "lshift": "<<", "rshift": ">>", "and": "&", "or": "|", "xor": "^"}
+SYMBOLS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "truediv": "/",
+    "floordiv": "//",
+    "mod": "%",
+    "pow": "**",
+    "matmul": "@",
+    "lshift": "<<",
+    "rshift": ">>",
+    "and": "&",
+    "or": "|",
+    "xor": "^",
+}
 COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 NAMES = [*SYMBOLS, *COMPARISONS, "divmod"]
 FUNCTIONS = {name: getattr(operator, name, None) or getattr(operator, f"{name}_", divmod) for name in NAMES}
@@ -51,14 +66,35 @@ def operands() -> dict[str, Any]:
         warnings.simplefilter("ignore", PendingDeprecationWarning)
         matrix = np.matrix([[1, 2, 3], [4, 5, 6]])
     return {
-        "float64": np.arange(1.0, 7).reshape(2, 3), "float32": np.ones((2, 3), np.float32) * 2, "float16": np.ones(3, np.float16),
-        "int64": np.arange(1, 7).reshape(2, 3), "int32": np.ones(3, np.int32), "uint8": np.full((2, 1), 3, np.uint8),
-        "bool": np.array([True, False, True]), "complex128": np.ones(3) * 2j, "0-d": np.array(2.0), "0-d int": np.array(2),
-        "np.float32": np.float32(2), "np.float64": np.float64(2), "np.int64": np.int64(2), "np.int8": np.int8(2),
-        "np.bool": np.bool_(True), "np.complex64": np.complex64(1j), "object": np.array([1, 2, None], object),
-        "str": np.array(["a", "b", "c"]), "np.str_": np.str_("a"), "void": np.zeros(3, [("a", int)]),
-        "datetime": np.datetime64("2020"), "masked": np.ma.array([1.0, 2, 3], mask=[0, 1, 0]), "matrix": matrix,
-        "other shape": np.ones(4), "tall": np.ones(3).view(Tall), "list": [1.0, 2.0, 3.0], "float": 2.0, "int": 2}
+        "float64": np.arange(1.0, 7).reshape(2, 3),
+        "float32": np.ones((2, 3), np.float32) * 2,
+        "float16": np.ones(3, np.float16),
+        "int64": np.arange(1, 7).reshape(2, 3),
+        "int32": np.ones(3, np.int32),
+        "uint8": np.full((2, 1), 3, np.uint8),
+        "bool": np.array([True, False, True]),
+        "complex128": np.ones(3) * 2j,
+        "0-d": np.array(2.0),
+        "0-d int": np.array(2),
+        "np.float32": np.float32(2),
+        "np.float64": np.float64(2),
+        "np.int64": np.int64(2),
+        "np.int8": np.int8(2),
+        "np.bool": np.bool_(True),
+        "np.complex64": np.complex64(1j),
+        "object": np.array([1, 2, None], object),
+        "str": np.array(["a", "b", "c"]),
+        "np.str_": np.str_("a"),
+        "void": np.zeros(3, [("a", int)]),
+        "datetime": np.datetime64("2020"),
+        "masked": np.ma.array([1.0, 2, 3], mask=[0, 1, 0]),
+        "matrix": matrix,
+        "other shape": np.ones(4),
+        "tall": np.ones(3).view(Tall),
+        "list": [1.0, 2.0, 3.0],
+        "float": 2.0,
+        "int": 2,
+    }
 
 
 def _syntax(symbol: str, left: Any, right: Any) -> Any:
@@ -100,14 +136,19 @@ def ways(name: str) -> dict[str, Callable[[Any, Any], Any]]:
             "in jit": lambda a, b: jax.jit(lambda: _syntax(symbol, a, b))(),
             "function in jit": lambda a, b: jax.jit(lambda: function(a, b))(),
             "in vmap": lambda a, b: jax.vmap(lambda one: one + function(a, b).sum())(b),
-            "in grad": lambda a, b: jax.grad(lambda c: (function(a, b) * function(a, c)).astype(float).sum())(b.astype(float)),
+            "in grad": lambda a, b: jax.grad(lambda c: (function(a, b) * function(a, c)).astype(float).sum())(
+                b.astype(float)
+            ),
         }
     if name in SYMBOLS:
         in_place = getattr(operator, f"i{name}")
-        found |= {"in place": lambda a, b: _statement(SYMBOLS[name], a, b), "in-place function": in_place,
-                  "in-place map": lambda a, b: next(map(in_place, [a], [b])),
-                  "in-place method": lambda a, b: eval(f"a.__i{name}__(b)", {"a": a, "b": b}),
-                  "what is written to": lambda a, b: (in_place(a, b), a)[1]}
+        found |= {
+            "in place": lambda a, b: _statement(SYMBOLS[name], a, b),
+            "in-place function": in_place,
+            "in-place map": lambda a, b: next(map(in_place, [a], [b])),
+            "in-place method": lambda a, b: eval(f"a.__i{name}__(b)", {"a": a, "b": b}),
+            "what is written to": lambda a, b: (in_place(a, b), a)[1],
+        }
     return found
 
 
@@ -119,12 +160,19 @@ SHARES = 19  # no multiple of the number of ways
 
 
 def _forms(kind: str) -> list[tuple[str, Callable[[Any], Any]]]:
-    """The forms with this operand on the left; all with LAZYNB_FULL=1, else a share that differs from kind to kind."""
+    """The forms with this operand on the left; all with LAZYNB_FULL=1, else a share that differs from kind to
+    kind."""
+
     def form(call: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
         return lambda x: call(operands()[kind], x)
 
-    found = [(f"{name}, {way}", form(call)) for name in NAMES for way, call in ways(name).items() if way not in UNTOLD]
-    return found if FULL else found[list(operands()).index(kind) % SHARES::SHARES]
+    found = [
+        (f"{name}, {way}", form(call))
+        for name in NAMES
+        for way, call in ways(name).items()
+        if way not in UNTOLD
+    ]
+    return found if FULL else found[list(operands()).index(kind) % SHARES :: SHARES]
 
 
 def _raises(form: Callable[[Any], Any], x: Any) -> bool:
@@ -147,8 +195,14 @@ RIGHT = {"float32": np.array([1, 2, 3], np.float32), "int32": np.array([3, 1, 2]
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("kind", "dtype"), [(kind, dtype) for number, kind in enumerate(operands())
-                                             for dtype in (RIGHT if FULL else [list(RIGHT)[number % 2]])])
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        (kind, dtype)
+        for number, kind in enumerate(operands())
+        for dtype in (RIGHT if FULL else [list(RIGHT)[number % 2]])
+    ],
+)
 def test_as_eager_jax(kind, dtype):
     right = RIGHT[dtype]
     calls = []
@@ -163,7 +217,9 @@ def test_as_eager_jax(kind, dtype):
 @pytest.mark.parametrize("kind", operands())
 def test_no_break_where_the_result_is_an_array_of_jax_s(kind, computed, clean):
     if kind == "masked":
-        pytest.skip("JAX refuses masked arrays, but for calls that its C++ dispatch has seen with arrays of that type")
+        pytest.skip(
+            "JAX refuses masked arrays, but for calls that its C++ dispatch has seen with arrays of that type"
+        )
     unasked = []
     for label, form in _forms(kind):
         right = jnp.array(RIGHT["float32"])
@@ -182,20 +238,33 @@ def test_no_break_where_the_result_is_an_array_of_jax_s(kind, computed, clean):
     assert not unasked
 
 
-# ---- what is no operator, and callers that do both ---------------------------------------------------------------------
+# ---- what is no operator, and callers that do both ---------------------------------------------------------
 
 N32, N64 = np.arange(3, dtype=np.float32), np.arange(3.0)
 
-UFUNCS = ["np.add({})", "np.add(*[{}])", "f({})", "g(f, {})", "functools.reduce(np.add, [{}])",
-          "functools.partial(np.add, N32)(x)", "next(map(np.add, [N32], [x]))",
-          "list(itertools.accumulate([{}], np.add))[1]", "jax.tree.map(np.add, N32, x)",
-          "next(itertools.starmap(np.add, [[{}]]))", "getattr(np, 'add')({})", "np.add.outer({})"]
+UFUNCS = [
+    "np.add({})",
+    "np.add(*[{}])",
+    "f({})",
+    "g(f, {})",
+    "functools.reduce(np.add, [{}])",
+    "functools.partial(np.add, N32)(x)",
+    "next(map(np.add, [N32], [x]))",
+    "list(itertools.accumulate([{}], np.add))[1]",
+    "jax.tree.map(np.add, N32, x)",
+    "next(itertools.starmap(np.add, [[{}]]))",
+    "getattr(np, 'add')({})",
+    "np.add.outer({})",
+]
 
 
 @pytest.mark.parametrize("text", UFUNCS)
 def test_a_ufunc_is_numpy_s_whoever_calls_it(text, clean):
     def value(text: str, left: Any) -> Any:
-        return eval(text.format("left, x"), {**globals(), "left": left, "f": np.add, "g": lambda f, *args: f(*args), "x": x})
+        return eval(
+            text.format("left, x"),
+            {**globals(), "left": left, "f": np.add, "g": lambda f, *args: f(*args), "x": x},
+        )
 
     with lazynb.lazy():
         x = jnp.ones(3) * 2
@@ -240,14 +309,25 @@ class Doubles(np.ndarray):
         return super().__array_ufunc__(ufunc, method, *plain, **kwargs).view(Doubles)
 
 
-SUBCLASSES = ["np.add(np.matrix(N32), x)", "np.add(x, np.matrix(N32))", "np.maximum(np.ma.array(N32, mask=[0, 1, 0]), x)",
-              "np.add(N32.view(Tall), x)", "np.add(N32.view(Doubles), x)", "np.vstack([np.matrix(N32), x])",
-              "np.kron(np.matrix(N32), x)", "np.stack([N32.view(Tall), x])",
-              "np.ndarray.__array_ufunc__(N32, np.add, '__call__', N32, x)",
-              "N32.view(Polite) + x", "operator.add(N32.view(Polite), x)", "N32.view(Doubles) + x",
-              "operator.add(N32.view(Doubles), x)", "next(map(operator.add, [N32.view(Polite)], [x]))",
-              "list(map(N32.__add__, [x]))[0] is NotImplemented",
-              "[f(one, x) for f in [np.add] for one in (Answers(), N64)]", "next(map(operator.add, [N32.view(Doubles)], [x]))"]
+SUBCLASSES = [
+    "np.add(np.matrix(N32), x)",
+    "np.add(x, np.matrix(N32))",
+    "np.maximum(np.ma.array(N32, mask=[0, 1, 0]), x)",
+    "np.add(N32.view(Tall), x)",
+    "np.add(N32.view(Doubles), x)",
+    "np.vstack([np.matrix(N32), x])",
+    "np.kron(np.matrix(N32), x)",
+    "np.stack([N32.view(Tall), x])",
+    "np.ndarray.__array_ufunc__(N32, np.add, '__call__', N32, x)",
+    "N32.view(Polite) + x",
+    "operator.add(N32.view(Polite), x)",
+    "N32.view(Doubles) + x",
+    "operator.add(N32.view(Doubles), x)",
+    "next(map(operator.add, [N32.view(Polite)], [x]))",
+    "list(map(N32.__add__, [x]))[0] is NotImplemented",
+    "[f(one, x) for f in [np.add] for one in (Answers(), N64)]",
+    "next(map(operator.add, [N32.view(Doubles)], [x]))",
+]
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")
@@ -269,17 +349,36 @@ def test_an_array_of_a_file_is_numpy_s_own(tmp_path, clean):
 def test_no_lazy_tensor_says_that_it_answers_ufuncs():
     with lazynb.lazy():
         x = jnp.ones(3) * 2
-        assert not hasattr(x, "__array_ufunc__") and x.__array_priority__ == jax.device_put(N32).__array_priority__
+        assert (
+            not hasattr(x, "__array_ufunc__")
+            and x.__array_priority__ == jax.device_put(N32).__array_priority__
+        )
 
 
-REDUCTIONS = ["sum([N64, x])", "sum([x, N64])", "sum([np.float64(1), x])", "math.prod([N64, x])", "N64 in [x[:1]]",
-              "[N64[:1]] == [x[:1]]", "max([N64[:1], x[:1]])", "sorted([np.float64(3), x[1]])", "pow(N64, x, 2)",
-              "operator.concat(N64, x)",
-              "np.polynomial.Polynomial([1, 2.0])(x)", "np.poly1d([1.0, 2])(x)", "math.fsum(x)", "math.hypot(*x)", "round(x[0])",
-              "jax.tree.map(operator.add, {'a': N64, 'b': [N32]}, {'a': x, 'b': [x]})",
-              "jax.tree.reduce(operator.add, [N64, x, N64])", "functools.reduce(operator.mul, [np.float64(2), x, N64, x])",
-              "list(itertools.accumulate([N64, x, N64]))",
-              "max(map(operator.sub, N64, x))", "divmod(N64, x)", "jax.tree.map(lambda a, b: a @ b, N64, x)"]
+REDUCTIONS = [
+    "sum([N64, x])",
+    "sum([x, N64])",
+    "sum([np.float64(1), x])",
+    "math.prod([N64, x])",
+    "N64 in [x[:1]]",
+    "[N64[:1]] == [x[:1]]",
+    "max([N64[:1], x[:1]])",
+    "sorted([np.float64(3), x[1]])",
+    "pow(N64, x, 2)",
+    "operator.concat(N64, x)",
+    "np.polynomial.Polynomial([1, 2.0])(x)",
+    "np.poly1d([1.0, 2])(x)",
+    "math.fsum(x)",
+    "math.hypot(*x)",
+    "round(x[0])",
+    "jax.tree.map(operator.add, {'a': N64, 'b': [N32]}, {'a': x, 'b': [x]})",
+    "jax.tree.reduce(operator.add, [N64, x, N64])",
+    "functools.reduce(operator.mul, [np.float64(2), x, N64, x])",
+    "list(itertools.accumulate([N64, x, N64]))",
+    "max(map(operator.sub, N64, x))",
+    "divmod(N64, x)",
+    "jax.tree.map(lambda a, b: a @ b, N64, x)",
+]
 
 
 @pytest.mark.parametrize("text", REDUCTIONS)

@@ -1,4 +1,5 @@
-"""NumPy's protocols: ufunc methods, operators on both sides, what happens outside lazy mode, errors and reasons."""
+"""NumPy's protocols: ufunc methods, operators on both sides, what happens outside lazy mode, errors and
+reasons."""
 
 from __future__ import annotations
 
@@ -14,13 +15,28 @@ F = np.arange(12, dtype=np.float32).reshape(3, 4) - 3
 I = np.arange(1, 13, dtype=np.int32).reshape(3, 4)  # noqa: E741
 
 METHODS = [
-    ("np.add.reduce(F)", True), ("np.add.reduce(F, axis=None)", True), ("np.add.reduce(F, axis=1, keepdims=True)", True),
-    ("np.maximum.reduce(F, axis=0)", True), ("np.multiply.reduce(F)", True), ("np.add.accumulate(F, axis=1)", True),
-    ("np.maximum.accumulate(F)", True), ("np.logical_and.reduce(F)", True), ("np.multiply.outer(F, F)", True),
-    ("np.subtract.outer(F, 2)", False), ("np.add.reduceat(F, [0, 2], axis=1)", True), ("np.add.reduce(I, dtype=np.int32)", True),
-    ("np.bitwise_or.reduce(I)", True), ("np.add.reduce(I)", False), ("np.add.reduce(F, initial=3)", False),
-    ("np.add.reduce(F, where=F > 0)", False), ("np.power.reduce(I)", False), ("np.sin(F, dtype=np.float32)", True),
-    ("np.add(F, 1, where=True)", True), ("np.sin(I, dtype=np.float32)", True), ("np.sum([F, F])", False)]
+    ("np.add.reduce(F)", True),
+    ("np.add.reduce(F, axis=None)", True),
+    ("np.add.reduce(F, axis=1, keepdims=True)", True),
+    ("np.maximum.reduce(F, axis=0)", True),
+    ("np.multiply.reduce(F)", True),
+    ("np.add.accumulate(F, axis=1)", True),
+    ("np.maximum.accumulate(F)", True),
+    ("np.logical_and.reduce(F)", True),
+    ("np.multiply.outer(F, F)", True),
+    ("np.subtract.outer(F, 2)", False),
+    ("np.add.reduceat(F, [0, 2], axis=1)", True),
+    ("np.add.reduce(I, dtype=np.int32)", True),
+    ("np.bitwise_or.reduce(I)", True),
+    ("np.add.reduce(I)", False),
+    ("np.add.reduce(F, initial=3)", False),
+    ("np.add.reduce(F, where=F > 0)", False),
+    ("np.power.reduce(I)", False),
+    ("np.sin(F, dtype=np.float32)", True),
+    ("np.add(F, 1, where=True)", True),
+    ("np.sin(I, dtype=np.float32)", True),
+    ("np.sum([F, F])", False),
+]
 
 
 @pytest.mark.parametrize(("text", "lazy"), METHODS)
@@ -32,10 +48,21 @@ def test_ufunc_methods(text, lazy, clean):
     assert difference(own, found) is None
 
 
-ERRORS = ["np.add(F, np.ones(3))", "np.sin.reduce(F)", "np.add.reduce(F, axis=2)", "np.add(F, 1, dtype=np.int32)",
-          "np.subtract(B, B)",
-          "np.add(F)", "np.sum(F, axis='x')", "np.concatenate([F, F], axis=2)", "np.power(I, -1)", "np.left_shift(F, 1)",
-          "np.add(F, 1, nonsense=2)", "np.linalg.det(F)", "np.add(F, object(), dtype=float)"]
+ERRORS = [
+    "np.add(F, np.ones(3))",
+    "np.sin.reduce(F)",
+    "np.add.reduce(F, axis=2)",
+    "np.add(F, 1, dtype=np.int32)",
+    "np.subtract(B, B)",
+    "np.add(F)",
+    "np.sum(F, axis='x')",
+    "np.concatenate([F, F], axis=2)",
+    "np.power(I, -1)",
+    "np.left_shift(F, 1)",
+    "np.add(F, 1, nonsense=2)",
+    "np.linalg.det(F)",
+    "np.add(F, object(), dtype=float)",
+]
 
 
 @pytest.mark.parametrize("text", ERRORS)
@@ -44,14 +71,27 @@ def test_errors_are_numpy_s_and_run_nothing(text, clean):
     with pytest.raises(Exception) as expected:
         eval(text, {"np": np, **names})
     with lazynb.lazy():
-        lazy = {name: jnp.asarray(value) ^ False if name == "B" else jnp.asarray(value) * 1 for name, value in names.items()}
+        lazy = {
+            name: jnp.asarray(value) ^ False if name == "B" else jnp.asarray(value) * 1
+            for name, value in names.items()
+        }
         with pytest.raises(type(expected.value)) as found:
             eval(text, {"np": np, **lazy})
     assert str(found.value) == str(expected.value)
     assert not lazynb.breaks() or "object" in text
 
 
-OPERATORS = ["A + F", "A @ F.T", "F + A", "A < F", "A ** F", "A // F", "np.float64(2) * F", "np.float32(2) - F", "A == F"]
+OPERATORS = [
+    "A + F",
+    "A @ F.T",
+    "F + A",
+    "A < F",
+    "A ** F",
+    "A // F",
+    "np.float64(2) * F",
+    "np.float32(2) - F",
+    "A == F",
+]
 
 
 @pytest.mark.parametrize("text", OPERATORS)
@@ -82,7 +122,9 @@ def test_outside_lazy_mode_numpy_takes_the_values(clean):
     with lazynb.lazy():
         x = jnp.asarray(F) * 1
     assert type(np.sin(x)) is np.ndarray and type(np.concatenate([x, x])) is np.ndarray
-    assert isinstance(np.sum(x), jax.Array) and isinstance(np.sum(jnp.asarray(F)), jax.Array)  # NumPy calls the method
+    assert isinstance(np.sum(x), jax.Array) and isinstance(
+        np.sum(jnp.asarray(F)), jax.Array
+    )  # NumPy calls the method
     assert {row.kind for row in lazynb.breaks()} == {"asarray"}
 
 
@@ -129,14 +171,19 @@ def test_the_reason_names_the_function(clean):
         np.unique(jnp.ones(3) * 2)
         np.argmax(jnp.ones(3) * 2)
     details = {row.code: row.detail for row in lazynb.breaks()}
-    assert details == {"LNB312": "np.unique gives a shape that depends on the values", "LNB311": "np.argmax gives int64"}
+    assert details == {
+        "LNB312": "np.unique gives a shape that depends on the values",
+        "LNB311": "np.argmax gives int64",
+    }
 
 
 def test_large_arrays_are_asked_about_small_ones(clean):
     with lazynb.lazy():
         x = jnp.ones((1000, 2000), np.float32) * 1
         found = np.concatenate([np.sum(x, axis=0), np.mean(x, axis=1)])
-        with pytest.raises(ValueError, match="must match exactly, but along dimension 1, the array at index 0 has size 2000"):
+        with pytest.raises(
+            ValueError, match="must match exactly, but along dimension 1, the array at index 0 has size 2000"
+        ):
             np.concatenate([x, x[:, 1:]])
         np.split(x, 4)
         with pytest.raises(ValueError, match="equal division"):

@@ -1,4 +1,5 @@
-"""Each ufunc for each pair of types, on values at the edges: what is recorded is what NumPy gives, or NumPy gives it."""
+"""Each ufunc for each pair of types, on values at the edges: what is recorded is what NumPy gives, or NumPy
+gives it."""
 
 from __future__ import annotations
 
@@ -13,11 +14,15 @@ import pytest
 import lazynb
 from tests.frontends.compare import difference
 
-UFUNCS = sorted({getattr(np, name) for name in dir(np) if isinstance(getattr(np, name), np.ufunc)}, key=lambda one: one.__name__)
+UFUNCS = sorted(
+    {getattr(np, name) for name in dir(np) if isinstance(getattr(np, name), np.ufunc)},
+    key=lambda one: one.__name__,
+)
 NARROW = ["bool", "int8", "int32", "uint8", "uint32", "float16", "float32", "complex64"]
 NUMBERS = [2, -3, 2.5, True, 0]
 
-# Complex numbers with infinite or missing parts are left out: NumPy (the C library) and XLA follow C99's annex G each in part.
+# Complex numbers with infinite or missing parts are left out: NumPy (the C library) and XLA follow C99's
+# annex G each in part.
 _EDGES_OF_COMPLEX = {
     "exp",
     "exp2",
@@ -70,7 +75,8 @@ def values(dtype: str, complete: bool) -> np.ndarray:
     every = found + (edges if complete else [])
     if kind == "c":
         return np.array(
-            [complex(a, b) for a, b in itertools.product(found[:6], found[2:7])] + ([complex(np.inf, 1)] if complete else []),
+            [complex(a, b) for a, b in itertools.product(found[:6], found[2:7])]
+            + ([complex(np.inf, 1)] if complete else []),
             dtype,
         )
     return np.array(every, dtype)
@@ -95,9 +101,12 @@ def operands(ufunc: np.ufunc, dtypes: list[str]):
         for dtype in dtypes:
             yield (values(dtype, complete or np.dtype(dtype).kind != "c"),)
         return
-    shape = {"matmul": ((2, 3), (3, 2)), "matvec": ((2, 3), (3,)), "vecmat": ((3,), (3, 2)), "vecdot": ((2, 3), (2, 3))}.get(
-        ufunc.__name__
-    )
+    shape = {
+        "matmul": ((2, 3), (3, 2)),
+        "matvec": ((2, 3), (3,)),
+        "vecmat": ((3,), (3, 2)),
+        "vecdot": ((2, 3), (2, 3)),
+    }.get(ufunc.__name__)
     for one, other in combinations(dtypes):
         if shape is not None:
             yield np.resize(values(one, False), shape[0]), np.resize(values(other, False), shape[1])

@@ -1,11 +1,12 @@
-"""A pytest plugin: runs the tests that it is told of, lazily on demand, and writes down what became of each at once.
+"""A pytest plugin: runs the tests that it is told of, lazily on demand, and writes down what became of each
+at once.
 
 What was written before a crash is there after it. The environment says what to do:
 
-LAZYNB_SUITE_LOG   the file to append to, a JSON object a line: ``{"start": id}``, then ``{"test": id, "outcome": ..., ...}``
-LAZYNB_SUITE_LAZY  whether each test runs within ``lazynb.lazy()``
-LAZYNB_SUITE_ONLY  a file with the ids of the tests to run, a JSON list (ids have newlines); all where it is not set
-LAZYNB_SUITE_MOST  of more tests than this, equally spaced ones are taken
+LAZYNB_SUITE_LOG   the file to append to, a JSON object a line: ``{"start": id}``, then
+``{"test": id, "outcome": ..., ...}`` LAZYNB_SUITE_LAZY  whether each test runs within ``lazynb.lazy()``
+LAZYNB_SUITE_ONLY  a file with the ids of the tests to run, a JSON list (ids have newlines); all where it is
+not set LAZYNB_SUITE_MOST  of more tests than this, equally spaced ones are taken
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ _run = itertools.count(1)
 
 @pytest.fixture(autouse=True)
 def few_executables():
-    """Drops the executables of the last tests now and then: nearly each test has its own, and 100 of them take a gigabyte."""
+    """Drops the executables of the last tests now and then: nearly each test has its own, and 100 of them
+    take a gigabyte."""
     yield
     if next(_run) % 50 == 0:
         jax.clear_caches()

@@ -1,4 +1,5 @@
-"""How the tables of cases say which calls to try: small arrays that are always the same, and samples of calls."""
+"""How the tables of cases say which calls to try: small arrays that are always the same, and samples of
+calls."""
 
 from __future__ import annotations
 
@@ -75,7 +76,8 @@ MAKERS = {"f": f, "i": i, "b": b, "c": c, "h": h, "u": u}
 
 @dataclass(frozen=True)
 class Sample:
-    """The arguments of a call of the function that the table is about. `via(fn, *args)` makes the call, if given."""
+    """The arguments of a call of the function that the table is about. `via(fn, *args)` makes the call, if
+    given."""
 
     args: tuple
     kwargs: dict[str, Any] = field(default_factory=dict)
@@ -131,7 +133,8 @@ SHAPES = ((2, 3), (0, 3))
 
 
 def unary(dtypes: str, refused: str | None = None, shapes: tuple = SHAPES, **kwargs: Any) -> list[Sample]:
-    """x of each dtype, the shapes spread over them, and the special values. Those of `refused` are meant to raise."""
+    """x of each dtype, the shapes spread over them, and the special values. Those of `refused` are meant to
+    raise."""
     refused = _rest(dtypes) if refused is None else refused
     samples = [S(MAKERS[dtypes[0]](*shape), **kwargs) for shape in shapes]
     if shapes is SHAPES:  # any shape is fine
@@ -157,8 +160,11 @@ def binary(dtypes: str, refused: str | None = None, scalar: Any = 2, mixed: bool
     return samples + [R(S(MAKERS[d](2, 3), MAKERS[d](2, 3, salt=9))) for d in refused]
 
 
-def reduction(dtypes: str, refused: str | None = None, empty: bool = True, where: bool = False) -> list[Sample]:
-    """Over all, one and several axes, kept or not, of nothing (meant to raise unless `empty`), masked if `where`."""
+def reduction(
+    dtypes: str, refused: str | None = None, empty: bool = True, where: bool = False
+) -> list[Sample]:
+    """Over all, one and several axes, kept or not, of nothing (meant to raise unless `empty`), masked if
+    `where`."""
     refused = _rest(dtypes) if refused is None else refused
     first = MAKERS[dtypes[0]]
     samples = [S(first()), S(first(2, 3)), S(first(2, 3), axis=-1, keepdims=True)]

@@ -1,8 +1,9 @@
-"""``jax.pure_callback`` lazily: called when what it gives is read, never where nobody reads it; its faults are raised there.
+"""``jax.pure_callback`` lazily: called when what it gives is read, never where nobody reads it; its faults
+are raised there.
 
-A callback that gives something else than it said cannot be refused at the call without calling it. So the contract is: reading
-raises the type that eager JAX raises at the call, and its text, which ends in the callback's own fault (between stand the frames
-of JAX's that called it); a note names the user's line.
+A callback that gives something else than it said cannot be refused at the call without calling it. So the
+contract is: reading raises the type that eager JAX raises at the call, and its text, which ends in the
+callback's own fault (between stand the frames of JAX's that called it); a note names the user's line.
 """
 
 import jax
@@ -28,10 +29,17 @@ FAULTS = {
     "another type": lambda: call(lambda x: np.asarray(x).astype(np.int32)),
     "an error of its own": lambda: call(lambda x: {}["missing"]),
     "within jit": lambda: jax.jit(lambda x: jax.pure_callback(lambda x: x[:2], THREE, x))(jnp.ones(3)),
-    "within vmap": lambda: jax.vmap(lambda x: jax.pure_callback(
-        lambda x: np.ones(4, np.float32), jax.ShapeDtypeStruct((), np.float32), x, vmap_method="expand_dims"))(jnp.ones(3)),
+    "within vmap": lambda: jax.vmap(
+        lambda x: jax.pure_callback(
+            lambda x: np.ones(4, np.float32),
+            jax.ShapeDtypeStruct((), np.float32),
+            x,
+            vmap_method="expand_dims",
+        )
+    )(jnp.ones(3)),
     "within scan": lambda: jax.lax.scan(
-        lambda c, _: (jax.pure_callback(lambda c: c[:2], THREE, c), None), jnp.ones(3), None, length=2)[0],
+        lambda c, _: (jax.pure_callback(lambda c: c[:2], THREE, c), None), jnp.ones(3), None, length=2
+    )[0],
 }
 
 
@@ -99,9 +107,15 @@ def closing():
     v = jnp.arange(3.0) * 2 + 1
     first = call(lambda x: np.asarray(x) * np.asarray(v))
     w = first + v
-    second = jax.jit(lambda x: jax.pure_callback(lambda x: np.asarray(x) + np.asarray(w) * float(v[1]), THREE, x))(first * 2)
-    third = jax.lax.scan(lambda c, _: (jax.pure_callback(lambda c: np.asarray(c) + np.asarray(second), THREE, c), None),
-                         w, None, length=2)[0]
+    second = jax.jit(
+        lambda x: jax.pure_callback(lambda x: np.asarray(x) + np.asarray(w) * float(v[1]), THREE, x)
+    )(first * 2)
+    third = jax.lax.scan(
+        lambda c, _: (jax.pure_callback(lambda c: np.asarray(c) + np.asarray(second), THREE, c), None),
+        w,
+        None,
+        length=2,
+    )[0]
     return first, second, third, (third * v).sum()
 
 

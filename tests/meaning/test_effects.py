@@ -1,4 +1,5 @@
-"""Effects happen once and in the order of the program; values go in and out of lazy blocks and keep their meaning."""
+"""Effects happen once and in the order of the program; values go in and out of lazy blocks and keep their
+meaning."""
 
 from __future__ import annotations
 
@@ -62,7 +63,9 @@ def test_an_io_callback_happens_though_nobody_wants_its_result():
 def test_debug_callbacks_happen_once():
     def program(log, x):
         jax.debug.callback(lambda v: log.append(float(v)), x.sum())
-        return jax.jit(lambda x: (jax.debug.callback(lambda v: log.append(float(v)), x.sum() + 1), x * 2)[1])(x)
+        return jax.jit(lambda x: (jax.debug.callback(lambda v: log.append(float(v)), x.sum() + 1), x * 2)[1])(
+            x
+        )
 
     eager, lazy = _effects(program, np.ones(3, np.float32))
     assert sorted(eager) == sorted(lazy) == [3.0, 4.0]

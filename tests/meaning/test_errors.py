@@ -1,4 +1,5 @@
-"""What raises eagerly raises lazily: the same type and message, at the call, on the same line of the user's."""
+"""What raises eagerly raises lazily: the same type and message, at the call, on the same line of the
+user's."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import lazynb
 
 from .samples import KEY, c, f, h, i
 
-# name -> (function, arguments). The oracle compares type, message and the last line that is not JAX's or lazynb's.
+# name -> (function, arguments). The oracle compares type, message and the last line that is not JAX's or
+# lazynb's.
 ERRORS = {
     "shapes that do not broadcast": (lambda x, y: x + y, f(2), f(3)),
     "shapes in a chain": (lambda x, y: jnp.sin(x * 2) @ (y + 1), f(2, 3), f(2, 3)),

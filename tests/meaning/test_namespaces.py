@@ -1,4 +1,5 @@
-"""Every public function of JAX's array namespaces gives the same lazily as eagerly; and none goes untested."""
+"""Every public function of JAX's array namespaces gives the same lazily as eagerly; and none goes
+untested."""
 
 from __future__ import annotations
 
@@ -19,13 +20,18 @@ TABLES = {
     "jax.numpy.linalg": (jnp.linalg, cases_linalg.NUMPY_LINALG, {}),
     "jax.numpy.fft": (jnp.fft, cases_linalg.NUMPY_FFT, {}),
     "jax.nn": (jax.nn, cases_nn.NN, cases_nn.NN_NOT_ARRAY_FUNCTIONS),
-    "jax.nn.initializers": (jax.nn.initializers, cases_nn.INITIALIZERS, cases_nn.INITIALIZERS_NOT_ARRAY_FUNCTIONS),
+    "jax.nn.initializers": (
+        jax.nn.initializers,
+        cases_nn.INITIALIZERS,
+        cases_nn.INITIALIZERS_NOT_ARRAY_FUNCTIONS,
+    ),
     "jax.lax": (jax.lax, cases_lax.LAX, cases_lax.NOT_ARRAY_FUNCTIONS),
     "jax.lax.linalg": (jax.lax.linalg, cases_linalg.LAX_LINALG, cases_linalg.LAX_LINALG_NOT_ARRAY_FUNCTIONS),
     "jax.random": (jax.random, cases_random.RANDOM, cases_random.RANDOM_NOT_ARRAY_FUNCTIONS),
 }
 
-# What a function does with given arrays differs little from what it does with pending ones, and compiling takes the time.
+# What a function does with given arrays differs little from what it does with pending ones, and compiling
+# takes the time.
 TWO_OF_THEM = slice(1, 4, 2)
 
 
@@ -34,7 +40,9 @@ def _functions():
     for title, (namespace, cases, _) in TABLES.items():
         for name in cases:
             if hasattr(namespace, name):
-                yield pytest.param(f"{title}.{name}", getattr(namespace, name), cases[name], id=f"{title}.{name}")
+                yield pytest.param(
+                    f"{title}.{name}", getattr(namespace, name), cases[name], id=f"{title}.{name}"
+                )
 
 
 @pytest.mark.slow
@@ -60,12 +68,14 @@ def test_array(title, samples):
 
 
 def _some(calls):
-    """One sample of each function, another one on each Python; all of them with LAZYNB_FULL=1, as CI runs it."""
+    """One sample of each function, another one on each Python; all of them with LAZYNB_FULL=1, as CI runs
+    it."""
     return calls if os.environ.get("LAZYNB_FULL") else [calls[sys.version_info.minor % len(calls)]]
 
 
 def _check(title, calls):
-    """All the same, but for the honest differences; and those are still there, so that the list stays true."""
+    """All the same, but for the honest differences; and those are still there, so that the list stays
+    true."""
     calls = _some(calls)
     expected = [call for call in calls if is_exception(f"{title}{_arguments(call)}")]
     assert_all_same([call for call in calls if all(call is not e for e in expected)], given=TWO_OF_THEM)
@@ -89,7 +99,9 @@ def _attribute(name):
 @pytest.mark.parametrize("title", TABLES)
 def test_each_public_function_has_samples(title):
     namespace, cases, others = TABLES[title]
-    public = {name for name in dir(namespace) if not name.startswith("_") and callable(getattr(namespace, name))}
+    public = {
+        name for name in dir(namespace) if not name.startswith("_") and callable(getattr(namespace, name))
+    }
     assert sorted(public - set(cases) - set(others)) == []
     assert sorted(set(cases) & set(others)) == []
 

@@ -46,7 +46,9 @@ BINARY: dict[str, Callable] = {
     "less": lambda x, y: x < y,
     "where": lambda x, y: jnp.where(x > y, x, y),
     "dot": lambda x, y: jnp.clip(jnp.sum(x * y), -9, 9),
-    "matmul": lambda x, y: jnp.clip(x.reshape(-1)[:2] @ y.reshape(-1)[:2], -9, 9) if min(np.size(x), np.size(y)) > 1 else x,
+    "matmul": lambda x, y: (
+        jnp.clip(x.reshape(-1)[:2] @ y.reshape(-1)[:2], -9, 9) if min(np.size(x), np.size(y)) > 1 else x
+    ),
 }
 
 step = st.one_of(
@@ -65,7 +67,8 @@ step = st.one_of(
 
 
 def run(steps, *arrays):
-    """A stack machine on a pool of arrays. Operations on shapes that do not go together are left out, as eagerly."""
+    """A stack machine on a pool of arrays. Operations on shapes that do not go together are left out, as
+    eagerly."""
     pool, reads = list(arrays), []
     for kind, *what in steps:
         if kind == "unary":
@@ -95,7 +98,9 @@ def broadcasts(*shapes) -> bool:
     return True
 
 
-@settings(max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=50, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 @given(st.lists(step, min_size=1, max_size=12))
 def test_random_programs(steps):
     assert_all_same([Call(lambda *arrays: run(steps, *arrays), (f(2, 3), i(3), b(3), f()))], given=slice(0))

@@ -52,6 +52,7 @@ def power_sum(x, k):
 
 def sparsified(fun):
     """``fun`` of a sparse array, each result made dense."""
+
     def call(x):
         result = sparse.sparsify(fun, use_tracer=True)(sparse.BCOO.fromdense(x, nse=x.size))
         return result.todense() if isinstance(result, sparse.JAXSparse) else result
@@ -92,9 +93,15 @@ PROGRAMS = {
     "sparsify": (lambda x: sparsified(lambda m: -jnp.sin(m * 2).T @ (jnp.ones(4) + 1))(x), f(4, 3)),
     "sparsify a slice": (lambda x: sparsified(lambda m: lax.slice(m, (0, 1), (2, 3)))(x), f(4, 3)),
     "sparsify of what is dense": (
-        lambda x: sparse.sparsify(lambda m: m.astype(jnp.float32) @ m.T, use_tracer=True)(x), f(4, 3)),
+        lambda x: sparse.sparsify(lambda m: m.astype(jnp.float32) @ m.T, use_tracer=True)(x),
+        f(4, 3),
+    ),
     "entries of a sparse array counted": (
-        lambda x: sparse.BCOO((x[:, 0], jnp.array([[0], [2], [0], [1]])), shape=(3,)).sum_duplicates().indices, f(4, 3)),
+        lambda x: (
+            sparse.BCOO((x[:, 0], jnp.array([[0], [2], [0], [1]])), shape=(3,)).sum_duplicates().indices
+        ),
+        f(4, 3),
+    ),
     # differentiation
     "grad": (lambda w, x: jax.grad(net)(w, x), W, X),
     "grad argnums": (lambda w, x: jax.grad(net, argnums=(0, 1))(w, x), W, X),
@@ -111,9 +118,17 @@ PROGRAMS = {
         X,
     ),
     "value_and_grad": (lambda w, x: jax.value_and_grad(net)(w, x), W, X),
-    "three steps": (lambda w, x: functools.reduce(lambda w, _: w - 0.1 * jax.grad(net)(w, x), range(3), w), W, X),
+    "three steps": (
+        lambda w, x: functools.reduce(lambda w, _: w - 0.1 * jax.grad(net)(w, x), range(3), w),
+        W,
+        X,
+    ),
     "jvp": (lambda x, t: jax.jvp(lambda x: jnp.sin(x) * x, (x,), (t,)), f(3), f(3, salt=1)),
-    "vjp": (lambda x, t: (lambda y, back: (y, back(t)))(*jax.vjp(lambda x: jnp.sin(x) * x, x)), f(3), f(3, salt=1)),
+    "vjp": (
+        lambda x, t: (lambda y, back: (y, back(t)))(*jax.vjp(lambda x: jnp.sin(x) * x, x)),
+        f(3),
+        f(3, salt=1),
+    ),
     "linearize": (
         lambda x, t: (lambda y, lin: (y, lin(t), lin(t * 2)))(*jax.linearize(lambda x: jnp.exp(x) * x, x)),
         f(3),
@@ -126,11 +141,17 @@ PROGRAMS = {
     "custom_jvp": (lambda x: (clipped(x), jax.grad(lambda x: clipped(x).sum())(x)), f(3)),
     "custom_vjp": (lambda x: (halved(x), jax.grad(lambda x: halved(x).sum())(x)), f(3)),
     "custom_vjp under vmap": (lambda x: jax.vmap(jax.grad(halved))(x), f(3)),
-    "custom_gradient": (lambda x: jax.grad(jax.custom_gradient(lambda x: (x**2, lambda g: (g * 5.0,))))(x), f()),
+    "custom_gradient": (
+        lambda x: jax.grad(jax.custom_gradient(lambda x: (x**2, lambda g: (g * 5.0,))))(x),
+        f(),
+    ),
     "checkpoint": (lambda w, x: jax.grad(jax.checkpoint(net))(w, x), W, X),
     "remat": (lambda x: jax.grad(lambda x: jax.remat(lambda x: jnp.sin(jnp.sin(x)))(x).sum())(x), f(3)),
     "stop_gradient": (lambda x: jax.grad(lambda x: (x * lax.stop_gradient(x)).sum())(x), f(3)),
-    "grad through linalg": (lambda x: jax.grad(lambda x: jnp.linalg.slogdet(x @ x.T + jnp.eye(3))[1])(x), f(3, 3)),
+    "grad through linalg": (
+        lambda x: jax.grad(lambda x: jnp.linalg.slogdet(x @ x.T + jnp.eye(3))[1])(x),
+        f(3, 3),
+    ),
     # vmap
     "vmap": (lambda x: jax.vmap(lambda r: r.sum() * r)(x), f(2, 3)),
     "vmap in_axes": (lambda x, y: jax.vmap(lambda a, b: a @ b, in_axes=(1, None))(x, y), f(3, 2), f(3)),
@@ -158,14 +179,21 @@ PROGRAMS = {
         f(3),
     ),
     "jit of jit": (lambda x: jax.jit(lambda x: jax.jit(jnp.sin)(x) * jax.jit(jnp.cos)(x))(x), f(3)),
-    "jit of a tree": (lambda x: jax.jit(lambda d: {"s": d["a"] + d["b"], "t": (d["a"],)})({"a": x, "b": x * 2}), f(3)),
+    "jit of a tree": (
+        lambda x: jax.jit(lambda d: {"s": d["a"] + d["b"], "t": (d["a"],)})({"a": x, "b": x * 2}),
+        f(3),
+    ),
     "jit with a scalar": (lambda x: [jax.jit(lambda x, s: x * s)(x, s) for s in (2, 2.5, True)], f(3)),
     "jit with weak": (lambda x: jax.jit(lambda x: x * 2)(x), WEAK),
     "jit identity": (lambda x: jax.jit(lambda x: x)(x), f(3)),
     "jit of nothing": (lambda: jax.jit(lambda: jnp.arange(3))(),),
     "jit returning a constant": (lambda x: jax.jit(lambda x: (x, 1.0, jnp.ones(2)))(x), f(3)),
     "grad of jit": (lambda w, x: jax.grad(jax.jit(net))(w, x), W, X),
-    "jit of grad of vmap": (lambda w, x: jax.jit(jax.grad(lambda w: jax.vmap(lambda r: net(w, r))(x).sum()))(w), W, X),
+    "jit of grad of vmap": (
+        lambda w, x: jax.jit(jax.grad(lambda w: jax.vmap(lambda r: net(w, r))(x).sum()))(w),
+        W,
+        X,
+    ),
     "aot": (lambda x: jax.jit(lambda x: x * 2).lower(x).compile()(x), f(3)),
     "aot of a shape": (
         lambda x: jax.jit(lambda x: x * 2).lower(jax.ShapeDtypeStruct((3,), jnp.float32)).compile()(x),
@@ -184,8 +212,15 @@ PROGRAMS = {
     ),
     "grad of scan": (lambda x: jax.grad(lambda x: lax.scan(lambda c_, x: (c_ * x, c_), 1.0, x)[0])(x), p(4)),
     "vmap of scan": (lambda x: jax.vmap(lambda r: lax.scan(lambda c_, x: (c_ + x, c_), 0.0, r))(x), f(2, 3)),
-    "while_loop": (lambda x: lax.while_loop(lambda s: s[1] < 5, lambda s: (s[0] * 1.5, s[1] + 1), (x, 0)), f(3)),
-    "while_loop closure": (lambda x, y: lax.while_loop(lambda s: s.sum() < y * 10, lambda s: s + y, x), p(3), p()),
+    "while_loop": (
+        lambda x: lax.while_loop(lambda s: s[1] < 5, lambda s: (s[0] * 1.5, s[1] + 1), (x, 0)),
+        f(3),
+    ),
+    "while_loop closure": (
+        lambda x, y: lax.while_loop(lambda s: s.sum() < y * 10, lambda s: s + y, x),
+        p(3),
+        p(),
+    ),
     "fori_loop": (lambda x: lax.fori_loop(0, 4, lambda n, x: x * 1.1 + n, x), f(3)),
     "grad of fori_loop": (lambda x: jax.grad(lambda x: lax.fori_loop(0, 3, lambda n, x: x * x, x))(x), p()),
     "cond": (lambda x: lax.cond(x.sum() > 0, jnp.sin, jnp.cos, x), f(3)),
@@ -198,7 +233,9 @@ PROGRAMS = {
     "key chain": (lambda: _key_chain(jax.random.key(1)),),
     "raw key chain": (lambda: _key_chain(jax.random.PRNGKey(1)),),
     "keys move": (
-        lambda k: (lambda s: [s.reshape(2, 2), s[1:], jnp.stack([s[0], k]), jnp.where(True, s[0], s[1])])(jax.random.split(k, 4)),
+        lambda k: (lambda s: [s.reshape(2, 2), s[1:], jnp.stack([s[0], k]), jnp.where(True, s[0], s[1])])(
+            jax.random.split(k, 4)
+        ),
         KEY,
     ),
     "scan over keys": (
@@ -209,14 +246,21 @@ PROGRAMS = {
     "tree map": (lambda x: jax.tree.map(lambda a: a * 2, {"a": x, "b": (x, [x + 1]), "n": None}), f(3)),
     "tree reduce": (lambda x: jax.tree.reduce(jnp.add, [x, x * 2, x * 3]), f(3)),
     "tree transpose": (
-        lambda x: jax.tree.transpose(jax.tree.structure([0, 0]), jax.tree.structure((0, 0)), [(x, x + 1), (x, x + 2)]),
+        lambda x: jax.tree.transpose(
+            jax.tree.structure([0, 0]), jax.tree.structure((0, 0)), [(x, x + 1), (x, x + 2)]
+        ),
         f(3),
     ),
     "namedtuple": (lambda x: jax.jit(lambda q: Pair(q.b, q.a * 2))(Pair(x, x + 1)), f(3)),
     "dataclass": (lambda x: jax.grad(lambda m: (m.w * m.b).sum())(Layer(x, x + 1)), f(3)),
-    "custom pytree": (lambda x: jax.tree.leaves(jax.jit(lambda t: Tagged(t.x * 2, t.tag))(Tagged(x, "t"))), f(3)),
+    "custom pytree": (
+        lambda x: jax.tree.leaves(jax.jit(lambda t: Tagged(t.x * 2, t.tag))(Tagged(x, "t"))),
+        f(3),
+    ),
     "ravel_pytree": (
-        lambda x: (lambda flat, back: (flat, back(flat * 2)))(*flatten_util.ravel_pytree({"a": x, "b": x[0]})),
+        lambda x: (lambda flat, back: (flat, back(flat * 2)))(
+            *flatten_util.ravel_pytree({"a": x, "b": x[0]})
+        ),
         f(2, 3),
     ),
     "eval_shape": (
@@ -227,14 +271,24 @@ PROGRAMS = {
     "typeof": (lambda x: str(jax.typeof(x)), f(2, 3)),
     "make_jaxpr": (lambda x: str(jax.make_jaxpr(lambda y: jnp.sin(y) * 2)(x)), f(3)),
     "device_put": (
-        lambda x: [jax.device_put(x), jax.device_put(x, jax.devices()[0]), jax.device_put({"a": x, "b": 1.0})],
+        lambda x: [
+            jax.device_put(x),
+            jax.device_put(x, jax.devices()[0]),
+            jax.device_put({"a": x, "b": 1.0}),
+        ],
         f(3),
     ),
     "device_get": (lambda x: jax.device_get({"a": x, "b": [x * 2]}), f(3)),
     "block_until_ready": (lambda x: jax.block_until_ready({"a": x * 2}), f(3)),
-    "with_sharding": (lambda x: jax.device_put(x, jax.sharding.SingleDeviceSharding(jax.devices()[0])) * 2, f(3)),
+    "with_sharding": (
+        lambda x: jax.device_put(x, jax.sharding.SingleDeviceSharding(jax.devices()[0])) * 2,
+        f(3),
+    ),
     "jax copies": (lambda x: [jnp.array(x, copy=True), jnp.asarray(x), x.copy()], f(3)),
-    "numpy operand": (lambda x: [x + np.ones(3, np.float32), np.ones(3, np.float32) + x], f(3)),  # np.add(x, 1): tests/frontends
+    "numpy operand": (
+        lambda x: [x + np.ones(3, np.float32), np.ones(3, np.float32) + x],
+        f(3),
+    ),  # np.add(x, 1): tests/frontends
     # callbacks
     "pure_callback": (
         lambda x: jax.pure_callback(lambda x: np.asarray(x) * 2, jax.ShapeDtypeStruct((3,), jnp.float32), x),
@@ -243,7 +297,10 @@ PROGRAMS = {
     "pure_callback under vmap": (
         lambda x: jax.vmap(
             lambda r: jax.pure_callback(
-                lambda r: np.asarray(r) + 1, jax.ShapeDtypeStruct((), jnp.float32), r, vmap_method="sequential"
+                lambda r: np.asarray(r) + 1,
+                jax.ShapeDtypeStruct((), jnp.float32),
+                r,
+                vmap_method="sequential",
             )
         )(x),
         f(3),
@@ -251,9 +308,14 @@ PROGRAMS = {
     # scopes and contexts
     "named_scope": (lambda x: _with(jax.named_scope("mine"), lambda: x * 2 + 1), f(3)),
     "named_call": (lambda x: jax.named_call(lambda x: x * 2, name="mine")(x), f(3)),
-    "compile-time eval": (lambda x: _with(jax.ensure_compile_time_eval(), lambda: jnp.arange(3).sum() * 2) + x, f(3)),
+    "compile-time eval": (
+        lambda x: _with(jax.ensure_compile_time_eval(), lambda: jnp.arange(3).sum() * 2) + x,
+        f(3),
+    ),
     "compile-time eval in jit": (
-        lambda x: jax.jit(lambda x: x * int(_with(jax.ensure_compile_time_eval(), lambda: jnp.arange(3).sum())))(x),
+        lambda x: jax.jit(
+            lambda x: x * int(_with(jax.ensure_compile_time_eval(), lambda: jnp.arange(3).sum()))
+        )(x),
         f(3),
     ),
     "matmul precision": (lambda x: _with(jax.default_matmul_precision("highest"), lambda: x @ x.T), f(2, 3)),

@@ -24,7 +24,9 @@ def test_breaks_are_grouped_ranked_and_summed(notebook):
     notebook.run(LOOP)
     found = notebook.run("%breaks").result
     assert {(one.code, one.kind, one.count, one.location.line) for one in found} == {
-        ("LNB103", "float", 5, 4), ("LNB101", "bool", 1, 5)}
+        ("LNB103", "float", 5, 4),
+        ("LNB101", "bool", 1, 5),
+    }
     assert [one.seconds for one in found] == sorted((one.seconds for one in found), reverse=True)
     assert (found.total, found.lines) == (6, 2)
     assert found.seconds == pytest.approx(sum(one.seconds for one in found))
@@ -45,14 +47,18 @@ def test_the_table(notebook):
     assert f"LNB103 float: {REASONS['float'].hint}" in lines
     assert max(map(len, lines)) < 150
     page = shown["text/html"]
-    assert page.startswith(f"<p>{lines[0]}</p><table>") and page.count("<tr>") == 3 and REASONS["float"].hint in page
+    assert (
+        page.startswith(f"<p>{lines[0]}</p><table>")
+        and page.count("<tr>") == 3
+        and REASONS["float"].hint in page
+    )
 
 
 def test_who_asked_has_a_column_where_it_is_known(notebook):
     notebook.run(LOOP + "y = jnp.zeros((x * 2).argmax())\n")
     found = notebook.run("%breaks")
     assert "asked by" in found.shown["text/plain"] and "jax.numpy.zeros" in found.shown["text/plain"]
-    assert "<th style=\"text-align:left\">asked by</th>" in found.shown["text/html"]
+    assert '<th style="text-align:left">asked by</th>' in found.shown["text/html"]
 
 
 def test_a_long_line_is_cut_in_the_table_alone(notebook):
@@ -101,8 +107,14 @@ def test_strict_raises_at_the_first_break_and_nothing_is_lost(notebook):
     found = notebook.run("y = jnp.ones(4) * 2\nz = float(y.sum())\nlate = 1", error=lazynb.TraceBreakError)
     assert (found.error.code, found.error.kind, found.error.ops) == ("LNB103", "float", 4)
     assert found.error.location.line == 2 and found.error.location.text == "z = float(y.sum())"
-    for part in ("LNB103 float", "float() needed a value", "z = float(y.sum())", "4 pending operations", REASONS["float"].hint,
-                 "%breaks LNB103"):
+    for part in (
+        "LNB103 float",
+        "float() needed a value",
+        "z = float(y.sum())",
+        "4 pending operations",
+        REASONS["float"].hint,
+        "%breaks LNB103",
+    ):
         assert part in str(found.error)
     assert notebook["y"].is_pending and "late" not in notebook.shell.user_ns
     assert not lazynb.breaks() and not lazynb.events()
@@ -178,4 +190,8 @@ def test_a_break_in_an_imported_module_names_the_module(notebook, tmp_path, monk
     monkeypatch.syspath_prepend(tmp_path)
     notebook.run("import lazynb_steps\ntext = lazynb_steps.report(jnp.ones(3))")
     one = lazynb.breaks()[0]
-    assert (one.kind, one.location.label, one.location.text) == ("format", "lazynb_steps.py:2", "return f'{x.sum():.1f}'")
+    assert (one.kind, one.location.label, one.location.text) == (
+        "format",
+        "lazynb_steps.py:2",
+        "return f'{x.sum():.1f}'",
+    )

@@ -56,7 +56,7 @@ def test_a_task_goes_on_after_its_cell(notebook, region):
 def test_a_task_that_ends_between_cells(notebook):
     notebook.run(HOLD)
     notebook.run("task = asyncio.create_task(hold(lazynb.eager(), .01))\nawait asyncio.sleep(0)")
-    notebook["task"].get_loop().run_until_complete(asyncio.sleep(.05))
+    notebook["task"].get_loop().run_until_complete(asyncio.sleep(0.05))
     assert notebook["task"].done()
     assert_own()
     assert lazily(notebook)
@@ -136,7 +136,9 @@ def test_a_cell_in_a_cell(notebook):
         get_ipython().run_cell("%lazy off")
         off = jnp.ones(2) + 1
     """)
-    assert isinstance(notebook["inner"], lazynb.LazyTensor) and isinstance(notebook["outer"], lazynb.LazyTensor)
+    assert isinstance(notebook["inner"], lazynb.LazyTensor) and isinstance(
+        notebook["outer"], lazynb.LazyTensor
+    )
     assert_own()
     assert not lazily(notebook)
 
@@ -211,7 +213,9 @@ OWN = "core.trace_ctx.trace is core.eval_trace and jnp.sin is plain"
 def test_in_a_real_kernel():
     """ipykernel's loop goes on between cells, and its interrupts are signals."""
     manager_module = pytest.importorskip("jupyter_client.manager")
-    manager, client = manager_module.start_new_kernel(kernel_name="python3", env={**os.environ, "LAZYNB_PERSISTENT_CACHE": "0"})
+    manager, client = manager_module.start_new_kernel(
+        kernel_name="python3", env={**os.environ, "LAZYNB_PERSISTENT_CACHE": "0"}
+    )
     said = []
 
     def run(code):
@@ -223,21 +227,43 @@ def test_in_a_real_kernel():
         return run("assert isinstance(jnp.ones(2) + 1, lazynb.LazyTensor)") == "ok"
 
     try:
-        assert run("import jax.numpy as jnp, asyncio, time\nfrom jax._src import core\nplain = jnp.sin\n%load_ext lazynb") == "ok"
+        assert (
+            run(
+                "import jax.numpy as jnp, asyncio, time\nfrom jax._src import core\nplain = "
+                "jnp.sin\n%load_ext lazynb"
+            )
+            == "ok"
+        )
         assert run(HOLD) == "ok"
-        assert run("tasks = [asyncio.create_task(hold(lazynb.eager(), .1)), asyncio.create_task(hold(lazynb.lazy(), 60))]\n"
-                   "await asyncio.sleep(.01)") == "ok"
+        assert (
+            run(
+                "tasks = [asyncio.create_task(hold(lazynb.eager(), .1)), "
+                "asyncio.create_task(hold(lazynb.lazy(), 60))]\n"
+                "await asyncio.sleep(.01)"
+            )
+            == "ok"
+        )
         assert run("await asyncio.sleep(.3)\nassert tasks[0].done()") == "ok" and recorded()
         assert run("tasks[1].cancel()") == "ok"
-        for wait in (.05, .2, .4):
+        for wait in (0.05, 0.2, 0.4):
             threading.Timer(wait, manager.interrupt_kernel).start()
-            assert run("while True:\n    with lazynb.lazy(strict=True), lazynb.eager():\n        pass") == "error"
-            assert run(f"task = asyncio.get_running_loop().call_later(.05, lambda: seen.append({OWN}))\n"
-                       "seen = []") == "ok", said
-            time.sleep(.2)
+            assert (
+                run("while True:\n    with lazynb.lazy(strict=True), lazynb.eager():\n        pass")
+                == "error"
+            )
+            assert (
+                run(
+                    f"task = asyncio.get_running_loop().call_later(.05, lambda: seen.append({OWN}))\n"
+                    "seen = []"
+                )
+                == "ok"
+            ), said
+            time.sleep(0.2)
             assert run("assert len(seen) == 1 and seen[0] is True, seen") == "ok", said
             assert recorded()
-        assert run("tasks = [asyncio.create_task(hold(lazynb.eager(), .1))]\nawait asyncio.sleep(.01)") == "ok"
+        assert (
+            run("tasks = [asyncio.create_task(hold(lazynb.eager(), .1))]\nawait asyncio.sleep(.01)") == "ok"
+        )
         assert run("%unload_ext lazynb") == "ok"
         assert run(f"assert {OWN}") == "ok"
         assert run(f"await tasks[0]\nassert {OWN}") == "ok", said

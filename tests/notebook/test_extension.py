@@ -23,7 +23,9 @@ def test_cells_run_lazily(notebook):
 
 def test_unload_puts_everything_back(notebook):
     call, clean_core = stages.Compiled.__call__, sharding_impls.core
-    magics = set(notebook.shell.magics_manager.magics["line"]) | set(notebook.shell.magics_manager.magics["cell"])
+    magics = set(notebook.shell.magics_manager.magics["line"]) | set(
+        notebook.shell.magics_manager.magics["cell"]
+    )
     assert {"lazy", "graph", "breaks", "cache", "compile", "eager"} <= magics
     notebook.run("y = jnp.ones(3) + 1")
     notebook.run("%unload_ext lazynb")
@@ -31,7 +33,9 @@ def test_unload_puts_everything_back(notebook):
     assert not isinstance(notebook["z"], lazynb.LazyTensor)
     assert core.trace_ctx.trace is core.eval_trace and core.trace_state_clean()
     assert stages.Compiled.__call__ is call and sharding_impls.core is clean_core is core
-    left = set(notebook.shell.magics_manager.magics["line"]) | set(notebook.shell.magics_manager.magics["cell"])
+    left = set(notebook.shell.magics_manager.magics["line"]) | set(
+        notebook.shell.magics_manager.magics["cell"]
+    )
     assert not {"lazy", "graph", "breaks", "cache", "compile", "eager"} & left
     assert "cache" not in vars(notebook.shell.compile) or notebook.shell.compile.cache.__name__ == "cache"
     notebook.run("%load_ext lazynb")
@@ -49,11 +53,17 @@ def test_loading_twice_is_harmless(notebook):
 def test_lazy_says_how_things_stand(notebook):
     notebook.run("y = jnp.ones(3) + 1")
     said = notebook.run("%lazy").stdout
-    assert said == "lazy mode is on · 3 operations pending · 0 executables · 0 hits · 0 misses · 0 trace breaks\n"
+    assert (
+        said
+        == "lazy mode is on · 3 operations pending · 0 executables · 0 hits · 0 misses · 0 trace breaks\n"
+    )
     notebook.run("float(y.sum())")
     said = notebook.run("%lazy").stdout
-    assert re.fullmatch(r"lazy mode is on · 0 operations pending · 2 executables( \([\d.]+ MiB of heap, measured\))? · 0 hits · "
-                        r"2 misses · 1 trace break \([\d.]+ m?s lost\)\n", said)
+    assert re.fullmatch(
+        r"lazy mode is on · 0 operations pending · 2 executables( \([\d.]+ MiB of heap, measured\))? · 0 hits · "
+        r"2 misses · 1 trace break \([\d.]+ m?s lost\)\n",
+        said,
+    )
 
 
 def test_lazy_off_and_on(notebook):
@@ -108,7 +118,10 @@ def test_compile_without_running(notebook):
 def test_compile_opens_what_is_asked_for(notebook):
     shown = notebook.run("%%compile --show hlo,cache\njnp.ones(3) * 2")
     opened = re.findall(r"<details open[^>]*><summary[^>]*>([^<]*)", html_of(shown))
-    assert "HloModule" in html_of(shown) and {"Optimised HLO", "Cache: 1 executable, 0 hits, 1 misses"} <= set(opened)
+    assert "HloModule" in html_of(shown) and {
+        "Optimised HLO",
+        "Cache: 1 executable, 0 hits, 1 misses",
+    } <= set(opened)
     notebook.run("%%compile --show nonsense\n1", error=UsageError)
     notebook.run("%%compile not-a-name\n1", error=UsageError)
 
@@ -144,7 +157,10 @@ def test_graph_magic(notebook):
     assert (len(everything), len(part)) == (4, 3)
     assert "a['first']" in str(part)
     assert [node.names for node in notebook.run("%graph a").result.outputs] == [
-        ("x",), ("a['first']",), ("a['second'][0]",)]
+        ("x",),
+        ("a['first']",),
+        ("a['second'][0]",),
+    ]
     assert len(notebook.run("%graph 3").result) == 0
     notebook.run("%graph no_such_name", error=NameError)
     assert notebook["a"]["first"].is_pending
@@ -163,9 +179,13 @@ def test_breaks_and_cache_magics(notebook):
     assert len(lazynb.cache_info()) == 0
 
 
-@pytest.mark.parametrize("magic", ["%lazy", "%graph", "%breaks", "%cache", "%inspect", "%%compile", "%%eager"])
+@pytest.mark.parametrize(
+    "magic", ["%lazy", "%graph", "%breaks", "%cache", "%inspect", "%%compile", "%%eager"]
+)
 def test_every_magic_has_help(magic, notebook):
-    text = notebook.shell.find_line_magic(magic.strip("%")) or notebook.shell.find_cell_magic(magic.strip("%"))
+    text = notebook.shell.find_line_magic(magic.strip("%")) or notebook.shell.find_cell_magic(
+        magic.strip("%")
+    )
     assert len(text.__doc__) > 40
 
 
@@ -173,7 +193,9 @@ def test_a_value_that_spans_cells(notebook):
     notebook.run("h = jnp.sin(jnp.ones(3))")
     notebook.run("y = h * 2")
     graph = notebook.run("%graph y").result
-    assert [node.place.label for node in graph.nodes if node.kind == "op"] == ["cell 3, line 1"] * 3 + ["cell 4, line 1"]
+    assert [node.place.label for node in graph.nodes if node.kind == "op"] == ["cell 3, line 1"] * 3 + [
+        "cell 4, line 1"
+    ]
     assert float(notebook["y"][0]) == pytest.approx(1.6829419)
 
 

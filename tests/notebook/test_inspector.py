@@ -37,7 +37,7 @@ def answers(clean):
     del kept
 
 
-# ---- lazynb.inspect --------------------------------------------------------------------------------------------------
+# ---- lazynb.inspect ----------------------------------------------------------------------------------------
 
 
 def test_inspects_what_there_is(clean):
@@ -73,7 +73,7 @@ def test_without_anywidget_a_line_says_what_to_install(clean, monkeypatch):
     assert "installed without its front end" in repr(lazynb.inspect(compilation))
 
 
-# ---- magics ----------------------------------------------------------------------------------------------------------
+# ---- magics ------------------------------------------------------------------------------------------------
 
 
 def test_the_inspector_names_cells_and_variables(notebook):
@@ -108,11 +108,13 @@ def test_a_cell_that_fails_to_lay_out_still_shows(notebook, monkeypatch):
     assert Drawing(lazynb.graph().snapshot).arranged() is None
 
 
-# ---- answers ---------------------------------------------------------------------------------------------------------
+# ---- answers -----------------------------------------------------------------------------------------------
 
 
 def test_what_a_pass_changed(answers):
-    passes = inspection(lazynb.compile.__globals__["_remember"](answers._compilation))["programs"][0]["hlo"]["passes"]
+    passes = inspection(lazynb.compile.__globals__["_remember"](answers._compilation))["programs"][0]["hlo"][
+        "passes"
+    ]
     index = next(one["index"] for one in passes if one["fused"])
     answer = answers.answer({"id": "a", "type": "pass", "program": 0, "index": index})
     assert answer["id"] == "a" and answer["type"] == "pass" and answer["index"] == index
@@ -124,12 +126,16 @@ def test_what_a_pass_changed(answers):
 def test_a_stage(answers, which):
     answer = answers.answer({"id": 1, "type": "stage", "program": 0, "which": which})
     assert set(answer["stage"]) == set(Stage.__annotations__) and answer["which"] == which
-    assert answer["stage"]["text"].startswith("HloModule") and any(line["nodes"] for line in answer["stage"]["lines"])
+    assert answer["stage"]["text"].startswith("HloModule") and any(
+        line["nodes"] for line in answer["stage"]["lines"]
+    )
 
 
 def test_the_compiler_is_asked(answers):
     answer = answers.answer({"id": 2, "type": "ask"})
-    assert answer["type"] == "boundaries" and [set(b) for b in answer["boundaries"]][0] == set(Boundary.__annotations__)
+    assert answer["type"] == "boundaries" and [set(b) for b in answer["boundaries"]][0] == set(
+        Boundary.__annotations__
+    )
     assert answers._data["boundaries"] == answer["boundaries"]
 
 
@@ -146,13 +152,27 @@ def test_a_profile(answers, monkeypatch):
     monkeypatch.setattr("lazynb.notebook.answers.machine", lambda: None)
     answer = answers.answer({"id": 5, "type": "profile"})
     assert answer["type"] == "times", answer
-    assert any(one["time"] and one["time"]["median"] > 0 for one in answer["clusters"]) and answer["machine"] is None
+    assert (
+        any(one["time"] and one["time"]["median"] > 0 for one in answer["clusters"])
+        and answer["machine"] is None
+    )
 
 
-@pytest.mark.parametrize("request_", [
-    {"id": 1}, {"id": 1, "type": "nonsense"}, {"id": 1, "type": "pass", "program": 7, "index": 0},
-    {"id": 1, "type": "pass", "program": 0, "index": "x"}, {"id": 1, "type": "stage", "program": 0, "which": "<b>"},
-    {"id": 1, "type": "verify", "boundary": 99999}, {"id": 1, "type": "verify"}, None, 3, []])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"id": 1},
+        {"id": 1, "type": "nonsense"},
+        {"id": 1, "type": "pass", "program": 7, "index": 0},
+        {"id": 1, "type": "pass", "program": 0, "index": "x"},
+        {"id": 1, "type": "stage", "program": 0, "which": "<b>"},
+        {"id": 1, "type": "verify", "boundary": 99999},
+        {"id": 1, "type": "verify"},
+        None,
+        3,
+        [],
+    ],
+)
 def test_nonsense_is_an_error_and_nothing_else(answers, request_):
     answer = answers.answer(request_)
     assert answer["type"] == "error" and answer["message"]
@@ -165,13 +185,24 @@ def test_answers_leave_what_is_pending_alone(answers):
         y = jnp.cos(jnp.ones(4)) + 1
         pending, events = sum(map(len, thread_trace().all_pending())), len(lazynb.events())
         cache, misses = len(lazynb.cache_info()), lazynb.cache_info().misses
-        for request in ({"type": "ask"}, {"type": "profile"}, {"type": "stage", "program": 0, "which": "before"}):
+        for request in (
+            {"type": "ask"},
+            {"type": "profile"},
+            {"type": "stage", "program": 0, "which": "before"},
+        ):
             assert answers.answer({"id": 0, **request})["type"] != "error"
-        assert y.is_pending and sum(map(len, thread_trace().all_pending())) == pending and len(lazynb.events()) == events
-        assert (len(lazynb.cache_info()), lazynb.cache_info().misses) == (cache, misses) and not lazynb.breaks()
+        assert (
+            y.is_pending
+            and sum(map(len, thread_trace().all_pending())) == pending
+            and len(lazynb.events()) == events
+        )
+        assert (len(lazynb.cache_info()), lazynb.cache_info().misses) == (
+            cache,
+            misses,
+        ) and not lazynb.breaks()
 
 
-# ---- the widget ------------------------------------------------------------------------------------------------------
+# ---- the widget --------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -239,6 +270,8 @@ def test_a_saved_notebook_shows_the_static_form():
         pytest.importorskip(package)
     done = subprocess.run([sys.executable, "-c", NOTEBOOK], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "OUTPUT text/html text/plain" in done.stdout  # nobody looks: no widget, whose state would be stored
+    assert (
+        "OUTPUT text/html text/plain" in done.stdout
+    )  # nobody looks: no widget, whose state would be stored
     assert "OUTPUT application/vnd.jupyter.widget-view+json text/html text/plain" in done.stdout
     assert "FORMS 2 WIDGETS 0" in done.stdout

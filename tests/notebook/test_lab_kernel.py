@@ -35,7 +35,9 @@ class Page:
             try:
                 message = self.client.get_iopub_msg(timeout=max(0.01, end - time.monotonic()))
             except queue.Empty:
-                raise AssertionError(f"nothing more came; so far: {[one.get('type') for one in found]}") from None
+                raise AssertionError(
+                    f"nothing more came; so far: {[one.get('type') for one in found]}"
+                ) from None
             kind, content = message["msg_type"], message["content"]
             if kind == "comm_open" and content["target_name"] == "lazynb":
                 self.comm = content["comm_id"]
@@ -53,11 +55,22 @@ class Page:
     def run(self, code, cell="one", trusted=True, quiet=0.6):
         """Runs a cell; what came on the comm meanwhile and shortly after."""
         metadata = {"cellId": cell, **({"trusted": True} if trusted else {})}
-        content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+        content = {
+            "code": code,
+            "silent": False,
+            "store_history": True,
+            "user_expressions": {},
+            "allow_stdin": False,
+        }
         asked = self._shell("execute_request", content, metadata)
         self.outputs = []
-        found = self.listen(lambda m, _: m["msg_type"] == "status" and m["parent_header"].get("msg_id") == asked
-                            and m["content"]["execution_state"] == "idle")
+        found = self.listen(
+            lambda m, _: (
+                m["msg_type"] == "status"
+                and m["parent_header"].get("msg_id") == asked
+                and m["content"]["execution_state"] == "idle"
+            )
+        )
         return found + self.rest(quiet)
 
     def rest(self, quiet=0.6):
@@ -85,7 +98,9 @@ class Page:
 def kernel():
     from jupyter_client.manager import start_new_kernel
 
-    manager, client = start_new_kernel(kernel_name="python3", env={**os.environ, "LAZYNB_PERSISTENT_CACHE": "0"})
+    manager, client = start_new_kernel(
+        kernel_name="python3", env={**os.environ, "LAZYNB_PERSISTENT_CACHE": "0"}
+    )
     yield client
     client.stop_channels()
     manager.shutdown_kernel(now=True)
@@ -119,11 +134,22 @@ def test_a_page_that_knows_lazynb_gets_state_and_marks(page):
     assert set(lines) == {1, 2, 3}, "line 4 is pending"
     assert [one["text"] for one in marks["lines"]] == PROGRAM.splitlines()[:3]
     assert any("tanh" in fate for kernel in lines[2]["kernels"] for fate in kernel["fates"])
-    assert all(kernel["chip"] == f"c{kernel['id']}" and kernel["kind"] for one in marks["lines"] for kernel in one["kernels"])
+    assert all(
+        kernel["chip"] == f"c{kernel['id']}" and kernel["kind"]
+        for one in marks["lines"]
+        for kernel in one["kernels"]
+    )
     (broke,) = lines[3]["breaks"]
-    assert (broke["code"], broke["count"], broke["compiles"], broke["rank"]) == ("LNB103", 1, 1, 1) and broke["seconds"] > 0
+    assert (broke["code"], broke["count"], broke["compiles"], broke["rank"]) == ("LNB103", 1, 1, 1) and broke[
+        "seconds"
+    ] > 0
     state = of(messages, "state")[-1]
-    assert state["lazy"] and state["pending"] == 1 and state["breaks"] == 1 and state["compilation"] == marks["compilation"]
+    assert (
+        state["lazy"]
+        and state["pending"] == 1
+        and state["breaks"] == 1
+        and state["compilation"] == marks["compilation"]
+    )
     assert "1 operation pending" in state["text"]
 
 
@@ -138,11 +164,14 @@ def test_compiling_is_said_before_and_after(page):
 
 
 def test_nothing_is_sent_until_a_page_says_that_it_is_there(page):
-    """Cells queue up behind the one that loads the extension: their marks come when the page's first message is read."""
+    """Cells queue up behind the one that loads the extension: their marks come when the page's first message
+    is read."""
     assert page.run(PROGRAM, "main") == []
     page.say(type="hello")
     marks = [one for one in of(page.rest(), "marks") if one["cell"] == "main"][-1]
-    assert {one["line"] for one in marks["lines"]} == {1, 2, 3} and any(one["kernels"] for one in marks["lines"])
+    assert {one["line"] for one in marks["lines"]} == {1, 2, 3} and any(
+        one["kernels"] for one in marks["lines"]
+    )
 
 
 def test_a_page_that_does_not_know_lazynb_closes_the_comm(page):
@@ -194,8 +223,16 @@ def test_a_function_of_another_cell_is_marked_there(page):
 
 def test_a_program_that_a_loop_runs_often_is_shown_once(page):
     page.say(type="hello")
-    messages = page.run("x = jnp.ones((8, 8))\nfor _ in range(12):\n    x = jnp.tanh(x @ x)\n    print(float(x[0, 0]))", "loop")
-    names = [kernel["name"] for one in of(messages, "marks")[-1]["lines"] if one["line"] == 3 for kernel in one["kernels"]]
+    messages = page.run(
+        "x = jnp.ones((8, 8))\nfor _ in range(12):\n    x = jnp.tanh(x @ x)\n    print(float(x[0, 0]))",
+        "loop",
+    )
+    names = [
+        kernel["name"]
+        for one in of(messages, "marks")[-1]["lines"]
+        if one["line"] == 3
+        for kernel in one["kernels"]
+    ]
     programs = page.ask(type="show", view="compilation")["data"]["programs"]
     assert len(programs) <= 2, "the first step makes the array too"
     assert len(names) <= 2 * len(programs)
@@ -240,8 +277,11 @@ def test_commands(page):
 
 def test_a_failing_compile_is_an_error_and_nothing_is_lost(page):
     page.say(type="hello")
-    page.run("import numpy as np\ndef boom(v):\n    raise ValueError('boom')\n"
-             "b = jax.pure_callback(boom, jax.ShapeDtypeStruct((), 'float32'), jnp.ones(()) + 1)", "bad")
+    page.run(
+        "import numpy as np\ndef boom(v):\n    raise ValueError('boom')\n"
+        "b = jax.pure_callback(boom, jax.ShapeDtypeStruct((), 'float32'), jnp.ones(()) + 1)",
+        "bad",
+    )
     answer = page.ask(type="compile")
     assert "boom" in answer["error"]
     assert page.ask(type="show", view="graph")["data"]["counts"]["operations"] >= 1
@@ -252,11 +292,11 @@ def test_a_shown_value_is_run_when_the_settings_say_so(page):
     page.say(type="hello")
     page.say(type="settings", autocompile=True)
     page.run("jnp.ones(3) + 1", "shown")
-    (_, content), = [one for one in page.outputs if one[0] == "execute_result"]
+    ((_, content),) = [one for one in page.outputs if one[0] == "execute_result"]
     assert content["data"]["text/plain"] == "Array([2., 2., 2.], dtype=float32)"
     page.say(type="settings", autocompile=False)
     page.run("jnp.ones(3) + 2", "shown")
-    (_, content), = [one for one in page.outputs if one[0] == "execute_result"]
+    ((_, content),) = [one for one in page.outputs if one[0] == "execute_result"]
     assert "pending" in content["data"]["text/plain"]
 
 

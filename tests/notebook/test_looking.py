@@ -1,4 +1,5 @@
-"""Looking never runs: display, repr, debuggers, completion and variable inspectors leave what is pending untouched."""
+"""Looking never runs: display, repr, debuggers, completion and variable inspectors leave what is pending
+untouched."""
 
 from __future__ import annotations
 
@@ -41,12 +42,41 @@ def test_completion(y, notebook):
 @lazynb.lazy()
 def test_dir_and_attributes(y):
     assert {"sum", "shape", "at", "T"} <= set(dir(y))
-    for name in ("shape", "dtype", "ndim", "size", "nbytes", "itemsize", "weak_type", "aval", "T", "mT", "at", "sharding",
-                 "device", "committed", "is_fully_addressable", "is_fully_replicated", "__doc__", "__class__", "real"):
+    for name in (
+        "shape",
+        "dtype",
+        "ndim",
+        "size",
+        "nbytes",
+        "itemsize",
+        "weak_type",
+        "aval",
+        "T",
+        "mT",
+        "at",
+        "sharding",
+        "device",
+        "committed",
+        "is_fully_addressable",
+        "is_fully_replicated",
+        "__doc__",
+        "__class__",
+        "real",
+    ):
         getattr(y, name)
     y.devices(), y.is_deleted(), y.is_ready()
-    for name in ("_ipython_display_", "_repr_html_", "_repr_svg_", "__array_interface__", "__array_struct__",
-                 "_ipython_canary_method_should_not_exist_", "columns", "to_frame", "__wrapped__", "__iter__"):
+    for name in (
+        "_ipython_display_",
+        "_repr_html_",
+        "_repr_svg_",
+        "__array_interface__",
+        "__array_struct__",
+        "_ipython_canary_method_should_not_exist_",
+        "columns",
+        "to_frame",
+        "__wrapped__",
+        "__iter__",
+    ):
         getattr(y, name, None)
 
 
@@ -86,7 +116,14 @@ def test_debugger_frames(y):
 
 def test_graphs(y, notebook):
     graph = lazynb.graph(y)
-    str(graph), repr(graph), graph.to_json(), graph.to_jaxpr(), graph.to_stablehlo(), graph._repr_mimebundle_()
+    (
+        str(graph),
+        repr(graph),
+        graph.to_json(),
+        graph.to_jaxpr(),
+        graph.to_stablehlo(),
+        graph._repr_mimebundle_(),
+    )
     notebook.run("%graph\n")
     notebook.run("%lazy")
 

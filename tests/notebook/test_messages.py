@@ -15,8 +15,11 @@ from lazynb.notebook.lab.session import Lab
 from lazynb.view.inspection.contents import inspection
 
 _SCALARS = st.none() | st.booleans() | st.integers(-2, 3) | st.integers() | st.floats() | st.text(max_size=4)
-_ANY = st.recursive(_SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-                    max_leaves=6)
+_ANY = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
 _LAB = st.sampled_from(["hello", "settings", "ask", "show", "lazy", "compile", "clear"])
 _ANSWERS = st.sampled_from(["pass", "stage", "ask", "verify", "answer"])
 _VIEWS = st.sampled_from(["graph", "breaks", "cache", "compilation", "before", "after"])
@@ -24,9 +27,21 @@ _VIEWS = st.sampled_from(["graph", "breaks", "cache", "compilation", "before", "
 
 def _requests(kinds):
     """Requests in which each field may be missing, right, or anything."""
-    return _ANY | st.fixed_dictionaries({}, optional={
-        "type": kinds | _ANY, "id": _ANY, "view": _VIEWS | _ANY, "compilation": _ANY, "on": _ANY, "autocompile": _ANY,
-        "program": _ANY, "index": _ANY, "which": _VIEWS | _ANY, "boundary": _ANY})
+    return _ANY | st.fixed_dictionaries(
+        {},
+        optional={
+            "type": kinds | _ANY,
+            "id": _ANY,
+            "view": _VIEWS | _ANY,
+            "compilation": _ANY,
+            "on": _ANY,
+            "autocompile": _ANY,
+            "program": _ANY,
+            "index": _ANY,
+            "which": _VIEWS | _ANY,
+            "boundary": _ANY,
+        },
+    )
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +64,16 @@ def lab(compilation, monkeypatch):
     return made
 
 
-_SETTINGS = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+_SETTINGS = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 @_SETTINGS
-@given(data=st.fixed_dictionaries({}, optional={"data": _requests(_LAB)}), wrap=st.sampled_from(["content", "other"]))
+@given(
+    data=st.fixed_dictionaries({}, optional={"data": _requests(_LAB)}),
+    wrap=st.sampled_from(["content", "other"]),
+)
 def test_the_lab_comm(lab, data, wrap):
     lab.sent.clear()
     lab._receive({wrap: data})

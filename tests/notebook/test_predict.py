@@ -36,8 +36,14 @@ def test_a_wrong_guess_is_explained(lazy_notebook):
     assert "(rule inferred)" in text or "(compiler said)" in text
 
 
-@pytest.mark.parametrize("groups, words", [("2 x", "is no group of lines"), ("2 9", "no operation was recorded on line 9"),
-                                           ("2 3 | 3", "two groups")])
+@pytest.mark.parametrize(
+    "groups, words",
+    [
+        ("2 x", "is no group of lines"),
+        ("2 9", "no operation was recorded on line 9"),
+        ("2 3 | 3", "two groups"),
+    ],
+)
 def test_bad_groups_say_what_to_write(lazy_notebook, groups, words):
     captured = lazy_notebook.run(CELL.format(groups=groups).strip(), error=UsageError)
     assert words in str(captured.error)

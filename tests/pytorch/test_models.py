@@ -1,4 +1,5 @@
-"""Whole models, unmodified: forward is one pending graph, training steps match PyTorch's own, both compile once."""
+"""Whole models, unmodified: forward is one pending graph, training steps match PyTorch's own, both compile
+once."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ import lazynb.torch
 
 
 def same(program, *shapes, exact=False):
-    """Runs ``program(device, *tensors)`` on the CPU, and lazily on device ``jax``: equal values, dtypes, shapes; or errors."""
+    """Runs ``program(device, *tensors)`` on the CPU, and lazily on device ``jax``: equal values, dtypes,
+    shapes; or errors."""
     torch.manual_seed(0)
     tensors = [torch.randn(shape) for shape in shapes]
     try:
@@ -32,7 +33,9 @@ def same(program, *shapes, exact=False):
             if isinstance(b, torch.Tensor):
                 assert a.device.type == "jax"
                 assert (a.dtype, a.shape, a.requires_grad) == (b.dtype, b.shape, b.requires_grad)
-                torch.testing.assert_close(a.detach().cpu(), b.detach(), rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5)
+                torch.testing.assert_close(
+                    a.detach().cpu(), b.detach(), rtol=0 if exact else 1e-5, atol=0 if exact else 1e-5
+                )
             else:
                 assert a == b
 
@@ -45,7 +48,14 @@ def _flat(result):
 
 PROGRAMS = {
     "operators": lambda d, x, y: ((x + y) * 2 / (y * y + 1) - x**2, -x, x @ y.T, abs(x), 1 - x, 2**x),
-    "comparisons": lambda d, x, y: (x > y, x == x, (x > 0) & (y > 0), torch.where(x > 0, x, y), x.argmax(), x.max(dim=1)),
+    "comparisons": lambda d, x, y: (
+        x > y,
+        x == x,
+        (x > 0) & (y > 0),
+        torch.where(x > 0, x, y),
+        x.argmax(),
+        x.max(dim=1),
+    ),
     "integers": lambda d, x, y: (
         torch.arange(5, device=d),
         torch.arange(5, device=d) // 2,
@@ -190,7 +200,11 @@ def test_tensors_of_two_devices_do_not_mix_but_numbers_do():
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from("slice select t view flip add set mul copy".split()), st.integers(0, 5), st.integers(1, 3)),
+    st.tuples(
+        st.sampled_from("slice select t view flip add set mul copy".split()),
+        st.integers(0, 5),
+        st.integers(1, 3),
+    ),
     min_size=1,
     max_size=8,
 )

@@ -12,8 +12,12 @@ DEVICE_GET = api._device_get
 
 def changed() -> list[str]:
     """What is not as JAX made it: names, the current trace of this thread, strictness."""
-    found = [f"{getattr(owner, '__name__', owner)}.{name}" for owner, names, plain in patches._replaced
-             for name in names if vars(owner).get(name) is names[name]]
+    found = [
+        f"{getattr(owner, '__name__', owner)}.{name}"
+        for owner, names, plain in patches._replaced
+        for name in names
+        if vars(owner).get(name) is names[name]
+    ]
     if core.trace_ctx.trace is not core.eval_trace:
         found.append(f"the current trace is {core.trace_ctx.trace}")
     if api._device_get is not DEVICE_GET:

@@ -1,4 +1,5 @@
-"""Functions that are traced, lowered, compiled or exported before they are called, and close over lazy arrays."""
+"""Functions that are traced, lowered, compiled or exported before they are called, and close over lazy
+arrays."""
 
 import functools
 
@@ -24,16 +25,24 @@ AHEAD = {
     "compiled under another jit": lambda f, x: compiled(lambda y: jax.jit(f)(y) * 2, x)(x),
     "compiled gradient": lambda f, x: compiled(jax.grad(lambda y: f(y).sum()), x)(x),
     "compiled and batched": lambda f, x: compiled(jax.vmap(f, (None,), axis_size=2), x)(x),
-    "compiled in a loop": lambda f, x: compiled(lambda y: jax.lax.fori_loop(0, 3, lambda _, z: f(z), y), x)(x),
-    "compiled with a static argument": lambda f, x: jax.jit(lambda y, n: f(y) * n, static_argnums=1).lower(x, 3).compile()(x),
+    "compiled in a loop": lambda f, x: compiled(lambda y: jax.lax.fori_loop(0, 3, lambda _, z: f(z), y), x)(
+        x
+    ),
+    "compiled with a static argument": lambda f, x: (
+        jax.jit(lambda y, n: f(y) * n, static_argnums=1).lower(x, 3).compile()(x)
+    ),
     "compiled, an argument dead": lambda f, x: compiled(lambda y, _: f(y), x, jnp.ones(24))(x, jnp.ones(24)),
     "compiled and donating": lambda f, x: jax.jit(f, donate_argnums=0).lower(x + 0).compile()(x + 0),
-    "compiled, called under jit's evaluation": lambda f, x: jax.core.eval_jaxpr(*_parts(jax.make_jaxpr(f)(x)), x),
+    "compiled, called under jit's evaluation": lambda f, x: jax.core.eval_jaxpr(
+        *_parts(jax.make_jaxpr(f)(x)), x
+    ),
     "a trace called": lambda f, x: jax.jit(f).trace(x)(x),
     "exported": lambda f, x: export.export(jax.jit(f))(x).call(x),
     "the shapes of its arguments": lambda f, x: [aval.shape for aval in compiled(f, x).in_avals[0]],
     "their shardings": lambda f, x: compiled(f, x).input_shardings,
-    "the shape of its result": lambda f, x: jax.tree.map(lambda one: (one.shape, one.dtype), jax.jit(f).lower(x).out_info),
+    "the shape of its result": lambda f, x: jax.tree.map(
+        lambda one: (one.shape, one.dtype), jax.jit(f).lower(x).out_info
+    ),
     "its text": lambda f, x: jax.jit(f).lower(x).as_text(),
 }
 
@@ -73,9 +82,12 @@ def test_a_lazy_array_outlives_lazy_mode():
 
 def test_what_encloses_it_stays_an_argument():
     """Under grad the closed-over array is a tracer of JAX's too: nothing changes there."""
+
     def program(x):
         scale = jnp.float32(2) * 2
-        return jax.grad(lambda w: jax.jit(lambda y: y * w * scale).trace(x).jaxpr.in_avals and (w * scale))(jnp.float32(3))
+        return jax.grad(lambda w: jax.jit(lambda y: y * w * scale).trace(x).jaxpr.in_avals and (w * scale))(
+            jnp.float32(3)
+        )
 
     assert_same(program, jnp.linspace(0, 1, 4))
 
@@ -105,7 +117,10 @@ def test_the_place_of_a_pending_argument_is_known():
 
 TRANSFORMED = {
     "vmap": (lambda: jax.vmap(jnp.vdot, in_axes=(0, None)), lambda x: (jnp.ones((2, 4)), x)),
-    "vmap of vmap": (lambda: jax.vmap(jax.vmap(jnp.vdot, (0, None)), (None, 1)), lambda x: (jnp.ones((2, 4)), jnp.ones((4, 3)))),
+    "vmap of vmap": (
+        lambda: jax.vmap(jax.vmap(jnp.vdot, (0, None)), (None, 1)),
+        lambda x: (jnp.ones((2, 4)), jnp.ones((4, 3))),
+    ),
     "grad": (lambda: jax.grad(jnp.vdot), lambda x: (x, x)),
     "checkpoint": (lambda: jax.checkpoint(jnp.square), lambda x: (x,)),
     "wraps": (lambda: functools.wraps(jnp.sort)(lambda x: x[:2]), lambda x: (x,)),
@@ -119,7 +134,11 @@ def test_what_is_made_of_a_jitted_function_of_jax_s_is_lowered_as_itself(how):
 
     def program(x):
         args, function = arguments(x), make()
-        return (str(jax.make_jaxpr(function)(*args)), compiled(function, *args)(*args), jax.jit(function)(*args),
-                jax.tree.map(lambda one: one.shape, jax.eval_shape(function, *args)))
+        return (
+            str(jax.make_jaxpr(function)(*args)),
+            compiled(function, *args)(*args),
+            jax.jit(function)(*args),
+            jax.tree.map(lambda one: one.shape, jax.eval_shape(function, *args)),
+        )
 
     assert_same(program, jnp.linspace(0, 1, 4))

@@ -26,7 +26,11 @@ ASKED = {
     "np.asarray": (lambda: np.asarray(x()), "asarray", ""),
     "tree_map": (lambda: jax.tree.map(float, [x().sum()]), "float", ""),
     "device_get": (lambda: jax.device_get(x()), "asarray", "jax.device_get"),
-    "a helper of NumPy's": (lambda: np.testing.assert_array_equal(x(), x()), "asarray", "numpy.assert_array_equal"),
+    "a helper of NumPy's": (
+        lambda: np.testing.assert_array_equal(x(), x()),
+        "asarray",
+        "numpy.assert_array_equal",
+    ),
     "np.save": (lambda: np.save(io.BytesIO(), x()), "save", "numpy.save"),
     "jnp.save": (lambda: jnp.save(io.BytesIO(), x()), "save", "numpy.save"),
     "np.savetxt": (lambda: np.savetxt(io.StringIO(), x()), "save", "numpy.savetxt"),
@@ -36,7 +40,11 @@ ASKED = {
     "jnp.repeat of an array": (lambda: jnp.repeat(x(), jnp.arange(3) * 1), "static", "jax.numpy.repeat"),
     "jnp.linspace": (lambda: jnp.linspace(0, 1, n()), "static", "'num' argument of jnp.linspace"),
     "jax.random": (lambda: jax.random.normal(jax.random.key(0), (n(),)), "static", "jax.random.normal"),
-    "random.split": (lambda: jax.random.split(jax.random.key(0), n()), "static", "a parameter of random_split"),
+    "random.split": (
+        lambda: jax.random.split(jax.random.key(0), n()),
+        "static",
+        "a parameter of random_split",
+    ),
     "fori_loop": (lambda: jax.lax.fori_loop(0, n(), lambda i, v: v, 0), "static", "jax.lax.fori_loop"),
     "attribute": (lambda: x().addressable_shards, "attribute", "addressable_shards"),
     "buffer": (lambda: x().unsafe_buffer_pointer(), "buffer", "unsafe_buffer_pointer"),
@@ -58,11 +66,16 @@ def test_what_jax_said_of_one_value_is_not_said_of_another(clean):
         jnp.linspace(0, 1, n())
         jnp.zeros(n())
         float(x().sum())
-    assert {one.detail for one in lazynb.breaks()} == {"'num' argument of jnp.linspace", "jax.numpy.zeros", ""}
+    assert {one.detail for one in lazynb.breaks()} == {
+        "'num' argument of jnp.linspace",
+        "jax.numpy.zeros",
+        "",
+    }
 
 
 def test_a_value_that_jax_only_asked_about_is_the_users_later(clean):
-    """JAX says what it needs a value for before it needs it; the note must not stick to what the user does with it."""
+    """JAX says what it needs a value for before it needs it; the note must not stick to what the user does
+    with it."""
     with lazynb.lazy():
         count = n()
         jnp.sum(jnp.ones((2, 2)), axis=0)

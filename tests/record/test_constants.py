@@ -19,7 +19,9 @@ PLACES = {
     "cond": lambda f: lambda x: lax.cond(x.sum() > 0, f, lambda x: x, x),
     "switch": lambda f: lambda x: lax.switch(1, [jnp.sin, f, jnp.cos], x),
     "scan": lambda f: lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0],
-    "cond in scan": lambda f: lambda x: lax.scan(lambda c, _: (lax.cond(c.sum() > 0, f, jnp.sin, c), None), x, None, length=3)[0],
+    "cond in scan": lambda f: (
+        lambda x: lax.scan(lambda c, _: (lax.cond(c.sum() > 0, f, jnp.sin, c), None), x, None, length=3)[0]
+    ),
     "loop": lambda f: lambda x: lax.fori_loop(0, 3, lambda _, x: f(x), x),
     "map": lambda f: lambda x: lax.map(f, jnp.stack([x, x])),
     "scan in jit": lambda f: jax.jit(lambda x: lax.scan(lambda c, _: (f(c), None), x, None, length=3)[0]),
@@ -75,9 +77,13 @@ def composites():
     scaled = lax.composite(lambda x, factor: x * w * factor, name="my.scaled")
     nested = lax.composite(lambda x: lax.cond(x.sum() > 0, inner, jnp.cos, x) + w, name="my.nested")
     x = jnp.asarray(X) + 1
-    return {"called": scaled(x, factor=3), "jitted": jax.jit(lambda x: scaled(x, factor=2))(x), "nested": nested(x),
-            "scanned": lax.scan(lambda c, _: (nested(c), None), x, None, 3)[0],
-            "beside a gradient": jax.grad(lambda y: (y * nested(x)).sum())(x)}
+    return {
+        "called": scaled(x, factor=3),
+        "jitted": jax.jit(lambda x: scaled(x, factor=2))(x),
+        "nested": nested(x),
+        "scanned": lax.scan(lambda c, _: (nested(c), None), x, None, 3)[0],
+        "beside a gradient": jax.grad(lambda y: (y * nested(x)).sum())(x),
+    }
 
 
 def test_composites_over_pending_arrays():
@@ -111,9 +117,13 @@ def closures():
         function, values = jax.closure_convert(lambda x: x * v * w, x)
         return function(v, *values).sum()
 
-    return (jax.grad(summed)(x), jax.jit(jax.grad(summed))(x), jax.grad(hoisted)(x),
-            jax.vmap(jax.grad(summed))(jnp.stack([x, x])),
-            jax.grad(lambda x: lax.scan(lambda c, _: (c * summed(c), None), x, None, 3)[0].sum())(x))
+    return (
+        jax.grad(summed)(x),
+        jax.jit(jax.grad(summed))(x),
+        jax.grad(hoisted)(x),
+        jax.vmap(jax.grad(summed))(jnp.stack([x, x])),
+        jax.grad(lambda x: lax.scan(lambda c, _: (c * summed(c), None), x, None, 3)[0].sum())(x),
+    )
 
 
 @pytest.mark.parametrize("kind", [False, True])
@@ -140,9 +150,14 @@ def not_differentiated():
     f = jax.custom_vjp(product, nondiff_argnums=(0,))
     f.defvjp(lambda a, x: (product(a, x), x), lambda a, r, g: (a["w"] * g * 3,))
     x, a = jnp.asarray(X) * 1, {"w": w}
-    return (f(a, x), jax.grad(f, 1)(a, x), jax.jit(lambda x: f(a, x))(x), jax.vmap(lambda x: f(a, x))(jnp.stack([x, x])),
-            jax.jit(jax.grad(lambda x: f(a, x)))(x),
-            jax.grad(lambda x: lax.scan(lambda c, _: (c * f(a, c), None), x, None, 2)[0].sum())(x))
+    return (
+        f(a, x),
+        jax.grad(f, 1)(a, x),
+        jax.jit(lambda x: f(a, x))(x),
+        jax.vmap(lambda x: f(a, x))(jnp.stack([x, x])),
+        jax.jit(jax.grad(lambda x: f(a, x)))(x),
+        jax.grad(lambda x: lax.scan(lambda c, _: (c * f(a, c), None), x, None, 2)[0].sum())(x),
+    )
 
 
 def test_arguments_that_are_not_differentiated():

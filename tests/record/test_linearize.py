@@ -30,7 +30,7 @@ def odd(x):
 odd.defjvp(lambda primals, tangents: (jnp.sin(primals[0]), 2 * jnp.cos(primals[0]) * tangents[0]))
 
 LOSSES = {
-    "operators": lambda x, w: ((x @ w) * 2.0 - x / 3 + x ** 2 - (-x)).sum(),
+    "operators": lambda x, w: ((x @ w) * 2.0 - x / 3 + x**2 - (-x)).sum(),
     "methods": lambda x, w: (x.mean(-1, keepdims=True) * x.T.reshape(2, 3)).sum() + x.max() + x.std(),
     "functions": lambda x, w: jnp.sum(jnp.tanh(jnp.dot(x, w)) + jnp.exp(-jnp.abs(x))),
     "softmax": lambda x, w: jax.nn.softmax(x @ w, axis=-1)[:, 0].sum(),
@@ -38,7 +38,9 @@ LOSSES = {
     "indices": lambda x, w: x[0] @ w[:, 1] + x[1, 2] * w[0, 0] + x[:, ::-1].sum(),
     "concatenate": lambda x, w: jnp.concatenate([x, x @ w]).std() + jnp.stack([x, x * x]).mean(),
     "normalise": lambda x, w: ((x * x - x.mean(0)) / jnp.sqrt(x.var(0) + 0.5) * w[0]).sum(),
-    "integers": lambda x, w: (x * jnp.arange(3)).sum() + (x > 0).sum() + x[jnp.array([0, 1]), jnp.array([1, 2])].sum(),
+    "integers": lambda x, w: (
+        (x * jnp.arange(3)).sum() + (x > 0).sum() + x[jnp.array([0, 1]), jnp.array([1, 2])].sum()
+    ),
     "stop": lambda x, w: (jax.lax.stop_gradient(x) * x).sum(),
     "custom_vjp": lambda x, w: clipped(x @ w).sum(),
     "custom_jvp": lambda x, w: odd(x * w[0]).sum(),
@@ -54,7 +56,10 @@ LOSSES = {
     "same twice": lambda x, w: (x + x).sum() + (x * x).sum(),
     "divmod": lambda x, w: (jnp.divmod(x, 0.7)[1] + jnp.modf(x)[0] + jnp.maximum(x, 0.2)).sum(),
     "linalg": lambda x, w: jnp.linalg.norm(x @ w) + jnp.linalg.det(w + jnp.eye(3) * 3),
-    "half": lambda x, w: (x.astype(jnp.float16) * 2).astype(jnp.float32).sum() + x.astype(jnp.bfloat16).astype(jnp.float32).sum(),
+    "half": lambda x, w: (
+        (x.astype(jnp.float16) * 2).astype(jnp.float32).sum()
+        + x.astype(jnp.bfloat16).astype(jnp.float32).sum()
+    ),
     "complex": lambda x, w: jnp.abs(jax.lax.complex(x, x * 2) ** 2).sum(),
     "long": lambda x, w: sum(jnp.sin(x * k).sum() for k in range(1, 8)),
 }
@@ -68,12 +73,19 @@ def test_gradients_are_jax_s(name):
         assert_same(lambda x, w: jax.grad(loss)(x, w), X, W)
 
 
-@pytest.mark.parametrize("transform", [
-    lambda f: jax.vmap(jax.grad(f), in_axes=(0, None)), lambda f: jax.jacrev(jax.grad(f)), lambda f: jax.hessian(f),
-    lambda f: lambda x, w: jax.jvp(lambda x: jax.grad(f)(x, w), (x,), (x,)), lambda f: jax.jit(jax.grad(f)),
-    lambda f: lambda x, w: jax.grad(lambda x: (jax.grad(f)(x, w) ** 2).sum())(x),
-    lambda f: lambda x, w: jax.vjp(f, x, w)[1](1.0), lambda f: lambda x, w: jax.linearize(f, x, w)[1](x, w),
-])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: jax.vmap(jax.grad(f), in_axes=(0, None)),
+        lambda f: jax.jacrev(jax.grad(f)),
+        lambda f: jax.hessian(f),
+        lambda f: lambda x, w: jax.jvp(lambda x: jax.grad(f)(x, w), (x,), (x,)),
+        lambda f: jax.jit(jax.grad(f)),
+        lambda f: lambda x, w: jax.grad(lambda x: (jax.grad(f)(x, w) ** 2).sum())(x),
+        lambda f: lambda x, w: jax.vjp(f, x, w)[1](1.0),
+        lambda f: lambda x, w: jax.linearize(f, x, w)[1](x, w),
+    ],
+)
 @pytest.mark.parametrize("name", ["operators", "functions", "normalise", "relu"])
 def test_transformations_compose(transform, name):
     def loss(x, w):
@@ -84,7 +96,7 @@ def test_transformations_compose(transform, name):
 
 def test_another_number_and_another_type():
     def loss(x, scale, power):
-        return (x * scale).sum() + (x ** power).sum()
+        return (x * scale).sum() + (x**power).sum()
 
     for scale, power in [(2.0, 2), (3.0, 2), (2, 3), (jnp.float16(2), 2), (True, 2)]:
         for x in (X, X.astype(np.float16), X[:1]):
@@ -109,10 +121,15 @@ def jvp_with(slope):
     return f
 
 
-@pytest.mark.parametrize("place", [
-    lambda f: f, jax.checkpoint, lambda f: jax.checkpoint(lambda x: jnp.where(x > 0, jax.jit(f)(x), 0)),
-    lambda f: jax.checkpoint(lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]),
-])
+@pytest.mark.parametrize(
+    "place",
+    [
+        lambda f: f,
+        jax.checkpoint,
+        lambda f: jax.checkpoint(lambda x: jnp.where(x > 0, jax.jit(f)(x), 0)),
+        lambda f: jax.checkpoint(lambda x: jax.lax.scan(lambda c, _: (f(c), None), x, None, length=2)[0]),
+    ],
+)
 @pytest.mark.parametrize("make", [vjp_with, jvp_with])
 def test_functions_that_differ_in_their_rules_alone(make, place):
     for slope in (3.0, 5.0):
@@ -123,8 +140,13 @@ def test_functions_that_differ_in_their_rules_alone(make, place):
 
 
 SCALARS = {
-    "identity": lambda x: x, "product": lambda x: x * 2, "sin": lambda x: jnp.sin(x) * 2., "power": lambda x: x ** 2,
-    "strong": lambda x: x * jnp.ones(()), "asarray": lambda x: jnp.asarray(x), "array": lambda x: jnp.array(x),
+    "identity": lambda x: x,
+    "product": lambda x: x * 2,
+    "sin": lambda x: jnp.sin(x) * 2.0,
+    "power": lambda x: x**2,
+    "strong": lambda x: x * jnp.ones(()),
+    "asarray": lambda x: jnp.asarray(x),
+    "array": lambda x: jnp.array(x),
 }
 
 
@@ -133,11 +155,19 @@ def kinds(tree):
 
 
 @pytest.mark.parametrize("name", SCALARS)
-@pytest.mark.parametrize("transform", [
-    lambda f: jax.grad(f)(1.), lambda f: jax.grad(f)(jnp.float32(1)), lambda f: jax.vjp(f, 1.)[1](jnp.float32(1)),
-    lambda f: jax.vjp(f, jnp.float32(1.))[1](1.), lambda f: jax.jvp(f, (1.,), (2.,)), lambda f: jax.grad(jax.grad(f))(1.),
-    lambda f: jax.vjp(f, 1.)[0], lambda f: jax.value_and_grad(f)(1.),
-])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: jax.grad(f)(1.0),
+        lambda f: jax.grad(f)(jnp.float32(1)),
+        lambda f: jax.vjp(f, 1.0)[1](jnp.float32(1)),
+        lambda f: jax.vjp(f, jnp.float32(1.0))[1](1.0),
+        lambda f: jax.jvp(f, (1.0,), (2.0,)),
+        lambda f: jax.grad(jax.grad(f))(1.0),
+        lambda f: jax.vjp(f, 1.0)[0],
+        lambda f: jax.value_and_grad(f)(1.0),
+    ],
+)
 def test_numbers_have_the_types_that_they_have_eagerly(name, transform):
     expected = kinds(transform(SCALARS[name]))
     with lazynb.lazy():
@@ -149,11 +179,11 @@ def test_a_backward_rule_gets_and_gives_what_it_does_eagerly():
     def product(x, y):
         return x * y
 
-    product.defvjp(lambda x, y: (product(x, y), None), lambda _, g: (99., g))
-    for args in ((3., 4.), (jnp.float32(3), 4.)):
-        expected = kinds(jax.vjp(product, *args)[1](1.))
+    product.defvjp(lambda x, y: (product(x, y), None), lambda _, g: (99.0, g))
+    for args in ((3.0, 4.0), (jnp.float32(3), 4.0)):
+        expected = kinds(jax.vjp(product, *args)[1](1.0))
         with lazynb.lazy():
-            assert kinds(jax.vjp(product, *args)[1](1.)) == expected
+            assert kinds(jax.vjp(product, *args)[1](1.0)) == expected
 
 
 def printing(x):
@@ -167,18 +197,30 @@ def printing_rules(x):
     return x
 
 
-printing_rules.defvjp(lambda x: (jax.debug.print("forward {}", x), (x, None))[1],
-                      lambda _, g: (jax.debug.print("backward {}", g), (g,))[1])
+printing_rules.defvjp(
+    lambda x: (jax.debug.print("forward {}", x), (x, None))[1],
+    lambda _, g: (jax.debug.print("backward {}", g), (g,))[1],
+)
 
 
-@pytest.mark.parametrize("run", [
-    lambda: jax.vjp(lambda x: jax.debug.print("only {}", x), 1.), lambda: jax.grad(printing)(1.),
-    lambda: jax.jvp(printing, (1.,), (1.,)), lambda: jax.grad(jax.checkpoint(printing))(1.),
-    lambda: jax.grad(printing_rules)(1.), lambda: jax.grad(jax.jit(printing_rules))(1.),
-    lambda: jax.grad(lambda x: printing_rules((jax.debug.print("before {}", x), x)[1]) ** 2)(jnp.float32(1)),
-    lambda: jax.grad(jax.checkpoint(printing_rules))(1.),
-    lambda: jax.grad(lambda x: jax.lax.scan(lambda c, _: (printing_rules(c), None), x, None, length=2)[0])(1.),
-])
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: jax.vjp(lambda x: jax.debug.print("only {}", x), 1.0),
+        lambda: jax.grad(printing)(1.0),
+        lambda: jax.jvp(printing, (1.0,), (1.0,)),
+        lambda: jax.grad(jax.checkpoint(printing))(1.0),
+        lambda: jax.grad(printing_rules)(1.0),
+        lambda: jax.grad(jax.jit(printing_rules))(1.0),
+        lambda: jax.grad(lambda x: printing_rules((jax.debug.print("before {}", x), x)[1]) ** 2)(
+            jnp.float32(1)
+        ),
+        lambda: jax.grad(jax.checkpoint(printing_rules))(1.0),
+        lambda: jax.grad(
+            lambda x: jax.lax.scan(lambda c, _: (printing_rules(c), None), x, None, length=2)[0]
+        )(1.0),
+    ],
+)
 def test_what_is_printed_under_a_derivative(run, capsys):
     run()
     jax.effects_barrier()
@@ -204,8 +246,14 @@ def test_the_rules_stay_few():
 
 def test_a_step_asks_jax_once(monkeypatch):
     made = []
-    monkeypatch.setattr(linearize, "rule_for", lambda key, family, make, plain=linearize.rule_for: (
-        made.append(family) if key not in linearize._rules else None, plain(key, family, make))[1])
+    monkeypatch.setattr(
+        linearize,
+        "rule_for",
+        lambda key, family, make, plain=linearize.rule_for: (
+            made.append(family) if key not in linearize._rules else None,
+            plain(key, family, make),
+        )[1],
+    )
     x, w = jnp.asarray(X), jnp.asarray(W)
     with lazynb.lazy():
         for step in range(3):
@@ -292,6 +340,7 @@ def test_an_operator_on_a_reference_itself_is_refused_as_eagerly():
             jax.grad(function)(jnp.ones(3))
         assert str(lazily.value) == str(eager.value)
 
+
 FLAT = {
     "stop_gradient": lambda y: jax.lax.stop_gradient(y),
     "stop_gradient of a tree": lambda y: jax.lax.stop_gradient((y, y + 1))[1],
@@ -308,10 +357,16 @@ FLAT = {
 @pytest.mark.parametrize("use", ["NumPy", "a callback", "a number", "the gradient"])
 @pytest.mark.parametrize("how", FLAT)
 def test_what_does_not_depend_on_the_argument_is_no_tracer_under_grad(how, use):
-    uses = {"NumPy": lambda v: np.asarray(v), "a number": float, "the gradient": lambda v: v,
-            "a callback": lambda v: jax.pure_callback(np.cos, jax.ShapeDtypeStruct((), jnp.float32), v)}
+    uses = {
+        "NumPy": lambda v: np.asarray(v),
+        "a number": float,
+        "the gradient": lambda v: v,
+        "a callback": lambda v: jax.pure_callback(np.cos, jax.ShapeDtypeStruct((), jnp.float32), v),
+    }
 
     def program(x):
         return jax.grad(lambda y: uses[use](FLAT[how](y * 2.5)) * y)(x)
 
-    assert_same(program, jnp.float32(1.5), raises=how == "one that depends" and use in ("NumPy", "a callback"))
+    assert_same(
+        program, jnp.float32(1.5), raises=how == "one that depends" and use in ("NumPy", "a callback")
+    )

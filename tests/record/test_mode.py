@@ -88,7 +88,10 @@ def test_tasks_end_in_another_order():
 
     async def main():
         events = [asyncio.Event() for _ in range(4)]
-        tasks = [asyncio.create_task(hold(lazynb.lazy(), *events[:2])), asyncio.create_task(hold(lazynb.eager(), *events[2:]))]
+        tasks = [
+            asyncio.create_task(hold(lazynb.lazy(), *events[:2])),
+            asyncio.create_task(hold(lazynb.eager(), *events[2:])),
+        ]
         await events[0].wait(), await events[2].wait()
         events[1].set()
         await tasks[0]
@@ -127,7 +130,9 @@ def test_a_body_left_in_another_thread():
     y = jnp.ones(2) + 1
     in_another_thread(one.close)
     assert patches.on is False
-    assert not records() and not isinstance(y + 1, lazynb.LazyTensor)  # the current trace is this thread's alone to change
+    assert not records() and not isinstance(
+        y + 1, lazynb.LazyTensor
+    )  # the current trace is this thread's alone to change
     assert float(jax.jit(lambda x: jnp.sin(x) * 0)(1.0)) == 0
     with lazynb.eager():
         pass
@@ -181,7 +186,7 @@ def test_threads_enter_and_leave_at_the_same_time():
         for _ in range(60):
             with lazynb.lazy():
                 wrong += type(core.trace_ctx.trace).__name__ != "LazyTrace" or not patches.on
-                if choose.random() < .3:
+                if choose.random() < 0.3:
                     with lazynb.eager():
                         wrong += core.trace_ctx.trace is not core.eval_trace
             wrong += core.trace_ctx.trace is not core.eval_trace
@@ -407,11 +412,14 @@ def test_what_was_held_while_lazy_pickles(name):
         assert pickle.loads(dumped) is plain
     assert held.__name__ == plain.__name__ and inspect.signature(held) == inspect.signature(plain)
     if not isinstance(plain, jnp.ufunc):
-        assert copy.copy(held) is held and copy.deepcopy({"f": held})["f"] is held and repr(held) == repr(plain)
+        assert (
+            copy.copy(held) is held and copy.deepcopy({"f": held})["f"] is held and repr(held) == repr(plain)
+        )
 
 
 def test_held_functions_bind_as_functions_do():
     with lazynb.lazy():
+
         class Holder:
             where = jnp.where
 
@@ -423,14 +431,15 @@ LEFT_OPEN = {
     "manager": "held = lazynb.lazy(); held.__enter__()",
     "generator": "def body():\n    with lazynb.lazy(strict=True):\n        yield\nheld = body(); next(held)",
     "stack": "import contextlib; held = contextlib.ExitStack(); held.enter_context(lazynb.lazy()); "
-             "held.enter_context(lazynb.eager())",
+    "held.enter_context(lazynb.eager())",
     "thread": "import threading\nheld = lazynb.lazy()\nt = threading.Thread(target=held.__enter__); t.start(); t.join()",
     "daemon": "import threading, time\ndef work():\n    with lazynb.lazy():\n        time.sleep(60)\n"
-              "threading.Thread(target=work, daemon=True).start(); time.sleep(.1)",
+    "threading.Thread(target=work, daemon=True).start(); time.sleep(.1)",
     "cycle": "held = [lazynb.lazy()]; held[0].__enter__(); held.append(held)",
     "task": "import asyncio\nasync def work():\n    with lazynb.lazy():\n        await asyncio.sleep(60)\n"
-            "loop = asyncio.new_event_loop(); held = loop.create_task(work()); loop.run_until_complete(asyncio.sleep(0))\n"
-            "held._log_destroy_pending = False",
+    "loop = asyncio.new_event_loop(); held = loop.create_task(work()); "
+    "loop.run_until_complete(asyncio.sleep(0))\n"
+    "held._log_destroy_pending = False",
 }
 
 
@@ -457,4 +466,6 @@ def test_what_jax_does_at_the_top_level_alone():
         assert rng.normal().shape == ()
         for transform in (jax.jit, jax.grad, jax.vmap):
             with pytest.raises(TypeError, match="requires an explicit seed"):
-                transform(lambda x: stateful_rng().normal() + x)(jnp.ones(()) if transform is not jax.vmap else jnp.ones(2))
+                transform(lambda x: stateful_rng().normal() + x)(
+                    jnp.ones(()) if transform is not jax.vmap else jnp.ones(2)
+                )

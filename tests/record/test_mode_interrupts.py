@@ -15,11 +15,12 @@ import lazynb
 from lazynb.record.blocks import blocks, patches
 from lazynb.record.mode import Region
 
-# Of what runs in between, not the recorder: an interrupt before the instructions that leave its lock, where no signal is
-# delivered, would leave it locked.
+# Of what runs in between, not the recorder: an interrupt before the instructions that leave its lock, where
+# no signal is delivered, would leave it locked.
 MODULES = ("lazynb.record.mode", "lazynb.record.blocks", "lazynb._jax_compat")
 DENSE, STEP = 150, 151
-"""An interrupt comes before each of the first instructions, then before every so manyth: most of a body's substitute names."""
+"""An interrupt comes before each of the first instructions, then before every so manyth: most of a body's
+substitute names."""
 
 
 def lazy():
@@ -48,7 +49,8 @@ OURS = {lazy.__code__, nested.__code__, waiting.__code__, waiting_body.__code__}
 
 
 def interrupted(body, number):
-    """Runs ``body``, with an interrupt before instruction ``number`` of what is not the test's own; whether there is such."""
+    """Runs ``body``, with an interrupt before instruction ``number`` of what is not the test's own; whether
+    there is such."""
     count = 0
 
     def tracer(frame, event, _):
@@ -93,6 +95,7 @@ def test_at_any_instruction(body):
 
 def test_while_the_interrupt_is_handled():
     """Its traceback keeps the body's manager alive."""
+
     def at_the_end(frame, event, _):
         if frame.f_code is not Region.__exit__.__code__:
             return None

@@ -16,7 +16,9 @@ LARGE = [1e300, -1e300, float("inf"), float("nan"), 1e5, 3.4028236e38]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16", "complex64"])
-@pytest.mark.parametrize("call", [operator.mul, operator.gt, jnp.maximum, lambda x, y: x + y * 2, lambda x, y: y - x])
+@pytest.mark.parametrize(
+    "call", [operator.mul, operator.gt, jnp.maximum, lambda x, y: x + y * 2, lambda x, y: y - x]
+)
 def test_numbers_too_large_for_their_type(call, dtype):
     if dtype == "complex64" and call in (operator.gt, jnp.maximum):
         return
@@ -39,7 +41,9 @@ def test_one_program_for_all_of_them(clean):
     assert found == [2.0, float("inf"), 3.0, float("-inf")] and lazynb.cache_info().misses == 2
 
 
-@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.complex64, np.int8, np.int32, np.bool_])
+@pytest.mark.parametrize(
+    "kind", [np.float16, np.float32, np.float64, np.complex64, np.int8, np.int32, np.bool_]
+)
 def test_converters_are_the_types_themselves(kind):
     assert converter(kind) is converter(kind)
     for number in (0, 1, True, -1.5, 1e-50):

@@ -41,9 +41,12 @@ HERE = {
     "result of a call": lambda x, d: jax.jit(lambda y: y + 1, out_shardings=SingleDeviceSharding(d))(x) * 2,
     "argument of a call": lambda x, d: jax.jit(lambda y: y + 1, in_shardings=SingleDeviceSharding(d))(x),
     "inside of a call": lambda x, d: jax.jit(lambda y: jax.device_put(y * 2, SingleDeviceSharding(d)) + 1)(x),
-    "a memory, inside of a call": lambda x, d: jax.jit(lambda y: jax.device_put(y * 2, jax.memory.Space.Device) + 1)(x),
+    "a memory, inside of a call": lambda x, d: jax.jit(
+        lambda y: jax.device_put(y * 2, jax.memory.Space.Device) + 1
+    )(x),
     "a memory, in a branch": lambda x, d: jax.lax.cond(
-        x[0] > 0, lambda y: jax.device_put(y, jax.memory.Space.Device), lambda y: y * 2, x),
+        x[0] > 0, lambda y: jax.device_put(y, jax.memory.Space.Device), lambda y: y * 2, x
+    ),
     "an exported function": lambda x, d: exported().call(x) * 2,
     "an exported function, inside of a call": lambda x, d: jax.jit(exported().call)(x),
 }
@@ -121,8 +124,12 @@ def test_conversion_that_changes_nothing_gives_the_tensor_itself(clean):
 MOVES = {
     "device": lambda x: jax.device_put(x, jax.devices()[1]),
     "constraint": lambda x: jax.lax.with_sharding_constraint(x, SingleDeviceSharding(jax.devices()[1])),
-    "mesh": lambda x: jax.device_put(x, NamedSharding(Mesh(np.array(jax.devices()[:1]), "a"), PartitionSpec())),
-    "memory": lambda x: jax.device_put(x, SingleDeviceSharding(jax.devices()[0], memory_kind="unpinned_host")),
+    "mesh": lambda x: jax.device_put(
+        x, NamedSharding(Mesh(np.array(jax.devices()[:1]), "a"), PartitionSpec())
+    ),
+    "memory": lambda x: jax.device_put(
+        x, SingleDeviceSharding(jax.devices()[0], memory_kind="unpinned_host")
+    ),
     "donated": lambda x: jax.device_put(x, jax.devices()[0], donate=True),
 }
 
@@ -142,7 +149,9 @@ MADE = {
     "full": lambda where: jnp.full((4, 2), 2.0, device=where),
     "like": lambda where: jnp.ones_like(jnp.arange(4.0) * 1, device=where),
     "taken over": lambda where: jnp.zeros_like(jax.device_put(np.ones(4, np.float32), where)),
-    "taken over, another type": lambda where: jnp.zeros_like(jax.device_put(np.ones(4), where), dtype=np.int32),
+    "taken over, another type": lambda where: jnp.zeros_like(
+        jax.device_put(np.ones(4), where), dtype=np.int32
+    ),
     "not taken over": lambda where: jnp.zeros_like(jax.device_put(np.ones((4, 2)), where), shape=(3,)),
     "tree": lambda where: jax.tree.map(jnp.zeros_like, [jax.device_put(np.ones(4, np.float32), where)])[0],
 }
@@ -157,7 +166,11 @@ def test_what_is_made_elsewhere_is_there_and_runs_nothing(name, spread, clean):
     with lazynb.lazy():
         found = MADE[name](where)
         assert not lazynb.breaks()
-    assert (found.committed, found.sharding, found.dtype) == (expected.committed, expected.sharding, expected.dtype)
+    assert (found.committed, found.sharding, found.dtype) == (
+        expected.committed,
+        expected.sharding,
+        expected.dtype,
+    )
     np.testing.assert_array_equal(found, expected)
 
 

@@ -38,13 +38,31 @@ def twice(function, *args):
     return results
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: x + x, lambda x: x * 2.0 - 1, lambda x: 3 - x, lambda x: -x, lambda x: x @ x, lambda x: x[0], lambda x: x[1:, None],
-    lambda x: x.sum(axis=0), lambda x: x.astype(jnp.int32), lambda x: jnp.sin(x), lambda x: jnp.where(x > 0, x, 0.0),
-    lambda x: jnp.concatenate([x, x]), lambda x: jnp.add(x, 1), lambda x: jax.nn.gelu(x), lambda x: jax.lax.rsqrt(x),
-    lambda x: jnp.zeros((3,)) + 1, lambda x: jnp.linalg.norm(x), lambda x: jnp.stack([x, x], axis=1), lambda x: x ** 2,
-    lambda x: jnp.split(x * 1, 2)[0],
-])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x + x,
+        lambda x: x * 2.0 - 1,
+        lambda x: 3 - x,
+        lambda x: -x,
+        lambda x: x @ x,
+        lambda x: x[0],
+        lambda x: x[1:, None],
+        lambda x: x.sum(axis=0),
+        lambda x: x.astype(jnp.int32),
+        lambda x: jnp.sin(x),
+        lambda x: jnp.where(x > 0, x, 0.0),
+        lambda x: jnp.concatenate([x, x]),
+        lambda x: jnp.add(x, 1),
+        lambda x: jax.nn.gelu(x),
+        lambda x: jax.lax.rsqrt(x),
+        lambda x: jnp.zeros((3,)) + 1,
+        lambda x: jnp.linalg.norm(x),
+        lambda x: jnp.stack([x, x], axis=1),
+        lambda x: x**2,
+        lambda x: jnp.split(x * 1, 2)[0],
+    ],
+)
 def test_the_second_time_jax_is_not_asked(function, learned):
     x = jnp.arange(4.0).reshape(2, 2) + 0.5
     first, second = twice(function, x)
@@ -82,7 +100,7 @@ def test_a_number_that_shapes_the_program_is_a_call_of_its_own():
     x = jnp.arange(1.0, 4.0)
     for exponent in (2, 3, 2, -1, 0.5):
         with lazynb.lazy():
-            np.testing.assert_allclose(np.asarray(x ** exponent), np.asarray(x) ** exponent, rtol=1e-6)
+            np.testing.assert_allclose(np.asarray(x**exponent), np.asarray(x) ** exponent, rtol=1e-6)
     for index in (0, 1, 2, -1, 0):
         with lazynb.lazy():
             assert float(x[index]) == float(np.asarray(x)[index])
@@ -90,8 +108,18 @@ def test_a_number_that_shapes_the_program_is_a_call_of_its_own():
 
 @pytest.mark.parametrize("number", [0.0, -0.0, float("nan"), 1, True, 2**31 - 1, 1e30])
 def test_numbers_keep_their_kind(number):
-    for fn in (lambda x: x + number, lambda x: number * x, lambda x: jnp.maximum(x, number), lambda x: x == number):
-        for x in (np.arange(3.0, dtype=np.float32), np.arange(3), np.arange(3, dtype=np.int8), np.ones(3, np.float16)):
+    for fn in (
+        lambda x: x + number,
+        lambda x: number * x,
+        lambda x: jnp.maximum(x, number),
+        lambda x: x == number,
+    ):
+        for x in (
+            np.arange(3.0, dtype=np.float32),
+            np.arange(3),
+            np.arange(3, dtype=np.int8),
+            np.ones(3, np.float16),
+        ):
             try:
                 fn(jnp.asarray(x))
             except OverflowError:
@@ -116,8 +144,11 @@ def test_configuration_changes_are_noticed():
         for mode in ("standard", "strict", "standard"):
             with jax.numpy_dtype_promotion(mode):
                 if mode == "strict":
-                    with pytest.raises(jax.dtypes.TypePromotionError if hasattr(jax.dtypes, "TypePromotionError")
-                                       else Exception):
+                    with pytest.raises(
+                        jax.dtypes.TypePromotionError
+                        if hasattr(jax.dtypes, "TypePromotionError")
+                        else Exception
+                    ):
                         x + jnp.ones((4, 4), jnp.int32)
                 else:
                     x + jnp.ones((4, 4), jnp.int32)
@@ -146,7 +177,15 @@ def test_the_mesh_is_noticed():
 
 def test_switching_off_restores_every_name():
     def names():
-        modules = (jnp, jnp.linalg, jax.nn, jax.lax, jax.random, type(jnp.ones(1)), jax._src.config.StateContextManager)
+        modules = (
+            jnp,
+            jnp.linalg,
+            jax.nn,
+            jax.lax,
+            jax.random,
+            type(jnp.ones(1)),
+            jax._src.config.StateContextManager,
+        )
         return [dict(vars(module)) for module in modules]
 
     before = names()
@@ -154,7 +193,9 @@ def test_switching_off_restores_every_name():
         assert names() != before
         with pytest.raises(ZeroDivisionError), lazynb.lazy():
             1 / 0
-    assert [{k: v for k, v in now.items() if old[k] is not v} for now, old in zip(names(), before)] == [{}] * len(before)
+    assert [{k: v for k, v in now.items() if old[k] is not v} for now, old in zip(names(), before)] == [
+        {}
+    ] * len(before)
 
 
 def test_a_name_that_the_user_changes_stays_changed(monkeypatch):
@@ -206,7 +247,7 @@ def test_names_look_like_jax_s():
 
 def test_a_transformation_sees_jax_s_own_functions():
     x = jnp.arange(1.0, 4.0)
-    for fn in (lambda x: jnp.sin(x).sum(), lambda x: (x * 2 + x ** 3).sum()):
+    for fn in (lambda x: jnp.sin(x).sum(), lambda x: (x * 2 + x**3).sum()):
         assert_same(jax.grad(fn), x)
         assert_same(jax.vmap(jax.grad(fn)), jnp.stack([x, x]))
         assert_same(jax.jit(fn), x)
@@ -223,7 +264,9 @@ def test_lines_of_recalled_calls_are_the_user_s():
     lines = []
     for _ in range(2):
         with lazynb.lazy():
-            lines.append([(node.name, node.place.text) for node in lazynb.graph(program()).nodes if node.kind == "op"])
+            lines.append(
+                [(node.name, node.place.text) for node in lazynb.graph(program()).nodes if node.kind == "op"]
+            )
     assert lines[0] == lines[1]
     assert [text for _, text in lines[1]] == ["y = x * 2.0", "z = jnp.sin(y)", "return y + z"]
 
@@ -238,7 +281,8 @@ def test_lines_of_calls_in_a_library_are_the_user_s():
         with lazynb.lazy():
             updates, _ = tx.update(grads, state, params)
             assert {node.place.text for node in lazynb.graph(updates["w"]).nodes if node.kind == "op"} == {
-                "updates, _ = tx.update(grads, state, params)"}
+                "updates, _ = tx.update(grads, state, params)"
+            }
 
 
 def test_deleted_and_foreign_operands_go_through_jax():
@@ -342,18 +386,29 @@ def test_functions_that_are_compared_keep_their_identity():
 
 def test_functions_say_the_module_that_they_are_found_in():
     modules = (jnp, jnp.linalg, jax.nn, jax.lax, jax.random)
-    found = {(module.__name__, name): one.__module__ for module in modules for name, one in vars(module).items()
-             if callable(one) and not name.startswith("_") and hasattr(one, "__module__")}
+    found = {
+        (module.__name__, name): one.__module__
+        for module in modules
+        for name, one in vars(module).items()
+        if callable(one) and not name.startswith("_") and hasattr(one, "__module__")
+    }
     public = {key: where for key, where in found.items() if where.startswith("jax.") and "._src" not in where}
     assert public["jax.numpy", "add"] == "jax.numpy"
     with lazynb.lazy():
-        changed = {key: one.__module__ for key in public for module in modules if module.__name__ == key[0]
-                   for one in [getattr(module, key[1])] if one.__module__ != public[key]}
+        changed = {
+            key: one.__module__
+            for key in public
+            for module in modules
+            if module.__name__ == key[0]
+            for one in [getattr(module, key[1])]
+            if one.__module__ != public[key]
+        }
     assert not changed
 
 
 def test_what_wraps_a_function_keeps_its_own_stages():
     """A jitted function lowers itself, and not the function of JAX's that it is made of."""
+
     def texts():
         made = (jax.grad(jnp.sin), jax.vmap(jnp.sin), functools.wraps(jnp.sin)(lambda x: x * 2))
         return [jax.jit(one).lower(jnp.ones(3)[:, None] if one is made[1] else 1.0).as_text() for one in made]
@@ -361,5 +416,7 @@ def test_what_wraps_a_function_keeps_its_own_stages():
     expected = texts()
     with lazynb.lazy():
         assert texts() == expected
-        assert jnp.sin.lower(1.0).as_text() == jax.jit(jnp.sin).lower(1.0).as_text() and hasattr(jnp.sin, "trace")
+        assert jnp.sin.lower(1.0).as_text() == jax.jit(jnp.sin).lower(1.0).as_text() and hasattr(
+            jnp.sin, "trace"
+        )
         assert not hasattr(jnp.sin, "no_such_name") and not hasattr(jnp.stack, "no_such_name")

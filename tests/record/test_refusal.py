@@ -40,11 +40,15 @@ def without_execution(x):
 REFUSED = {
     "forward mode": lambda x: jax.jvp(doubled, (x,), (x,)),
     "forward mode in jit": lambda x: jax.jvp(jax.jit(doubled), (x,), (x,)),
-    "forward mode in scan": lambda x: jax.jvp(lambda x: lax.fori_loop(0, 2, lambda _, x: doubled(x), x), (x,), (x,)),
+    "forward mode in scan": lambda x: jax.jvp(
+        lambda x: lax.fori_loop(0, 2, lambda _, x: doubled(x), x), (x,), (x,)
+    ),
     "linearize": lambda x: jax.linearize(doubled, x)[1](x),
     "way to multiply": lambda x: lax.dot(x, x, precision=PRESET),
     "way to multiply in einsum": lambda x: jnp.einsum("ij,jk->ik", x, x, precision=PRESET),
-    "way to multiply in scan": lambda x: lax.scan(lambda c, _: (lax.dot(c, c, precision=PRESET), None), x, None, length=2)[0],
+    "way to multiply in scan": lambda x: lax.scan(
+        lambda c, _: (lax.dot(c, c, precision=PRESET), None), x, None, length=2
+    )[0],
     "seed": lambda x: jax.random.key(x[0, 0]),
     "seed that is a number": lambda x: jax.random.PRNGKey(3.5),
     "compiler option": lambda x: jax.jit(lambda x: x + 1, compiler_options={"no_such_option": "1"})(x),
@@ -93,7 +97,9 @@ def test_an_argument_given_away_and_used(clean):
 
 def test_ways_to_multiply_that_there_are():
     assert_same(lambda x: lax.dot(x, x, precision=lax.DotAlgorithmPreset.F32_F32_F32), X)
-    assert_same(lambda x: jax.jit(lambda x: x + 1, compiler_options={"xla_embed_ir_in_executable": True})(x), X)
+    assert_same(
+        lambda x: jax.jit(lambda x: x + 1, compiler_options={"xla_embed_ir_in_executable": True})(x), X
+    )
 
 
 numbers = itertools.count()
@@ -108,11 +114,18 @@ def primitive(impl=None, abstract=None):
     return made
 
 
-@pytest.mark.parametrize("make", [
-    lambda: primitive(), lambda: primitive(abstract=lambda x: x), lambda: primitive(lambda x: x + 1),
-    lambda: primitive(lambda x: jnp.asarray(np.asarray(x) + 1), lambda x: core.ShapedArray(x.shape, x.dtype)),
-    lambda: primitive(functools.partial(jnp.power, 2), lambda x: x),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: primitive(),
+        lambda: primitive(abstract=lambda x: x),
+        lambda: primitive(lambda x: x + 1),
+        lambda: primitive(
+            lambda x: jnp.asarray(np.asarray(x) + 1), lambda x: core.ShapedArray(x.shape, x.dtype)
+        ),
+        lambda: primitive(functools.partial(jnp.power, 2), lambda x: x),
+    ],
+)
 def test_primitives_that_no_program_can_hold(make):
     mine = make()
     assert_same(lambda x: mine.bind(x * 2) * 3, X)
@@ -135,7 +148,7 @@ def test_results_of_a_users_type_of_elements_run_at_once():
         assert make.bind(jnp.ones(2) * 2) is made
 
 
-# ---- transfers that are guarded ----------------------------------------------------------------------------------------------
+# ---- transfers that are guarded ----------------------------------------------------------------------------
 
 MOVING = {
     "number": lambda x: x + 1,

@@ -14,7 +14,9 @@ HERE = __name__.rsplit(".", 1)[-1] + ".py"
 
 
 def places(tensor):
-    return [(node.name, node.call, node.place.text) for node in lazynb.graph(tensor).nodes if node.kind == "op"]
+    return [
+        (node.name, node.call, node.place.text) for node in lazynb.graph(tensor).nodes if node.kind == "op"
+    ]
 
 
 def test_operators_and_functions(clean):
@@ -39,10 +41,7 @@ def test_multi_line_statements_and_helpers(clean):
         return jnp.sin(x)
 
     with lazynb.lazy():
-        y = (
-            helper(jnp.ones(3))
-            + 1
-        )
+        y = helper(jnp.ones(3)) + 1
         lines = [text for *_, text in places(y)]
     assert "return jnp.sin(x)" in lines
 
@@ -73,12 +72,18 @@ def test_two_invocations_are_told_apart(clean):
 
 def test_user_files():
     assert is_user_file(__file__) and is_user_file("<ipython-input-1-abc>") and is_user_file("<stdin>")
-    assert not is_user_file(jax.__file__) and not is_user_file(lazynb.__file__) and not is_user_file("<frozen runpy>")
+    assert (
+        not is_user_file(jax.__file__)
+        and not is_user_file(lazynb.__file__)
+        and not is_user_file("<frozen runpy>")
+    )
 
 
 def test_jax_takes_no_line_of_ours_for_the_user_s(clean):
     with lazynb.lazy():
-        jaxpr = jax.make_jaxpr(lambda x: jax.named_call(jnp.cos, name="test")(jnp.sin(x) + 1)[1:])(jnp.ones(3) * 2)
+        jaxpr = jax.make_jaxpr(lambda x: jax.named_call(jnp.cos, name="test")(jnp.sin(x) + 1)[1:])(
+            jnp.ones(3) * 2
+        )
     assert {file for file, _ in map(source_of, jaxpr.jaxpr.eqns)} == {__file__}
 
 

@@ -25,13 +25,26 @@ def test_differences():
     assert structure(make()) != structure(make(axis=1))
 
 
-@pytest.mark.parametrize("left, right", [(1, 1.0), (1, True), (0.0, -0.0), ((1,), (True,)), ((1,), [1]),
-                                         (np.float32(1), np.float64(1)), ("1", 1), (None, 0)])
+@pytest.mark.parametrize(
+    "left, right",
+    [
+        (1, 1.0),
+        (1, True),
+        (0.0, -0.0),
+        ((1,), (True,)),
+        ((1,), [1]),
+        (np.float32(1), np.float64(1)),
+        ("1", 1),
+        (None, 0),
+    ],
+)
 def test_values_that_python_calls_equal_are_told_apart(left, right):
     assert structure(left) != structure(right)
 
 
-@pytest.mark.parametrize("value", [float("nan"), 1, "a", (1, (2.0, None)), {"a": [1]}, np.arange(3), frozenset({1})])
+@pytest.mark.parametrize(
+    "value", [float("nan"), 1, "a", (1, (2.0, None)), {"a": [1]}, np.arange(3), frozenset({1})]
+)
 def test_equal_content_is_equal(value):
     import copy
 

@@ -22,7 +22,8 @@ FLAGS = [
     "--disable-sync",
 ]
 
-# `kernel`: JavaScript of a function (message, answer) that stands in for Python; null mounts a view without a kernel.
+# `kernel`: JavaScript of a function (message, answer) that stands in for Python; null mounts a view without a
+# kernel.
 PAGE = """<!doctype html><meta charset="utf-8"><html data-theme="%(theme)s"><title>inspector</title>
 <style>body { margin: 0; padding: 12px; background: %(ground)s }</style><div id="inspector"></div>
 <script type="application/json" id="data">%(data)s</script>
@@ -94,7 +95,9 @@ def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     opened: list[Any] = []
     errors: list[str] = []
 
-    def open_page(data: Any, theme: str = "light", width: int = 1400, kernel: str = "null", before: str = "") -> Any:
+    def open_page(
+        data: Any, theme: str = "light", width: int = 1400, kernel: str = "null", before: str = ""
+    ) -> Any:
         page = browser.new_page(viewport={"width": width, "height": 900})
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.add_init_script(before)

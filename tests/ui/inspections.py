@@ -1,4 +1,5 @@
-"""Inspections for the browser tests: a small one by hand, and one of any size. Plain dicts, as the front end receives them."""
+"""Inspections for the browser tests: a small one by hand, and one of any size. Plain dicts, as the front end
+receives them."""
 
 from __future__ import annotations
 
@@ -24,7 +25,13 @@ SIZES = {WIDE: 524288, ROW: 1024, "f32[512,512]": 1048576, "f32[512]": 2048, "f3
 
 
 def place(line: int, cell: int = 3) -> Json:
-    return {"label": f"cell {cell}, line {line}", "line": line, "text": CELL[line - 1], "cell": cell, "source": 0}
+    return {
+        "label": f"cell {cell}, line {line}",
+        "line": line,
+        "text": CELL[line - 1],
+        "cell": cell,
+        "source": 0,
+    }
 
 
 def node(id: int, primitive: str, operands: list[int], aval: str, line: int, **more: Any) -> Json:
@@ -76,9 +83,23 @@ NODES = [
 
 
 def fate(
-    node: int, kind: str, clusters: list[int], text: str, label: str = "compiler said", by: str = "", with_: int | None = None
+    node: int,
+    kind: str,
+    clusters: list[int],
+    text: str,
+    label: str = "compiler said",
+    by: str = "",
+    with_: int | None = None,
 ) -> Json:
-    return {"node": node, "kind": kind, "clusters": clusters, "with": with_, "by": by, "text": text, "label": label}
+    return {
+        "node": node,
+        "kind": kind,
+        "clusters": clusters,
+        "with": with_,
+        "by": by,
+        "text": text,
+        "label": label,
+    }
 
 
 def fused(node: int, *clusters: int) -> Json:
@@ -114,7 +135,14 @@ def clone(cluster: int, node: int) -> str:
 
 
 def cluster(
-    id: int, kind: str, name: str, nodes: list[int], reads: list[Json], writes: list[Json], line: int, **more: Any
+    id: int,
+    kind: str,
+    name: str,
+    nodes: list[int],
+    reads: list[Json],
+    writes: list[Json],
+    line: int,
+    **more: Any,
 ) -> Json:
     total = sum(v["bytes"] for v in reads) + sum(v["bytes"] for v in writes)
     standard = {
@@ -135,7 +163,12 @@ def cluster(
         "output_bytes": sum(v["bytes"] for v in writes),
         "passes": ["fusion"],
         "place": place(line),
-        "cost": {"flops": 131072.0 * len(nodes), "transcendentals": 0.0, "bytes": float(total), "source": "XLA's cost analysis"},
+        "cost": {
+            "flops": 131072.0 * len(nodes),
+            "transcendentals": 0.0,
+            "bytes": float(total),
+            "source": "XLA's cost analysis",
+        },
         "time": None,
         "colour": id,
     }
@@ -159,7 +192,12 @@ CLUSTERS = [
         library="YNNPACK",
         opcode="custom-call",
         passes=["dot_library_rewriter"],
-        cost={"flops": 134217728.0, "transcendentals": None, "bytes": 2097152.0, "source": "XLA's cost analysis"},
+        cost={
+            "flops": 134217728.0,
+            "transcendentals": None,
+            "bytes": 2097152.0,
+            "source": "XLA's cost analysis",
+        },
     ),
     cluster(
         2,
@@ -196,7 +234,9 @@ CLUSTERS = [
 ]
 
 
-def boundary(id: int, producer: int, consumer: int | None, shape: str, value: str, code: str, text: str, **more: Any) -> Json:
+def boundary(
+    id: int, producer: int, consumer: int | None, shape: str, value: str, code: str, text: str, **more: Any
+) -> Json:
     standard = {
         "id": id,
         "producer": producer,
@@ -260,7 +300,9 @@ BOUNDARIES = [
         label="verified by recompiling",
         verdict="with the reduction taken out, both became one kernel",
     ),
-    boundary(5, 4, 5, ROW, "i12", "reduction", "The sum of a row must be known before the row can be divided."),
+    boundary(
+        5, 4, 5, ROW, "i12", "reduction", "The sum of a row must be known before the row can be divided."
+    ),
     boundary(
         6,
         2,
@@ -279,7 +321,9 @@ SHAPES = {5: "dot", 7: "logistic", 9: "reduce", 12: "reduce", 18: "reduce"}
 
 
 def instruction(n: Json, suffix: str = "", root: bool = False) -> str:
-    operands = ", ".join(f"%i{o}" if NODES[o]["kind"] == "op" else f"%{NODES[o]['name']}" for o, _ in n["operands"])
+    operands = ", ".join(
+        f"%i{o}" if NODES[o]["kind"] == "op" else f"%{NODES[o]['name']}" for o, _ in n["operands"]
+    )
     opcode = {
         "mul": "multiply",
         "add": "add",
@@ -295,7 +339,9 @@ def instruction(n: Json, suffix: str = "", root: bool = False) -> str:
     return f'{text}, metadata={{op_name="jit(run)/n{n["id"]}"}}'
 
 
-def line(text: str, name: str = "", nodes: tuple[int, ...] = (), cluster: int | None = None, computation: str = "") -> Json:
+def line(
+    text: str, name: str = "", nodes: tuple[int, ...] = (), cluster: int | None = None, computation: str = ""
+) -> Json:
     return {"text": text, "name": name, "nodes": list(nodes), "cluster": cluster, "computation": computation}
 
 
@@ -305,13 +351,24 @@ def stage(lines: list[Json]) -> Json:
 
 def before() -> Json:
     lines = [
-        line("HloModule jit_run, entry_computation_layout={(f32[256,512]{1,0}, f32[512,512]{1,0}, f32[512]{0})->f32[]}"),
+        line(
+            "HloModule jit_run, entry_computation_layout={(f32[256,512]{1,0}, f32[512,512]{1,0}, "
+            "f32[512]{0})->f32[]}"
+        ),
         line(""),
         line("ENTRY %main {"),
     ]
     for n in NODES:
         if n["kind"] == "input":
-            lines.append(line(f"  %{n['name']} = {n['avals'][0]} parameter({n['id']})", n["name"], (n["id"],), None, "main"))
+            lines.append(
+                line(
+                    f"  %{n['name']} = {n['avals'][0]} parameter({n['id']})",
+                    n["name"],
+                    (n["id"],),
+                    None,
+                    "main",
+                )
+            )
         else:
             lines.append(line(instruction(n), f"i{n['id']}", (n["id"],), None, "main"))
     return stage([*lines, line("}")])
@@ -339,7 +396,9 @@ def after() -> Json:
         operands = ", ".join(f"%{v['name']}" for v in c["inputs"])
         opcode = "custom-call" if c["kind"] == "library" else "fusion"
         tail = (
-            'custom_call_target="__ynn$dot"' if c["kind"] == "library" else f"kind=k{c['kind'].title()}, calls=%fused_{c['id']}"
+            'custom_call_target="__ynn$dot"'
+            if c["kind"] == "library"
+            else f"kind=k{c['kind'].title()}, calls=%fused_{c['id']}"
         )
         lines.append(
             line(
@@ -366,7 +425,10 @@ PASSES = [
         "removed": 1,
         "rewritten": 0,
         "fused": 0,
-        "changes": [change("removed", 19, instruction(NODES[19]), ""), change("added", 19, "", "  %c = f32[] constant(1)")],
+        "changes": [
+            change("removed", 19, instruction(NODES[19]), ""),
+            change("added", 19, "", "  %c = f32[] constant(1)"),
+        ],
     },
     {
         "index": 7,
@@ -407,7 +469,10 @@ PASSES = [
         "rewritten": 0,
         "fused": 16,
         "changes": [
-            change("fused", n, instruction(NODES[n]), "", c["name"]) for c in CLUSTERS if c["id"] != 1 for n in c["nodes"]
+            change("fused", n, instruction(NODES[n]), "", c["name"])
+            for c in CLUSTERS
+            if c["id"] != 1
+            for n in c["nodes"]
         ],
     },
     {
@@ -424,7 +489,15 @@ PASSES = [
 
 
 def buffer(
-    name: str, shape: str, start: int, end: int, kind: str, allocation: int, nodes: list[int], cluster: int | None, **more: Any
+    name: str,
+    shape: str,
+    start: int,
+    end: int,
+    kind: str,
+    allocation: int,
+    nodes: list[int],
+    cluster: int | None,
+    **more: Any,
 ) -> Json:
     return {
         "name": name,
@@ -540,14 +613,32 @@ def hostile() -> Json:
 
 def large(operations: int = 10_000) -> Json:
     """A long training step: layers of four lines in calls, a kernel for every 25 operations."""
-    primitives = ["dot_general", "add", "mul", "tanh", "exp", "sub", "reduce_sum", "div", "broadcast_in_dim", "transpose"]
-    lines = [f"    y = layer_{i}(params[{i}], y)" if i % 4 else f"    y = y + attention(params[{i}], y)" for i in range(80)]
+    primitives = [
+        "dot_general",
+        "add",
+        "mul",
+        "tanh",
+        "exp",
+        "sub",
+        "reduce_sum",
+        "div",
+        "broadcast_in_dim",
+        "transpose",
+    ]
+    lines = [
+        f"    y = layer_{i}(params[{i}], y)" if i % 4 else f"    y = y + attention(params[{i}], y)"
+        for i in range(80)
+    ]
     per = 25
     nodes = [{**given(i, f"p{i}", "f32[512]")} for i in range(100)]
     fates, clusters, boundaries, body = [], [], [], []
     for k in range(operations):
         id, at = 100 + k, k // (operations // 80 + 1)
-        operands = [id - 1 if k else 0] + ([id - 7] if k > 7 and k % 3 == 0 else []) + ([k % 100] if k % 11 == 0 else [])
+        operands = (
+            [id - 1 if k else 0]
+            + ([id - 7] if k > 7 and k % 3 == 0 else [])
+            + ([k % 100] if k % 11 == 0 else [])
+        )
         where = {
             "label": f"cell {1 + at // 20}, line {at + 1}",
             "line": at + 1,
@@ -569,7 +660,11 @@ def large(operations: int = 10_000) -> Json:
             fates.append(fused(id, k // per))
         body.append(
             line(
-                f"  %i{id} = f32[512]{{0}} {primitives[k % 10]}(%i{operands[0]})", f"i{id}", (id,), k // per, f"fused_{k // per}"
+                f"  %i{id} = f32[512]{{0}} {primitives[k % 10]}(%i{operands[0]})",
+                f"i{id}",
+                (id,),
+                k // per,
+                f"fused_{k // per}",
             )
         )
     for c in range(operations // per):
@@ -596,7 +691,15 @@ def large(operations: int = 10_000) -> Json:
         clusters.append(one)
         if c:
             boundaries.append(
-                boundary(c - 1, c - 1, c, "f32[512]", f"i{100 + c * per - 1}", "size-limit", "The fusion reached its size limit.")
+                boundary(
+                    c - 1,
+                    c - 1,
+                    c,
+                    "f32[512]",
+                    f"i{100 + c * per - 1}",
+                    "size-limit",
+                    "The fusion reached its size limit.",
+                )
             )
     count = operations // per
     memory = {
@@ -604,7 +707,8 @@ def large(operations: int = 10_000) -> Json:
         "steps": [f"loop_fusion.{c}" for c in range(count)],
         "peak_step": count // 2,
         "buffers": [
-            buffer(f"v{c}", "f32[512]", c, min(count - 1, c + 1 + c % 5), "temp", c % 7, [100 + c * per], c) for c in range(count)
+            buffer(f"v{c}", "f32[512]", c, min(count - 1, c + 1 + c % 5), "temp", c % 7, [100 + c * per], c)
+            for c in range(count)
         ],
     }
     program = {

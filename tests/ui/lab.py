@@ -42,7 +42,8 @@ START = f"""([at, source]) => {{
 
 @contextmanager
 def serving(root: Path, app: str = "lab") -> Iterator[str]:
-    """A server of its own, with settings and kernels of its own; gives its address. ``app``: ``lab`` or ``notebook``."""
+    """A server of its own, with settings and kernels of its own; gives its address. ``app``: ``lab`` or
+    ``notebook``."""
     news = root / NEWS
     news.parent.mkdir(parents=True)
     news.write_text('{"fetchNews": "false"}')
@@ -61,7 +62,12 @@ def serving(root: Path, app: str = "lab") -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     address = f"http://127.0.0.1:{port}"
-    options = [*OPTIONS, f"--ServerApp.port={port}", "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}"]
+    options = [
+        *OPTIONS,
+        f"--ServerApp.port={port}",
+        "--ServerApp.port_retries=0",
+        f"--ServerApp.root_dir={root}",
+    ]
     with (root / "server.log").open("w") as log:
         command = [sys.executable, "-m", "jupyter", app, *options]
         server = subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT)
@@ -91,7 +97,14 @@ def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
 def write(path: Path, *sources: str) -> None:
     """A notebook with these cells."""
     cells = [
-        {"cell_type": "code", "id": f"cell{i}", "metadata": {}, "source": source, "outputs": [], "execution_count": None}
+        {
+            "cell_type": "code",
+            "id": f"cell{i}",
+            "metadata": {},
+            "source": source,
+            "outputs": [],
+            "execution_count": None,
+        }
         for i, source in enumerate(sources)
     ]
     kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
@@ -120,7 +133,9 @@ class Notebook:
 
     def execute(self, command: str, arguments: str = "{}") -> None:
         """One of JupyterLab's commands, to its end."""
-        self.page.evaluate(f"async () => {{ await window.jupyterapp.commands.execute('{command}', {arguments}); }}")
+        self.page.evaluate(
+            f"async () => {{ await window.jupyterapp.commands.execute('{command}', {arguments}); }}"
+        )
 
     def run(self, cell: int, source: str) -> Any:
         """Writes and runs a cell; gives its output area once it has ended."""
@@ -139,12 +154,16 @@ class Notebook:
         found = self.output(cell).locator(".lazynb-inspector")
         until = time.monotonic() + PATIENCE / 3
         while not found.is_visible():
-            assert time.monotonic() < until, f"no inspector; the cell gave:\n{self.output(cell).inner_text()[:2000]}"
+            assert time.monotonic() < until, (
+                f"no inspector; the cell gave:\n{self.output(cell).inner_text()[:2000]}"
+            )
             self.page.wait_for_timeout(20)
         return found
 
     def sources(self) -> list[str]:
-        return self.page.evaluate(f"{NOTEBOOK}.content.widgets.map(cell => cell.model.sharedModel.getSource())")
+        return self.page.evaluate(
+            f"{NOTEBOOK}.content.widgets.map(cell => cell.model.sharedModel.getSource())"
+        )
 
     def save(self) -> None:
         self.execute("docmanager:save")

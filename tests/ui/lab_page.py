@@ -1,4 +1,5 @@
-"""A page of JupyterLab with lazynb's extension in it: what the browser tests of the extension do and read there."""
+"""A page of JupyterLab with lazynb's extension in it: what the browser tests of the extension do and read
+there."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ print(float(loss))"""
 
 @contextmanager
 def extended(root: Path, app: str = "lab") -> Iterator[str]:
-    """A server as ``lab.serving`` makes it, with the extension as it lies in this checkout, whatever is installed."""
+    """A server as ``lab.serving`` makes it, with the extension as it lies in this checkout, whatever is
+    installed."""
     place = root / "share" / "labextensions" / "@lazynb" / "extension"
     place.parent.mkdir(parents=True)
     place.symlink_to(EXTENSION, target_is_directory=True)

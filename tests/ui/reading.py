@@ -6,7 +6,10 @@ from __future__ import annotations
 def things(page, within: str, lit: str = "lz-lit") -> list[str]:
     """What is lit in a part of the page: "node:3", "cluster:0", ..."""
     found = page.locator(f"{within} .{lit}").evaluate_all("all => all.map(e => e.dataset.thing)")
-    return sorted(set(found), key=lambda key: (key.split(":")[0], int(key.split(":")[-1]) if key.split(":")[-1].isdigit() else 0))
+    return sorted(
+        set(found),
+        key=lambda key: (key.split(":")[0], int(key.split(":")[-1]) if key.split(":")[-1].isdigit() else 0),
+    )
 
 
 def thing(key: str) -> str:

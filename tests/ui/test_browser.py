@@ -213,7 +213,9 @@ def test_every_view_of_everything(show, inspection):
         assert page.locator(".lz-failed").count() == 0, name
         assert page.evaluate("window.injected") is None, name
         assert page.locator(".lazynb-inspector img").count() == 0, name
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page must not grow sideways"
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (
+            "the page must not grow sideways"
+        )
 
 
 def test_markup_in_names_is_text(show):
@@ -288,12 +290,15 @@ def test_a_kernel_in_a_loop_is_executed_often(show):
         tab(page, "Cost")
     assert "×10" in often.locator(f"tr{thing('cluster:2')}").inner_text()
     assert once.locator(".lz-times").count() == 0
-    places = [page.locator(f".lz-dot{thing('cluster:2')}").get_attribute("aria-label") for page in (once, often)]
+    places = [
+        page.locator(f".lz-dot{thing('cluster:2')}").get_attribute("aria-label") for page in (once, often)
+    ]
     assert "2.66 GFLOP/s" in places[0] and "26.6 GFLOP/s" in places[1], places
 
 
 @pytest.mark.parametrize(
-    ("cache", "words"), [("compiled", "compiled in 183 ms"), ("disk", "loaded in 183 ms (disk)"), ("hit", "cache hit")]
+    ("cache", "words"),
+    [("compiled", "compiled in 183 ms"), ("disk", "loaded in 183 ms (disk)"), ("hit", "cache hit")],
 )
 def test_how_the_program_was_come_by(show, cache, words):
     made = data.small()
@@ -302,7 +307,9 @@ def test_how_the_program_was_come_by(show, cache, words):
     assert page.locator(".lz-event").first.inner_text() == words
 
 
-@pytest.mark.parametrize(("operations", "unit", "blocks"), [(1100, "", 44), (1500, "cell", 4), (10_000, "cell", 4)])
+@pytest.mark.parametrize(
+    ("operations", "unit", "blocks"), [(1100, "", 44), (1500, "cell", 4), (10_000, "cell", 4)]
+)
 def test_the_map_of_many_kernels(show, operations, unit, blocks):
     page = show(data.large(operations))
     tab(page, "Fusion")
@@ -319,7 +326,9 @@ def test_the_map_by_line(show):
         one["place"] = made["nodes"][100 + 400 * (one["id"] % 3)]["place"]
     page = show(made)
     tab(page, "Fusion")
-    assert page.locator(".lz-block-kind").all_text_contents() == [f"line {at}: 20 kernels" for at in (1, 22, 43)]
+    assert page.locator(".lz-block-kind").all_text_contents() == [
+        f"line {at}: 20 kernels" for at in (1, 22, 43)
+    ]
     page.locator(".lz-block").first.click()
     assert things(page, ".lz-source", "lz-stuck") == ["line:0:1"]
 
@@ -347,7 +356,11 @@ def two_programs():
         **made["programs"][0],
         "number": 1,
         "cache": "hit",
-        "hlo": {"before": made["programs"][0]["hlo"]["before"], "after": {"text": "HloModule second", "lines": []}, "passes": []},
+        "hlo": {
+            "before": made["programs"][0]["hlo"]["before"],
+            "after": {"text": "HloModule second", "lines": []},
+            "passes": [],
+        },
     }
     made["programs"].append(second)
     for one in made["clusters"][3:]:
@@ -389,7 +402,9 @@ def test_asking_the_compiler(show):
     assert "compiling again… 0 s" in page.locator(".lz-ask-state").first.inner_text()
     assert ask.is_disabled() and page.get_by_role("button", name="Verify", exact=True).first.is_disabled()
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.textContent") == "Ask the compiler", "a key must not go to the notebook"
+    assert page.evaluate("document.activeElement.textContent") == "Ask the compiler", (
+        "a key must not go to the notebook"
+    )
     page.wait_for_selector("text=fusion would duplicate")
     assert ask.is_enabled() and len(page.evaluate("window.sent")) == 1
     sent = page.evaluate("window.sent")
@@ -409,13 +424,17 @@ def test_what_is_awaited_outlives_a_drawing(show):
     page = live_page(show, KERNEL_THAT_ANSWERS.replace(", 200)", ", 2000)"))
     tab(page, "Fusion")
     page.locator(f".lz-boundary{thing('boundary:6')}").get_by_role("button", name="Verify").click()
-    page.evaluate("data => window.replace(data)", data.small(live=True))  # the kernel sends what it worked out meanwhile
+    page.evaluate(
+        "data => window.replace(data)", data.small(live=True)
+    )  # the kernel sends what it worked out meanwhile
     assert "compiling an experiment" in page.locator(f".lz-boundary{thing('boundary:6')}").inner_text()
     page.wait_for_selector("text=without h the boundary is gone")
     assert page.locator(".lz-waiting").count() == 0
 
 
-@pytest.mark.parametrize("kernel", ["() => { throw new Error('Cannot send'); }", "() => setTimeout(window.disconnect, 50)"])
+@pytest.mark.parametrize(
+    "kernel", ["() => { throw new Error('Cannot send'); }", "() => setTimeout(window.disconnect, 50)"]
+)
 def test_a_kernel_that_is_gone(show, kernel):
     page = live_page(show, kernel)
     tab(page, "Cost")
@@ -477,7 +496,8 @@ def test_new_data_keeps_the_tab(show):
 
 
 def test_what_is_known_later_comes_in_place(show):
-    """The kernel sends the same program again with more of it worked out: nothing that the user did is lost."""
+    """The kernel sends the same program again with more of it worked out: nothing that the user did is
+    lost."""
     page = live_page(show, KERNEL_THAT_ANSWERS)
     page.locator(thing("node:8")).click()
     page.get_by_role("button", name="Zoom in (+)").click()
@@ -517,7 +537,8 @@ def test_closing_leaves_nothing(show):
 
 
 def test_keys_stay_out_of_the_notebook(show):
-    """JupyterLab looks for the mark on what has the focus. With Ctrl a key is its own, but for somebody who types."""
+    """JupyterLab looks for the mark on what has the focus. With Ctrl a key is its own, but for somebody who
+    types."""
     page = show(data.small())
     marked = "() => document.activeElement.hasAttribute('data-lm-suppress-shortcuts')"
     page.locator(thing("node:8")).focus()

@@ -1,4 +1,5 @@
-"""Ten thousand operations in the browser: how long the first picture takes, and how long a group takes to open."""
+"""Ten thousand operations in the browser: how long the first picture takes, and how long a group takes to
+open."""
 
 from __future__ import annotations
 

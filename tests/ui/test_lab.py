@@ -16,7 +16,11 @@ from nbformat.sign import NotebookNotary  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 from reading import CONTRAST, tab, thing, things  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab")]  # one server and one kernel serve all
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.xdist_group("lab"),
+]  # one server and one kernel serve all
 
 SETUP = """import jax, jax.numpy as jnp
 x = jax.random.normal(jax.random.key(0), (256, 512))
@@ -74,7 +78,7 @@ def away(inspector) -> None:
     inspector.locator(".lz-title").hover()
 
 
-# ---- the selection ------------------------------------------------------------------------------------------------------
+# ---- the selection -----------------------------------------------------------------------------------------
 
 
 def test_one_widget_and_no_second_form_in_sight(notebook, inspector):
@@ -111,7 +115,7 @@ def test_a_kernel_and_an_instruction_light_their_lines(inspector):
     assert [key for key in things(inspector, ".lz-source") if key.startswith("line")] == ["line:0:3"]
 
 
-# ---- keys ---------------------------------------------------------------------------------------------------------------
+# ---- keys --------------------------------------------------------------------------------------------------
 
 
 def test_tabs_by_keyboard(notebook, inspector):
@@ -150,7 +154,7 @@ def test_saving_by_keyboard_works_from_inside(notebook, inspector, root):
     notebook.page.wait_for_function(f"{NOTEBOOK}.context.model.dirty === false")
 
 
-# ---- asking -------------------------------------------------------------------------------------------------------------
+# ---- asking ------------------------------------------------------------------------------------------------
 
 
 def test_asking_the_compiler(inspector):
@@ -162,7 +166,10 @@ def test_asking_the_compiler(inspector):
     assert "compiling again… " in inspector.locator(".lz-ask-state").first.inner_text()
     inspector.locator(".lz-boundary .lz-badge-said").first.wait_for()
     assert inspector.locator(".lz-said").count() > 0
-    assert button.is_enabled() and "The compiler said why" in inspector.locator(".lz-ask-state").first.inner_text()
+    assert (
+        button.is_enabled()
+        and "The compiler said why" in inspector.locator(".lz-ask-state").first.inner_text()
+    )
 
 
 def test_measuring(inspector):
@@ -180,15 +187,22 @@ def test_a_variable_keeps_a_boundary_alive(notebook):
     notebook.run(OTHER, KEPT)
     inspector = notebook.inspector(OTHER)
     tab(inspector, "Fusion")
-    kept = inspector.locator(".lz-boundary", has=notebook.page.get_by_role("button", name="Verify", exact=True))
+    kept = inspector.locator(
+        ".lz-boundary", has=notebook.page.get_by_role("button", name="Verify", exact=True)
+    )
     kept = kept.filter(has_text="kept alive by h")
-    assert kept.count() == 1 and "rule inferred" in kept.inner_text() and "del the variable" in kept.inner_text()
+    assert (
+        kept.count() == 1 and "rule inferred" in kept.inner_text() and "del the variable" in kept.inner_text()
+    )
     kernels = inspector.locator(".lz-card").count()
     kept.get_by_role("button", name="Verify").click()
     verdict = inspector.locator(".lz-verdict")
     verdict.wait_for()
     assert re.search(r"\bh\b", verdict.inner_text()), verdict.inner_text()
-    assert "verified by recompiling" in inspector.locator(".lz-boundary", has=notebook.page.locator(".lz-verdict")).inner_text()
+    assert (
+        "verified by recompiling"
+        in inspector.locator(".lz-boundary", has=notebook.page.locator(".lz-verdict")).inner_text()
+    )
     notebook.run(OTHER, KEPT.removesuffix("loss") + "del h\nloss")
     inspector = notebook.inspector(OTHER)
     tab(inspector, "Fusion")
@@ -196,7 +210,7 @@ def test_a_variable_keeps_a_boundary_alive(notebook):
     assert inspector.locator(".lz-card").count() == kernels - 1
 
 
-# ---- several, again and again -------------------------------------------------------------------------------------------
+# ---- several, again and again ------------------------------------------------------------------------------
 
 
 def test_two_widgets_are_independent(notebook, inspector):
@@ -223,12 +237,13 @@ def test_running_again_leaves_nothing_behind(notebook):
     client.send("HeapProfiler.collectGarbage")
     assert notebook.page.evaluate("window.seen.filter(one => one.deref()).length") <= 2
     count = "sum(type(one).__name__ == 'Inspector' for one in widget._instances.values())"
-    assert notebook.run(OTHER, f"from ipywidgets.widgets import widget\nprint({count})").inner_text().strip() == "2", (
-        "nor in the kernel's"
-    )
+    assert (
+        notebook.run(OTHER, f"from ipywidgets.widgets import widget\nprint({count})").inner_text().strip()
+        == "2"
+    ), "nor in the kernel's"
 
 
-# ---- what goes wrong ----------------------------------------------------------------------------------------------------
+# ---- what goes wrong ---------------------------------------------------------------------------------------
 
 
 def test_markup_in_a_name_stays_text(notebook):
@@ -282,7 +297,7 @@ def test_dark_theme_can_be_read(notebook, inspector):
     assert notebook.page.evaluate(CONTRAST) == []
 
 
-# ---- without the kernel -------------------------------------------------------------------------------------------------
+# ---- without the kernel ------------------------------------------------------------------------------------
 
 
 def test_a_page_that_is_loaded_again_finds_its_kernel(notebook):
@@ -328,13 +343,17 @@ def test_a_saved_notebook_shows_the_static_form(notebook, browser, root, address
         NotebookNotary(data_dir=str(root / "data")).sign(saved)
     reopened = Notebook(browser)
     try:
-        reopened.open(address, f"lab/workspaces/{name}/tree/{name}.ipynb", kernel=how == "with another kernel")
+        reopened.open(
+            address, f"lab/workspaces/{name}/tree/{name}.ipynb", kernel=how == "with another kernel"
+        )
         form = reopened.output(MAIN).locator(".lazynb-inspection")
         form.wait_for()
         trusted = reopened.page.evaluate(f"{NOTEBOOK}.content.widgets[{MAIN}].model.trusted")
         assert trusted is (how != "untrusted")
         if trusted:
-            assert reopened.output(MAIN).locator("style").count() == 1, "what hides the message that no widget is found"
+            assert reopened.output(MAIN).locator("style").count() == 1, (
+                "what hides the message that no widget is found"
+            )
         assert "20 operations → " in form.inner_text()
         assert form.bounding_box()["height"] > 300
         shown = reopened.output(MAIN).inner_text()

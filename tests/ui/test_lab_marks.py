@@ -1,4 +1,5 @@
-"""The marks on the lines of cells, in a real JupyterLab with a real kernel: where they are, what they say, how long they hold."""
+"""The marks on the lines of cells, in a real JupyterLab with a real kernel: where they are, what they say,
+how long they hold."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ from lab_page import (  # noqa: E402
     violations,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab-marks")]  # one server and one kernel serve all
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.xdist_group("lab-marks"),
+]  # one server and one kernel serve all
 
 BROKEN = """for i in range(3):
     y = jnp.sin(x) * i
@@ -37,7 +42,14 @@ ALL = {1, 2, 3, 4, 5}  # the marked lines of PROGRAM; the fifth breaks
 
 @pytest.fixture(scope="module")
 def opened(browser, root, address):
-    write(root / "main.ipynb", SETUP, PROGRAM, BROKEN, *["pass"] * (LAST - OTHER), "l = jnp.cos(x) + 2\nprint(float(l[0, 0]))")
+    write(
+        root / "main.ipynb",
+        SETUP,
+        PROGRAM,
+        BROKEN,
+        *["pass"] * (LAST - OTHER),
+        "l = jnp.cos(x) + 2\nprint(float(l[0, 0]))",
+    )
     notebook = Notebook(browser)
     notebook.open(address, "lab/tree/main.ipynb")
     for at in range(3):
@@ -62,7 +74,9 @@ def notebook(opened):
 def test_lines_carry_the_colours_of_their_kernels_and_their_breaks(notebook):
     found = marks(notebook.page, MAIN)
     assert [found[line][1] for line in range(1, 5)] == [0, 0, 0, 0] and found[5][1] > 0, "only float() breaks"
-    assert all(found[line][0] >= 1 for line in range(1, 5)) and found[3][0] > 1, "softmax ends in several kernels"
+    assert all(found[line][0] >= 1 for line in range(1, 5)) and found[3][0] > 1, (
+        "softmax ends in several kernels"
+    )
     assert found[5][0] == 0, "nothing is computed there"
     broken = marks(notebook.page, BREAKS)
     assert broken[3][1] > 0 and {found[5][1], broken[3][1]} == {1, 2}, "one of the two costs most"
@@ -77,7 +91,9 @@ def test_nothing_takes_room_where_there_is_nothing_to_show(notebook):
 
 def test_pointing_at_a_mark_says_what_it_is(notebook):
     page = notebook.page
-    page.wait_for_timeout(300)  # an output that still grows moves the lines, and the card would be another line's
+    page.wait_for_timeout(
+        300
+    )  # an output that still grows moves the lines, and the card would be another line's
     cell(page, MAIN).locator(".lz-mark[data-line='2']").hover()
     card = page.locator(".lazynb-card")
     card.wait_for()
@@ -173,10 +189,14 @@ def test_a_cell_that_is_moved_or_split(notebook):
         await window.jupyterapp.commands.execute('notebook:split-cell-at-cursor'); }}"""
     )
     try:
-        ids = page.evaluate(f"{NOTEBOOK}.content.widgets.slice({MAIN}, {MAIN + 2}).map(cell => cell.model.id)")
+        ids = page.evaluate(
+            f"{NOTEBOOK}.content.widgets.slice({MAIN}, {MAIN + 2}).map(cell => cell.model.id)"
+        )
         kept = ids.index(f"cell{MAIN}")
         holds = [{1, 2}, {1, 2, 3}][kept]
-        until(page, lambda: set(marks(page, MAIN + kept)) == holds, lambda: f"{kept} {marks(page, MAIN + kept)}")
+        until(
+            page, lambda: set(marks(page, MAIN + kept)) == holds, lambda: f"{kept} {marks(page, MAIN + kept)}"
+        )
     finally:
         page.evaluate(f"{NOTEBOOK}.content.model.sharedModel.undo()")
         page.wait_for_timeout(100)
@@ -202,7 +222,9 @@ def test_a_page_that_is_loaded_again_asks_for_the_marks(notebook):
     notebook.save()
     notebook.page.reload()
     notebook.wait_for_kernel()
-    until(notebook.page, lambda: marks(notebook.page, MAIN) == before, lambda: str(marks(notebook.page, MAIN)))
+    until(
+        notebook.page, lambda: marks(notebook.page, MAIN) == before, lambda: str(marks(notebook.page, MAIN))
+    )
     assert marks(notebook.page, BREAKS)
 
 
@@ -211,11 +233,15 @@ def test_two_pages_on_one_kernel(notebook, browser, address):
     second = Notebook(browser)
     try:
         second.open(address, "lab/workspaces/second/tree/main.ipynb")
-        until(second.page, lambda: set(marks(second.page, MAIN)) == ALL, lambda: str(marks(second.page, MAIN)))
+        until(
+            second.page, lambda: set(marks(second.page, MAIN)) == ALL, lambda: str(marks(second.page, MAIN))
+        )
         second.execute("lazynb:show-breaks")
         second.page.locator(f"{PANEL} .lz-table", has_text="LNB").wait_for()
         notebook.run(OTHER, "o = jnp.exp(x)\nprint(float(o[0, 0]))")
-        until(notebook.page, lambda: set(marks(notebook.page, OTHER)) == {1, 2}, "marks in the page that ran it")
+        until(
+            notebook.page, lambda: set(marks(notebook.page, OTHER)) == {1, 2}, "marks in the page that ran it"
+        )
         assert not second.errors
     finally:
         second.page.close()

@@ -1,4 +1,5 @@
-"""The status item, the panel, the commands and the graphs of the extension, in a real JupyterLab with a real kernel."""
+"""The status item, the panel, the commands and the graphs of the extension, in a real JupyterLab with a real
+kernel."""
 
 from __future__ import annotations
 
@@ -30,7 +31,11 @@ from nbformat.sign import NotebookNotary  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
 from reading import CONTRAST  # noqa: E402
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab-panel")]  # one server and one kernel serve all
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.xdist_group("lab-panel"),
+]  # one server and one kernel serve all
 
 MAIN, OTHER = 1, 2
 PENDING = "p = jnp.sin(x) @ jnp.ones((512, 4))"
@@ -81,7 +86,7 @@ def shot(notebook, name):
         notebook.page.screenshot(path=f"{shots}/{name}.png")
 
 
-# ---- the status bar -----------------------------------------------------------------------------------------------------
+# ---- the status bar ----------------------------------------------------------------------------------------
 
 
 def test_the_status_bar_counts(notebook):
@@ -150,13 +155,15 @@ def test_a_restart_ends_what_is_said_to_compile(notebook):
     restart(notebook)
     cell(page, OTHER).locator(".lazynb-progress").wait_for(state="detached")
     expect(page.locator(STATUS)).to_be_hidden()
-    until(page, lambda: "%load_ext lazynb" in view(notebook).inner_text(), lambda: view(notebook).inner_text())
+    until(
+        page, lambda: "%load_ext lazynb" in view(notebook).inner_text(), lambda: view(notebook).inner_text()
+    )
     notebook.run(0, SETUP)
     notebook.run(MAIN, PROGRAM)
     page.locator(STATUS).wait_for()
 
 
-# ---- the panel ----------------------------------------------------------------------------------------------------------
+# ---- the panel ---------------------------------------------------------------------------------------------
 
 
 def test_the_panel_is_live(notebook):
@@ -187,7 +194,9 @@ def test_the_inspector_in_the_panel_asks_the_kernel(notebook):
     inspector.get_by_text("The compiler said why").wait_for()
     notebook.run(OTHER, "1 + 1")
     notebook.page.wait_for_timeout(500)
-    assert inspector.get_by_role("tab", name="Fusion").get_attribute("aria-selected") == "true", "it stays as it is"
+    assert inspector.get_by_role("tab", name="Fusion").get_attribute("aria-selected") == "true", (
+        "it stays as it is"
+    )
 
 
 def test_the_panel_follows_the_focus(notebook):
@@ -196,7 +205,9 @@ def test_the_panel_follows_the_focus(notebook):
     view(notebook).locator(".lz-box", has_text="sin").wait_for()
     notebook.execute("docmanager:open", "{ path: 'plain.ipynb' }")
     page.wait_for_function(f"{NOTEBOOK}?.context?.path === 'plain.ipynb' && {KERNEL}?.status === 'idle'")
-    until(page, lambda: "%load_ext lazynb" in view(notebook).inner_text(), lambda: view(notebook).inner_text())
+    until(
+        page, lambda: "%load_ext lazynb" in view(notebook).inner_text(), lambda: view(notebook).inner_text()
+    )
     expect(page.locator(STATUS)).to_be_hidden()
     assert not page.evaluate(ENABLED, "lazynb:compile")
     notebook.run(0, "import jax.numpy as jnp\n%load_ext lazynb")
@@ -253,7 +264,7 @@ def test_the_panel_by_keyboard_and_for_screen_readers(notebook):
     notebook.run(OTHER, "del p")
 
 
-# ---- commands -----------------------------------------------------------------------------------------------------------
+# ---- commands ----------------------------------------------------------------------------------------------
 
 
 def test_compile_pending(notebook):
@@ -294,7 +305,11 @@ def test_clear_the_cache(notebook):
     tab(notebook, "Breaks")
     view(notebook).locator("tbody tr").first.wait_for()
     notebook.execute("lazynb:clear-cache")
-    until(notebook.page, lambda: view(notebook).locator("tbody tr").count() == 0, lambda: view(notebook).inner_text())
+    until(
+        notebook.page,
+        lambda: view(notebook).locator("tbody tr").count() == 0,
+        lambda: view(notebook).inner_text(),
+    )
     notebook.run(MAIN, PROGRAM)
 
 
@@ -314,7 +329,9 @@ def test_the_run_menu_and_the_palette(notebook):
     shot(notebook, "menu")
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")
-    assert page.evaluate("window.jupyterapp.commands.keyBindings.some(one => one.command === 'lazynb:show-marks')")
+    assert page.evaluate(
+        "window.jupyterapp.commands.keyBindings.some(one => one.command === 'lazynb:show-marks')"
+    )
     assert page.evaluate("window.jupyterapp.commands.caption('lazynb:show-marks')")
 
 
@@ -322,7 +339,10 @@ def test_running_what_a_cell_displays_is_a_setting(notebook):
     page = notebook.page
     notebook.run(OTHER, "jnp.ones(2) + 1").locator(".lazynb-graph").wait_for()
     try:
-        page.evaluate("window.jupyterapp.serviceManager.settings.save('@lazynb/extension:plugin', '{\"autocompile\": true}')")
+        page.evaluate(
+            "window.jupyterapp.serviceManager.settings.save('@lazynb/extension:plugin', '{\"autocompile\": "
+            "true}')"
+        )
         page.reload()
         notebook.wait_for_kernel()
         page.locator(STATUS).wait_for()
@@ -335,7 +355,7 @@ def test_running_what_a_cell_displays_is_a_setting(notebook):
         page.locator(STATUS).wait_for()
 
 
-# ---- graphs -------------------------------------------------------------------------------------------------------------
+# ---- graphs ------------------------------------------------------------------------------------------------
 
 
 def test_a_graph_in_an_output(notebook):
@@ -397,16 +417,20 @@ def test_a_graph_in_a_saved_notebook_without_a_kernel(notebook, browser, root, a
         graph = reopened.output(OTHER).locator(".lazynb-graph")
         graph.locator(".lz-box", has_text="tanh").hover()
         assert "f32[256,512]" in graph.locator(".lz-foot").inner_text()
-        assert reopened.page.evaluate(f"{NOTEBOOK}.content.widgets[{OTHER}].model.trusted") is (how == "trusted")
+        assert reopened.page.evaluate(f"{NOTEBOOK}.content.widgets[{OTHER}].model.trusted") is (
+            how == "trusted"
+        )
         fallback = reopened.output(len(saved.cells) - 1)
-        assert fallback.locator(".lz-box").count() == 0 and "tanh" in fallback.inner_text(), "another version: in words"
+        assert fallback.locator(".lz-box").count() == 0 and "tanh" in fallback.inner_text(), (
+            "another version: in words"
+        )
         assert not reopened.errors
     finally:
         reopened.page.close()
     notebook.run(OTHER, "del g")
 
 
-# ---- long-lived ---------------------------------------------------------------------------------------------------------
+# ---- long-lived --------------------------------------------------------------------------------------------
 
 
 RUNS = f"""async times => {{
@@ -428,9 +452,12 @@ def counted(page, client) -> tuple[int, int, int]:
     return page.evaluate("document.querySelectorAll('*').length"), found["Nodes"], found["JSEventListeners"]
 
 
-@pytest.mark.skipif(not os.environ.get("LAZYNB_FULL"), reason="two minutes: only with LAZYNB_FULL=1, as in CI")
+@pytest.mark.skipif(
+    not os.environ.get("LAZYNB_FULL"), reason="two minutes: only with LAZYNB_FULL=1, as in CI"
+)
 def test_two_hundred_runs_leave_nothing_behind(notebook):
-    """Each run draws a graph in the output and in the panel: one that stayed would be some 100 nodes and 20 listeners."""
+    """Each run draws a graph in the output and in the panel: one that stayed would be some 100 nodes and 20
+    listeners."""
     page = notebook.page
     client = page.context.new_cdp_session(page)
     client.send("Performance.enable")
@@ -466,7 +493,8 @@ def test_notebook_7(browser, tmp_path):
             boxes = notebook.run(OTHER, "jnp.sin(x)").locator(".lazynb-graph .lz-box")
             expect(boxes).to_have_count(2)
             shot(notebook, "notebook7")
-            own = "Cannot read properties of undefined (reading 'schema')"  # Notebook 7.6 without any extension says so too
+            # Notebook 7.6 without any extension says so too
+            own = "Cannot read properties of undefined (reading 'schema')"
             assert [one for one in notebook.errors if one != own] == []
         finally:
             notebook.page.close()

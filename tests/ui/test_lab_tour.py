@@ -44,9 +44,13 @@ def test_the_tour(browser, root, address):
             seen[at] = marks(notebook.page, at)
         marked = [at for at, found in seen.items() if found]
         assert len(marked) >= 3, seen
-        assert any(weight for found in seen.values() for _, weight in found.values()), "the tour breaks its trace on purpose"
+        assert any(weight for found in seen.values() for _, weight in found.values()), (
+            "the tour breaks its trace on purpose"
+        )
         if shots := os.environ.get("LAZYNB_SHOTS"):
-            notebook.page.evaluate(f"async at => {{ await {NOTEBOOK}.content.scrollToItem(at); }}", marked[len(marked) // 2])
+            notebook.page.evaluate(
+                f"async at => {{ await {NOTEBOOK}.content.scrollToItem(at); }}", marked[len(marked) // 2]
+            )
             notebook.page.screenshot(path=f"{shots}/tour.png")
         assert not notebook.errors
     finally:

@@ -37,9 +37,15 @@ class Trace:
 
     def _add(self, kind, name, operands, aval, **more) -> int:
         fields = {
-            "place": None, "call": None, "call_id": None, "scope": "",
-            "names": (), "value": None, "output": False, "dead": False,
-        }  # fmt: skip
+            "place": None,
+            "call": None,
+            "call_id": None,
+            "scope": "",
+            "names": (),
+            "value": None,
+            "output": False,
+            "dead": False,
+        }
         fields.update(more)
         avals = (aval,) if isinstance(aval, str) else tuple(aval)
         primitive = name if kind == "op" else ""
@@ -54,7 +60,9 @@ def softmax_layer() -> Snapshot:
     line = Place("cell", 2, "y = jax.nn.softmax(x @ w + b)", 4)
     data = trace.input("data", "uint8[128,784]")
     scalar = trace.input("", "float32[]", value="255.0")
-    x = trace.op("divide", data, scalar, aval="float32[128,784]", place=Place("cell", 1, "x = data / 255.0", 4))
+    x = trace.op(
+        "divide", data, scalar, aval="float32[128,784]", place=Place("cell", 1, "x = data / 255.0", 4)
+    )
     trace.output(x, "x")
     w, b = trace.input("w", "float32[784,10]"), trace.input("b", "float32[10]")
     logits = trace.op("matmul", x, w, aval="float32[128,10]", place=line)
@@ -80,15 +88,19 @@ def training_step(layers: int = 6) -> Snapshot:
     trace.input("y", "float32[64,128]")  # read by nothing: not drawn
     lr = trace.input("lr", "float32[]", value="0.01", names=("lr",))
     params = [
-        (trace.input(f"params.Dense_{i}.kernel", "float32[128,128]", names=()),
-         trace.input(f"params.Dense_{i}.bias", "float32[128]", names=()))
+        (
+            trace.input(f"params.Dense_{i}.kernel", "float32[128,128]", names=()),
+            trace.input(f"params.Dense_{i}.bias", "float32[128]", names=()),
+        )
         for i in range(layers)
-    ]  # fmt: skip
+    ]
     kept, h = [x], x
     for i, (kernel, bias) in enumerate(params):
         more = {"aval": "float32[64,128]", "place": at["model"], "scope": f"jvp(MLP)/Dense_{i}"}
         h = trace.op("add", trace.op("dot_general", h, kernel, **more), bias, **more)
-        h = trace.call("gelu", ["pow", "mul", "add", "tanh", "add", "mul"], h, **{**more, "scope": "jvp(MLP)"})
+        h = trace.call(
+            "gelu", ["pow", "mul", "add", "tanh", "add", "mul"], h, **{**more, "scope": "jvp(MLP)"}
+        )
         kept.append(h)
     inside = ["reduce_max", "sub", "exp", "reduce_sum", "log", "sub", "mul", "reduce_sum"]
     h = trace.call("softmax_cross_entropy", inside, h, aval="float32[64]", place=at["loss"])
@@ -118,7 +130,9 @@ def chain(length: int = 10_000) -> Snapshot:
     node = trace.input("x")
     for i in range(length):
         line = 3 + i % 3
-        node = trace.op(("add", "mul", "sin")[i % 3], node, place=Place("cell", line, f"x = step{line}(x)", 7))
+        node = trace.op(
+            ("add", "mul", "sin")[i % 3], node, place=Place("cell", line, f"x = step{line}(x)", 7)
+        )
     if length:
         trace.output(node, "x")
     return trace.snapshot()

@@ -24,7 +24,14 @@ def edited(clean):
     """A miss with something added, removed, changed and kept."""
     x = jnp.ones((4, 3))
     run("a = jnp.sin(x)", "b = jnp.exp(a)", "c = b.sum(axis=0)", "d = jnp.sqrt(c)", "print(d)", x=x)
-    run("a = jnp.sin(x)", "c = a.sum(axis=0)", "c = jnp.tanh(c)", "d = jnp.sqrt(c)", "print(d)", x=jnp.ones((5, 3)))
+    run(
+        "a = jnp.sin(x)",
+        "c = a.sum(axis=0)",
+        "c = jnp.tanh(c)",
+        "d = jnp.sqrt(c)",
+        "print(d)",
+        x=jnp.ones((5, 3)),
+    )
     return explained_miss(1)
 
 
@@ -35,7 +42,9 @@ def names(explained, sign):
 def test_signs_say_what_differs(edited, capsys):
     assert names(edited, "+") == ["tanh"]
     assert names(edited, "-") == ["exp"]
-    changed = [node.names or (node.name,) for node in edited.snapshot.nodes if edited.signs.get(node.id) == "~"]
+    changed = [
+        node.names or (node.name,) for node in edited.snapshot.nodes if edited.signs.get(node.id) == "~"
+    ]
     assert changed == [("x",)]
     assert len(edited.snapshot.nodes) == len(edited.signs) + 3  # sin, sum and sqrt stay
 
@@ -59,7 +68,9 @@ def test_the_text_has_causes_cures_and_signs(edited):
 
 def test_the_drawing_marks_by_sign_and_colour(edited):
     root = ET.fromstring(edited.draw().source)
-    boxes = {group.get("id"): group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("id")}
+    boxes = {
+        group.get("id"): group for group in root.iter("{http://www.w3.org/2000/svg}g") if group.get("id")
+    }
     texts = {box: "".join(group.itertext()) for box, group in boxes.items()}
     fills = {box: ET.tostring(group, encoding="unicode") for box, group in boxes.items()}
     for name, sign, colour in (("exp", "−", REMOVED), ("tanh", "+", ADDED)):
@@ -68,7 +79,10 @@ def test_the_drawing_marks_by_sign_and_colour(edited):
     (ghost,) = [box for box, text in texts.items() if "exp" in text]
     assert "stroke-dasharray" in fills[ghost]
     (kept,) = [box for box, text in texts.items() if "sqrt" in text]
-    assert not any(colour in fills[kept] for colour in (ADDED, CHANGED, REMOVED)) and "stroke-dasharray" not in fills[kept]
+    assert (
+        not any(colour in fills[kept] for colour in (ADDED, CHANGED, REMOVED))
+        and "stroke-dasharray" not in fills[kept]
+    )
 
 
 def test_the_html_has_the_drawing_and_the_text(edited):

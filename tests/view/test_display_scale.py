@@ -1,4 +1,5 @@
-"""Showing 10,000 pending operations takes a time in proportion to their number, however the code that recorded them looks."""
+"""Showing 10,000 pending operations takes a time in proportion to their number, however the code that
+recorded them looks."""
 
 from __future__ import annotations
 
@@ -48,17 +49,23 @@ def cells(x):
 def tangle(x):
     draw, values = random.Random(0), [x]
     for _ in range(COUNT):
-        values.append(draw.choice([jnp.add, jnp.multiply])(draw.choice(values[-50:]), draw.choice(values[-50:])))
+        values.append(
+            draw.choice([jnp.add, jnp.multiply])(draw.choice(values[-50:]), draw.choice(values[-50:]))
+        )
     return values[-1]
 
 
 @pytest.mark.parametrize("record", [chain, fan, written_out, cells, tangle])
 def test_ten_thousand_operations(record, clean, monkeypatch):
-    monkeypatch.setattr(lazynb.config, "max_program", 2 * COUNT)  # one trace, gone with its result: the next test runs nothing
+    monkeypatch.setattr(
+        lazynb.config, "max_program", 2 * COUNT
+    )  # one trace, gone with its result: the next test runs nothing
     with contextlib.suppress(LayoutUnavailable):
         run_engine("digraph { 1 }")  # an engine that has to be loaded is loaded once
     with lazynb.lazy():
         y = record(jnp.ones((8, 8)))
-        assert cpu_seconds(y._repr_mimebundle_, runs=2) < 2.5  # 0.2 to 0.6 on a quiet machine; written out it took 30
+        assert (
+            cpu_seconds(y._repr_mimebundle_, runs=2) < 2.5
+        )  # 0.2 to 0.6 on a quiet machine; written out it took 30
         view = lazynb.graph(y).view()
     assert len(view.boxes) <= 150

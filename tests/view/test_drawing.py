@@ -156,7 +156,9 @@ def test_dot_source_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None
 def test_dot_source_is_understood(snapshot) -> None:
     pytest.importorskip("graphviz")
     view = build(snapshot)
-    done = subprocess.run(["dot", "-Tsvg"], input=to_dot(view).encode(), capture_output=True, check=True, timeout=60)
+    done = subprocess.run(
+        ["dot", "-Tsvg"], input=to_dot(view).encode(), capture_output=True, check=True, timeout=60
+    )
     assert b"rror" not in done.stderr
     ids = {g.get("id") for g in ET.fromstring(done.stdout).iter(f"{SVG}g")}
     assert {f"node-{box.id}" for box in view.boxes} <= ids

@@ -69,7 +69,10 @@ def test_bundle(engine: str) -> None:
     prefix = "data:image/svg+xml;base64,"
     assert image["src"].startswith(prefix)
     assert b"softmax" in base64.b64decode(image["src"][len(prefix) :])
-    assert image["alt"] == "Pending graph of y: float32[128,10]: " + str(Graph(samples.softmax_layer())).splitlines()[0]
+    assert (
+        image["alt"]
+        == "Pending graph of y: float32[128,10]: " + str(Graph(samples.softmax_layer())).splitlines()[0]
+    )
     assert "reduce_max" in made["tags"].words  # inside the group that opens
     data = made[MIME_TYPE]
     assert data["version"] == 1 and data["boxes"][-1]["members"] == [[7, 12]]

@@ -64,7 +64,9 @@ def check(value, kind):
     assert set(value) == set(kind.__annotations__), (kind, set(value) ^ set(kind.__annotations__))
     for key, annotation in kind.__annotations__.items():
         text = getattr(annotation, "__forward_arg__", str(annotation))
-        inner = next((getattr(schema, name) for name in re.findall(r"\b[A-Z]\w+", text) if hasattr(schema, name)), None)
+        inner = next(
+            (getattr(schema, name) for name in re.findall(r"\b[A-Z]\w+", text) if hasattr(schema, name)), None
+        )
         if inner is not None and hasattr(inner, "__annotations__"):
             for item in value[key] if isinstance(value[key], list) else [value[key]]:
                 if item is not None:
@@ -82,8 +84,29 @@ def interfaces(text: str) -> dict[str, set[str]]:
 
 
 @pytest.mark.skipif(not DATA_TS.exists(), reason="no front end here")
-@pytest.mark.parametrize("name", ["Inspection", "Source", "Place", "Node", "Fate", "Program", "Stage", "HloLine", "PassInfo",
-                                  "Change", "Cluster", "Value", "Boundary", "Memory", "Buffer", "Machine", "Table", "Time"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Inspection",
+        "Source",
+        "Place",
+        "Node",
+        "Fate",
+        "Program",
+        "Stage",
+        "HloLine",
+        "PassInfo",
+        "Change",
+        "Cluster",
+        "Value",
+        "Boundary",
+        "Memory",
+        "Buffer",
+        "Machine",
+        "Table",
+        "Time",
+    ],
+)
 def test_the_front_end_agrees(name):
     assert interfaces(DATA_TS.read_text())[name] == set(getattr(schema, name).__annotations__)
 
@@ -97,7 +120,11 @@ def test_ids_lead_somewhere(made):
         assert set(fate["clusters"]) <= clusters
         for id_ in fate["clusters"]:
             cluster = data["clusters"][id_]
-            assert fate["node"] in cluster["nodes"] or cluster["kind"] == "control" or fate["label"] == "rule inferred"
+            assert (
+                fate["node"] in cluster["nodes"]
+                or cluster["kind"] == "control"
+                or fate["label"] == "rule inferred"
+            )
     for number, boundary in enumerate(data["boundaries"]):
         assert boundary["id"] == number and boundary["producer"] in clusters
         assert boundary["consumer"] is None or boundary["consumer"] in clusters
@@ -109,13 +136,21 @@ def test_ids_lead_somewhere(made):
 def test_what_is_dead_is_counted_and_the_sum_is_right(made):
     data = inspection(made)
     coverage = data["coverage"]
-    assert coverage["followed"] + coverage["inferred"] + coverage["lost"] == coverage["operations"] == len(data["fates"])
+    assert (
+        coverage["followed"] + coverage["inferred"] + coverage["lost"]
+        == coverage["operations"]
+        == len(data["fates"])
+    )
     assert [f["kind"] for f in data["fates"]].count("dead") == 1
 
 
 def test_nothing_unknown_is_a_number(made):
     for path, value in walk(inspection(made)):
-        if FIGURES.search(path.rsplit(".", 1)[-1]) and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if (
+            FIGURES.search(path.rsplit(".", 1)[-1])
+            and isinstance(value, (int, float))
+            and not isinstance(value, bool)
+        ):
             assert value >= 0, path
 
 
@@ -172,8 +207,9 @@ def broken(*names, **instead):
     return compilation, kept
 
 
-@pytest.mark.parametrize("part", ["clusters", "fates", "boundaries", "costs", "times", "memory", "passes", "before",
-                                  "compiled"])
+@pytest.mark.parametrize(
+    "part", ["clusters", "fates", "boundaries", "costs", "times", "memory", "passes", "before", "compiled"]
+)
 def test_a_part_that_fails_leaves_the_rest(part, clean):
     compilation, _ = broken(part)
     data = inspection(compilation)
@@ -227,20 +263,57 @@ class Large:
         names = [f"broadcast_add_fusion.{number}" for number in range(operations // each)]
         shape = "f32[8,8]{1,0}"
         value = {name: Value(name, shape, 256) for name in names}
-        clusters = [Cluster(name, "fusion", "loop", "", name, "", (name, "add." + name, "param_0." + name),
-                            (value[names[max(0, number - 1)]],), (value[name],)) for number, name in enumerate(names)]
-        by_name = {i: Instruction(i, "add", shape, (), "main", False, f"%{i} = {shape} add()")
-                   for cluster in clusters for i in cluster.instructions}
-        text = "HloModule x\n\nENTRY %main () -> f32[] {\n" + "\n".join("  " + one.text for one in by_name.values()) + "\n}"
+        clusters = [
+            Cluster(
+                name,
+                "fusion",
+                "loop",
+                "",
+                name,
+                "",
+                (name, "add." + name, "param_0." + name),
+                (value[names[max(0, number - 1)]],),
+                (value[name],),
+            )
+            for number, name in enumerate(names)
+        ]
+        by_name = {
+            i: Instruction(i, "add", shape, (), "main", False, f"%{i} = {shape} add()")
+            for cluster in clusters
+            for i in cluster.instructions
+        }
+        text = (
+            "HloModule x\n\nENTRY %main () -> f32[] {\n"
+            + "\n".join("  " + one.text for one in by_name.values())
+            + "\n}"
+        )
         ops = [n.id for n in self.snapshot.nodes if n.kind == "op"]
         nodes = {name: ops[number * each : (number + 1) * each] for number, name in enumerate(names)}
-        reason = "2 clusters read it: XLA computes `sine` once and writes it, rather than compute it again in each"
+        reason = (
+            "2 clusters read it: XLA computes `sine` once and writes it, rather than compute it again in each"
+        )
         trace = SimpleNamespace(
-            clusters=clusters, operations=operations, text=text,
-            module=SimpleNamespace(by_name=by_name), cache_event="compiled", compile_seconds=9.0, has_dump=False,
-            fates={node: Fate("own kernel", "a kernel of its own", clusters=(name,)) for name in names for node in nodes[name]},
-            boundaries=[Boundary(a, b, shape, 256, "several-users", reason) for a, b in zip(names, names[1:])],
-            costs={}, times={}, memory=None, compiled=None, origins=SimpleNamespace(operations={}, inputs={}))
+            clusters=clusters,
+            operations=operations,
+            text=text,
+            module=SimpleNamespace(by_name=by_name),
+            cache_event="compiled",
+            compile_seconds=9.0,
+            has_dump=False,
+            fates={
+                node: Fate("own kernel", "a kernel of its own", clusters=(name,))
+                for name in names
+                for node in nodes[name]
+            },
+            boundaries=[
+                Boundary(a, b, shape, 256, "several-users", reason) for a, b in zip(names, names[1:])
+            ],
+            costs={},
+            times={},
+            memory=None,
+            compiled=None,
+            origins=SimpleNamespace(operations={}, inputs={}),
+        )
         self.traces = (trace,)
 
 

@@ -24,7 +24,22 @@ from .test_drawing import HAS_DOT, HAS_WASI, SVG, Tags
 from .test_inspection import broken, compiled
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>"
-ALLOWED = {"div", "b", "span", "details", "summary", "table", "thead", "tbody", "tr", "th", "td", "img", "code", "pre"}
+ALLOWED = {
+    "div",
+    "b",
+    "span",
+    "details",
+    "summary",
+    "table",
+    "thead",
+    "tbody",
+    "tr",
+    "th",
+    "td",
+    "img",
+    "code",
+    "pre",
+}
 draws = pytest.mark.skipif(not (HAS_DOT or HAS_WASI), reason="no layout engine here")
 
 
@@ -40,8 +55,15 @@ def test_only_what_survives_a_sanitiser(clean):
     assert {tag for tag, _ in page.seen} <= ALLOWED
     assert not any(name.startswith("on") for _, attributes in page.seen for name in attributes)
     words = "".join(page.words)
-    for part in ("operations → ", "100 % of operations accounted for", "1 dead operation never computed", "rule inferred",
-                 "softmax", "c0", "loop fusion"):
+    for part in (
+        "operations → ",
+        "100 % of operations accounted for",
+        "1 dead operation never computed",
+        "rule inferred",
+        "softmax",
+        "c0",
+        "loop fusion",
+    ):
         assert part in words
 
 
@@ -60,7 +82,9 @@ def test_the_drawing_has_chips_and_colours(clean):
 def test_the_twin_in_plain_text(clean):
     compilation, _ = compiled()
     text = to_text(inspection(compilation))
-    assert text.startswith(f"{compilation.operations} operations → ") and "Why they are not one kernel:" in text
+    assert (
+        text.startswith(f"{compilation.operations} operations → ") and "Why they are not one kernel:" in text
+    )
     assert "test_inspection.py:" in text and "<" not in text.replace("<module>", "")
 
 
@@ -84,7 +108,10 @@ def evil(tmp_path):
     file.write_text("\n".join(lines))
     namespace: dict = {}
     with lazynb.lazy():
-        exec(compile(file.read_text(), str(file), "exec"), {"jnp": jnp, "x": jnp.ones((8, 8)), "namespace": namespace})
+        exec(
+            compile(file.read_text(), str(file), "exec"),
+            {"jnp": jnp, "x": jnp.ones((8, 8)), "namespace": namespace},
+        )
         from lazynb.xla.compilation import compile_tensors
 
         return compile_tensors([], {f"`{EVIL}": value for value in namespace.values()}), namespace
@@ -100,15 +127,19 @@ def test_what_users_write_stays_text(clean, tmp_path):
 
 def test_one_file_that_works_offline(clean, tmp_path, monkeypatch):
     code = tmp_path / "inspector.js"
-    code.write_text("export function mount(el, data) { el.textContent = '</script><b>' + data.title } // <!-- \n")
+    code.write_text(
+        "export function mount(el, data) { el.textContent = '</script><b>' + data.title } // <!-- \n"
+    )
     monkeypatch.setattr(inspection_page, "BUNDLE", code)
     compilation, _ = evil(tmp_path)
     written = compilation.save_html(tmp_path / "out.html", title=EVIL)
     text = written.read_text()
     assert text.count("</script>") == text.count("<script") == 3
     assert "http://" not in text.replace("http://www.w3.org", "") and "https://" not in text
-    data, kept = (json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.DOTALL)[1])
-                  for name in ("lazynb-data", "lazynb-code"))
+    data, kept = (
+        json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.DOTALL)[1])
+        for name in ("lazynb-data", "lazynb-code")
+    )
     assert data["title"] == EVIL and kept == code.read_text() and not data["live"]
     assert "<title>&lt;/script&gt;" in text and "<noscript>" in text
 

@@ -1,4 +1,5 @@
-"""The report: one page, no network, nothing of the program's text taken for markup, marks on the right lines."""
+"""The report: one page, no network, nothing of the program's text taken for markup, marks on the right
+lines."""
 
 from __future__ import annotations
 
@@ -63,8 +64,18 @@ def report(source, limits=None, tmp_path=None, error=""):
         account.counter.close()
     used = account.used()
     verdict = "over budget: ..." if used.over(account.limits) else ""
-    made = Report(program=str(path), arguments=("--name", "<b>x</b>"), status=0, error=error, where="", seconds=1.5,
-                  counter=account.counter, used=used, limits=account.limits, verdict=verdict)
+    made = Report(
+        program=str(path),
+        arguments=("--name", "<b>x</b>"),
+        status=0,
+        error=error,
+        where="",
+        seconds=1.5,
+        counter=account.counter,
+        used=used,
+        limits=account.limits,
+        verdict=verdict,
+    )
     made.save(tmp_path / "out.html")
     return Page((tmp_path / "out.html").read_text(encoding="utf-8"))
 
@@ -98,7 +109,12 @@ def test_marks_stand_on_their_lines(tmp_path):
     lines = [part.partition("</div>")[0] for part in text.split('<div class="line')[1:]]
     assert len(lines) == 7 and lines[0].count("LNB") == 0  # the whole short file; its first line is blank
     loop, branch = lines[5], lines[6]
-    assert "has-break" in loop and "LNB103 float ×4" in loop and "has-compile" in loop and "instead: collect" in loop
+    assert (
+        "has-break" in loop
+        and "LNB103 float ×4" in loop
+        and "has-compile" in loop
+        and "instead: collect" in loop
+    )
     assert "LNB101 bool ·" in branch and "×" not in branch.partition("LNB101")[2].partition("<")[0]
     assert all("has-break" not in line for line in lines[:5])
     assert "program.py:6" in page.text
@@ -106,14 +122,18 @@ def test_marks_stand_on_their_lines(tmp_path):
 
 def test_long_files_are_folded_but_for_what_is_marked(tmp_path):
     filler = "\n".join(f"y{n} = {n}" for n in range(1000))
-    page = report(f"import jax.numpy as jnp\n{filler}\nfloat(jnp.ones(3).sum())\n{filler}\n", tmp_path=tmp_path)
+    page = report(
+        f"import jax.numpy as jnp\n{filler}\nfloat(jnp.ones(3).sum())\n{filler}\n", tmp_path=tmp_path
+    )
     assert page.tags.count("details") == 2
     assert "995 lines" in page.text and "595 more lines" in page.text and "y999 = 999" in page.text
 
 
 def test_a_source_that_is_gone_shows_the_lines_that_are_known():
     [gone] = sources([Mark(Place("/no/such/file.py", 30, "float(x)"), "break", "LNB103 float", "1 ms", ())])
-    assert [(line["number"], line["text"]) for part in gone["parts"] for line in part["lines"]] == [(30, "float(x)")]
+    assert [(line["number"], line["text"]) for part in gone["parts"] for line in part["lines"]] == [
+        (30, "float(x)")
+    ]
 
 
 def test_limits_are_shown_with_a_verdict_each(tmp_path):
@@ -140,6 +160,7 @@ def test_rows_and_sources_are_bounded(tmp_path):
 
 def test_colours_can_be_read(tmp_path):
     """Ink on chips, in light and dark: contrast of at least 4.5 (WCAG 2)."""
+
     def luminance(colour):
         parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
         red, green, blue = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)

@@ -55,7 +55,10 @@ def test_where() -> None:
 def test_plain_leaves_text_and_takes_control_characters() -> None:
     assert words.plain("naïve 変数 🎉\n") == "naïve 変数 🎉\n"
     assert words.plain("\x1b[31m\x00\ud800") == "\\x1b[31m\\x00\\ud800"
-    assert words.plain("a\u202eb\u2066c\u200f\u061c\u200b\U000e0041") == "a\\u202eb\\u2066c\\u200f\\u061c\\u200b\\U000e0041"
+    assert (
+        words.plain("a\u202eb\u2066c\u200f\u061c\u200b\U000e0041")
+        == "a\\u202eb\\u2066c\\u200f\\u061c\\u200b\\U000e0041"
+    )
     assert words.plain("❤️ שלום") == "❤️ שלום", "letters are written in their own direction"
 
 

@@ -1,4 +1,5 @@
-"""Reads optimised HLO by its own means, lines and regular expressions, so that the analysis is not held against itself."""
+"""Reads optimised HLO by its own means, lines and regular expressions, so that the analysis is not held
+against itself."""
 
 from __future__ import annotations
 
@@ -7,7 +8,20 @@ from collections import defaultdict
 
 IDLE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier"}
 LINE = re.compile(r"^ +(?:ROOT )?%([^ ]+) = (.*?) ([a-z][a-z0-9-]*)\((.*)$")
-SIZES = {"f32": 4, "s32": 4, "u32": 4, "pred": 1, "f64": 8, "s64": 8, "u64": 8, "bf16": 2, "f16": 2, "u8": 1, "s8": 1, "c64": 8}
+SIZES = {
+    "f32": 4,
+    "s32": 4,
+    "u32": 4,
+    "pred": 1,
+    "f64": 8,
+    "s64": 8,
+    "u64": 8,
+    "bf16": 2,
+    "f16": 2,
+    "u8": 1,
+    "s8": 1,
+    "c64": 8,
+}
 
 
 def blocks(text: str) -> dict[str, list[str]]:
@@ -49,10 +63,13 @@ def called(line: str) -> list[str]:
 
 
 def marks(text: str) -> dict[str, dict[int, set[str]]]:
-    """By kernel, the marks in it (on its own line or, of a fusion, within), each with the opcodes that bear it."""
+    """By kernel, the marks in it (on its own line or, of a fusion, within), each with the opcodes that bear
+    it."""
     lines, found = blocks(text), {}
     for name, opcode, block in kernels(text):
-        own = next(line for line in lines[block] if line.strip().removeprefix("ROOT ").startswith(f"%{name} = "))
+        own = next(
+            line for line in lines[block] if line.strip().removeprefix("ROOT ").startswith(f"%{name} = ")
+        )
         waiting, inside = ([own] if opcode != "fusion" else []), defaultdict(set)
         if opcode == "fusion":
             [body] = called(own)
@@ -67,7 +84,8 @@ def marks(text: str) -> dict[str, dict[int, set[str]]]:
 
 
 def by_mark(text: str) -> dict[int, set[str]]:
-    """By mark its opcodes; under -1 those of lines that bear none, as the insides of functions before the first pass."""
+    """By mark its opcodes; under -1 those of lines that bear none, as the insides of functions before the
+    first pass."""
     found: dict[int, set[str]] = {}
     for lines in blocks(text).values():
         for line in lines:
@@ -78,9 +96,19 @@ def by_mark(text: str) -> dict[int, set[str]]:
 
 def opcodes(text: str) -> list[str]:
     """Of all lines, but those of computations that a reduction or sort applies."""
-    applied = {inner for lines in blocks(text).values() for line in lines
-               if LINE.match(line).group(3) not in ("fusion", "while", "conditional", "call") for inner in called(line)}
-    return [LINE.match(line).group(3) for name, lines in blocks(text).items() if name not in applied for line in lines]
+    applied = {
+        inner
+        for lines in blocks(text).values()
+        for line in lines
+        if LINE.match(line).group(3) not in ("fusion", "while", "conditional", "call")
+        for inner in called(line)
+    }
+    return [
+        LINE.match(line).group(3)
+        for name, lines in blocks(text).items()
+        if name not in applied
+        for line in lines
+    ]
 
 
 def size(shape: str) -> int:
@@ -95,7 +123,8 @@ def size(shape: str) -> int:
 
 
 def edges(text: str) -> tuple[set[tuple[str, str]], set[str], dict[str, int]]:
-    """Pairs of kernels of which one reads the other; the kernels that write results; and what each kernel reads, in bytes."""
+    """Pairs of kernels of which one reads the other; the kernels that write results; and what each kernel
+    reads, in bytes."""
     lines, pairs, read = blocks(text), set(), {}
     everything = kernels(text)
     for block in {where for _, _, where in everything}:
@@ -112,7 +141,10 @@ def edges(text: str) -> tuple[set[tuple[str, str]], set[str], dict[str, int]]:
 
 def table_of(lines: list[str]) -> dict[str, tuple[str, str, str]]:
     """By name: shape, opcode, and what stands behind the opening parenthesis."""
-    return {name: (shape, opcode, rest) for name, shape, opcode, rest in (LINE.match(line).groups() for line in lines)}
+    return {
+        name: (shape, opcode, rest)
+        for name, shape, opcode, rest in (LINE.match(line).groups() for line in lines)
+    }
 
 
 def operands(table, name: str) -> list[str]:

@@ -10,7 +10,8 @@ from xla.table import program
 
 import lazynb
 
-# ---- elementwise, broadcast, reduce ------------------------------------------------------------------------------------------
+# ---- elementwise, broadcast, reduce ------------------------------------------------------------------------
+
 
 @program((64, 64), (64, 64))
 def chain(x, y):
@@ -82,7 +83,8 @@ def max_pool(x):
     return lazynb.compile()
 
 
-# ---- products ----------------------------------------------------------------------------------------------------------------
+# ---- products ----------------------------------------------------------------------------------------------
+
 
 @program((64, 32), (32, 16), (16,))
 def matmul_bias_gelu(x, w, b):
@@ -113,7 +115,7 @@ def attention(q, k, v):
 def attention_heads(x, w):
     q, k, v = jnp.split((x @ w).reshape(2, 16, 3, 4, 8), 3, axis=2)
     q, k, v = q[:, :, 0], k[:, :, 0], v[:, :, 0]
-    weights = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k) / 8.0 ** 0.5)
+    weights = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q, k) / 8.0**0.5)
     y = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(2, 16, 32)
     del q, k, v, weights
     return lazynb.compile()
@@ -133,7 +135,8 @@ def convolution(x, k):
     return lazynb.compile()
 
 
-# ---- concatenate -------------------------------------------------------------------------------------------------------------
+# ---- concatenate -------------------------------------------------------------------------------------------
+
 
 @program((32, 16), (32, 16))
 def concat_one_user(x, y):
@@ -183,7 +186,8 @@ def stacked(x, y):
     return lazynb.compile()
 
 
-# ---- moving data -------------------------------------------------------------------------------------------------------------
+# ---- moving data -------------------------------------------------------------------------------------------
+
 
 @program((32, 16))
 def transposes_cancel(x):
@@ -248,7 +252,8 @@ def vmapped(x):
     return lazynb.compile()
 
 
-# ---- dtypes ------------------------------------------------------------------------------------------------------------------
+# ---- dtypes ------------------------------------------------------------------------------------------------
+
 
 @program(lambda: jnp.arange(32, dtype=jnp.int32), lambda: jnp.arange(32) % 2 == 0)
 def integers(n, p):

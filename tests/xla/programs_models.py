@@ -10,7 +10,8 @@ from xla.table import program
 
 import lazynb
 
-# ---- control flow ------------------------------------------------------------------------------------------------------------
+# ---- control flow ------------------------------------------------------------------------------------------
+
 
 @program((32,), (10, 32))
 def scan(h, xs):
@@ -51,7 +52,8 @@ def dead_loop_output(x):
     return lazynb.compile()
 
 
-# ---- libraries, random numbers -----------------------------------------------------------------------------------------------
+# ---- libraries, random numbers -----------------------------------------------------------------------------
+
 
 @program((64,))
 def fft(x):
@@ -87,7 +89,8 @@ def uniform_noise(key, x):
     return lazynb.compile()
 
 
-# ---- learning ----------------------------------------------------------------------------------------------------------------
+# ---- learning ----------------------------------------------------------------------------------------------
+
 
 @program((32, 10), lambda: jnp.arange(32) % 10)
 def cross_entropy(logits, labels):
@@ -106,7 +109,9 @@ def cartpole(x, x_dot, theta, theta_dot, force, fresh):
     theta = theta + 0.02 * theta_dot
     theta_dot = theta_dot + 0.02 * theta_acc
     fell = (jnp.abs(x) > 2.4) | (jnp.abs(theta) > 0.2095)
-    x, x_dot, theta, theta_dot = (jnp.where(fell, new, old) for new, old in zip(fresh, (x, x_dot, theta, theta_dot)))
+    x, x_dot, theta, theta_dot = (
+        jnp.where(fell, new, old) for new, old in zip(fresh, (x, x_dot, theta, theta_dot))
+    )
     del cos, sin, push, theta_acc, x_acc, fell
     return lazynb.compile()
 

@@ -12,7 +12,8 @@ from xla.table import program
 
 import lazynb
 
-# ---- what a variable does ----------------------------------------------------------------------------------------------------
+# ---- what a variable does ----------------------------------------------------------------------------------
+
 
 @program((64, 32))
 def kept_alive(x):
@@ -59,7 +60,8 @@ def dead(x):
     return lazynb.compile()
 
 
-# ---- what the simplifier does ------------------------------------------------------------------------------------------------
+# ---- what the simplifier does ------------------------------------------------------------------------------
+
 
 @program((32, 16))
 def common_subexpression(x):
@@ -124,7 +126,7 @@ def log_of_exp(x):
 def powers(x):
     a = jnp.power(x, 2.0)
     b = x / 2.0
-    c = x ** 2
+    c = x**2
     return lazynb.compile()
 
 
@@ -164,7 +166,7 @@ def sort_twice(x):
     return lazynb.compile()
 
 
-# ---- with constants inside: each function is one recorded operation -----------------------------------------------------------
+# ---- with constants inside: each function is one recorded operation ----------------------------------------
 
 double = jax.jit(lambda v: v * 2.0)
 triple = jax.jit(lambda v: v * 3.0)

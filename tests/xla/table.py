@@ -1,4 +1,5 @@
-"""How a program gets into the table: a function as a user writes it, compiled lazily while its variables are in reach.
+"""How a program gets into the table: a function as a user writes it, compiled lazily while its variables are
+in reach.
 
 It takes its inputs, made eagerly from the shapes in its decorator, and returns the compilation.
 """
@@ -20,7 +21,9 @@ PROGRAMS: dict[str, Callable[[], Compilation]] = {}
 
 
 def program(*inputs: Any) -> Callable[[Callable[..., Compilation]], Callable[[], Compilation]]:
-    """Puts a function into the table, under its name. Inputs: shapes (normal float32), arrays, or anything else as it is."""
+    """Puts a function into the table, under its name. Inputs: shapes (normal float32), arrays, or anything
+    else as it is."""
+
     def add(fn: Callable[..., Compilation]) -> Callable[[], Compilation]:
         @functools.wraps(fn)
         def compiled() -> Compilation:
@@ -28,8 +31,10 @@ def program(*inputs: Any) -> Callable[[Callable[..., Compilation]], Callable[[],
             lazynb.clear_cache()
             with lazynb.lazy(), dumping():
                 return fn(*given)
+
         PROGRAMS[fn.__name__] = compiled
         return compiled
+
     return add
 
 

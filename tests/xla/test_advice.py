@@ -109,7 +109,10 @@ class Model:
 
     def forward(self, x):
         self.calls += 1
-        return sum(jax.tree.leaves(jax.grad(loss_fn)({"w": jnp.ones((8, 8)), "b": jnp.zeros(8)}, x))[1].sum() for _ in range(2))
+        return sum(
+            jax.tree.leaves(jax.grad(loss_fn)({"w": jnp.ones((8, 8)), "b": jnp.zeros(8)}, x))[1].sum()
+            for _ in range(2)
+        )
 
 
 def test_what_cannot_be_shown_to_be_pure_says_why(clean):
@@ -124,7 +127,7 @@ def test_what_cannot_be_shown_to_be_pure_says_why(clean):
     assert any("`calls`" in doubt for doubt in one.doubts) and "cannot be shown to be pure" in one.text
 
 
-# ---- steps -------------------------------------------------------------------------------------------------------------
+# ---- steps -------------------------------------------------------------------------------------------------
 
 
 class Fake:
@@ -135,23 +138,32 @@ class Fake:
 
     @property
     def runs(self):
-        return [type("Seen", (), {"run": type("Run", (), {"binding": type("Binding", (), {"executable": _PROGRAMS[letter]})})})
-                for letter in self.name]
+        return [
+            type(
+                "Seen",
+                (),
+                {"run": type("Run", (), {"binding": type("Binding", (), {"executable": _PROGRAMS[letter]})})},
+            )
+            for letter in self.name
+        ]
 
 
 _PROGRAMS = {letter: object() for letter in "abcdefgh"}
 
 
-@pytest.mark.parametrize(("breaks", "expected"), [
-    ("aaaa", ["aaaa"]),
-    ("aa", []),
-    ("abcabcabc", ["abcabcabc"]),
-    ("xaaabbb".replace("x", "h"), ["aaa", "bbb"]),
-    ("hababab", ["ababab"]),
-    ("ababababc", ["abababab"]),
-    ("abcdefgh", []),
-    ("", []),
-])
+@pytest.mark.parametrize(
+    ("breaks", "expected"),
+    [
+        ("aaaa", ["aaaa"]),
+        ("aa", []),
+        ("abcabcabc", ["abcabcabc"]),
+        ("xaaabbb".replace("x", "h"), ["aaa", "bbb"]),
+        ("hababab", ["ababab"]),
+        ("ababababc", ["abababab"]),
+        ("abcdefgh", []),
+        ("", []),
+    ],
+)
 def test_steps_are_what_is_repeated(breaks, expected):
     found = list(advice.steps([Fake(letter) for letter in breaks]))
     assert ["".join(one.name for time in step.times for one in time) for step in found] == expected
@@ -161,7 +173,7 @@ def test_ten_thousand_breaks_are_looked_through_fast():
     assert len(list(advice.steps([Fake("a")] * 10_000))) == 1
 
 
-# ---- who calls whom ----------------------------------------------------------------------------------------------------
+# ---- who calls whom ----------------------------------------------------------------------------------------
 
 
 def helper(x):
@@ -216,11 +228,14 @@ def test_what_a_function_changes():
         local["b"] = 2
         return local
 
-    assert {what for what, _ in changes(counting.__code__)} == {"`count` of the function around it", "the attribute `attribute`"}
+    assert {what for what, _ in changes(counting.__code__)} == {
+        "`count` of the function around it",
+        "the attribute `attribute`",
+    }
     assert list(changes(helper.__code__)) == []
 
 
-# ---- the ordinary session ----------------------------------------------------------------------------------------------
+# ---- the ordinary session ----------------------------------------------------------------------------------
 
 
 def test_recordings_share_of_a_session(clean):
@@ -240,5 +255,7 @@ def test_recordings_share_of_a_session(clean):
 
 
 def test_the_hint_is_for_sessions_in_which_recording_dominates():
-    assert "90%" in RecordingShare(100, 9.0, 1.0).hint and "lazynb.explain" in RecordingShare(100, 9.0, 1.0).hint
+    assert (
+        "90%" in RecordingShare(100, 9.0, 1.0).hint and "lazynb.explain" in RecordingShare(100, 9.0, 1.0).hint
+    )
     assert RecordingShare(5, 9.0, 1.0).hint == "" and RecordingShare(100, 1.0, 9.0).hint == ""

@@ -1,4 +1,5 @@
-"""Reasons of boundaries: each entry of the table has a program that triggers it; hand-written modules for the rules' corners."""
+"""Reasons of boundaries: each entry of the table has a program that triggers it; hand-written modules for the
+rules' corners."""
 
 from __future__ import annotations
 
@@ -33,7 +34,10 @@ from lazynb.xla.hlo.module import parse
 def entry(*lines: str, more: str = ""):
     parameters = [f"%{name} = f32[8,16]{{1,0}} parameter({number})" for number, name in enumerate("xyz")]
     body = "\n".join(f"  {line}" for line in (*parameters, *lines))
-    return parse(f"HloModule m\n\n{more}ENTRY %e (x: f32[8,16], y: f32[8,16], z: f32[8,16]) -> f32[8,16] {{\n{body}\n}}\n")
+    return parse(
+        f"HloModule m\n\n{more}ENTRY %e (x: f32[8,16], y: f32[8,16], z: f32[8,16]) -> f32[8,16] "
+        f"{{\n{body}\n}}\n"
+    )
 
 
 def rules(module) -> tuple[Rules, dict[str, int]]:
@@ -44,7 +48,8 @@ def rules(module) -> tuple[Rules, dict[str, int]]:
 ARRAY = "f32[8,16]{1,0}"
 
 
-# ---- the table of reasons --------------------------------------------------------------------------------------------------
+# ---- the table of reasons ----------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("code", sorted(REASONS.keys() - {"other", "unknown"}))
 def test_each_reason_has_a_program_that_shows_it(code):
@@ -84,7 +89,8 @@ def test_a_module_of_another_maker():
     assert len(found) > 3 and all(one.code in REASONS and one.code != "unknown" for one in found)
 
 
-# ---- variables -------------------------------------------------------------------------------------------------------------
+# ---- variables ---------------------------------------------------------------------------------------------
+
 
 def test_several_variables_are_all_named(clean):
     x = jnp.ones((64, 32))
@@ -117,8 +123,10 @@ def test_a_variable_is_not_blamed_for_a_library(clean):
         assert one.code in ("library-producer", "producer-not-fusible")
 
 
-@pytest.mark.parametrize("taken, fn", [
-    (True, jnp.tanh), (True, lambda x: x * 2.0 + 1.0), (False, lambda x: x[::-1]), (False, jnp.cbrt)])
+@pytest.mark.parametrize(
+    "taken, fn",
+    [(True, jnp.tanh), (True, lambda x: x * 2.0 + 1.0), (False, lambda x: x[::-1]), (False, jnp.cbrt)],
+)
 def test_a_variable_is_blamed_for_a_library_call_that_would_take_the_value_in(clean, taken, fn):
     x = jnp.ones((256, 128))
     with lazynb.lazy():
@@ -128,7 +136,11 @@ def test_a_variable_is_blamed_for_a_library_call_that_would_take_the_value_in(cl
         [one] = [one for one in kept.boundaries if one.consumer]
         assert one.code == ("kept-alive" if taken else "library-consumer")
         [said] = [one for one in kept.ask() if one.consumer]
-        assert said.code == one.code and said.said and said.label == ("rule inferred" if taken else "compiler said")
+        assert (
+            said.code == one.code
+            and said.said
+            and said.label == ("rule inferred" if taken else "compiler said")
+        )
         del h
         assert (len(lazynb.compile().clusters) == 1) == taken
 
@@ -140,13 +152,20 @@ def test_a_result_made_from_the_value_is_blamed_only_if_the_reader_makes_it_agai
         assert "kept-alive" not in [one.code for one in lazynb.compile().boundaries]
 
 
-# ---- the rules -------------------------------------------------------------------------------------------------------------
+# ---- the rules ---------------------------------------------------------------------------------------------
+
 
 def test_opened_fusions_are_one_graph():
-    fused = (f"%f (p: f32[8,16]) -> f32[8,16] {{\n  %p = {ARRAY} parameter(0)\n  %s.1 = {ARRAY} sine(%p)\n"
-             f"  ROOT %n = {ARRAY} negate(%s.1)\n}}\n\n")
-    module = entry(f"%s = {ARRAY} sine(%x)", f"%fusion = {ARRAY} fusion(%x), kind=kLoop, calls=%f",
-                   f"ROOT %r = {ARRAY} add(%s, %fusion)", more=fused)
+    fused = (
+        f"%f (p: f32[8,16]) -> f32[8,16] {{\n  %p = {ARRAY} parameter(0)\n  %s.1 = {ARRAY} sine(%p)\n"
+        f"  ROOT %n = {ARRAY} negate(%s.1)\n}}\n\n"
+    )
+    module = entry(
+        f"%s = {ARRAY} sine(%x)",
+        f"%fusion = {ARRAY} fusion(%x), kind=kLoop, calls=%f",
+        f"ROOT %r = {ARRAY} add(%s, %fusion)",
+        more=fused,
+    )
     graph = Prefusion(module, module.computations["e"])
     assert [node.one.opcode for node in graph.nodes] == ["parameter"] * 3 + ["sine", "negate", "add"]
     assert graph.nodes[3].holders == {"s", "fusion"} and graph.members["fusion"] == [3, 4]
@@ -154,41 +173,101 @@ def test_opened_fusions_are_one_graph():
 
 def test_two_that_look_alike_are_two_where_they_must_be():
     call = f'{ARRAY} custom-call(%x), custom_call_target="t"'
-    module = entry(f"%a = {call}", f"%b = {call}", f"%c = {ARRAY} sine(%x)", f"%d = {ARRAY} sine(%x)",
-                   f"%e1 = {ARRAY} add(%a, %b)", f"%e2 = {ARRAY} add(%c, %d)",
-                   f"ROOT %r = {ARRAY} add(%e1, %e2)")
+    module = entry(
+        f"%a = {call}",
+        f"%b = {call}",
+        f"%c = {ARRAY} sine(%x)",
+        f"%d = {ARRAY} sine(%x)",
+        f"%e1 = {ARRAY} add(%a, %b)",
+        f"%e2 = {ARRAY} add(%c, %d)",
+        f"ROOT %r = {ARRAY} add(%e1, %e2)",
+    )
     _, at = rules(module)
     assert at["a"] != at["b"] and at["c"] == at["d"]
 
 
-@pytest.mark.parametrize("lines, producer, consumer, words", [
-    ([f"%a = {ARRAY} add(%x, %y)", f"ROOT %b = {ARRAY} negate(%a)"], "a", "b", ALLOWED),
-    ([f"%a = {ARRAY} sort(%x), dimensions={{1}}", f"ROOT %b = {ARRAY} negate(%a)"], "a", "b", NOT_LOOP),
-    ([f"%a = {ARRAY} negate(%x)", f"ROOT %b = {ARRAY} sort(%a), dimensions={{1}}"], "a", "b", NO_CASE),
-    ([f"%a = {ARRAY} tanh(%x)", "ROOT %b = f32[2,8,16]{2,1,0} broadcast(%a), dimensions={1,2}"], "a", "b", UNPROFITABLE),
-    ([f"%a = {ARRAY} negate(%x)", "ROOT %b = f32[2,8,16]{2,1,0} broadcast(%a), dimensions={1,2}"], "a", "b", ALLOWED),
-    ([f"%a = {ARRAY} tanh(%x)", f"%b = {ARRAY} negate(%a)", f"%c = {ARRAY} sine(%a)",
-      f"ROOT %t = ({ARRAY}, {ARRAY}) tuple(%b, %c)"], "a", "b", EXPENSIVE),
-    ([f"%a = {ARRAY} add(%x, %y)", f"%b = {ARRAY} negate(%a)", f"%c = {ARRAY} sort(%a), dimensions={{1}}",
-      f"ROOT %t = ({ARRAY}, {ARRAY}) tuple(%b, %c)"], "a", "b", DUPLICATED),
-    ([f"%a = {ARRAY} add(%x, %x)", f"%b = {ARRAY} negate(%a)", f"%c = {ARRAY} sort(%a), dimensions={{1}}",
-      f"ROOT %t = ({ARRAY}, {ARRAY}) tuple(%b, %c)"], "a", "b", ALLOWED),
-    (["%a = f32[72,16]{1,0} concatenate(%x, %x, %x, %x, %x, %x, %x, %x, %x), dimensions={0}",
-      "ROOT %b = f32[72,16]{1,0} negate(%a)"], "a", "b", CONCATENATE)])
+@pytest.mark.parametrize(
+    "lines, producer, consumer, words",
+    [
+        ([f"%a = {ARRAY} add(%x, %y)", f"ROOT %b = {ARRAY} negate(%a)"], "a", "b", ALLOWED),
+        ([f"%a = {ARRAY} sort(%x), dimensions={{1}}", f"ROOT %b = {ARRAY} negate(%a)"], "a", "b", NOT_LOOP),
+        ([f"%a = {ARRAY} negate(%x)", f"ROOT %b = {ARRAY} sort(%a), dimensions={{1}}"], "a", "b", NO_CASE),
+        (
+            [f"%a = {ARRAY} tanh(%x)", "ROOT %b = f32[2,8,16]{2,1,0} broadcast(%a), dimensions={1,2}"],
+            "a",
+            "b",
+            UNPROFITABLE,
+        ),
+        (
+            [f"%a = {ARRAY} negate(%x)", "ROOT %b = f32[2,8,16]{2,1,0} broadcast(%a), dimensions={1,2}"],
+            "a",
+            "b",
+            ALLOWED,
+        ),
+        (
+            [
+                f"%a = {ARRAY} tanh(%x)",
+                f"%b = {ARRAY} negate(%a)",
+                f"%c = {ARRAY} sine(%a)",
+                f"ROOT %t = ({ARRAY}, {ARRAY}) tuple(%b, %c)",
+            ],
+            "a",
+            "b",
+            EXPENSIVE,
+        ),
+        (
+            [
+                f"%a = {ARRAY} add(%x, %y)",
+                f"%b = {ARRAY} negate(%a)",
+                f"%c = {ARRAY} sort(%a), dimensions={{1}}",
+                f"ROOT %t = ({ARRAY}, {ARRAY}) tuple(%b, %c)",
+            ],
+            "a",
+            "b",
+            DUPLICATED,
+        ),
+        (
+            [
+                f"%a = {ARRAY} add(%x, %x)",
+                f"%b = {ARRAY} negate(%a)",
+                f"%c = {ARRAY} sort(%a), dimensions={{1}}",
+                f"ROOT %t = ({ARRAY}, {ARRAY}) tuple(%b, %c)",
+            ],
+            "a",
+            "b",
+            ALLOWED,
+        ),
+        (
+            [
+                "%a = f32[72,16]{1,0} concatenate(%x, %x, %x, %x, %x, %x, %x, %x, %x), dimensions={0}",
+                "ROOT %b = f32[72,16]{1,0} negate(%a)",
+            ],
+            "a",
+            "b",
+            CONCATENATE,
+        ),
+    ],
+)
 def test_rules(lines, producer, consumer, words):
     found, at = rules(entry(*lines))
     assert found.verdict(at[producer], Consumer((at[consumer],))) == words
 
 
 def test_code_that_would_be_written_out_at_several_places():
-    lines = ["%a = f32[16,16]{1,0} concatenate(%x, %y), dimensions={0}", "%b = f32[16,16]{1,0} negate(%a)",
-             "%t = f32[256]{0} reshape(%b)", "%u = f32[256]{0} reshape(%a)", "ROOT %c = f32[256]{0} add(%t, %u)"]
+    lines = [
+        "%a = f32[16,16]{1,0} concatenate(%x, %y), dimensions={0}",
+        "%b = f32[16,16]{1,0} negate(%a)",
+        "%t = f32[256]{0} reshape(%b)",
+        "%u = f32[256]{0} reshape(%a)",
+        "ROOT %c = f32[256]{0} add(%t, %u)",
+    ]
     found, at = rules(entry(*lines))
     assert found.verdict(at["a"], Consumer([at[name] for name in "btuc"], fused=True)) == CODE
 
 
 def test_a_long_path_beside_a_short_one():
-    """Whether a value fits into its reader is asked along all paths between them: no recursion, no exponential time."""
+    """Whether a value fits into its reader is asked along all paths between them: no recursion, no
+    exponential time."""
     lines = [f"%a = {ARRAY} add(%x, %y)", f"%n0 = {ARRAY} multiply(%a, %z)"]
     lines += [f"%n{k} = {ARRAY} multiply(%n{k - 1}, %a)" for k in range(1, 2000)]
     module = entry(*lines, f"ROOT %r = {ARRAY} add(%n1999, %a)")

@@ -36,7 +36,12 @@ def test_breaks_over_budget_are_explained():
     error = caught.value
     assert error.exceeded == ("breaks",) and error.limits.breaks == 2
     [row] = error.breaks
-    assert (row.code, row.kind, row.count, row.location.text) == ("LNB101", "bool", 4, "while x > 1:  # breaks once a turn")
+    assert (row.code, row.kind, row.count, row.location.text) == (
+        "LNB101",
+        "bool",
+        4,
+        "while x > 1:  # breaks once a turn",
+    )
     text = str(error)
     assert text.startswith("over budget: 4 trace breaks where 2 are allowed\n")
     for part in (row.location.label, row.location.text, "LNB101", "4 times", row.hint):
@@ -74,7 +79,9 @@ def test_kernels_are_launches():
             for _ in range(3):
                 step(x)
     assert caught.value.exceeded == ("kernels",)
-    assert f"{3 * each:,} kernels where {3 * each - 1} " in str(caught.value) and "run 3 times" in str(caught.value)
+    assert f"{3 * each:,} kernels where {3 * each - 1} " in str(caught.value) and "run 3 times" in str(
+        caught.value
+    )
 
 
 def test_no_kernels_are_counted_where_nobody_asks(monkeypatch):
@@ -87,7 +94,11 @@ def test_no_kernels_are_counted_where_nobody_asks(monkeypatch):
 def test_a_limit_on_kernels_that_nobody_can_check_is_an_error(monkeypatch):
     monkeypatch.setattr(launches, "kernels_of", lambda compiled: None)
     budget = lazynb.budget(kernels=100)
-    with pytest.raises(lazynb.LazynbError, match="no optimised HLO of 1 of the 1 programs"), lazynb.lazy(), budget:
+    with (
+        pytest.raises(lazynb.LazynbError, match="no optimised HLO of 1 of the 1 programs"),
+        lazynb.lazy(),
+        budget,
+    ):
         float(jnp.ones(3).sum())
 
 
@@ -262,7 +273,11 @@ def test_explaining_survives_a_difference_that_cannot_be_worked_out(monkeypatch)
         raise RuntimeError("no difference")
 
     monkeypatch.setattr(lazynb.why.answer, "difference", fails)
-    with pytest.raises(lazynb.BudgetExceeded, match="why cannot be told"), lazynb.lazy(), lazynb.budget(compiles=0):
+    with (
+        pytest.raises(lazynb.BudgetExceeded, match="why cannot be told"),
+        lazynb.lazy(),
+        lazynb.budget(compiles=0),
+    ):
         float(jnp.ones(3).sum())
 
 

@@ -1,4 +1,5 @@
-"""XLA's cost analysis, kernel by kernel: figures derived by hand, figures that are absent, text that is hard to read."""
+"""XLA's cost analysis, kernel by kernel: figures derived by hand, figures that are absent, text that is hard
+to read."""
 
 from __future__ import annotations
 
@@ -39,12 +40,14 @@ def array(*shape, dtype=jnp.float32):
     return jnp.ones(shape, dtype)
 
 
-# ---- by hand ---------------------------------------------------------------------------------------------------------------
+# ---- by hand -----------------------------------------------------------------------------------------------
 
 
 def test_sum_of_two_vectors():
     module = compiled(lambda x, y: x + y, array(1000), array(1000))
-    assert of(module) == [(1000, 0, 12000)]  # one addition an element; two operands and a result of 4,000 bytes each
+    assert of(module) == [
+        (1000, 0, 12000)
+    ]  # one addition an element; two operands and a result of 4,000 bytes each
 
 
 def test_chain_in_one_kernel():
@@ -52,7 +55,9 @@ def test_chain_in_one_kernel():
     assert of(module) == [(2000, 1000, 8000)]  # multiply and add; one sine each; one operand, one result
 
 
-@pytest.mark.parametrize(("dtype", "size"), [(jnp.bfloat16, 2), (jnp.float64, 8), (jnp.int8, 1), (jnp.complex64, 8)])
+@pytest.mark.parametrize(
+    ("dtype", "size"), [(jnp.bfloat16, 2), (jnp.float64, 8), (jnp.int8, 1), (jnp.complex64, 8)]
+)
 def test_bytes_follow_the_dtype(dtype, size):
     with jc.running_settings(True):
         module = compiled(lambda x: x.T.copy(), array(30, 50, dtype=dtype))
@@ -63,7 +68,9 @@ def test_bytes_follow_the_dtype(dtype, size):
 def test_product_counts_a_multiply_add_as_two(shape):
     rows, inner, columns = shape
     module = compiled(lambda x, w: x @ w, array(rows, inner), array(inner, columns))
-    assert of(module) == [(2 * rows * inner * columns, 0, 4 * (rows * inner + inner * columns + rows * columns))]
+    assert of(module) == [
+        (2 * rows * inner * columns, 0, 4 * (rows * inner + inner * columns + rows * columns))
+    ]
 
 
 def test_library_fusion_of_a_product():
@@ -92,7 +99,9 @@ def test_convolution_leaves_out_the_padding():
         return jax.lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
 
     module = compiled(convolve, array(2, 16, 16, 3), array(3, 3, 3, 8))
-    taps = (3 * 16 - 2) ** 2  # a 3x3 window over 16x16: in each direction the two outermost taps fall on the padding
+    taps = (
+        3 * 16 - 2
+    ) ** 2  # a 3x3 window over 16x16: in each direction the two outermost taps fall on the padding
     assert of(module) == [(2 * 2 * 3 * 8 * taps, 0, 4 * (2 * 256 * 3 + 9 * 3 * 8 + 2 * 256 * 8))]
 
 
@@ -127,8 +136,12 @@ def test_scatter_has_figures():
 
 def test_reduction_with_two_results():
     def both(x):
-        return jax.lax.reduce((x, -x), (np.float32(0), np.float32(np.inf)),
-                              lambda a, b: (a[0] + b[0], jnp.minimum(a[1], b[1])), (0,))
+        return jax.lax.reduce(
+            (x, -x),
+            (np.float32(0), np.float32(np.inf)),
+            lambda a, b: (a[0] + b[0], jnp.minimum(a[1], b[1])),
+            (0,),
+        )
 
     module = compiled(both, array(50, 30))
     assert sum(found[0] for found in of(module)) == 1500 + 2 * 49 * 30  # the negation; two operations a step
@@ -145,11 +158,13 @@ def test_kernels_add_up_to_the_program():
     assert whole.flops == sum(found[0] for found in of(module))
     assert whole.transcendentals == sum(found[1] for found in of(module))
     # The program's result, a table of pointers, is no kernel.
-    table = [one.name for one in module.computations[module.entry].instructions.values() if one.opcode == "tuple"]
+    table = [
+        one.name for one in module.computations[module.entry].instructions.values() if one.opcode == "tuple"
+    ]
     assert whole.bytes == sum(found[2] for found in of(module)) + kernel_costs(module, table)[table[0]].bytes
 
 
-# ---- control flow ----------------------------------------------------------------------------------------------------------
+# ---- control flow ------------------------------------------------------------------------------------------
 
 
 def scan(x, w):
@@ -172,8 +187,13 @@ def test_loop_is_one_iteration_and_says_so():
 
 def test_kernel_in_a_loop():
     module = compiled(scan, array(16, 16), array(16, 16))
-    (product,) = [one.name for one in module if one.opcode in ("dot", "fusion") and "dot_general" in one.scope
-                  and one.computation in module.by_name[kernels(module, "while")[0]].calls]
+    (product,) = [
+        one.name
+        for one in module
+        if one.opcode in ("dot", "fusion")
+        and "dot_general" in one.scope
+        and one.computation in module.by_name[kernels(module, "while")[0]].calls
+    ]
     found = kernel_costs(module, [product])[product]
     assert figures(found) == (2 * 16**3, 0, 3 * 1024)
     assert found.source == "XLA's cost analysis; it runs 7 times"
@@ -191,21 +211,28 @@ def test_loops_in_loops_multiply():
     def inner(j, c):
         return jnp.sin(c) @ c
 
-    module = compiled(lambda x: jax.lax.fori_loop(0, 10, lambda i, c: jax.lax.fori_loop(0, 5, inner, c), x), array(32, 32))
+    module = compiled(
+        lambda x: jax.lax.fori_loop(0, 10, lambda i, c: jax.lax.fori_loop(0, 5, inner, c), x), array(32, 32)
+    )
     sine = [one.name for one in module if one.opcode == "fusion" and "sin" in one.scope]
     assert set(executions(module, sine).values()) == {50}
     (outer,) = kernels(module, "while")
     assert kernel_costs(module, [outer])[outer].source == (
-        "XLA's cost analysis of one iteration (body and condition) of 10, one iteration of each loop inside")
+        "XLA's cost analysis of one iteration (body and condition) of 10, one iteration of each loop inside"
+    )
 
 
 def test_unknown_number_of_iterations():
-    module = compiled(lambda x: jax.lax.while_loop(lambda c: c.sum() < 100, lambda c: c * 1.5 + 1, x), array(100))
+    module = compiled(
+        lambda x: jax.lax.while_loop(lambda c: c.sum() < 100, lambda c: c * 1.5 + 1, x), array(100)
+    )
     loops = [one.name for one in module if one.opcode == "while"]
     assert "of an unknown number" in kernel_costs(module, loops)[loops[0]].source
     body = [one.name for one in module if one.opcode == "fusion" and "body" in one.scope]
     assert set(executions(module, body).values()) == {None}
-    assert all(found.flops == 200 and "not known" in found.source for found in kernel_costs(module, body).values())
+    assert all(
+        found.flops == 200 and "not known" in found.source for found in kernel_costs(module, body).values()
+    )
 
 
 def test_branches_give_the_larger_of_each_figure():
@@ -214,11 +241,13 @@ def test_branches_give_the_larger_of_each_figure():
     found = kernel_costs(module, [branch])[branch]
     assert found.flops == 2 * 30**3 and found.transcendentals == 900  # from two branches
     assert "the largest of the branches" in found.source
-    inside = [one.name for one in module if one.scope.endswith(("/sin", "/dot_general")) and one.opcode == "fusion"]
+    inside = [
+        one.name for one in module if one.scope.endswith(("/sin", "/dot_general")) and one.opcode == "fusion"
+    ]
     assert inside and set(executions(module, inside).values()) == {None}
 
 
-# ---- what XLA does not know ------------------------------------------------------------------------------------------------
+# ---- what XLA does not know --------------------------------------------------------------------------------
 
 
 def test_lapack_is_unknown_not_zero():
@@ -234,7 +263,9 @@ def test_lapack_is_unknown_not_zero():
 
 def test_loop_around_a_custom_call_is_unknown():
     """XLA's sum is known plus -1, which looks like a figure."""
-    module = compiled(lambda x: jax.lax.fori_loop(0, 3, lambda i, c: jnp.linalg.cholesky(c @ c.T), x), array(20, 20))
+    module = compiled(
+        lambda x: jax.lax.fori_loop(0, 3, lambda i, c: jnp.linalg.cholesky(c @ c.T), x), array(20, 20)
+    )
     (loop,) = kernels(module, "while")
     assert figures(kernel_costs(module, [loop])[loop]) == (None, None, None)
 
@@ -252,7 +283,7 @@ def test_backend_without_analysis(monkeypatch):
     assert found == Cost(None, None, None, "this backend has no cost analysis")
 
 
-# ---- the text --------------------------------------------------------------------------------------------------------------
+# ---- the text ----------------------------------------------------------------------------------------------
 
 
 def test_braces_and_quotes_in_names():
@@ -266,7 +297,8 @@ def test_braces_and_quotes_in_names():
 
 
 def test_nothing_is_said_about_source_tables(capfd):
-    """Metadata refers to the module's header, which a kernel's own module has not: XLA would complain to the terminal."""
+    """Metadata refers to the module's header, which a kernel's own module has not: XLA would complain to the
+    terminal."""
     module = compiled(jax.nn.softmax, array(64, 100))
     assert any("stack_frame_id" in one.text for one in module)
     of(module)
@@ -305,7 +337,9 @@ def test_every_instruction_can_be_asked_for():
     assert all("cannot read" not in found.source for found in kernel_costs(module, names).values())
 
 
-@pytest.mark.parametrize("text", ["", "garbage", "HloModule x\n", "HloModule x\n\n%a {\n  ROOT %b = f32[] constant(1)\n}\n"])
+@pytest.mark.parametrize(
+    "text", ["", "garbage", "HloModule x\n", "HloModule x\n\n%a {\n  ROOT %b = f32[] constant(1)\n}\n"]
+)
 def test_text_that_is_no_module(text):
     with pytest.raises(ValueError, match="no HLO module"):
         kernel_costs(text, [])
@@ -314,8 +348,10 @@ def test_text_that_is_no_module(text):
 
 
 def test_instruction_that_xla_cannot_read():
-    text = ("HloModule x\n\nENTRY %e (a: f32[2]) -> f32[2] {\n  %a = f32[2]{0} parameter(0)\n"
-            "  ROOT %b = f32[2]{0} frobnicate(%a)\n}\n")
+    text = (
+        "HloModule x\n\nENTRY %e (a: f32[2]) -> f32[2] {\n  %a = f32[2]{0} parameter(0)\n"
+        "  ROOT %b = f32[2]{0} frobnicate(%a)\n}\n"
+    )
     found = kernel_costs(text, ["b"])["b"]
     assert figures(found) == (None, None, None) and "cannot read" in found.source
 
@@ -337,7 +373,7 @@ def test_hundreds_of_kernels_are_quick():
     assert cpu_seconds(lambda: kernel_costs(text, names)) < 0.5
 
 
-# ---- private names of jaxlib -----------------------------------------------------------------------------------------------
+# ---- private names of jaxlib -------------------------------------------------------------------------------
 
 
 def test_cost_properties():

@@ -1,4 +1,5 @@
-"""What a break costs: what is joined, what stays a result, that the joined program gives the same values, and the figures."""
+"""What a break costs: what is joined, what stays a result, that the joined program gives the same values, and
+the figures."""
 
 from __future__ import annotations
 
@@ -108,8 +109,18 @@ def barriers(x):
     return x
 
 
-PROGRAMS = {read_only: 2, kept: 3, dropped: 2, loop: 6, numbers: 13, through_python: 2, weak: 3, keys: 6,
-            gradients: 7, barriers: 1}
+PROGRAMS = {
+    read_only: 2,
+    kept: 3,
+    dropped: 2,
+    loop: 6,
+    numbers: 13,
+    through_python: 2,
+    weak: 3,
+    keys: 6,
+    gradients: 7,
+    barriers: 1,
+}
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
@@ -119,7 +130,9 @@ def test_the_joined_program_gives_what_the_parts_give(program, clean):
     apart.find_values()
     joined = Merged(apart)
     outputs = apart.outputs()
-    expected = dict(zip([(seen.number, slot) for seen in apart.runs for slot in seen.wanted], apart.run()(), strict=True))
+    expected = dict(
+        zip([(seen.number, slot) for seen in apart.runs for slot in seen.wanted], apart.run()(), strict=True)
+    )
     found = joined.run()()
     assert len(outputs) == len(found) == PROGRAMS[program]
     assert apart.made_up == 0
@@ -146,7 +159,7 @@ def test_it_runs_under_the_configuration_of_the_recording(bits, clean):
     assert value.dtype == (jnp.float64 if bits == 64 else jnp.float32) and value.dtype == result.dtype
 
 
-# ---- against the program that lazynb makes where the break is really gone ----------------------------------------------
+# ---- against the program that lazynb makes where the break is really gone ----------------------------------
 
 
 def chain(x, breaks):
@@ -217,7 +230,7 @@ def _plain(executable):
     return [line for line in text.splitlines() if " = " in line]
 
 
-# ---- figures -----------------------------------------------------------------------------------------------------------
+# ---- figures -----------------------------------------------------------------------------------------------
 
 
 def straight(x):
@@ -234,7 +247,10 @@ def test_figures_of_one_break(clean):
     assert one.operations == 4
     assert one.programs == (2, 1) and one.compiles == (2, 1)
     assert one.kernels == (2, 1)
-    assert one.bytes == (16_016, 8_016)  # the first y is not written and read again; there are four numbers of four bytes
+    assert one.bytes == (
+        16_016,
+        8_016,
+    )  # the first y is not written and read again; there are four numbers of four bytes
     assert one.compile_seconds.then > 0 and one.compile_seconds.now > 0
     assert one.now.low <= one.now.median <= one.now.high and one.now.runs > 3
     assert one.saved == pytest.approx(one.now.median - one.then.median)
@@ -322,7 +338,9 @@ def test_a_difference_is_clear_when_the_middle_halves_lie_apart(clean):
     [one] = lazynb.explain(straight, jnp.ones(10)).counterfactuals
 
     def with_times(now, then):
-        return dataclasses.replace(one, now=Spread(sum(now) / 2, *now, 9), then=Spread(sum(then) / 2, *then, 9))
+        return dataclasses.replace(
+            one, now=Spread(sum(now) / 2, *now, 9), then=Spread(sum(then) / 2, *then, 9)
+        )
 
     assert with_times((2.0, 3.0), (0.5, 1.0)).clear and with_times((0.5, 1.0), (2.0, 3.0)).clear
     assert not with_times((1.0, 3.0), (0.5, 2.0)).clear
@@ -339,7 +357,7 @@ def test_a_branch_says_what_it_takes_for_granted(clean):
     assert any("branch" in text and "jnp.where" in text for text in one.assumptions)
 
 
-# ---- why there are no figures ----------------------------------------------------------------------------------------
+# ---- why there are no figures ------------------------------------------------------------------------------
 
 
 def only_last(x):
@@ -366,8 +384,12 @@ def reconfigured(x):
         return jnp.cos(y) * 2
 
 
-NO_FIGURES = {only_last: "nothing ran after it", on_two_devices: "different devices", calling_back: "calls Python back",
-              reconfigured: "configuration"}
+NO_FIGURES = {
+    only_last: "nothing ran after it",
+    on_two_devices: "different devices",
+    calling_back: "calls Python back",
+    reconfigured: "configuration",
+}
 
 
 @pytest.mark.parametrize("program", NO_FIGURES, ids=lambda program: program.__name__)
@@ -434,7 +456,7 @@ def test_what_is_assumed_is_said_of_kinds_that_there_are():
     assert counterfactual._NEEDS.keys() <= lazynb.reasons.REASONS.keys()
 
 
-# ---- it leaves no traces ---------------------------------------------------------------------------------------------
+# ---- it leaves no traces -----------------------------------------------------------------------------------
 
 
 def large(x):
@@ -477,11 +499,23 @@ def test_caches_and_logs_are_as_the_program_left_them(clean):
     with lazynb.lazy():
         loop(jnp.ones((4, 4))).block_until_ready()
     lazynb.explain(loop, jnp.ones((4, 4)))
-    before = (executables.hits, executables.misses, len(executables.order), executables.trie.size, lazynb.breaks().total,
-              len(lazynb.events()))
+    before = (
+        executables.hits,
+        executables.misses,
+        len(executables.order),
+        executables.trie.size,
+        lazynb.breaks().total,
+        len(lazynb.events()),
+    )
     lazynb.explain(loop, jnp.ones((4, 4)))
-    after = (executables.hits, executables.misses, len(executables.order), executables.trie.size, lazynb.breaks().total,
-             len(lazynb.events()))
+    after = (
+        executables.hits,
+        executables.misses,
+        len(executables.order),
+        executables.trie.size,
+        lazynb.breaks().total,
+        len(lazynb.events()),
+    )
     assert after == (before[0] + 5, before[1], before[2], before[3], before[4] + 5, before[5] + 5)
 
 

@@ -27,15 +27,19 @@ from lazynb.xla.fusion.fusion_log import Decision, code_of, latest, read_decisio
 from lazynb.xla.hlo.passes import read_passes
 
 LINES = [
-    "Not fusing |a| into |sort.1| as Not fusing: not found a fusible case ; multi-output fusion not supported by this pass",
+    "Not fusing |a| into |sort.1| as Not fusing: not found a fusible case ; multi-output fusion not "
+    "supported by this pass",
     "About to fuse |b| into |c| inside InstructionFusion with may_duplicate=1",
     "Fused |b| into |c_fusion| inside InstructionFusion with may_duplicate=1",
-    "Not fusing |a| into |c_fusion| as Fusion is not profitable. ; multi-output fusion not supported by this pass",
+    "Not fusing |a| into |c_fusion| as Fusion is not profitable. ; multi-output fusion not supported by this "
+    "pass",
     "About to fuse |d| into |a| inside InstructionFusion with may_duplicate=1",
     "Fused |d| into |a_fusion| inside InstructionFusion with may_duplicate=1",
 ]
-EXPECTED = [Decision("a_fusion", "sort.1", "Not fusing: not found a fusible case"),
-            Decision("a_fusion", "c_fusion", "Fusion is not profitable.")]
+EXPECTED = [
+    Decision("a_fusion", "sort.1", "Not fusing: not found a fusible case"),
+    Decision("a_fusion", "c_fusion", "Fusion is not profitable."),
+]
 
 
 def page(dump: Dump, lines) -> None:
@@ -73,16 +77,29 @@ def test_no_log_and_one_that_was_cut_off():
     for content in (b"", b"PK nonsense", file.read_bytes()[:200]):
         file.write_bytes(content)
         assert read_decisions(dump) == []
-    (dump.directory / "m._fusion.html").write_text("<html>[1, \"About to fu")
+    (dump.directory / "m._fusion.html").write_text('<html>[1, "About to fu')
     assert read_decisions(dump) == []
 
 
-@pytest.mark.parametrize("words, code", [
-    (DUPLICATED, "several-users"), (EXPENSIVE, "expensive-several-users"), (UNPROFITABLE, "expensive-reused"),
-    (CUSTOM, "library-consumer"), (CONCATENATE, "concatenate"), (CODE, "size-limit"), (REDUCTIONS, "size-limit"),
-    (NOT_LOOP, "producer-not-fusible"), (NO_CASE, "consumer-not-fusible"), (IN_PLACE, "in-place"),
-    ("DUS and slice index mismatch", "in-place"), ("unrecognized inplace update non-elementwise output pair", "in-place"),
-    ("words of a release to come", "other"), ("", "other")])
+@pytest.mark.parametrize(
+    "words, code",
+    [
+        (DUPLICATED, "several-users"),
+        (EXPENSIVE, "expensive-several-users"),
+        (UNPROFITABLE, "expensive-reused"),
+        (CUSTOM, "library-consumer"),
+        (CONCATENATE, "concatenate"),
+        (CODE, "size-limit"),
+        (REDUCTIONS, "size-limit"),
+        (NOT_LOOP, "producer-not-fusible"),
+        (NO_CASE, "consumer-not-fusible"),
+        (IN_PLACE, "in-place"),
+        ("DUS and slice index mismatch", "in-place"),
+        ("unrecognized inplace update non-elementwise output pair", "in-place"),
+        ("words of a release to come", "other"),
+        ("", "other"),
+    ],
+)
 def test_words_and_codes(words, code):
     assert code_of(words) == code and code in REASONS
 
@@ -95,7 +112,10 @@ def test_the_log_of_a_real_program_speaks_of_its_clusters(name):
     decisions = renamed(read_decisions(dump), read_passes(dump), trace.module, trace.clusters)
     known = {cluster.name for cluster in trace.clusters}
     pairs = {(one.producer, one.consumer) for one in decisions}
-    assert decisions and len({pair for pair in pairs if set(pair) <= known}) >= len({one for one in trace.edges}) // 3
+    assert (
+        decisions
+        and len({pair for pair in pairs if set(pair) <= known}) >= len({one for one in trace.edges}) // 3
+    )
     assert pairs & set(trace.edges)
 
 

@@ -35,11 +35,16 @@ def test_what_it_reports(clean):
     np.testing.assert_array_equal(found.result, expected)
     assert isinstance(found, lazynb.Explanation)
     assert {(one.code, one.location.text, one.count) for one in found.breaks} == {
-        ("LNB101", "if x.sum() > 1e6:", 3), ("LNB108", "print(x.mean())", 1)}
+        ("LNB101", "if x.sum() > 1e6:", 3),
+        ("LNB108", "print(x.mean())", 1),
+    }
     assert {one.location.text for one in found.compilations} == {"if x.sum() > 1e6:", "print(x.mean())"}
-    assert all(one.origin == "compiled" and one.seconds > 0 and one.operations > 0 for one in found.compilations)
+    assert all(
+        one.origin == "compiled" and one.seconds > 0 and one.operations > 0 for one in found.compilations
+    )
     assert {(one.code, one.location, one.count) for one in found.counterfactuals} == {
-        (one.code, one.location, one.count) for one in found.breaks}
+        (one.code, one.location, one.count) for one in found.breaks
+    }
     assert found.operations == 3 * 4 + 1 and found.runs == 4
     assert found.name == "train" and found.seconds > 0 and found.error == ""
 
@@ -147,7 +152,7 @@ def test_other_threads_are_not_seen(clean):
     assert lazynb.explain(fn, jnp.ones(3)).breaks.total == 0
 
 
-# ---- bad input -------------------------------------------------------------------------------------------------------
+# ---- bad input ---------------------------------------------------------------------------------------------
 
 
 def failing(x):
@@ -211,7 +216,9 @@ async def asynchronous(x):
     return x + 1
 
 
-@pytest.mark.parametrize("fn", [generator, functools.partial(generator, 1), Generating()], ids=["function", "partial", "object"])
+@pytest.mark.parametrize(
+    "fn", [generator, functools.partial(generator, 1), Generating()], ids=["function", "partial", "object"]
+)
 def test_a_generator_function_is_refused(fn, clean):
     with pytest.raises(TypeError, match=r"generator function.*list\("):
         lazynb.explain(fn, jnp.ones(3))
@@ -235,7 +242,10 @@ def test_no_arrays_at_all(clean):
     found = lazynb.explain(lambda: 3)
     assert found.result == 3 and found.runs == 0
     assert any("nothing was recorded" in note for note in found.notes)
-    assert "Nothing was recorded" in repr(found) and "Nothing was recorded" in found._repr_mimebundle_()["text/html"]
+    assert (
+        "Nothing was recorded" in repr(found)
+        and "Nothing was recorded" in found._repr_mimebundle_()["text/html"]
+    )
 
 
 def test_a_result_that_is_no_pytree(clean):
@@ -246,14 +256,15 @@ def test_a_result_that_is_no_pytree(clean):
     assert not lazynb.explain(lambda x: Own(x + 1), jnp.ones(3)).result.x.is_pending
 
 
-# ---- what it shows and keeps -----------------------------------------------------------------------------------------
+# ---- what it shows and keeps -------------------------------------------------------------------------------
 
 
 def test_plain_data_is_json(clean):
     data = json.loads(json.dumps(lazynb.explain(train, jnp.ones(8)).to_dicts()))
     assert data["name"] == "train" and data["runs"] == 5
     assert [one["code"] for one in data["breaks"]] == ["LNB101", "LNB108"] or [
-        one["code"] for one in data["breaks"]] == ["LNB108", "LNB101"]
+        one["code"] for one in data["breaks"]
+    ] == ["LNB108", "LNB101"]
     assert data["counterfactuals"][0]["programs"][1] in (1, None)
 
 
@@ -266,10 +277,16 @@ def test_both_forms_say_the_same(clean):
 
     bundle = lazynb.explain(fn, jnp.ones(3))._repr_mimebundle_()
     for text in bundle.values():
-        for words in ("fn: 1 trace break in 1 line, 2 compilations", "Without the break", "Compilations", "LNB101",
-                      "Measured on your values", "use jnp.where"):
+        for words in (
+            "fn: 1 trace break in 1 line, 2 compilations",
+            "Without the break",
+            "Compilations",
+            "LNB101",
+            "Measured on your values",
+            "use jnp.where",
+        ):
             assert words in text, (words, text)
-    assert "&lt;b&gt;" in bundle["text/html"] and "<b>\" !=" not in bundle["text/html"]
+    assert "&lt;b&gt;" in bundle["text/html"] and '<b>" !=' not in bundle["text/html"]
     assert "<script" not in bundle["text/html"] and "<style" not in bundle["text/html"]
 
 

@@ -1,4 +1,5 @@
-"""``lazynb.explain`` on the corpus of trace breaks: it reports what the log says, and every row has figures or says why not."""
+"""``lazynb.explain`` on the corpus of trace breaks: it reports what the log says, and every row has figures
+or says why not."""
 
 from __future__ import annotations
 

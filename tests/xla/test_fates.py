@@ -24,22 +24,43 @@ from lazynb.xla.reading import Read
 INPUTS = [np.random.default_rng(n).normal(size=(4, 8)).astype(np.float32) for n in range(2)]
 
 UNARY = {
-    "negate": lambda a: -a, "sine": jnp.sin, "square": lambda a: a * a, "absolute": jnp.abs, "transposed": lambda a: a.T.T,
-    "reshaped": lambda a: a.reshape(-1).reshape(a.shape), "turned": lambda a: a.reshape(8, 4).T, "reversed": lambda a: a[::-1],
-    "rows": lambda a: a - a.sum(1, keepdims=True), "columns": lambda a: a + a.max(0), "normal": lambda a: a / (1 + abs(a).sum()),
-    "rounded": lambda a: a.astype(jnp.bfloat16).astype(jnp.float32), "integer": lambda a: a.astype(jnp.int32).astype(a.dtype),
-    "twice": jax.jit(lambda a: a * 2.0), "same": jax.jit(lambda a: a * 1.0 + 0.0), "halved": jax.jit(lambda a: a / 4.0 / 2.0),
-    "chosen": jax.jit(lambda a: jnp.where(jnp.ones(a.shape, bool), a, a * 7)), "ones": jax.jit(lambda a: jnp.ones(a.shape) + 1),
-    "padded": lambda a: lax.pad(a, jnp.float32(0), [(1, 1, 0), (0, 0, 0)])[1:-1], "shifted": lambda a: jnp.roll(a, 1, 0),
-    "spread": lambda a: jnp.broadcast_to(a[0], a.shape), "sorted": lambda a: jnp.sort(a, axis=0), "summed": lambda a: a.cumsum(1),
+    "negate": lambda a: -a,
+    "sine": jnp.sin,
+    "square": lambda a: a * a,
+    "absolute": jnp.abs,
+    "transposed": lambda a: a.T.T,
+    "reshaped": lambda a: a.reshape(-1).reshape(a.shape),
+    "turned": lambda a: a.reshape(8, 4).T,
+    "reversed": lambda a: a[::-1],
+    "rows": lambda a: a - a.sum(1, keepdims=True),
+    "columns": lambda a: a + a.max(0),
+    "normal": lambda a: a / (1 + abs(a).sum()),
+    "rounded": lambda a: a.astype(jnp.bfloat16).astype(jnp.float32),
+    "integer": lambda a: a.astype(jnp.int32).astype(a.dtype),
+    "twice": jax.jit(lambda a: a * 2.0),
+    "same": jax.jit(lambda a: a * 1.0 + 0.0),
+    "halved": jax.jit(lambda a: a / 4.0 / 2.0),
+    "chosen": jax.jit(lambda a: jnp.where(jnp.ones(a.shape, bool), a, a * 7)),
+    "ones": jax.jit(lambda a: jnp.ones(a.shape) + 1),
+    "padded": lambda a: lax.pad(a, jnp.float32(0), [(1, 1, 0), (0, 0, 0)])[1:-1],
+    "shifted": lambda a: jnp.roll(a, 1, 0),
+    "spread": lambda a: jnp.broadcast_to(a[0], a.shape),
+    "sorted": lambda a: jnp.sort(a, axis=0),
+    "summed": lambda a: a.cumsum(1),
 }
 BINARY = {
-    "add": jnp.add, "multiply": jnp.multiply, "maximum": jnp.maximum, "where": lambda a, b: jnp.where(a > b, a, b),
-    "joined": lambda a, b: jnp.concatenate([a, b])[2:6], "cut": lambda a, b: jnp.concatenate([a, b])[:4],
+    "add": jnp.add,
+    "multiply": jnp.multiply,
+    "maximum": jnp.maximum,
+    "where": lambda a, b: jnp.where(a > b, a, b),
+    "joined": lambda a, b: jnp.concatenate([a, b])[2:6],
+    "cut": lambda a, b: jnp.concatenate([a, b])[:4],
     "product": lambda a, b: (a @ b.T) @ b,
 }
-STEP = st.one_of(st.tuples(st.sampled_from(sorted(UNARY)), st.integers(0, 9), st.just(0)),
-                 st.tuples(st.sampled_from(sorted(BINARY)), st.integers(0, 9), st.integers(0, 9)))
+STEP = st.one_of(
+    st.tuples(st.sampled_from(sorted(UNARY)), st.integers(0, 9), st.just(0)),
+    st.tuples(st.sampled_from(sorted(BINARY)), st.integers(0, 9), st.integers(0, 9)),
+)
 
 
 def build(steps, values):
@@ -64,8 +85,11 @@ def values_of(compilation, jaxpr, shift: float = 0.0) -> dict[int, list[np.ndarr
     known = {}
     for node in compilation.snapshot.nodes:
         if node.kind == "input":
-            array = jnp.asarray(INPUTS["xy".index(node.names[0])] + shift) if node.value is None else jnp.asarray(
-                float(node.value), node.avals[0].partition("[")[0])
+            array = (
+                jnp.asarray(INPUTS["xy".index(node.names[0])] + shift)
+                if node.value is None
+                else jnp.asarray(float(node.value), node.avals[0].partition("[")[0])
+            )
             known[node.id] = [array]
     operations = [node for node in compilation.snapshot.nodes if node.kind == "op"]
     assert len(operations) == len(jaxpr.eqns)
@@ -87,7 +111,9 @@ def test_no_wrong_claim_about_random_programs(steps, kept):
     kinds = {node: fate.kind for node, fate in compilation.fates.items()}
     assert "lost" not in kinds.values()
     known = {cluster.name for cluster in compilation.clusters}
-    assert [cluster.name for cluster in compilation.clusters] == [one[0] for one in plain_hlo.kernels(trace.text)]
+    assert [cluster.name for cluster in compilation.clusters] == [
+        one[0] for one in plain_hlo.kernels(trace.text)
+    ]
     assert all(set(fate.clusters) <= known for fate in compilation.fates.values())
     for kernel, marks in plain_hlo.marks(trace.text).items():
         for mark in marks:
@@ -110,26 +136,35 @@ def check_values(compilation, jaxpr) -> None:
     values, others = values_of(compilation, jaxpr), values_of(compilation, jaxpr, 1.0)
     for node, fate in claims.items():
         assert fate.kind == "merged" or all(map(np.array_equal, values[node], others[node]))
-        assert fate.kind == "folded" or all(map(np.array_equal, values[node], values[fate.merged_with])), (node, fate)
+        assert fate.kind == "folded" or all(map(np.array_equal, values[node], values[fate.merged_with])), (
+            node,
+            fate,
+        )
 
 
 def test_equal_chains_are_merged_into_each_other():
-    compilation, jaxpr = compiled([("sine", 1, 0), ("sine", 2, 0), ("square", 1, 0), ("square", 1, 0), ("product", 0, 1)], 1)
+    compilation, jaxpr = compiled(
+        [("sine", 1, 0), ("sine", 2, 0), ("square", 1, 0), ("square", 1, 0), ("product", 0, 1)], 1
+    )
     check_values(compilation, jaxpr)
     assert [fate.kind for fate in compilation.fates.values()].count("merged") >= 2
-    assert all(fate.merged_with is not None and fate.by for fate in compilation.fates.values() if fate.kind == "merged")
+    assert all(
+        fate.merged_with is not None and fate.by
+        for fate in compilation.fates.values()
+        if fate.kind == "merged"
+    )
 
 
-# ---- a program that was written down nowhere -----------------------------------------------------------------------------------
+# ---- a program that was written down nowhere ---------------------------------------------------------------
 
-HAND = '''HloModule m
+HAND = """HloModule m
 
 ENTRY %e (x: f32[4]) -> f32[4] {
   %x = f32[4]{0} parameter(0)
   %a = f32[4]{0} sine(%x), metadata={op_name="n1/sin"}
   ROOT %b = f32[4]{0} OPCODE(%a)METADATA
 }
-'''
+"""
 
 
 def hand(opcode: str, scope: str | None):
@@ -146,8 +181,11 @@ def test_without_passes_what_is_there_is_told_and_the_rest_is_lost():
 
 
 def test_where_work_bears_no_mark_a_constant_is_no_proof_of_folding():
-    text = HAND.replace("OPCODE", "cosine").replace("METADATA", "").replace(
-        "  %a =", '  %c = f32[] constant(1), metadata={op_name="n2/add"}\n  %a =')
+    text = (
+        HAND.replace("OPCODE", "cosine")
+        .replace("METADATA", "")
+        .replace("  %a =", '  %c = f32[] constant(1), metadata={op_name="n2/add"}\n  %a =')
+    )
     module = parse(text)
     [fate] = fates([2], module, find_clusters(module), None).values()
     assert fate.kind == "lost" and "only what arranges" in fate.text
@@ -158,7 +196,9 @@ def test_a_module_without_any_mark():
     text = jax.jit(lambda x: jnp.sin(x) @ x).lower(jnp.ones((4, 4))).compile().as_text()
     module = parse(text)
     assert {fate.kind for fate in fates([0, 1], module, find_clusters(module), None).values()} == {"lost"}
-    assert {fate.kind for fate in fates([0, 1], module, find_clusters(module), Read("", [], None, None)).values()} == {"lost"}
+    assert {
+        fate.kind for fate in fates([0, 1], module, find_clusters(module), Read("", [], None, None)).values()
+    } == {"lost"}
 
 
 def test_a_program_without_operations():
@@ -166,15 +206,27 @@ def test_a_program_without_operations():
     assert fates([], module, clusters, None) == {}
 
 
-@pytest.mark.parametrize("name, line, said", [
-    ("matvec", "y", "a kernel of its own, and passed on"), ("transpose_real", "y", "XLA moved it: its `transpose`"),
-    ("transposes_cancel", "t", "before XLA's first pass"), ("reversed_twice", "y", "what read it now reads"),
-    ("merged", "b", "equal to another operation"), ("folded_sum", "total", "no input of the program"),
-    ("reduction_of_reduction", "rows", "part of a call of YNNPACK"), ("while_loop", "y", "a while"),
-    ("dead", "unused", "nothing that is kept needs it"), ("gather", "y", "another name for the same bytes"),
-    ("rounding_trip", "y", "made one instruction of it and another")])
+@pytest.mark.parametrize(
+    "name, line, said",
+    [
+        ("matvec", "y", "a kernel of its own, and passed on"),
+        ("transpose_real", "y", "XLA moved it: its `transpose`"),
+        ("transposes_cancel", "t", "before XLA's first pass"),
+        ("reversed_twice", "y", "what read it now reads"),
+        ("merged", "b", "equal to another operation"),
+        ("folded_sum", "total", "no input of the program"),
+        ("reduction_of_reduction", "rows", "part of a call of YNNPACK"),
+        ("while_loop", "y", "a while"),
+        ("dead", "unused", "nothing that is kept needs it"),
+        ("gather", "y", "another name for the same bytes"),
+        ("rounding_trip", "y", "made one instruction of it and another"),
+    ],
+)
 def test_what_is_said(name, line, said):
     compilation = PROGRAMS[name]()
-    texts = [compilation.fates[node.id].text for node in compilation.snapshot.nodes
-             if node.kind == "op" and re.match(rf"{line} = ", node.place.text.strip())]
+    texts = [
+        compilation.fates[node.id].text
+        for node in compilation.snapshot.nodes
+        if node.kind == "op" and re.match(rf"{line} = ", node.place.text.strip())
+    ]
     assert any(said in text for text in texts), texts

@@ -9,7 +9,7 @@ import pytest
 from lazynb.xla.hlo.module import parameter_number, parse
 from lazynb.xla.hlo.shapes import arrays, elements, parts, rank, shape_bytes
 
-TEXT = '''HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[4]{0})->f32[4]{0}}
+TEXT = """HloModule jit_f, is_scheduled=true, entry_computation_layout={(f32[4]{0})->f32[4]{0}}
 
 %fused_computation (param_0.1: f32[4], param_1: (f32[2], s32[])) -> f32[4] {
   %param_0.1 = f32[4]{0} parameter(0)
@@ -32,7 +32,7 @@ ENTRY %main.3 (x: f32[4]) -> (f32[4], s32[4]) {
   %cc = f32[4]{0} custom-call(%s#0), custom_call_target="lapack_x_ffi", backend_config={a = "b(c"}
   ROOT %t = (f32[4]{0}, s32[4]{0}) tuple(%cc, %s#1)
 }
-'''
+"""
 
 
 def test_instructions_and_computations():
@@ -44,8 +44,12 @@ def test_instructions_and_computations():
     assert multiply.operands == ("param_0.1", "b.1")
     assert module.computations["fused_computation"].root is multiply
     assert [parameter_number(one) for one in module.computations["fused_computation"].parameters] == [0, 1]
-    assert module.by_name["s"].shape == "(f32[4]{0}, /*index=1*/s32[4]{0})" and module.by_name["s"].calls == ("less",)
-    assert module.callers["less"].name == "s" and module.is_applied("less") and not module.is_applied("main.3")
+    assert module.by_name["s"].shape == "(f32[4]{0}, /*index=1*/s32[4]{0})" and module.by_name["s"].calls == (
+        "less",
+    )
+    assert (
+        module.callers["less"].name == "s" and module.is_applied("less") and not module.is_applied("main.3")
+    )
     assert [one.name for one in module.computations["main.3"].users["x"]] == ["s"]
     with pytest.raises(ValueError, match="no parameter"):
         parameter_number(multiply)
@@ -53,7 +57,13 @@ def test_instructions_and_computations():
 
 def test_marks_are_whole_names_of_a_scope():
     module = parse(TEXT)
-    assert [module.by_name[name].mark for name in ("c.1", "b.1", "m-1", "x", "i")] == [3, 12, None, None, None]
+    assert [module.by_name[name].mark for name in ("c.1", "b.1", "m-1", "x", "i")] == [
+        3,
+        12,
+        None,
+        None,
+        None,
+    ]
     assert module.by_name["c.1"].plain == "f32[] constant(2)" and module.by_name["x"].scope == "args[0]"
 
 
@@ -67,20 +77,40 @@ def test_a_part_of_a_result_is_an_instruction():
 def test_attributes():
     module = parse(TEXT)
     assert module.by_name["cc"].attribute("custom_call_target") == "lapack_x_ffi"
-    assert module.by_name["s"].attribute("dimensions") == "{0}" and module.by_name["s"].attribute("nothing") == ""
+    assert (
+        module.by_name["s"].attribute("dimensions") == "{0}"
+        and module.by_name["s"].attribute("nothing") == ""
+    )
 
 
-@pytest.mark.parametrize("shape, bytes_, count, dimensions", [
-    ("f32[2,3]{1,0}", 24, 6, 2), ("pred[]", 1, 1, 0), ("bf16[4]{0}", 8, 4, 1), ("s4[3]{0:E(4)}", 2, 3, 1), ("c128[2]", 32, 2, 1),
-    ("(f32[2]{0}, /*index=1*/s8[3]{0})", 11, 2, 1), ("f8e4m3fn[8]", 8, 8, 1), ("f32[<=4,1]", 16, 4, 1), ("token[]", 0, 1, 0),
-    ("f32[0,3]", 0, 0, 2), ("u64[1,1]", 8, 1, 0), ("()", 0, 0, 0)])
+@pytest.mark.parametrize(
+    "shape, bytes_, count, dimensions",
+    [
+        ("f32[2,3]{1,0}", 24, 6, 2),
+        ("pred[]", 1, 1, 0),
+        ("bf16[4]{0}", 8, 4, 1),
+        ("s4[3]{0:E(4)}", 2, 3, 1),
+        ("c128[2]", 32, 2, 1),
+        ("(f32[2]{0}, /*index=1*/s8[3]{0})", 11, 2, 1),
+        ("f8e4m3fn[8]", 8, 8, 1),
+        ("f32[<=4,1]", 16, 4, 1),
+        ("token[]", 0, 1, 0),
+        ("f32[0,3]", 0, 0, 2),
+        ("u64[1,1]", 8, 1, 0),
+        ("()", 0, 0, 0),
+    ],
+)
 def test_shapes(shape, bytes_, count, dimensions):
     assert (shape_bytes(shape), elements(shape), rank(shape)) == (bytes_, count, dimensions)
 
 
 def test_layouts_and_parts():
     assert arrays("f32[2,3]{0,1:T(8,128)}") == [("f32", (2, 3), (0, 1))]
-    assert parts("(f32[2]{0}, (s32[], pred[3]{0}), /*index=2*/u8[])") == ["f32[2]{0}", "(s32[], pred[3]{0})", "u8[]"]
+    assert parts("(f32[2]{0}, (s32[], pred[3]{0}), /*index=2*/u8[])") == [
+        "f32[2]{0}",
+        "(s32[], pred[3]{0})",
+        "u8[]",
+    ]
     assert parts("f32[2]{0}") == []
 
 
@@ -102,10 +132,17 @@ def test_a_text_that_was_cut_off_is_refused():
     assert len(whole.by_name) == 15
 
 
-@pytest.mark.parametrize("compiled", [
-    lambda: jax.jit(lambda x: jnp.sort(jnp.tanh(x) @ x)).lower(jnp.ones((4, 4))).compile(),
-    lambda: jax.jit(lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: c * 2, x)).lower(jnp.ones(4)).compile(),
-])
+@pytest.mark.parametrize(
+    "compiled",
+    [
+        lambda: jax.jit(lambda x: jnp.sort(jnp.tanh(x) @ x)).lower(jnp.ones((4, 4))).compile(),
+        lambda: (
+            jax.jit(lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: c * 2, x))
+            .lower(jnp.ones(4))
+            .compile()
+        ),
+    ],
+)
 def test_a_module_that_lazynb_did_not_make_has_no_marks(compiled):
     module = parse(compiled().as_text())
     assert module.by_name and all(one.mark is None for one in module)

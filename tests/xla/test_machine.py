@@ -94,7 +94,9 @@ print(len(os.listdir({str(tmp_path)!r})) > 0)
 """
     root = os.path.dirname(os.path.dirname(lazynb.__file__))
     environment = {**os.environ, "PYTHONPATH": root}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60
+    )
     assert done.stdout.split() == ["True", "0", "True"], done.stderr
 
 

@@ -1,4 +1,5 @@
-"""Buffers and live ranges from XLA's dumps, checked against XLA's own figures and against programs worked out by hand."""
+"""Buffers and live ranges from XLA's dumps, checked against XLA's own figures and against programs worked out
+by hand."""
 
 from __future__ import annotations
 
@@ -108,7 +109,11 @@ def test_sum_by_hand(dumped):
     memory = parse_memory(assignment, ranges)
     first, second, result = memory.buffers
     assert [buffer.kind for buffer in memory.buffers] == ["argument", "argument", "output"]
-    assert (first.start, first.end, first.bytes) == (0, 3, 4000)  # an argument that stays the caller's lives throughout
+    assert (first.start, first.end, first.bytes) == (
+        0,
+        3,
+        4000,
+    )  # an argument that stays the caller's lives throughout
     assert (second.start, second.end) in ((0, 3), (1, 3))
     assert (result.start, result.end) == (2, 3) and memory.steps[2] == result.name
     assert (memory.peak_bytes, memory.peak_step) == (12000, 2)
@@ -122,7 +127,12 @@ def test_donated_argument(dumped):
     x, y, result = memory.buffers
     assert (x.kind, x.donated, x.shares) == ("argument", True, (result.name,))
     assert (y.kind, y.donated, y.shares) == ("argument", False, ())
-    assert (result.kind, result.donated, result.allocation, result.shares) == ("output", False, x.allocation, (x.name,))
+    assert (result.kind, result.donated, result.allocation, result.shares) == (
+        "output",
+        False,
+        x.allocation,
+        (x.name,),
+    )
     assert memory.alias_bytes == 4000
     assert memory.allocated_bytes == 8000  # two arrays, not three
 
@@ -147,7 +157,10 @@ def test_tuples_and_loop_carries(dumped):
     names = by_name(memory)
     (loop,) = {name.partition("{")[0] for name in names if name.startswith("while")}
     carry, rows = names[loop + "{1}"], names[loop + "{2}"]
-    assert (carry.kind, carry.bytes) == ("output", 16 * 16 * 4) and (rows.kind, rows.bytes) == ("output", 7 * 4)
+    assert (carry.kind, carry.bytes) == ("output", 16 * 16 * 4) and (rows.kind, rows.bytes) == (
+        "output",
+        7 * 4,
+    )
     (x,) = [buffer for buffer in memory.buffers if buffer.donated]
     assert x.allocation == carry.allocation and x.kind == "argument"
     assert names[loop + "{}"].kind == "temp" and names[loop + "{}"].bytes == 4 * 8  # the table of pointers
@@ -165,48 +178,75 @@ def test_peak_that_xla_misses(dumped):
     """XLA's line names a step at which less lives than one step earlier."""
     _, assignment, ranges = dumped(lambda x: jnp.exp(1j * x) @ jnp.ones(1000, jnp.complex64), array(1000))
     memory = parse_memory(assignment, ranges)
-    assert memory.peak_bytes == 4000 + 8000 + 256 + 8  # x, its exponentials, 32 partial sums, the zero that they start from
+    assert (
+        memory.peak_bytes == 4000 + 8000 + 256 + 8
+    )  # x, its exponentials, 32 partial sums, the zero that they start from
     if xla_peak(ranges) == (memory.peak_bytes, memory.peak_step):
         pytest.fail("XLA's peak is right now: say so in lazynb/xla/cost/memory.py")
 
 
 def test_both_releases_forms():
     """0.12 writes the page of each allocation."""
-    plain = ("BufferAssignment:\nallocation 0: size 8, parameter 0, shape |(f32[2], s32[])| at ShapeIndex {1}, maybe-live-out:\n"
-             " value: <1 p.1{1} @0> (size=8,offset=0): f32[2]{0}\n value: <2 add.1 @0> (size=8,offset=0): f32[2]{0}\n"
-             "allocation 1: size 4, constant:\n value: <3 c @0> (size=4,offset=0): f32[]\n"
-             "allocation 2: size 4, thread-local:\n value: <4 s @0> (size=4,offset=0): f32[]\n")
+    plain = (
+        "BufferAssignment:\nallocation 0: size 8, parameter 0, shape |(f32[2], s32[])| at ShapeIndex {1}, "
+        "maybe-live-out:\n"
+        " value: <1 p.1{1} @0> (size=8,offset=0): f32[2]{0}\n value: <2 add.1 @0> (size=8,offset=0): "
+        "f32[2]{0}\n"
+        "allocation 1: size 4, constant:\n value: <3 c @0> (size=4,offset=0): f32[]\n"
+        "allocation 2: size 4, thread-local:\n value: <4 s @0> (size=4,offset=0): f32[]\n"
+    )
     paged = plain.replace(": size 8,", ": size 8, page 0,").replace(": size 4,", ": size 4, page 0,")
     assert paged != plain
-    ranges = ("HloLiveRange (max 3):\n  InstructionSequence:\n    0:p.1\n    1:c\n    2:add.1\n  BufferLiveRange:\n"
-              "    p.1{1}:0-2\n    add.1{}:2-3\n    c{}:1-2\n")
+    ranges = (
+        "HloLiveRange (max 3):\n  InstructionSequence:\n    0:p.1\n    1:c\n    2:add.1\n  BufferLiveRange:\n"
+        "    p.1{1}:0-2\n    add.1{}:2-3\n    c{}:1-2\n"
+    )
     memory = parse_memory(plain, ranges)
     assert parse_memory(paged, ranges) == memory
     assert [(b.name, b.kind, b.donated, b.shares) for b in memory.buffers] == [
-        ("p.1{1}", "argument", True, ("add.1",)), ("c", "constant", False, ()), ("add.1", "output", False, ("p.1{1}",))]
+        ("p.1{1}", "argument", True, ("add.1",)),
+        ("c", "constant", False, ()),
+        ("add.1", "output", False, ("p.1{1}",)),
+    ]
     assert (memory.peak_bytes, memory.peak_step, memory.allocated_bytes) == (20, 2, 12)
     assert xla_peak(ranges) is None
 
 
 def test_partial_overlap_is_sharing():
-    assignment = ("BufferAssignment:\nallocation 0: size 16, preallocated-temp:\n"
-                  " value: <1 wide @0> (size=16,offset=0): f32[4]{0}\n value: <2 left @0> (size=8,offset=0): f32[2]{0}\n"
-                  " value: <3 right @0> (size=4,offset=8): f32[]\n value: <4 again @0> (size=16,offset=0): f32[4]{0}\n"
-                  " value: <5 empty @0> (size=0,offset=0): f32[0]{0}\n")
-    ranges = ("  InstructionSequence:\n    0:wide\n    1:left\n    2:right\n    3:empty\n    4:again\n  BufferLiveRange:\n"
-              "    wide{}:0-0\n    left{}:1-2\n    right{}:2-2\n    empty{}:3-3\n    again{}:4-5\n")
+    assignment = (
+        "BufferAssignment:\nallocation 0: size 16, preallocated-temp:\n"
+        " value: <1 wide @0> (size=16,offset=0): f32[4]{0}\n value: <2 left @0> (size=8,offset=0): "
+        "f32[2]{0}\n"
+        " value: <3 right @0> (size=4,offset=8): f32[]\n value: <4 again @0> (size=16,offset=0): f32[4]{0}\n"
+        " value: <5 empty @0> (size=0,offset=0): f32[0]{0}\n"
+    )
+    ranges = (
+        "  InstructionSequence:\n    0:wide\n    1:left\n    2:right\n    3:empty\n    4:again\n  "
+        "BufferLiveRange:\n"
+        "    wide{}:0-0\n    left{}:1-2\n    right{}:2-2\n    empty{}:3-3\n    again{}:4-5\n"
+    )
     shares = {buffer.name: buffer.shares for buffer in parse_memory(assignment, ranges).buffers}
-    assert shares == {"wide": ("left", "right", "again"), "left": ("wide", "again"), "right": ("wide", "again"), "empty": (),
-                      "again": ("left", "right", "wide")}  # the last four bytes were wide's until then
+    assert shares == {
+        "wide": ("left", "right", "again"),
+        "left": ("wide", "again"),
+        "right": ("wide", "again"),
+        "empty": (),
+        "again": ("left", "right", "wide"),
+    }  # the last four bytes were wide's until then
 
 
-# ---- what is absent --------------------------------------------------------------------------------------------------------
+# ---- what is absent ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", "garbage", "allocation x\n value: <\n    1:\n    a{}:x-\n"])
 def test_no_dump(text):
     memory = parse_memory(text, text)
-    assert (memory.peak_bytes, memory.peak_step, memory.argument_bytes, memory.allocated_bytes) == (None, None, None, None)
+    assert (memory.peak_bytes, memory.peak_step, memory.argument_bytes, memory.allocated_bytes) == (
+        None,
+        None,
+        None,
+        None,
+    )
     assert memory.buffers == () and memory.steps == ()
     assert memory.source == "XLA wrote no buffer assignment and live ranges for this program"
 
@@ -214,8 +254,15 @@ def test_no_dump(text):
 def test_no_dump_but_totals():
     done = jax.jit(lambda x: x + 1).lower(array(1000)).compile()
     memory = parse_memory("", "", memory_stats(done))
-    assert (memory.argument_bytes, memory.output_bytes, memory.temp_bytes, memory.alias_bytes) == (4000, 4000, 0, 0)
-    assert memory.peak_bytes is None  # not what XLA:CPU calls peak_memory_in_bytes: temporaries are missing there
+    assert (memory.argument_bytes, memory.output_bytes, memory.temp_bytes, memory.alias_bytes) == (
+        4000,
+        4000,
+        0,
+        0,
+    )
+    assert (
+        memory.peak_bytes is None
+    )  # not what XLA:CPU calls peak_memory_in_bytes: temporaries are missing there
     assert memory.source.startswith("XLA's memory analysis; XLA wrote no")
 
 
@@ -248,10 +295,16 @@ def test_thousands_of_values():
     from timing import cpu_seconds
 
     count = 5000
-    values = "".join(f" value: <{k} v.{k} @0> (size=8,offset={k % 2 * 8}): f32[2]{{0}}\n" for k in range(count))
+    values = "".join(
+        f" value: <{k} v.{k} @0> (size=8,offset={k % 2 * 8}): f32[2]{{0}}\n" for k in range(count)
+    )
     assignment = f"BufferAssignment:\nallocation 0: size 16, preallocated-temp:\n{values}"
-    ranges = ("  InstructionSequence:\n" + "".join(f"    {k}:v.{k}\n" for k in range(count)) + "  BufferLiveRange:\n"
-              + "".join(f"    v.{k}{{}}:{k}-{k + 1}\n" for k in range(count)))
+    ranges = (
+        "  InstructionSequence:\n"
+        + "".join(f"    {k}:v.{k}\n" for k in range(count))
+        + "  BufferLiveRange:\n"
+        + "".join(f"    v.{k}{{}}:{k}-{k + 1}\n" for k in range(count))
+    )
     assert cpu_seconds(lambda: parse_memory(assignment, ranges)) < 1
     memory = parse_memory(assignment, ranges)
     assert memory.buffers[100].shares == ("v.98", "v.102") and memory.peak_bytes == 16

@@ -12,7 +12,7 @@ def module(*lines: str, more: str = ""):
 
 
 BEFORE = module("%a = f32[4] add(%x, %y)", "%s = f32[4] sine(%a)", "ROOT %m = f32[4] multiply(%s, %a)")
-FUSED = '''%f (p: f32[4], q: f32[4]) -> f32[4] {
+FUSED = """%f (p: f32[4], q: f32[4]) -> f32[4] {
   %p = f32[4] parameter(0)
   %q = f32[4] parameter(1)
   %a.1 = f32[4] add(%p, %q)
@@ -20,7 +20,7 @@ FUSED = '''%f (p: f32[4], q: f32[4]) -> f32[4] {
   ROOT %m.1 = f32[4] multiply(%s.1, %a.1)
 }
 
-'''
+"""
 
 
 def test_the_same_module_is_paired_with_itself():
@@ -35,8 +35,12 @@ def test_into_a_fusion_and_out_of_it():
 
 
 def test_a_copy_in_each_of_two_places():
-    after = module("%a = f32[4] add(%x, %y)", "%a.2 = f32[4] add(%x, %y)", "%s = f32[4] sine(%a.2)",
-                   "ROOT %m = f32[4] multiply(%s, %a)")
+    after = module(
+        "%a = f32[4] add(%x, %y)",
+        "%a.2 = f32[4] add(%x, %y)",
+        "%s = f32[4] sine(%a.2)",
+        "ROOT %m = f32[4] multiply(%s, %a)",
+    )
     assert sorted(pair(BEFORE, after).same["a"]) == ["a", "a.2"]
 
 
@@ -52,8 +56,13 @@ def test_operands_that_changed_places_replace_nothing():
 
 
 def test_copies_and_views_that_came_in_are_looked_through():
-    after = module("%a = f32[4] add(%x, %y)", "%c = f32[4] copy(%a)", "%b = f32[4] bitcast(%c)", "%s = f32[4] sine(%b)",
-                   "ROOT %m = f32[4] multiply(%s, %a)")
+    after = module(
+        "%a = f32[4] add(%x, %y)",
+        "%c = f32[4] copy(%a)",
+        "%b = f32[4] bitcast(%c)",
+        "%s = f32[4] sine(%b)",
+        "ROOT %m = f32[4] multiply(%s, %a)",
+    )
     assert pair(BEFORE, after).same["a"] == ["a"] and pair(BEFORE, after).instead == {}
 
 
@@ -61,4 +70,5 @@ def test_a_long_chain():
     def chain(suffix: str):
         lines = [f"%n{k}{suffix} = f32[4] sine(%{f'n{k - 1}{suffix}' if k else 'x'})" for k in range(5000)]
         return module(*lines, f"ROOT %r = f32[4] negate(%n4999{suffix})")
+
     assert len(pair(chain(""), chain(".1")).same) == 5002

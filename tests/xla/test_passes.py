@@ -14,8 +14,20 @@ from lazynb.xla.hlo.module import parse
 from lazynb.xla.hlo.passes import before_text, read_passes
 from lazynb.xla.reading import read
 
-SOME = ["softmax", "mlp", "train_step", "solve", "cumulative", "concat_several_users", "transpose_real", "merged", "scan", "sort",
-        "integers", "normal"]
+SOME = [
+    "softmax",
+    "mlp",
+    "train_step",
+    "solve",
+    "cumulative",
+    "concat_several_users",
+    "transpose_real",
+    "merged",
+    "scan",
+    "sort",
+    "integers",
+    "normal",
+]
 
 
 @pytest.fixture(scope="module", params=SOME)
@@ -33,14 +45,21 @@ def inside_fusions(module) -> set[str]:
 def test_changes_reconcile_the_modules(trace):
     for one in trace.passes:
         before, after = parse(one.before), parse(one.after)
-        by_kind = {kind: [change for change in one.changes if change.kind == kind]
-                   for kind in ("added", "removed", "rewritten", "fused")}
+        by_kind = {
+            kind: [change for change in one.changes if change.kind == kind]
+            for kind in ("added", "removed", "rewritten", "fused")
+        }
         assert sum(map(len, by_kind.values())) == len(one.changes)
         names = [change.name for change in one.changes if change.before]
         assert len(names) == len(set(names)), "an instruction is in two changes"
-        gone = {name for name in before.by_name.keys() - after.by_name.keys()
-                if not (before.by_name[name].opcode == "parameter" and name in inside_fusions(before))}
-        assert {change.name for change in one.changes if change.before and change.name not in after.by_name} == gone
+        gone = {
+            name
+            for name in before.by_name.keys() - after.by_name.keys()
+            if not (before.by_name[name].opcode == "parameter" and name in inside_fusions(before))
+        }
+        assert {
+            change.name for change in one.changes if change.before and change.name not in after.by_name
+        } == gone
         for change in by_kind["added"]:
             assert change.name in after.by_name and change.name not in before.by_name and not change.before
         for change in by_kind["removed"]:
@@ -50,14 +69,17 @@ def test_changes_reconcile_the_modules(trace):
 
 
 def test_new_instructions_are_added_or_copies(trace):
-    """None comes from nowhere: it is added, another name of one that was there, or in a fusion as a copy of the same opcode."""
+    """None comes from nowhere: it is added, another name of one that was there, or in a fusion as a copy of
+    the same opcode."""
     for one in trace.passes:
         before, after = parse(one.before), parse(one.after)
         told = {change.name for change in one.changes if change.kind == "added"}
         told |= {change.after.partition(" = ")[0] for change in one.changes if change.kind == "rewritten"}
         new = after.by_name.keys() - before.by_name.keys() - told
         was = {instruction.opcode for instruction in before}
-        assert new <= inside_fusions(after) and {after.by_name[name].opcode for name in new} <= was | {"parameter"}
+        assert new <= inside_fusions(after) and {after.by_name[name].opcode for name in new} <= was | {
+            "parameter"
+        }
 
 
 def test_fused_names_the_fusion_that_holds_it(trace):
@@ -68,7 +90,9 @@ def test_fused_names_the_fusion_that_holds_it(trace):
                 assert change.name not in inside_fusions(before) and change.into
                 for name in change.into:
                     body = after.computations[after.by_name[name].calls[0]]
-                    assert before.by_name[change.name].opcode in {inner.opcode for inner in body.instructions.values()}
+                    assert before.by_name[change.name].opcode in {
+                        inner.opcode for inner in body.instructions.values()
+                    }
                     marks = {inner.mark for inner in body.instructions.values()}
                     assert not change.marks or set(change.marks) <= marks
 
@@ -86,13 +110,13 @@ def names_that_work(module) -> set[str]:
     return {one.name for one in module if one.opcode != "get-tuple-element"}
 
 
-TEXT = '''HloModule m
+TEXT = """HloModule m
 
 ENTRY %e (x: f32[4]) -> f32[4] {
   %x = f32[4]{0} parameter(0), metadata={op_name="args[0]" stack_frame_id=1}
   ROOT %y = f32[4]{0} sine(%x), metadata={op_name="n0/sin" stack_frame_id=2}
 }
-'''
+"""
 
 
 @pytest.fixture
@@ -107,12 +131,16 @@ def write(dump, name: str, text: str) -> None:
 def test_identical_modules_are_no_pass(dump):
     write(dump, "before_optimizations", TEXT)
     write(dump, "0001.simplify.after_algsimp.before_dce", TEXT.replace("id=2", "id=7"))
-    tables = "HloModule m, is_scheduled=true\n\nFileNames\n1 \"a.py\"\n\n"
+    tables = 'HloModule m, is_scheduled=true\n\nFileNames\n1 "a.py"\n\n'
     write(dump, "0002.simplify.after_dce", tables + TEXT.partition("\n\n")[2])
     assert read_passes(dump) == []
     write(dump, "0003.simplify.after_cse.before_fusion", TEXT.replace("sine", "cosine"))
     [one] = read_passes(dump)
-    assert (one.name, one.pipeline, [change.kind for change in one.changes]) == ("cse", "simplify", ["rewritten"])
+    assert (one.name, one.pipeline, [change.kind for change in one.changes]) == (
+        "cse",
+        "simplify",
+        ["rewritten"],
+    )
 
 
 def test_nothing_was_written(dump):

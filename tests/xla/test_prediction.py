@@ -10,8 +10,15 @@ from lazynb.session.prediction import BadPrediction, compare, parse_groups, writ
 from lazynb.view.reports.prediction import Reveal
 
 
-@pytest.mark.parametrize("text, groups", [
-    ("1", [{1}]), ("2-4 | 5 7", [{2, 3, 4}, {5, 7}]), ("2,3|4", [{2, 3}, {4}]), (" 10 - 12 ", [{10, 11, 12}])])
+@pytest.mark.parametrize(
+    "text, groups",
+    [
+        ("1", [{1}]),
+        ("2-4 | 5 7", [{2, 3, 4}, {5, 7}]),
+        ("2,3|4", [{2, 3}, {4}]),
+        (" 10 - 12 ", [{10, 11, 12}]),
+    ],
+)
 def test_groups(text, groups):
     assert parse_groups(text) == groups
 
@@ -36,7 +43,10 @@ def test_comparison(clean):
     compilation = compiled()
     lines = [place.line for place in written_lines(compilation.snapshot)]
     assert [place.text for place in written_lines(compilation.snapshot)] == [
-        "h = a * b", "t = jnp.tanh(h)", "s = t.sum(1)  # noqa: F841"]
+        "h = a * b",
+        "t = jnp.tanh(h)",
+        "s = t.sum(1)  # noqa: F841",
+    ]
     right = compare(compilation, [set(lines[:2]), {lines[2]}])
     assert [(verdict.expected, verdict.fused) for verdict in right.verdicts] == [(True, True), (False, False)]
     assert right.right == 2 and right.verdicts[1].boundaries
@@ -57,7 +67,8 @@ def test_reveal_shows_text_and_escapes(clean):
     assert "1 of 2 right" in bundle["text/plain"] and "1 of 2 right" in bundle["text/html"]
     a = jnp.ones(3)
     with lazynb.lazy():
-        y = a + 1; "<script>"  # noqa: B018, E702
+        y = a + 1
+        "<script>"  # noqa: B018, E702
         z = y * 2  # noqa: F841
         shown = Reveal(compare(lazynb.compile(), []))._repr_mimebundle_()["text/html"]
     assert "<script>" not in shown and "&lt;script&gt;" in shown

@@ -40,15 +40,18 @@ def compiled(fn, *args):
     return done, hlo.parse(done.as_text())
 
 
-# ---- real programs ---------------------------------------------------------------------------------------------------------
+# ---- real programs -----------------------------------------------------------------------------------------
 
 
 def test_kernels_of_a_program():
     x = jnp.ones((300, 300))
     done, module = compiled(lambda x: (jnp.sort(jnp.sin(x)), (x @ x).sum()), x)
     found = profile(lambda: done(x), runs=4, module=module)
-    kernels = {one.name for one in module.computations[module.entry].instructions.values()
-               if one.opcode in ("sort", "fusion", "dot")}
+    kernels = {
+        one.name
+        for one in module.computations[module.entry].instructions.values()
+        if one.opcode in ("sort", "fusion", "dot")
+    }
     assert kernels <= set(found.timings) <= set(module.by_name)
     for timing in found.timings.values():
         assert 0 < timing.low <= timing.median <= timing.high < 1
@@ -72,9 +75,12 @@ def test_body_of_a_loop_is_summed_over_its_iterations():
 
 
 def test_loop_that_goes_on_in_other_threads():
-    """Its event ends with the first iteration. Only releases that compile such a loop as one function have another event."""
+    """Its event ends with the first iteration. Only releases that compile such a loop as one function have
+    another event."""
     x = jnp.ones((1000, 1000))
-    done, module = compiled(lambda x: jnp.sort(jax.lax.fori_loop(0, 4, lambda i, c: jnp.sin(c) * 2 + x, x)), x)
+    done, module = compiled(
+        lambda x: jnp.sort(jax.lax.fori_loop(0, 4, lambda i, c: jnp.sin(c) * 2 + x, x)), x
+    )
     found = profile(lambda: done(x), runs=3, module=module).timings
     loops = [one.name for one in module if one.opcode in ("while", "call") and one.name in found]
     inside = [name for name, timing in found.items() if timing.calls == 4]
@@ -143,7 +149,7 @@ def test_wall_is_without_the_profiler_where_that_is_quick(monkeypatch, took, wal
     assert profile(lambda: None, runs=3).wall.median == wall and left == []
 
 
-# ---- when it cannot --------------------------------------------------------------------------------------------------------
+# ---- when it cannot ----------------------------------------------------------------------------------------
 
 
 def test_users_own_profile_goes_on(tmp_path):
@@ -209,7 +215,7 @@ def test_interrupt_gets_through_at_once():
     assert profile(lambda: None, runs=1).wall.runs == 1
 
 
-# ---- made-up profiles ------------------------------------------------------------------------------------------------------
+# ---- made-up profiles --------------------------------------------------------------------------------------
 
 
 def plane(name, *lines):
@@ -217,17 +223,27 @@ def plane(name, *lines):
     texts = ["hlo_op", "hlo_module"]
     numbers = ["program_id", "_p", "_c"]
     known = [*texts, *numbers]
-    stats = "".join(f'stat_metadata {{ key: {k + 1} value {{ id: {k + 1} name: "{one}" }} }}\n' for k, one in enumerate(known))
+    stats = "".join(
+        f'stat_metadata {{ key: {k + 1} value {{ id: {k + 1} name: "{one}" }} }}\n'
+        for k, one in enumerate(known)
+    )
     names, body = {}, ""
     for line in lines:
         events = ""
         for event, start, duration, values in line:
             number = names.setdefault(event, len(names) + 1)
-            shown = {key: f'str_value: "{value}"' if key in texts else f"int64_value: {value}" for key, value in values.items()}
-            said = "".join(f"stats {{ metadata_id: {known.index(key) + 1} {value} }}" for key, value in shown.items())
+            shown = {
+                key: f'str_value: "{value}"' if key in texts else f"int64_value: {value}"
+                for key, value in values.items()
+            }
+            said = "".join(
+                f"stats {{ metadata_id: {known.index(key) + 1} {value} }}" for key, value in shown.items()
+            )
             events += f"events {{ metadata_id: {number} offset_ps: {start * 10**6} duration_ps: {duration * 10**6} {said} }}\n"
         body += f'lines {{ id: {len(body)} name: "thread" timestamp_ns: 0 {events} }}\n'
-    events = "".join(f'event_metadata {{ key: {k} value {{ id: {k} name: "{one}" }} }}\n' for one, k in names.items())
+    events = "".join(
+        f'event_metadata {{ key: {k} value {{ id: {k} name: "{one}" }} }}\n' for one, k in names.items()
+    )
     return f'planes {{ name: "{name}" {body} {events} {stats} }}\n'
 
 
@@ -244,13 +260,21 @@ def times(*planes, module=None):
     """Microseconds and executions by instruction, of the only program."""
     data = jax.profiler.ProfileData.text_proto_to_serialized_xspace("".join(planes))
     found = profiling._times(list(profiling._events(data)), profiling._inside(module))
-    return {name: (round(seconds * 1e6), calls) for run in found.values() for name, (seconds, calls) in run.items()}
+    return {
+        name: (round(seconds * 1e6), calls)
+        for run in found.values()
+        for name, (seconds, calls) in run.items()
+    }
 
 
 def test_kernel_that_returns_before_it_is_done():
-    """Spread over threads: its call returns after 10 us, another thread finishes it, goes on with the next and notes it then."""
-    assert times(plane("/host:CPU", [op("copy", 0, 10, 7)], [op("sin", 50, 30, 8), end("sin", 79, 8), end("copy", 81, 7)])) == {
-        "copy": (50, 1), "sin": (30, 1)}
+    """Spread over threads: its call returns after 10 us, another thread finishes it, goes on with the next
+    and notes it then."""
+    assert times(
+        plane(
+            "/host:CPU", [op("copy", 0, 10, 7)], [op("sin", 50, 30, 8), end("sin", 79, 8), end("copy", 81, 7)]
+        )
+    ) == {"copy": (50, 1), "sin": (30, 1)}
 
 
 def test_kernel_whose_end_nobody_followed():
@@ -262,22 +286,48 @@ def task(at):
 
 
 def test_kernel_whose_thread_returned_late():
-    """It was held up behind its share of the work: another thread went on to the next kernel, and to one after that."""
-    assert times(plane("/host:CPU", [op("copy", 0, 60, 7)],
-                       [task(5), op("sin", 50, 30, 8), end("sin", 79, 8), op("sort", 80, 5, 9), end("sort", 84, 9),
-                        end("copy", 86, 7)])) == {"copy": (50, 1), "sin": (30, 1), "sort": (5, 1)}
+    """It was held up behind its share of the work: another thread went on to the next kernel, and to one
+    after that."""
+    assert times(
+        plane(
+            "/host:CPU",
+            [op("copy", 0, 60, 7)],
+            [
+                task(5),
+                op("sin", 50, 30, 8),
+                end("sin", 79, 8),
+                op("sort", 80, 5, 9),
+                end("sort", 84, 9),
+                end("copy", 86, 7),
+            ],
+        )
+    ) == {"copy": (50, 1), "sin": (30, 1), "sort": (5, 1)}
 
 
 def test_thread_that_ran_something_else_before():
     """The finishing thread had another kernel to run first, a task of its own."""
-    assert times(plane("/host:CPU", [op("copy", 0, 10, 7)],
-                       [task(2), op("other", 3, 20, 6), end("other", 22, 6), task(25), op("sin", 50, 30, 8), end("sin", 79, 8),
-                        end("copy", 81, 7)])) == {"copy": (50, 1), "other": (20, 1), "sin": (30, 1)}
+    assert times(
+        plane(
+            "/host:CPU",
+            [op("copy", 0, 10, 7)],
+            [
+                task(2),
+                op("other", 3, 20, 6),
+                end("other", 22, 6),
+                task(25),
+                op("sin", 50, 30, 8),
+                end("sin", 79, 8),
+                end("copy", 81, 7),
+            ],
+        )
+    ) == {"copy": (50, 1), "other": (20, 1), "sin": (30, 1)}
 
 
 def test_kernel_in_one_thread():
     assert times(plane("/host:CPU", [op("copy", 0, 10, 7), end("copy", 9, 7), op("sin", 100, 5, 8)])) == {
-        "copy": (10, 1), "sin": (5, 1)}
+        "copy": (10, 1),
+        "sin": (5, 1),
+    }
 
 
 LOOP = """HloModule jit_lazynb
@@ -301,25 +351,58 @@ ENTRY %main (x: f32[]) -> f32[] {
 
 
 def test_loop_that_another_thread_goes_on_with():
-    host = plane("/host:CPU", [op("loop", 0, 21, 1), op("step", 1, 19, 2)],
-                 [op("step", 30, 20, 3), end("step", 49, 3), op("after", 60, 40, 4), end("after", 99, 4), end("loop", 101, 1),
-                  end("step", 102, 2)])
+    host = plane(
+        "/host:CPU",
+        [op("loop", 0, 21, 1), op("step", 1, 19, 2)],
+        [
+            op("step", 30, 20, 3),
+            end("step", 49, 3),
+            op("after", 60, 40, 4),
+            end("after", 99, 4),
+            end("loop", 101, 1),
+            end("step", 102, 2),
+        ],
+    )
     assert times(host, module=hlo.parse(LOOP)) == {"loop": (50, 1), "step": (29 + 20, 2), "after": (40, 1)}
-    assert times(host) == {"loop": (101, 1), "step": (29 + 20, 2), "after": (40, 1)}  # until its end was noted
+    assert times(host) == {
+        "loop": (101, 1),
+        "step": (29 + 20, 2),
+        "after": (40, 1),
+    }  # until its end was noted
 
 
 def test_loop_that_runs_twice():
     """Its first end is noted when all is over; what ran in its second execution is no part of the first."""
-    host = plane("/host:CPU", [op("loop", 0, 5, 1), op("step", 1, 3, 2)],
-                 [task(2), op("loop", 30, 25, 3), op("step", 31, 20, 4), end("step", 50, 4), end("loop", 54, 3),
-                  op("after", 60, 40, 5), end("after", 99, 5), end("loop", 101, 1), end("step", 102, 2)])
-    assert times(host, module=hlo.parse(LOOP)) == {"loop": (30 + 25, 2), "step": (29 + 20, 2), "after": (40, 1)}
+    host = plane(
+        "/host:CPU",
+        [op("loop", 0, 5, 1), op("step", 1, 3, 2)],
+        [
+            task(2),
+            op("loop", 30, 25, 3),
+            op("step", 31, 20, 4),
+            end("step", 50, 4),
+            end("loop", 54, 3),
+            op("after", 60, 40, 5),
+            end("after", 99, 5),
+            end("loop", 101, 1),
+            end("step", 102, 2),
+        ],
+    )
+    assert times(host, module=hlo.parse(LOOP)) == {
+        "loop": (30 + 25, 2),
+        "step": (29 + 20, 2),
+        "after": (40, 1),
+    }
 
 
 def test_ends_that_are_noted_too_late():
-    """The program was over, and the profile too, before the last thread had noted what it finished long ago."""
-    host = plane("/host:CPU", [op("loop", 0, 21, 1), op("step", 1, 19, 2)],
-                 [op("step", 30, 20, 3), end("step", 49, 3), op("after", 60, 40, 4), end("after", 99, 4)])
+    """The program was over, and the profile too, before the last thread had noted what it finished long
+    ago."""
+    host = plane(
+        "/host:CPU",
+        [op("loop", 0, 21, 1), op("step", 1, 19, 2)],
+        [op("step", 30, 20, 3), end("step", 49, 3), op("after", 60, 40, 4), end("after", 99, 4)],
+    )
     assert times(host, module=hlo.parse(LOOP)) == {"loop": (50, 1), "step": (29 + 20, 2), "after": (40, 1)}
 
 
@@ -332,7 +415,8 @@ def test_times_of_a_device_are_those_of_its_kernels():
 
 def test_programs_of_one_name_stay_apart():
     data = jax.profiler.ProfileData.text_proto_to_serialized_xspace(
-        plane("/host:CPU", [op("fusion", 0, 5, program=2), op("fusion", 10, 7, program=1)]))
+        plane("/host:CPU", [op("fusion", 0, 5, program=2), op("fusion", 10, 7, program=1)])
+    )
     run = profiling._times(list(profiling._events(data)), profiling._inside(None))
     first, second = profiling._programs([run, run])
     assert [round(one.timings["fusion"].median * 1e6) for one in (first, second)] == [5, 7]
@@ -346,7 +430,7 @@ def test_branch_not_taken_has_fewer_runs():
     assert program.timings["b"] == profiling.Timing(2e-6, 2e-6, 2e-6, 1, 4)
 
 
-# ---- private names of jaxlib -----------------------------------------------------------------------------------------------
+# ---- private names of jaxlib -------------------------------------------------------------------------------
 
 
 def test_new_profile():

@@ -46,14 +46,17 @@ every = pytest.mark.parametrize("name", PROGRAMS)
 
 
 def words(found) -> str:
-    return ", ".join(f"{what} {count}" if count > 1 else what for what, count in sorted(Counter(found).items()))
+    return ", ".join(
+        f"{what} {count}" if count > 1 else what for what, count in sorted(Counter(found).items())
+    )
 
 
 def test_the_table_is_whole():
     assert PROGRAMS.keys() == EXPECTED.keys() and len(PROGRAMS) >= 28
 
 
-# ---- what is expected ----------------------------------------------------------------------------------------------------
+# ---- what is expected --------------------------------------------------------------------------------------
+
 
 @every
 def test_clusters_and_reasons_are_as_expected(name):
@@ -68,11 +71,14 @@ def test_fates_are_as_expected(name):
     by_line: dict[str, list[str]] = {}
     for node in compilation.snapshot.nodes:
         if node.kind == "op":
-            by_line.setdefault(node.place.text.strip().partition(" = ")[0], []).append(compilation.fates[node.id].kind)
+            by_line.setdefault(node.place.text.strip().partition(" = ")[0], []).append(
+                compilation.fates[node.id].kind
+            )
     assert {line: words(kinds) for line, kinds in by_line.items()} == EXPECTED[name].fates
 
 
-# ---- what must hold of any program -----------------------------------------------------------------------------------------
+# ---- what must hold of any program -------------------------------------------------------------------------
+
 
 @every
 def test_every_operation_has_one_fate_and_none_is_lost(name):
@@ -82,16 +88,24 @@ def test_every_operation_has_one_fate_and_none_is_lost(name):
     assert {fate.kind for fate in compilation.fates.values()} <= KINDS
     known = {cluster.name for cluster in compilation.clusters}
     for fate in compilation.fates.values():
-        assert set(fate.clusters) <= known and fate.text and (fate.merged_with is None or fate.merged_with in operations)
+        assert (
+            set(fate.clusters) <= known
+            and fate.text
+            and (fate.merged_with is None or fate.merged_with in operations)
+        )
         assert bool(fate.clusters) or fate.kind in ("folded", "merged", "cancelled", "dead")
 
 
 @every
 def test_clusters_are_the_kernels_of_the_hlo(name):
     compilation, trace = case(name).compilation, case(name).trace
-    assert [(one.name, one.opcode) for one in compilation.clusters] == [one[:2] for one in plain_hlo.kernels(trace.text)]
+    assert [(one.name, one.opcode) for one in compilation.clusters] == [
+        one[:2] for one in plain_hlo.kernels(trace.text)
+    ]
     inside = [one for cluster in compilation.clusters for one in cluster.instructions]
-    assert len(inside) == len(set(inside)) and all(re.search(rf"%{re.escape(one)} = ", trace.text) for one in inside)
+    assert len(inside) == len(set(inside)) and all(
+        re.search(rf"%{re.escape(one)} = ", trace.text) for one in inside
+    )
 
 
 @every
@@ -119,28 +133,37 @@ def test_boundaries_are_the_edges_between_kernels(name):
     inferred = case(name).inferred
     assert {(one.producer, one.consumer) for one in inferred if one.consumer} == pairs
     kernels = {kernel for kernel, _, _ in plain_hlo.kernels(case(name).trace.text)}
-    assert {one.producer for one in inferred if not one.consumer} == results & kernels - {producer for producer, _ in pairs}
+    assert {one.producer for one in inferred if not one.consumer} == results & kernels - {
+        producer for producer, _ in pairs
+    }
     assert all(one.code in REASONS and "{" not in one.text for one in inferred)
 
 
 @every
 def test_the_rules_agree_with_the_compiler(name):
     for inferred, said in zip(case(name).inferred, case(name).said):
-        assert inferred.label == "rule inferred" and (inferred.producer, inferred.consumer) == (said.producer, said.consumer)
-        assert (said.label == "compiler said") == bool(said.said) or (said.code == "kept-alive" and "custom" in said.said)
+        assert inferred.label == "rule inferred" and (inferred.producer, inferred.consumer) == (
+            said.producer,
+            said.consumer,
+        )
+        assert (said.label == "compiler said") == bool(said.said) or (
+            said.code == "kept-alive" and "custom" in said.said
+        )
         assert inferred.code == said.code, (inferred, said.said)
 
 
 @every
 def test_the_compiler_says_why_for_every_pair_that_its_fusion_pass_sees(name):
-    """It never looks at loops, branches and calls, at copies that come later, past a ``get-tuple-element``; and where XLA later
-    removed a copy between two calls of a library, it looked at the copy."""
+    """It never looks at loops, branches and calls, at copies that come later, past a ``get-tuple-element``;
+    and where XLA later removed a copy between two calls of a library, it looked at the copy."""
     trace = case(name).trace
     for one in case(name).said:
         if one.consumer and not one.said:
             ends = {trace.module.by_name[end].opcode for end in (one.producer, one.consumer)}
             of_several = trace.module.by_name[one.producer].shape.startswith("(")
-            unseen = ends & {"while", "conditional", "call", "copy", "rng-get-and-update-state"} or ends == {"custom-call"}
+            unseen = ends & {"while", "conditional", "call", "copy", "rng-get-and-update-state"} or ends == {
+                "custom-call"
+            }
             assert unseen or of_several, one
 
 
@@ -174,7 +197,12 @@ def test_what_a_variable_keeps_alive_goes_with_it(name):
 def test_a_variable_is_named_and_gone_after_del():
     kept, gone = case("kept_alive"), case("not_kept")
     [boundary] = [one for one in kept.inferred if one.consumer]
-    assert boundary.code == "kept-alive" and boundary.variables == ("h",) and "`h`" in boundary.text and boundary.hint
+    assert (
+        boundary.code == "kept-alive"
+        and boundary.variables == ("h",)
+        and "`h`" in boundary.text
+        and boundary.hint
+    )
     assert len(gone.compilation.clusters) == 1 and not [one for one in gone.inferred if one.consumer]
 
 
@@ -184,7 +212,13 @@ def test_agreement_over_the_table(record_property):
     for name in PROGRAMS:
         for inferred, said in zip(case(name).inferred, case(name).said):
             if said.said:
-                found["agree" if inferred.code == said.code else "unknown" if inferred.code == "unknown" else "disagree"] += 1
+                found[
+                    "agree"
+                    if inferred.code == said.code
+                    else "unknown"
+                    if inferred.code == "unknown"
+                    else "disagree"
+                ] += 1
                 edge = case(name).trace.edges[said.producer, said.consumer]
                 found["same words" if family(edge.words) == family(said.said) else "other words"] += 1
     print(dict(found))

@@ -93,7 +93,8 @@ def test_two_ends_in_one_recorded_operation(clean):
             compilation.verify(only(compilation, "expensive-several-users"))
 
 
-# ---- a compilation of several programs ------------------------------------------------------------------------------------
+# ---- a compilation of several programs ---------------------------------------------------------------------
+
 
 def test_figures_of_programs_with_equal_names(clean):
     """Programs of one shape have kernels of one name: none may take the place of another."""
@@ -118,4 +119,6 @@ def test_lists_are_tables(clean):
         y = jnp.tanh(h)  # noqa: F841
         compilation = lazynb.compile()
         assert "kind" in repr(compilation.clusters) and "<table>" in compilation.clusters._repr_html_()
-        assert "kept-alive" in repr(compilation.boundaries) and compilation.boundaries.to_dicts()[0]["variables"] == ("h",)
+        assert "kept-alive" in repr(compilation.boundaries) and compilation.boundaries.to_dicts()[0][
+            "variables"
+        ] == ("h",)

@@ -6,7 +6,18 @@ from collections import Counter
 
 from xla import plain_hlo
 
-SPREAD = {"broadcast", "bitcast", "reshape", "copy", "constant", "tuple", "get-tuple-element", "parameter", "call", "convert"}
+SPREAD = {
+    "broadcast",
+    "bitcast",
+    "reshape",
+    "copy",
+    "constant",
+    "tuple",
+    "get-tuple-element",
+    "parameter",
+    "call",
+    "convert",
+}
 
 
 def check_cancelled(trace) -> None:

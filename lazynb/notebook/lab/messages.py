@@ -1,8 +1,8 @@
 """What the kernel and lazynb's JupyterLab extension say to each other, version 1: the same shapes as in
 ``extension/src/lab/messages.ts``.
 
-They go over one comm (target ``lazynb``), which the kernel opens when the extension is loaded in JupyterLab or Notebook. A page
-that is loaded later finds it by asking for the kernel's comms, and says ``hello`` on it.
+They go over one comm (target ``lazynb``), which the kernel opens when the extension is loaded in JupyterLab
+or Notebook. A page that is loaded later finds it by asking for the kernel's comms, and says ``hello`` on it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any, Literal, NotRequired, TypedDict
 TARGET = "lazynb"
 VERSION: Literal[1] = 1
 
-# ---- from the kernel --------------------------------------------------------------------------------------------------------
+# ---- from the kernel ---------------------------------------------------------------------------------------
 
 
 class State(TypedDict):
-    """How things stand; sent when it changed, at most once a cell, and in answer to ``hello``. ``busy``: see ``Compiling``."""
+    """How things stand; sent when it changed, at most once a cell, and in answer to ``hello``. ``busy``: see
+    ``Compiling``."""
 
     type: Literal["state"]
     version: Literal[1]
@@ -48,8 +49,9 @@ class Compiled(TypedDict):
 
 
 class Kernel(TypedDict):
-    """A fusion cluster or other kernel: chip ``c2`` in the colour of number ``colour`` of the palette; for the hover: its kind,
-    what became of the line's operations in it, and its cost in words (empty where XLA gives none)."""
+    """A fusion cluster or other kernel: chip ``c2`` in the colour of number ``colour`` of the palette; for
+    the hover: its kind, what became of the line's operations in it, and its cost in words (empty where XLA
+    gives none)."""
 
     id: int
     chip: str
@@ -75,8 +77,9 @@ class Break(TypedDict):
 
 
 class Line(TypedDict):
-    """What is known of line number ``line`` (from 1) of a cell. ``text`` is the line as it was run: where it reads otherwise now,
-    the marks no longer hold. ``fates`` are those of operations in no kernel (folded, merged, dead, ...)."""
+    """What is known of line number ``line`` (from 1) of a cell. ``text`` is the line as it was run: where it
+    reads otherwise now, the marks no longer hold. ``fates`` are those of operations in no kernel (folded,
+    merged, dead, ...)."""
 
     line: int
     text: str
@@ -86,7 +89,8 @@ class Line(TypedDict):
 
 
 class Marks(TypedDict):
-    """All marks of a cell; they replace earlier ones. ``compilation``: the one that the kernels belong to, None for none."""
+    """All marks of a cell; they replace earlier ones. ``compilation``: the one that the kernels belong to,
+    None for none."""
 
     type: Literal["marks"]
     cell: str
@@ -95,8 +99,9 @@ class Marks(TypedDict):
 
 
 class Panel(TypedDict):
-    """The answer to ``show``: the view's data. ``graph``: the graph's MIME data; ``cache``, ``breaks``: a table;
-    ``compilation``: an inspection, and its number; None where there is nothing, and ``text`` says so."""
+    """The answer to ``show``: the view's data. ``graph``: the graph's MIME data; ``cache``, ``breaks``: a
+    table; ``compilation``: an inspection, and its number; None where there is nothing, and ``text`` says
+    so."""
 
     type: Literal["panel"]
     id: int
@@ -107,7 +112,8 @@ class Panel(TypedDict):
 
 
 class Done(TypedDict):
-    """The answer to ``lazy``, ``compile`` and ``clear``: what happened, in a line; ``error`` where it failed."""
+    """The answer to ``lazy``, ``compile`` and ``clear``: what happened, in a line; ``error`` where it
+    failed."""
 
     type: Literal["done"]
     id: int
@@ -115,7 +121,7 @@ class Done(TypedDict):
     error: NotRequired[str]
 
 
-# ---- from the front end -----------------------------------------------------------------------------------------------------
+# ---- from the front end ------------------------------------------------------------------------------------
 
 
 class Hello(TypedDict):
@@ -125,7 +131,8 @@ class Hello(TypedDict):
 
 
 class Show(TypedDict):
-    """Wants a view of the panel: ``graph``, ``cache``, ``breaks`` or ``compilation`` (that number, else the last)."""
+    """Wants a view of the panel: ``graph``, ``cache``, ``breaks`` or ``compilation`` (that number, else the
+    last)."""
 
     type: Literal["show"]
     id: int
@@ -156,7 +163,8 @@ class Clear(TypedDict):
 
 
 class Ask(TypedDict):
-    """A request of the inspector in the panel (see ``lazynb.notebook.answers``), about compilation number ``compilation``."""
+    """A request of the inspector in the panel (see ``lazynb.notebook.answers``), about compilation number
+    ``compilation``."""
 
     type: Literal["ask"]
     id: int
@@ -165,8 +173,8 @@ class Ask(TypedDict):
 
 
 class Settings(TypedDict):
-    """The user's settings, sent after ``hello`` and when they change. ``autocompile``: a pending value that a cell shows is
-    run at once, and its value shown."""
+    """The user's settings, sent after ``hello`` and when they change. ``autocompile``: a pending value that a
+    cell shows is run at once, and its value shown."""
 
     type: Literal["settings"]
     autocompile: bool

@@ -1,4 +1,5 @@
-"""What the programs that a cell ran came to, line by line: for the marks that JupyterLab shows beside the code."""
+"""What the programs that a cell ran came to, line by line: for the marks that JupyterLab shows beside the
+code."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ _OPERATIONS = 3_000
 
 
 class CellRuns(Observer):
-    """Notes each program that a cell runs, once a line: a loop that runs one a thousand times costs a look-up each time."""
+    """Notes each program that a cell runs, once a line: a loop that runs one a thousand times costs a look-up
+    each time."""
 
     def __init__(self) -> None:
         self._description = Description((), {})
@@ -30,8 +32,14 @@ class CellRuns(Observer):
         self._seen: set[tuple[int, int, int]] = set()
         self._operations = 0
 
-    def ran(self, run: Run, pending: Pending, tensors: Sequence[LazyTensor], values: Sequence[Any],
-            results: Sequence[Any]) -> None:
+    def ran(
+        self,
+        run: Run,
+        pending: Pending,
+        tensors: Sequence[LazyTensor],
+        values: Sequence[Any],
+        results: Sequence[Any],
+    ) -> None:
         """Notes the program of ``run``, if it is new."""
         key = (id(run.binding.executable), *_place(pending))
         if key in self._seen or len(self._found) >= _PROGRAMS or self._operations >= _OPERATIONS:
@@ -40,21 +48,32 @@ class CellRuns(Observer):
         self._operations += len(pending)
         self._description.add(summarise(pending, {}))
         wanted = tuple([tensor._slot for tensor in tensors])
-        self._found.append((run.binding.executable, run.miss is not None,
-                            origins_of(pending, run.binding, wanted, self._description), Inputs(pending, run.binding.inputs)))
+        self._found.append(
+            (
+                run.binding.executable,
+                run.miss is not None,
+                origins_of(pending, run.binding, wanted, self._description),
+                Inputs(pending, run.binding.inputs),
+            )
+        )
 
     def compilation(self) -> Compilation | None:
         """The programs, in the order in which they first ran; None if none did."""
         if not self._found:
             return None
         snapshot = self._description.snapshot()
-        return Compilation([CompiledTrace(executable, made, origins, snapshot, inputs)
-                            for executable, made, origins, inputs in self._found], snapshot)
+        return Compilation(
+            [
+                CompiledTrace(executable, made, origins, snapshot, inputs)
+                for executable, made, origins, inputs in self._found
+            ],
+            snapshot,
+        )
 
 
 def _place(pending: Pending) -> tuple[int, int]:
-    """Tells apart equal programs of different lines: where the last operation was asked for. (By line: Python 3.11 replaces
-    instructions by faster ones, which changes their offsets.)"""
+    """Tells apart equal programs of different lines: where the last operation was asked for. (By line: Python
+    3.11 replaces instructions by faster ones, which changes their offsets.)"""
     last = next((tensor for tensor in reversed(pending.records) if tensor._code is not None), None)
     if last is None:
         return 0, 0

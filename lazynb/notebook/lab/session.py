@@ -32,7 +32,8 @@ from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.tables import table
 from lazynb.xla.compilation import Compilation
 
-_SOON = 0.03  # seconds after a cell at which its marks are worked out: the kernel first says that the cell is done
+# seconds after a cell at which its marks are worked out: the kernel first says that the cell is done
+_SOON = 0.03
 _KEPT = 16  # compilations that the panel can ask about
 
 
@@ -60,12 +61,14 @@ class Lab(Observer):
         self._last: State | None = None
         self._sent: dict[str, Any] = {}  # marks by cell, as they were sent
         self._numbers = 0
-        self._compilations: collections.OrderedDict[int, tuple[Compilation, Inspection, Answers]] = collections.OrderedDict()
+        self._compilations: collections.OrderedDict[int, tuple[Compilation, Inspection, Answers]] = (
+            collections.OrderedDict()
+        )
         self._began = 0.0
         self._end_watching: Callable[[], None] = lambda: None
         self._end_runs: Callable[[], None] = lambda: None
 
-    # ---- the shell's events -----------------------------------------------------------------------------------
+    # ---- the shell's events --------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Opens the comm, where JupyterLab or Notebook asked for the cell that runs."""
@@ -108,7 +111,9 @@ class Lab(Observer):
         runs, self._runs = self._runs, None
         self._end_runs()
         if not self.there:
-            if self.there is None and self._comm is not None:  # cells queue up behind %load_ext: a page may yet say hello
+            if (
+                self.there is None and self._comm is not None
+            ):  # cells queue up behind %load_ext: a page may yet say hello
                 self._waiting.append((runs, self._cell))
             return
         cell = self._cell
@@ -117,7 +122,7 @@ class Lab(Observer):
         except RuntimeError:  # no event loop
             self._explain(runs, cell)
 
-    # ---- what it says ---------------------------------------------------------------------------------------------
+    # ---- what it says --------------------------------------------------------------------------------------
 
     def _send(self, message: Any) -> None:
         if self._comm is not None:
@@ -125,10 +130,19 @@ class Lab(Observer):
 
     def _state(self) -> State:
         info = cache_info()
-        return {"type": "state", "version": VERSION, "lazy": self._extension.enabled,
-                "pending": sum(len(trace) for trace in thread_trace().all_pending()), "executables": len(info), "hits": info.hits,
-                "misses": info.misses, "breaks": break_log.total, "seconds": sum(one.seconds for one in break_log.tallies()),
-                "compilation": next(reversed(self._compilations), None), "text": self._status()}
+        return {
+            "type": "state",
+            "version": VERSION,
+            "lazy": self._extension.enabled,
+            "pending": sum(len(trace) for trace in thread_trace().all_pending()),
+            "executables": len(info),
+            "hits": info.hits,
+            "misses": info.misses,
+            "breaks": break_log.total,
+            "seconds": sum(one.seconds for one in break_log.tallies()),
+            "compilation": next(reversed(self._compilations), None),
+            "text": self._status(),
+        }
 
     def _tell(self) -> None:
         state = self._state()
@@ -140,7 +154,15 @@ class Lab(Observer):
         """Sent at once: the kernel is busy until the program is made."""
         if self.there and thread_trace().pending is not None:
             label = self._cells.label(self._cell) if self._cell is not None else ""
-            self._send({"type": "compiling", "operations": operations, "cell": self._cell, "label": label, "seconds": 0.0})
+            self._send(
+                {
+                    "type": "compiling",
+                    "operations": operations,
+                    "cell": self._cell,
+                    "label": label,
+                    "seconds": 0.0,
+                }
+            )
 
     def compiled(self) -> None:
         if self.there and thread_trace().pending is not None:
@@ -152,7 +174,10 @@ class Lab(Observer):
         lines: dict[str, Any] = {}
         number = None
         if compilation is not None:
-            with contextlib.suppress(Exception), eager():  # no marks are better than an error nobody asked for
+            with (
+                contextlib.suppress(Exception),
+                eager(),
+            ):  # no marks are better than an error nobody asked for
                 data = inspection(compilation, live=True, full=False)
                 lines = kernel_lines(self._cells, data)
                 number = self._remember(compilation, data)
@@ -182,7 +207,7 @@ class Lab(Observer):
                 self._send(message)
             self._sent[one] = (lines, compilation, message)
 
-    # ---- what it is asked -----------------------------------------------------------------------------------------
+    # ---- what it is asked ----------------------------------------------------------------------------------
 
     def _closed(self, _message: Any) -> None:
         """A page that does not know lazynb closes the comm at once; one that does never does."""
@@ -201,7 +226,9 @@ class Lab(Observer):
             self._send({"type": "answer", "id": request.get("id"), "answer": self._ask(request)})
         elif kind == "show":
             view, number = request.get("view"), self._number(request)
-            self._send({"type": "panel", "id": request.get("id"), "view": str(view), **self._panel(view, number)})
+            self._send(
+                {"type": "panel", "id": request.get("id"), "view": str(view), **self._panel(view, number)}
+            )
         elif kind in ("lazy", "compile", "clear"):
             self._send({"type": "done", "id": request.get("id"), **self._do(kind, request)})
             self._mark({}, None, None)
@@ -220,7 +247,11 @@ class Lab(Observer):
         number = self._number(request)
         found = self._compilations[number] if number is not None else None
         if found is None:
-            return {"type": "error", "id": None, "message": "this compilation is too old to answer: run its cell again"}
+            return {
+                "type": "error",
+                "id": None,
+                "message": "this compilation is too old to answer: run its cell again",
+            }
         return found[2].answer(request.get("request"))
 
     def _number(self, request: dict[str, Any]) -> int | None:
@@ -233,7 +264,10 @@ class Lab(Observer):
         try:
             if view == "graph":
                 drawn = graph_of([], shell.user_ns)
-                return {"data": drawn._repr_mimebundle_()[MIME_TYPE] if len(drawn) else None, "text": "Nothing is pending."}
+                return {
+                    "data": drawn._repr_mimebundle_()[MIME_TYPE] if len(drawn) else None,
+                    "text": "Nothing is pending.",
+                }
             if view == "breaks":
                 return {"data": table(breaks(), "trace break"), "text": "No trace breaks so far."}
             if view == "cache":

@@ -11,7 +11,8 @@ from lazynb import _jax_compat as jc
 def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
     """Turns the arrays that a jitted function closes over into arguments of its call.
 
-    So the key of the call does not depend on their values, and a re-run cell that closes over a new array is a hit.
+    So the key of the call does not depend on their values, and a re-run cell that closes over a new array is
+    a hit.
     """
     jaxpr = params["jaxpr"]
     if not jaxpr.consts:
@@ -20,17 +21,23 @@ def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequenc
     front = len(consts)
     unspecified = jc.UNSPECIFIED
     return [*consts, *args], dict(
-        params, jaxpr=lifted,
+        params,
+        jaxpr=lifted,
         in_shardings=(unspecified,) * front + tuple(params["in_shardings"]),
         in_layouts=(None,) * front + tuple(params["in_layouts"]),
-        donated_invars=(False,) * front + tuple(params["donated_invars"]))
+        donated_invars=(False,) * front + tuple(params["donated_invars"]),
+    )
 
 
 def gives_twice(args: Sequence[Any], offered: Sequence[bool]) -> bool:
-    """Whether a call donates an argument that it also takes in another place: eager JAX then says what is wrong."""
+    """Whether a call donates an argument that it also takes in another place: eager JAX then says what is
+    wrong."""
     if True not in offered:
         return False
-    given = [id(getattr(arg, "_value", None)) if getattr(arg, "_value", None) is not None else id(arg) for arg in args]
+    given = [
+        id(getattr(arg, "_value", None)) if getattr(arg, "_value", None) is not None else id(arg)
+        for arg in args
+    ]
     return any(offer and given.count(one) > 1 for one, offer in zip(given, offered))
 
 

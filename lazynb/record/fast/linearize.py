@@ -1,10 +1,12 @@
-"""Linearisation with a memory: what ``jax.grad`` does for one call is worked out once for the types of its operands.
+"""Linearisation with a memory: what ``jax.grad`` does for one call is worked out once for the types of its
+operands.
 
-Eager JAX differentiates each primitive anew: 0.1 to 0.2 ms an operation, most of what an unmodified training step takes. What
-comes out depends on the function, its parameters and its operands' types alone: a *known* part (results and residuals from the
-operands), which is recorded like any call, and a *linear* part (tangents to tangents), which JAX goes on with. Two things are
-remembered: calls of operators, methods and functions of ``jax.numpy`` and its like under ``jax.grad``, and single primitives
-without a linearisation rule of their own, whose JVP rule JAX would run under partial evaluation.
+Eager JAX differentiates each primitive anew: 0.1 to 0.2 ms an operation, most of what an unmodified training
+step takes. What comes out depends on the function, its parameters and its operands' types alone: a *known*
+part (results and residuals from the operands), which is recorded like any call, and a *linear* part (tangents
+to tangents), which JAX goes on with. Two things are remembered: calls of operators, methods and functions of
+``jax.numpy`` and its like under ``jax.grad``, and single primitives without a linearisation rule of their
+own, whose JVP rule JAX would run under partial evaluation.
 """
 
 from __future__ import annotations
@@ -38,7 +40,9 @@ class Known:
     def values(self, trace: LazyTrace, primals: Sequence[Any]) -> list[Any]:
         """What the function returns for ``primals``, recorded on ``trace``."""
         fresh = recall(trace, self, self._fresh, tuple(primals), {}, True) if self._fresh is not None else ()
-        return [_as_array(primals[number], trace) if given else fresh[number] for given, number in self._sources]
+        return [
+            _as_array(primals[number], trace) if given else fresh[number] for given, number in self._sources
+        ]
 
 
 def _as_array(value: Any, trace: LazyTrace) -> Any:
@@ -56,12 +60,21 @@ class _Primitive:
       single: whether the primitive has one result.
     """
 
-    def __init__(self, plain: Callable[..., Any], primitive: Any, is_vjp: bool, nonzeros: Sequence[bool], avals: Sequence[Any],
-                 params: dict[str, Any]):
+    def __init__(
+        self,
+        plain: Callable[..., Any],
+        primitive: Any,
+        is_vjp: bool,
+        nonzeros: Sequence[bool],
+        avals: Sequence[Any],
+        params: dict[str, Any],
+    ):
         self.single = not primitive.multiple_results
 
         def known(*primals: Any) -> list[Any]:
-            results, self.nonzero, residuals, *self.rest = plain(primitive, is_vjp, nonzeros, *primals, **params)
+            results, self.nonzero, residuals, *self.rest = plain(
+                primitive, is_vjp, nonzeros, *primals, **params
+            )
             results = [results] if self.single else list(results)
             self.results = len(results)
             return [*results, *residuals]
@@ -77,14 +90,17 @@ class _Call:
       results: how many of its values are results.
       container: type in which the call returns them; None for a single one.
       linear: gives the results' tangents from the residuals and the tangents of the operands that have one.
-      nonzero: for each result, whether it has a tangent: what does not depend on the operands' is no tracer, as eagerly.
+      nonzero: for each result, whether it has a tangent: what does not depend on the operands' is no tracer,
+        as eagerly.
     """
 
     def __init__(self, call: Callable[..., Any], nonzeros: Sequence[bool], avals: Sequence[Any]):
         def known(*primals: Any) -> list[Any]:
             def varying(*values: Any) -> Any:
                 given = iter(values)
-                return call(*[next(given) if nonzero else primal for nonzero, primal in zip(nonzeros, primals)])
+                return call(
+                    *[next(given) if nonzero else primal for nonzero, primal in zip(nonzeros, primals)]
+                )
 
             result, linear = jax.linearize(varying, *[p for p, nonzero in zip(primals, nonzeros) if nonzero])
             self.container = result.__class__ if result.__class__ in (tuple, list) else None
@@ -105,7 +121,7 @@ class _Call:
 
         jaxpr = jc.traced(linear, [*self._avals, *tangents])
         self.linear = jc.as_function(jaxpr)
-        self.nonzero = jc.depending(jaxpr, jc.jaxpr_inputs(jaxpr)[-len(tangents):])
+        self.nonzero = jc.depending(jaxpr, jc.jaxpr_inputs(jaxpr)[-len(tangents) :])
 
 
 _rules: dict[Any, Any] = {}
@@ -135,14 +151,24 @@ def rule_for(key: Any, family: Any, make: Callable[[], Any]) -> Any:
 def known_avals(primals: Sequence[Any]) -> tuple[Any, ...] | None:
     """Types of the operands; None where they are more than shape and dtype."""
     avals = tuple([jc.typeof(primal) for primal in primals])
-    return avals if all(isinstance(aval, jc.ShapedArray) and aval.sharding.mesh.empty for aval in avals) else None
+    return (
+        avals
+        if all(isinstance(aval, jc.ShapedArray) and aval.sharding.mesh.empty for aval in avals)
+        else None
+    )
 
 
-# ---- calls ---------------------------------------------------------------------------------------------------------------
+# ---- calls -------------------------------------------------------------------------------------------------
 
 
-def linearized_call(trace: Any, name: Hashable, plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-                    scalars_alike: bool) -> Any:
+def linearized_call(
+    trace: Any,
+    name: Hashable,
+    plain: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    scalars_alike: bool,
+) -> Any:
     """``plain(*args, **kwargs)`` under ``jax.grad``, whose trace is ``trace``, over a lazy trace."""
     lazy = trace.parent_trace
     primals: list[Any] = []
@@ -175,15 +201,24 @@ def linearized_call(trace: Any, name: Hashable, plain: Callable[..., Any], args:
     with jc.set_current_trace(lazy):
         values = rule.known.values(lazy, primals)
     with jc.set_current_trace(trace.tangent_trace):
-        out = rule.linear(*values[rule.results:], *tangents)
-    results = [jc.LinearizeTracer(trace, value, tangent) if nonzero else value
-               for value, tangent, nonzero in zip(values, out, rule.nonzero)]
+        out = rule.linear(*values[rule.results :], *tangents)
+    results = [
+        jc.LinearizeTracer(trace, value, tangent) if nonzero else value
+        for value, tangent, nonzero in zip(values, out, rule.nonzero)
+    ]
     return results[0] if rule.container is None else rule.container(results)
 
 
-def _new_call(key: Any, plain: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], parts: Sequence[Any],
-              nonzeros: Sequence[bool], avals: Sequence[Any]) -> _Call | None:
-    varying = [isinstance(part, bool) for part in parts[1:1 + len(args)]]
+def _new_call(
+    key: Any,
+    plain: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    parts: Sequence[Any],
+    nonzeros: Sequence[bool],
+    avals: Sequence[Any],
+) -> _Call | None:
+    varying = [isinstance(part, bool) for part in parts[1 : 1 + len(args)]]
 
     def call(*primals: Any) -> Any:
         given = iter(primals)
@@ -198,7 +233,7 @@ def _static(arg: Any) -> Hashable:
     return by_value(arg, _static)
 
 
-# ---- primitives ----------------------------------------------------------------------------------------------------------
+# ---- primitives --------------------------------------------------------------------------------------------
 
 
 def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -206,13 +241,24 @@ def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
 
     def rule(primitive: Any, is_vjp: bool, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
         trace = jc.ambient.value
-        if trace.__class__ is LazyTrace and not jc.must_run_eagerly() and (avals := known_avals(primals)) is not None:
-            key = (operations.find(primitive, params, trace.context_token()), derivative_rules(params), is_vjp, tuple(nonzeros),
-                   avals)
-            found = rule_for(key, (primitive, avals), lambda: _Primitive(plain, primitive, is_vjp, nonzeros, avals, params))
+        if (
+            trace.__class__ is LazyTrace
+            and not jc.must_run_eagerly()
+            and (avals := known_avals(primals)) is not None
+        ):
+            key = (
+                operations.find(primitive, params, trace.context_token()),
+                derivative_rules(params),
+                is_vjp,
+                tuple(nonzeros),
+                avals,
+            )
+            found = rule_for(
+                key, (primitive, avals), lambda: _Primitive(plain, primitive, is_vjp, nonzeros, avals, params)
+            )
             if found is not None:
                 values = found.known.values(trace, primals)
-                results, residuals = values[:found.results], values[found.results:]
+                results, residuals = values[: found.results], values[found.results :]
                 return (results[0] if found.single else results), found.nonzero, residuals, *found.rest
         return plain(primitive, is_vjp, nonzeros, *primals, **params)
 

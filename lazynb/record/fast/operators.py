@@ -1,4 +1,5 @@
-"""Operators and methods of LazyTensor, each remembering what recording gave (see :mod:`lazynb.record.fast.recall`)."""
+"""Operators and methods of LazyTensor, each remembering what recording gave (see
+:mod:`lazynb.record.fast.recall`)."""
 
 from __future__ import annotations
 
@@ -16,19 +17,25 @@ from lazynb.source import is_user_code
 
 LinearizeTrace = jc.LinearizeTrace
 
-# JAX records these alike for every number of one type. Of the others (powers, indices), the value may shape the program.
-_ALIKE = frozenset("""add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod and rand or ror xor rxor
-                      lshift rlshift rshift rrshift eq ne lt le gt ge""".split())
+# JAX records these alike for every number of one type. Of the others (powers, indices), the value may shape
+# the program.
+_ALIKE = frozenset(
+    """add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod and rand or ror xor rxor
+                      lshift rlshift rshift rrshift eq ne lt le gt ge""".split()
+)
 _OTHER = frozenset("neg pos abs invert matmul rmatmul pow rpow divmod rdivmod round getitem".split())
 
-_METHODS = frozenset("""all any argmax argmin argpartition argsort astype clip conj conjugate cumprod cumsum diagonal dot max
-    mean min nonzero prod ptp ravel repeat reshape round sort squeeze std sum swapaxes take trace transpose var""".split())
+_METHODS = frozenset(
+    """all any argmax argmin argpartition argsort astype clip conj conjugate cumprod cumsum diagonal dot max
+    mean min nonzero prod ptp ravel repeat reshape round sort squeeze std sum swapaxes take trace transpose
+    var""".split()
+)
 
 
 def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
     """``plain`` for a tensor and another operand, with a memory; the user's frame is ``depth`` above."""
-    # Written flat: this is what a loop of small operations spends its time in. The order of the last three statements is
-    # explained in ``Pending``.
+    # Written flat: this is what a loop of small operations spends its time in. The order of the last three
+    # statements is explained in ``Pending``.
     ambient, changes, scopes = jc.ambient, jc.changes, jc.scopes
     new, getframe, kinds, array = LazyTensor.__new__, sys._getframe, KINDS, jc.ArrayImpl
 
@@ -45,8 +52,12 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
             else:
                 part = kinds.get(cls)
             edge = tip.edges.get((name, self._slot, part)) if part is not None else None
-            if edge is not None and edge.plain and ambient.value is pending.trace and (
-                    pending.epoch == changes.count or pending.same_context()):
+            if (
+                edge is not None
+                and edge.plain
+                and ambient.value is pending.trace
+                and (pending.epoch == changes.count or pending.same_context())
+            ):
                 inputs = None
                 if edge.convert is not None:
                     if edge.scalar is other:
@@ -76,7 +87,7 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
                 append = pending.append
                 if pending.tip is tip:
                     if inputs is not None:
-                        pending.inputs[tip.inputs:] = inputs
+                        pending.inputs[tip.inputs :] = inputs
                     pending.tip = edge.end
                     append(tensor)
                     return tensor
@@ -90,7 +101,9 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
     return operator
 
 
-def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, between: int = 0) -> Callable[..., Any]:
+def remembered(
+    name: str, plain: Callable[..., Any], scalars_alike: bool, between: int = 0
+) -> Callable[..., Any]:
     """``plain`` with a memory, for use while a thread is lazy; otherwise it is ``plain`` itself that runs.
 
     Arguments:
@@ -110,15 +123,23 @@ def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, betwee
         if scalars_alike and len(args) == 2 and not kwargs and args[0].__class__ is LazyTensor:
             return pair(*args)
         pending = trace.pending
-        if not kwargs and pending is not None and pending.tip is not None and (
-                pending.epoch == changes.count or pending.same_context()):
+        if (
+            not kwargs
+            and pending is not None
+            and pending.tip is not None
+            and (pending.epoch == changes.count or pending.same_context())
+        ):
             # The commonest arguments, without the detour by ``recall``, which knows them all.
             parts: list[Any] = [name]
             scalars = []
             for arg in args:
                 cls = arg.__class__
                 if cls is LazyTensor:
-                    part = arg._slot if arg._pending is pending else pending.array(arg._value, arg._trace is not trace)
+                    part = (
+                        arg._slot
+                        if arg._pending is pending
+                        else pending.array(arg._value, arg._trace is not trace)
+                    )
                 elif cls is array:
                     part = pending.array(arg, True)
                 elif scalars_alike:
@@ -131,7 +152,11 @@ def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, betwee
                 parts.append(part)
             else:
                 tip = pending.tip
-                if tip is not None and (edge := tip.edges.get(tuple(parts))) is not None and edge.end is not None:
+                if (
+                    tip is not None
+                    and (edge := tip.edges.get(tuple(parts))) is not None
+                    and edge.end is not None
+                ):
                     result = take(pending, tip, edge, scalars, getframe(1 + between))
                     if result is not None:
                         return result
@@ -148,24 +173,36 @@ def _named(function: Callable[..., Any], name: str, plain: Callable[..., Any]) -
 
 
 def _table() -> dict[str, tuple[Callable[..., Any], bool]]:
-    """By name, JAX's operators and methods that are remembered, and whether each records every number of one type alike."""
-    operators = {f"__{name}__": (plain, name in _ALIKE) for name, plain in jc.array_operators.items() if name in _ALIKE | _OTHER}
+    """By name, JAX's operators and methods that are remembered, and whether each records every number of one
+    type alike."""
+    operators = {
+        f"__{name}__": (plain, name in _ALIKE)
+        for name, plain in jc.array_operators.items()
+        if name in _ALIKE | _OTHER
+    }
     return operators | {name: (plain, False) for name, plain in jc.array_methods.items() if name in _METHODS}
 
 
 def install() -> None:
     """Gives LazyTensor its operators and methods."""
     for name, (plain, alike) in _table().items():
-        setattr(LazyTensor, name, _named(_binary(name, plain) if alike else remembered(name, plain, False), name, plain))
+        setattr(
+            LazyTensor,
+            name,
+            _named(_binary(name, plain) if alike else remembered(name, plain, False), name, plain),
+        )
 
 
 def of_linearized() -> dict[str, Callable[..., Any]]:
     """The operators and methods that values under ``jax.grad`` have while a thread is lazy.
 
-    Without a memory they do what a tracer's type says: a reference (``jax.new_ref``) is no array, and ``ref[...]`` reads it.
+    Without a memory they do what a tracer's type says: a reference (``jax.new_ref``) is no array, and
+    ``ref[...]`` reads it.
     """
-    return {name: _named(remembered(name, getattr(jc.Tracer, name), alike), name, plain)
-            for name, (plain, alike) in _table().items()}
+    return {
+        name: _named(remembered(name, getattr(jc.Tracer, name), alike), name, plain)
+        for name, (plain, alike) in _table().items()
+    }
 
 
 def of_arrays() -> dict[str, Callable[..., Any]]:
@@ -174,5 +211,8 @@ def of_arrays() -> dict[str, Callable[..., Any]]:
     A concrete array on the left of an operator has to be recorded too. Only lazy threads take notice.
     """
     methods = vars(jc.ArrayImpl)
-    return {name: _named(remembered(f"array.{name}", methods[name], alike), name, methods[name])
-            for name, (_, alike) in _table().items() if name in methods}
+    return {
+        name: _named(remembered(f"array.{name}", methods[name], alike), name, methods[name])
+        for name, (_, alike) in _table().items()
+        if name in methods
+    }

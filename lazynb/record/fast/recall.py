@@ -1,12 +1,13 @@
 """Recall: a call that was recorded here before is appended again without going through JAX.
 
-The first time a call (an operator, a method, a function of ``jax.numpy``) is made at a state of the trie, JAX's own code
-runs and is recorded; an edge remembers what that came to. The next trace that reaches the state and makes the same call takes
-the edge: one dictionary look-up instead of JAX's Python (15 to 40 microseconds an operation).
+The first time a call (an operator, a method, a function of ``jax.numpy``) is made at a state of the trie,
+JAX's own code runs and is recorded; an edge remembers what that came to. The next trace that reaches the
+state and makes the same call takes the edge: one dictionary look-up instead of JAX's Python (15 to 40
+microseconds an operation).
 
-A call is the same when its function, its operands' slots and its other arguments agree. The state determines the operands'
-types, the root JAX's configuration. A Python number enters by its type where the function is known to treat every number
-alike (``scalars`` below), else by its value.
+A call is the same when its function, its operands' slots and its other arguments agree. The state determines
+the operands' types, the root JAX's configuration. A Python number enters by its type where the function is
+known to treat every number alike (``scalars`` below), else by its value.
 """
 
 from __future__ import annotations
@@ -41,18 +42,39 @@ class Edge:
       values: host values of its inputs, where the call itself brings them.
       converters: what makes its inputs of the call's Python numbers, in order.
       convert: the only one of them; None otherwise.
-      scalar, converted: the number that it converted last, and the inputs that it made: most numbers stand in the code.
+      scalar, converted: the number that it converted last, and the inputs that it made: most numbers stand in
+        the code.
       callee: code of the function that the user called.
       argument: position of the argument that the call returns as it is, recording nothing.
       plain: whether it takes one result and at most one number: what the operators handle themselves.
     """
 
-    __slots__ = ("argument", "aval", "callee", "container", "convert", "converted", "converters", "end", "plain", "results",
-                 "scalar", "slot", "values")
+    __slots__ = (
+        "argument",
+        "aval",
+        "callee",
+        "container",
+        "convert",
+        "converted",
+        "converters",
+        "end",
+        "plain",
+        "results",
+        "scalar",
+        "slot",
+        "values",
+    )
 
-    def __init__(self, end: State | None, results: Sequence[tuple[int, Any]] = (), container: type | None = None,
-                 values: tuple[Any, ...] = (), converters: tuple[Callable[[Any], Any], ...] = (),
-                 callee: CodeType | None = None, argument: int | None = None):
+    def __init__(
+        self,
+        end: State | None,
+        results: Sequence[tuple[int, Any]] = (),
+        container: type | None = None,
+        values: tuple[Any, ...] = (),
+        converters: tuple[Callable[[Any], Any], ...] = (),
+        callee: CodeType | None = None,
+        argument: int | None = None,
+    ):
         self.end = end
         self.results = results
         self.container = container
@@ -81,9 +103,17 @@ KINDS: dict[type, object] = {cls: object() for cls in (float, int, bool, complex
 """What stands in a key for a number of Python's whose value makes no difference."""
 
 
-def recall(trace: Any, name: Hashable, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-           scalars_alike: bool, depth: int = 2) -> Any:
-    """``call(*args, **kwargs)``, recalled if it was recorded at this state before, else recorded and remembered.
+def recall(
+    trace: Any,
+    name: Hashable,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    scalars_alike: bool,
+    depth: int = 2,
+) -> Any:
+    """``call(*args, **kwargs)``, recalled if it was recorded at this state before, else recorded and
+    remembered.
 
     Arguments:
       trace: the ambient trace, a :class:`lazynb.record.trace.LazyTrace`.
@@ -102,7 +132,11 @@ def recall(trace: Any, name: Hashable, call: Callable[..., Any], args: tuple[Any
         parts: list[Hashable] = [name]
         for arg in args:  # the commonest first
             if arg.__class__ is LazyTensor:
-                part: Any = arg._slot if arg._pending is pending else pending.array(arg._value, arg._trace is not trace)
+                part: Any = (
+                    arg._slot
+                    if arg._pending is pending
+                    else pending.array(arg._value, arg._trace is not trace)
+                )
             else:
                 part = pending.array(arg, True) if arg.__class__ is jc.ArrayImpl else None
             parts.append(part if part is not None else _part(pending, arg, scalars))
@@ -125,7 +159,8 @@ def recall(trace: Any, name: Hashable, call: Callable[..., Any], args: tuple[Any
 
 
 def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame: FrameType) -> Any:
-    """Appends ``edge`` to ``pending``, which ends at ``tip``: its results as the call returns them, None if it cannot be done.
+    """Appends ``edge`` to ``pending``, which ends at ``tip``: its results as the call returns them, None if
+    it cannot be done.
 
     Arguments:
       scalars: the call's numbers.
@@ -160,7 +195,7 @@ def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame
     if pending.tip is not tip:
         return None  # a finalizer recorded something, or another thread sealed the trace
     if inputs:
-        pending.inputs[tip.inputs:] = inputs
+        pending.inputs[tip.inputs :] = inputs
     pending.tip = edge.end
     if edge.container is None:
         pending.append(first)
@@ -170,7 +205,8 @@ def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame
 
 
 def _part(pending: Pending, arg: Any, scalars: list[Any] | None) -> Hashable:
-    """What stands for ``arg`` in a key; arrays become inputs, numbers are collected where their values make no difference."""
+    """What stands for ``arg`` in a key; arrays become inputs, numbers are collected where their values make
+    no difference."""
     cls = arg.__class__
     if cls is LazyTensor:
         return arg._slot if arg._pending is pending else _input(pending, arg)
@@ -187,7 +223,8 @@ def _part(pending: Pending, arg: Any, scalars: list[Any] | None) -> Hashable:
 
 
 def by_value(arg: Any, item: Callable[[Any], Hashable]) -> Hashable:
-    """What stands in a key for an argument that enters by its value; ``item`` says it of what a tuple, list or slice holds.
+    """What stands in a key for an argument that enters by its value; ``item`` says it of what a tuple, list
+    or slice holds.
 
     Raises NotRecalled for what has no value that can be compared.
     """
@@ -229,11 +266,18 @@ def _input(pending: Pending, arg: Any) -> int:
     return slot
 
 
-# ---- learning ------------------------------------------------------------------------------------------------------------
+# ---- learning ----------------------------------------------------------------------------------------------
 
 
-def _learn(pending: Pending, tip: State, key: Hashable, call: Callable[..., Any], args: tuple[Any, ...],
-           kwargs: dict[str, Any], scalars: Sequence[Any]) -> Any:
+def _learn(
+    pending: Pending,
+    tip: State,
+    key: Hashable,
+    call: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    scalars: Sequence[Any],
+) -> Any:
     """Makes the call through JAX and remembers what was recorded."""
     count = len(pending.records)
     result = call(*args, **kwargs)
@@ -246,17 +290,28 @@ def _learn(pending: Pending, tip: State, key: Hashable, call: Callable[..., Any]
     return result
 
 
-def _edge(pending: Pending, tip: State, end: State, count: int, result: Any, args: tuple[Any, ...],
-          scalars: Sequence[Any]) -> Edge | None:
+def _edge(
+    pending: Pending,
+    tip: State,
+    end: State,
+    count: int,
+    result: Any,
+    args: tuple[Any, ...],
+    scalars: Sequence[Any],
+) -> Edge | None:
     """The edge for a call that led from ``tip`` to ``end``; None if nothing can be said yet."""
     if end is tip:
-        positions = [number for number, arg in enumerate(args) if arg is result and arg.__class__ is LazyTensor]
+        positions = [
+            number for number, arg in enumerate(args) if arg is result and arg.__class__ is LazyTensor
+        ]
         return Edge(None, argument=positions[0]) if positions else NEVER
     container = result.__class__ if result.__class__ in (tuple, list) else None
     tensors = [result] if container is None else result
-    if not tensors or not all(t.__class__ is LazyTensor and t._pending is pending and t._slot >= tip.slots for t in tensors):
+    if not tensors or not all(
+        t.__class__ is LazyTensor and t._pending is pending and t._slot >= tip.slots for t in tensors
+    ):
         return NEVER
-    values = tuple(pending.inputs[tip.inputs:end.inputs])
+    values = tuple(pending.inputs[tip.inputs : end.inputs])
     if not all(isinstance(value, np.generic) for value in values):
         return NEVER
     converters: tuple[Any, ...] = ()
@@ -272,7 +327,9 @@ def _edge(pending: Pending, tip: State, end: State, count: int, result: Any, arg
     return Edge(end, [(t._slot, t.aval) for t in tensors], container, values, converters, callee)
 
 
-def _come_from(values: Sequence[Any], converters: Sequence[Callable[[Any], Any]], scalars: Sequence[Any]) -> bool:
+def _come_from(
+    values: Sequence[Any], converters: Sequence[Callable[[Any], Any]], scalars: Sequence[Any]
+) -> bool:
     """Whether the inputs ``values`` are the numbers ``scalars``, in order."""
     if len(values) != len(scalars):
         return False

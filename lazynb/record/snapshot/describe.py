@@ -32,13 +32,19 @@ class Description:
             self.add(summarise(pending, names))
 
     def snapshot(self, tensors: Sequence[LazyTensor] | None = None) -> Snapshot:
-        """All nodes, or those that ``tensors`` need, numbered anew; what nothing live needs is marked dead."""
+        """All nodes, or those that ``tensors`` need, numbered anew; what nothing live needs is marked
+        dead."""
         live = {node.id for node in self._nodes if node.output}
-        wanted = live if tensors is None else {
-            self._where[id(t._pending), t._slot][0] for t in tensors if t._pending is not None}
+        wanted = (
+            live
+            if tensors is None
+            else {self._where[id(t._pending), t._slot][0] for t in tensors if t._pending is not None}
+        )
         needed = _reached(self._nodes, wanted)
         if tensors is None:
-            return Snapshot(tuple([node if node.id in needed else replace(node, dead=True) for node in self._nodes]))
+            return Snapshot(
+                tuple([node if node.id in needed else replace(node, dead=True) for node in self._nodes])
+            )
         kept = [node for node in self._nodes if node.id in needed]
         number = {node.id: index for index, node in enumerate(kept)}
         return Snapshot(tuple([_renumbered(node, number, node.id in wanted) for node in kept]))
@@ -63,9 +69,25 @@ class Description:
             self._where[drawn.key, state.first] = earlier
             return
         names = value.names
-        self._append(drawn, state, Node(
-            len(self._nodes), "input", names[0] if names else ("scalar" if value.scalar is not None else "input"), "", (),
-            self._types_of(state), None, None, None, "", names, value.scalar, False))
+        self._append(
+            drawn,
+            state,
+            Node(
+                len(self._nodes),
+                "input",
+                names[0] if names else ("scalar" if value.scalar is not None else "input"),
+                "",
+                (),
+                self._types_of(state),
+                None,
+                None,
+                None,
+                "",
+                names,
+                value.scalar,
+                False,
+            ),
+        )
 
     def _add_operation(self, drawn: TraceSummary, state: State, origin: Origin) -> None:
         operation = state.operation
@@ -73,15 +95,29 @@ class Description:
         results = [slot for slot in range(state.first, state.slots) if slot in drawn.live]
         names = tuple([name for slot in results for name in drawn.live[slot]])
         scope = self._scope(origin)
-        self._append(drawn, state, Node(
-            len(self._nodes), "op", plain_name(operation.name), operation.primitive.name,
-            tuple([self._where[drawn.key, slot] for slot in state.operands]),
-            self._types_of(state), self._places.of(origin),
-            call_name(origin, scope), origin.call_id if origin.callee is not None else None, scope, names, None,
-            bool(results)))
+        self._append(
+            drawn,
+            state,
+            Node(
+                len(self._nodes),
+                "op",
+                plain_name(operation.name),
+                operation.primitive.name,
+                tuple([self._where[drawn.key, slot] for slot in state.operands]),
+                self._types_of(state),
+                self._places.of(origin),
+                call_name(origin, scope),
+                origin.call_id if origin.callee is not None else None,
+                scope,
+                names,
+                None,
+                bool(results),
+            ),
+        )
 
     def _types_of(self, state: State) -> tuple[str, ...]:
-        """The types of its results as text, which takes JAX longer than to tell that it was written already."""
+        """The types of its results as text, which takes JAX longer than to tell that it was written
+        already."""
         found = []
         for aval in state.avals:
             text = self._types.get(aval)
@@ -112,14 +148,24 @@ def _reached(nodes: Sequence[Node], wanted: set[int]) -> set[int]:
 
 def _renumbered(node: Node, number: Mapping[int, int], wanted: bool) -> Node:
     """``node`` under its new number, an output where it is ``wanted``; itself where it is that already."""
-    if number[node.id] == node.id and (node.output or not wanted):  # then nothing before it was left out either
+    if number[node.id] == node.id and (
+        node.output or not wanted
+    ):  # then nothing before it was left out either
         return node
     operands = tuple([(number[source], result) for source, result in node.operands])
     return replace(node, id=number[node.id], output=wanted or node.output, operands=operands)
 
 
-_JAX_FUNCTIONS = {"grad_f": "grad", "value_and_grad_f": "value_and_grad", "value_and_grad_f_aux": "value_and_grad",
-                  "vmap_f": "vmap", "jacfun": "jacobian", "vjp_fun": "vjp", "_jit": "jit", "apply_fn": "apply"}
+_JAX_FUNCTIONS = {
+    "grad_f": "grad",
+    "value_and_grad_f": "value_and_grad",
+    "value_and_grad_f_aux": "value_and_grad",
+    "vmap_f": "vmap",
+    "jacfun": "jacobian",
+    "vjp_fun": "vjp",
+    "_jit": "jit",
+    "apply_fn": "apply",
+}
 
 
 _PLAIN = {"true_divide": "divide"}
@@ -131,13 +177,23 @@ def plain_name(name: str) -> str:
     return name.strip("_").replace("<lambda>", "lambda") or name
 
 
-# What a library calls instead of the user's function. The name stack then says which module it was (Flax writes it there).
-_WRAPPERS = {"wrapped_module_method", "_call_wrapped_method", "__call__", "wrapper", "wrapped", "inner", "fn", "new_fn"}
+# What a library calls instead of the user's function. The name stack then says which module it was (Flax
+# writes it there).
+_WRAPPERS = {
+    "wrapped_module_method",
+    "_call_wrapped_method",
+    "__call__",
+    "wrapper",
+    "wrapped",
+    "inner",
+    "fn",
+    "new_fn",
+}
 
 
 def call_name(origin: Origin, scope: str) -> str | None:
-    """Name of the function that the user called under the name stack ``scope``; None for an operator or a jitted function, which
-    has its own."""
+    """Name of the function that the user called under the name stack ``scope``; None for an operator or a
+    jitted function, which has its own."""
     if origin.callee is None:
         return None
     if origin.callee.co_name in _WRAPPERS:

@@ -19,7 +19,8 @@ _HIDDEN_IN_NOTEBOOKS = {"In", "exit", "quit", "get_ipython", "open"}
 
 
 namespaces: list[Callable[[], Mapping[str, Any]]] = []
-"""Further places to look for variables: a notebook's namespace, which no frame shows while IPython displays a result."""
+"""Further places to look for variables: a notebook's namespace, which no frame shows while IPython displays a
+result."""
 
 
 def user_namespace() -> dict[str, Any]:
@@ -35,22 +36,29 @@ def user_namespace() -> dict[str, Any]:
 
 
 def _locals(frame: FrameType) -> dict[str, Any]:
-    """The frame's local variables. Until Python 3.13, reading them leaves a copy in the frame, which would keep the values
-    alive: it is emptied, unless the function or a debugger may look at it too."""
+    """The frame's local variables. Until Python 3.13, reading them leaves a copy in the frame, which would
+    keep the values alive: it is emptied, unless the function or a debugger may look at it too."""
     copy = frame.f_locals
     found = dict(copy)
-    if (sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED and frame.f_trace is None
-            and not _sees_locals(frame.f_code)):
+    if (
+        sys.version_info < (3, 13)
+        and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+        and frame.f_trace is None
+        and not _sees_locals(frame.f_code)
+    ):
         copy.clear()
     return found
 
 
 def _sees_locals(code: CodeType) -> bool:
-    """Whether ``code`` uses a function that gives the copy. (What is only an attribute of that name, as in the assertions that
-    pytest rewrites, keeps nothing.)"""
+    """Whether ``code`` uses a function that gives the copy. (What is only an attribute of that name, as in
+    the assertions that pytest rewrites, keeps nothing.)"""
     names = {"locals", "vars", "dir", "eval", "exec"}
     return not names.isdisjoint(code.co_names) and any(
-        one.argval in names for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+        one.argval in names
+        for one in dis.get_instructions(code)
+        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    )
 
 
 def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
@@ -73,7 +81,9 @@ def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
 
 
 def _best(names: list[str]) -> tuple[str, ...]:
-    own = [name for name in names if not name.startswith("Out[")]  # a notebook's Out[3] is better than no name
+    own = [
+        name for name in names if not name.startswith("Out[")
+    ]  # a notebook's Out[3] is better than no name
     return tuple(sorted(own or names, key=lambda name: (name.count("["), len(name))))
 
 
@@ -86,16 +96,20 @@ def _identities(leaf: Any) -> Iterator[int]:
 def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, jax.Array):
         yield "", value
-    elif isinstance(value, (dict, list, tuple)) or hasattr(type(value), "tree_flatten") or _is_registered(value):
+    elif (
+        isinstance(value, (dict, list, tuple))
+        or hasattr(type(value), "tree_flatten")
+        or _is_registered(value)
+    ):
         yield from _walk(value)
 
 
 def _walk(tree: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays in a container, with the path of each. What cannot be flattened (a dict whose keys have no order) has no names
-    to give, nor has what a container that holds itself would repeat.
+    """The arrays in a container, with the path of each. What cannot be flattened (a dict whose keys have no
+    order) has no names to give, nor has what a container that holds itself would repeat.
 
-    JAX flattens one level at a time: where something further in raises, jaxlib forgets to count a level of recursion down (0.10,
-    0.12), and after some hundred times nothing runs any more in the thread.
+    JAX flattens one level at a time: where something further in raises, jaxlib forgets to count a level of
+    recursion down (0.10, 0.12), and after some hundred times nothing runs any more in the thread.
     """
     stack: list[tuple[str, Any, tuple[int, ...]]] = [("", tree, ())]
     visited = 0
@@ -109,17 +123,23 @@ def _walk(tree: Any) -> Iterator[tuple[str, Any]]:
             continue
         asked = iter((False,))  # the node itself, then its children
         try:
-            children = jax.tree_util.tree_leaves_with_path(node, is_leaf=lambda _, asked=asked: next(asked, True))
+            children = jax.tree_util.tree_leaves_with_path(
+                node, is_leaf=lambda _, asked=asked: next(asked, True)
+            )
         except Exception:
             continue
-        stack.extend((path + jax.tree_util.keystr(key), child, (*above, id(node)))
-                     for key, child in reversed(children) if child is not node)
+        stack.extend(
+            (path + jax.tree_util.keystr(key), child, (*above, id(node)))
+            for key, child in reversed(children)
+            if child is not node
+        )
 
 
 def _is_registered(value: Any) -> bool:
     """Whether ``value`` is a pytree node of a user's class (a Flax state, an Equinox module)."""
     kind = type(value)
-    if kind.__module__ in ("builtins", "types") or (callable(value) and not hasattr(value, "__dataclass_fields__")):
+    if kind.__module__ in ("builtins", "types") or (
+        callable(value) and not hasattr(value, "__dataclass_fields__")
+    ):
         return False
     return not jax.tree_util.all_leaves([value])
-

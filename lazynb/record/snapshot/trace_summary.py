@@ -1,4 +1,5 @@
-"""A summary of a pending trace: its steps and names without its values, for whoever explains it when it has run."""
+"""A summary of a pending trace: its steps and names without its values, for whoever explains it when it has
+run."""
 
 from __future__ import annotations
 
@@ -57,9 +58,14 @@ def summarise(pending: Pending, names: Names) -> TraceSummary:
     Arguments:
       names: of the user's variables, see :func:`lazynb.record.snapshot.names.names_of`.
     """
-    return TraceSummary(id(pending), pending.root, pending.state, pending.origins(),
-                  [_input(value, names) for value in pending.inputs],
-                  {tensor._slot: names.get(id(tensor), ()) for tensor in pending.live()})
+    return TraceSummary(
+        id(pending),
+        pending.root,
+        pending.state,
+        pending.origins(),
+        [_input(value, names) for value in pending.inputs],
+        {tensor._slot: names.get(id(tensor), ()) for tensor in pending.live()},
+    )
 
 
 def _input(value: Any, names: Names) -> Input:
@@ -70,4 +76,8 @@ def _input(value: Any, names: Names) -> Input:
 
 
 def _scalar_text(value: Any) -> str:
-    return f"{value:.6g}" if getattr(value, "dtype", None) is not None and value.dtype.kind == "f" else str(value)
+    return (
+        f"{value:.6g}"
+        if getattr(value, "dtype", None) is not None and value.dtype.kind == "f"
+        else str(value)
+    )

@@ -1,8 +1,8 @@
 """Carries out PyTorch's operations on device ``jax``: below autograd, one ``aten`` operation at a time.
 
-For each operation, once: is it a view (a tensor that shares memory), does it write to an argument, or does it compute? What
-computes is looked up among our own lowerings (:mod:`.registry`), then torchax's, then PyTorch's decompositions.
-What none of them has is done by PyTorch on the CPU, a trace break that says so.
+For each operation, once: is it a view (a tensor that shares memory), does it write to an argument, or does it
+compute? What computes is looked up among our own lowerings (:mod:`.registry`), then torchax's, then PyTorch's
+decompositions. What none of them has is done by PyTorch on the CPU, a trace break that says so.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _handlers: dict[Any, Handler] = {}
 
 # Operations on whole tensors: func -> handler. Filled by :mod:`lazynb.torch.moving` and others.
 special: dict[Any, Handler] = {}
-# Operations as functions of arrays, by overload or by packet. Filled by :mod:`lazynb.torch.dispatch.registry`.
+# Operations as functions of arrays, by overload or by packet. Filled by
+# :mod:`lazynb.torch.dispatch.registry`.
 own: dict[Any, Callable[..., Any]] = {}
 # The same, for those that overwrite their first argument: they get its layout in place of it.
 fills: dict[Any, Callable[..., Any]] = {}
@@ -62,15 +63,23 @@ def _handler(func: Any) -> Handler:
     name = func._schema.name.partition("::")[2]
     if name.startswith("_foreach_"):
         return _for_each
-    writes = [argument for argument in func._schema.arguments if argument.alias_info and argument.alias_info.is_write]
+    writes = [
+        argument
+        for argument in func._schema.arguments
+        if argument.alias_info and argument.alias_info.is_write
+    ]
     if func.namespace != "aten":
         return _write_some if writes else _decomposed
     if any(argument.is_out for argument in writes) or (writes and writes[0].name == "out"):
         return _into_out
     if writes:
-        return _write if writes[0].name == func._schema.arguments[0].name and len(writes) == 1 else _write_some
+        return (
+            _write if writes[0].name == func._schema.arguments[0].name and len(writes) == 1 else _write_some
+        )
     if any(one.alias_info is not None for one in func._schema.returns):
-        return _by_parts if func._can_decompose() else _view  # ``to``, ``reshape``: a view or not, PyTorch's parts tell
+        return (
+            _by_parts if func._can_decompose() else _view
+        )  # ``to``, ``reshape``: a view or not, PyTorch's parts tell
     return _compute
 
 
@@ -79,9 +88,11 @@ def _by_parts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _view(func, args, kwargs) if result is NotImplemented else result
 
 
-# ---- arguments -------------------------------------------------------------------------------------------------------
+# ---- arguments ---------------------------------------------------------------------------------------------
 
-_PLAIN = frozenset((int, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format, complex))
+_PLAIN = frozenset(
+    (int, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format, complex)
+)
 
 
 def key_of(x: Any, values_matter: bool) -> Any:
@@ -112,7 +123,11 @@ def dummy_of(x: Any, fresh: bool) -> Any:
     if kind is torch.device:
         return _META if x.type in ("privateuseone", "jax") else x
     if isinstance(x, (list, tuple)):
-        return kind([dummy_of(one, fresh) for one in x]) if kind in (list, tuple) else [dummy_of(one, fresh) for one in x]
+        return (
+            kind([dummy_of(one, fresh) for one in x])
+            if kind in (list, tuple)
+            else [dummy_of(one, fresh) for one in x]
+        )
     if isinstance(x, dict):
         return {name: None if name == "generator" else dummy_of(one, fresh) for name, one in x.items()}
     return x
@@ -140,9 +155,12 @@ def _check_devices(func: Any, args: Any) -> None:
         if isinstance(x, (list, tuple)):
             if func not in _INDEXING:
                 _check_devices(func, x)
-        elif isinstance(x, torch.Tensor) and not isinstance(x, Tensor) and x.dim() and x.device.type != "meta":
+        elif (
+            isinstance(x, torch.Tensor) and not isinstance(x, Tensor) and x.dim() and x.device.type != "meta"
+        ):
             raise RuntimeError(
-                f"Expected all tensors to be on the same device, but found at least two devices, jax:0 and {x.device}!"
+                "Expected all tensors to be on the same device, but found at least two devices, jax:0 and "
+                f"{x.device}!"
             )
 
 
@@ -177,7 +195,7 @@ class _Pointwise:
 _pointwise = _Pointwise()
 
 
-# ---- computing ---------------------------------------------------------------------------------------------------------
+# ---- computing ---------------------------------------------------------------------------------------------
 
 
 def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -303,13 +321,19 @@ def _lowering(func: Any) -> Callable[..., Any] | None:
     if found is None:
         table = torchax.default_env()._ops
         entry = table.get(func) or table.get(func.overloadpacket)
-        if entry is not None and entry.is_jax_function and not entry.needs_env and func.overloadpacket not in avoided:
+        if (
+            entry is not None
+            and entry.is_jax_function
+            and not entry.needs_env
+            and func.overloadpacket not in avoided
+        ):
             found = entry.func
     _lowerings[func] = found
     return found
 
 
-# Packets whose lowering in torchax is wrong. Filled by :mod:`lazynb.torch.dispatch.registry`, with the reasons.
+# Packets whose lowering in torchax is wrong. Filled by :mod:`lazynb.torch.dispatch.registry`, with the
+# reasons.
 avoided: set[Any] = set()
 
 
@@ -338,7 +362,7 @@ def on_device(x: torch.Tensor) -> Tensor:
     return wrap(torch_to_array(x), layouts.contiguous(tuple(x.shape), x.dtype))
 
 
-# ---- views -------------------------------------------------------------------------------------------------------------
+# ---- views -------------------------------------------------------------------------------------------------
 
 
 def _view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -353,14 +377,18 @@ def _view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         steps = storage.steps(func, source._layout, found, args[1:], kwargs)
     except storage.NotView:
         return _compute(func, args, kwargs)
-    made = [Tensor(source._storage, one, (*source._steps, step)) for one, step in zip(found, steps, strict=True)]
+    made = [
+        Tensor(source._storage, one, (*source._steps, step)) for one, step in zip(found, steps, strict=True)
+    ]
     return made if isinstance(tree, list) else made[0]
 
 
 def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     source, size, stride, *rest = args
     offset = rest[0] if rest else kwargs.get("storage_offset")
-    wanted = layouts.layout(tuple(size), tuple(stride), source._layout.offset if offset is None else offset, source.dtype)
+    wanted = layouts.layout(
+        tuple(size), tuple(stride), source._layout.offset if offset is None else offset, source.dtype
+    )
     whole = source._storage.layout
     if whole.dtype != source.dtype or tuple(source._storage.value.shape) != whole.shape:
         return _compute(func, args, kwargs)
@@ -383,31 +411,37 @@ for _one in (
     special[_one] = _compute
 
 
-# ---- writing -----------------------------------------------------------------------------------------------------------
+# ---- writing -----------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def functional(func: Any) -> Any:
-    """The operation that returns what ``func`` writes: ``add.Tensor`` for ``add_.Tensor`` and ``add.out``; None without one."""
+    """The operation that returns what ``func`` writes: ``add.Tensor`` for ``add_.Tensor`` and ``add.out``;
+    None without one."""
     name = func._schema.name.partition("::")[2]
     bare = name[:-1] if name.endswith("_") and not name.endswith("__") else name
     packet = getattr(aten, bare, None)
     if packet is None:
         return None
-    wanted = [(one.name, str(one.type)) for one in func._schema.arguments if not one.is_out and one.name != "out"]
+    wanted = [
+        (one.name, str(one.type)) for one in func._schema.arguments if not one.is_out and one.name != "out"
+    ]
     for overload in packet.overloads():
         candidate = getattr(packet, overload)
         schema = candidate._schema
         if any(one.alias_info and one.alias_info.is_write for one in schema.arguments):
             continue
         given, more = schema.arguments[: len(wanted)], schema.arguments[len(wanted) :]
-        if [(one.name, str(one.type)) for one in given] == wanted and all(one.has_default_value() for one in more):
+        if [(one.name, str(one.type)) for one in given] == wanted and all(
+            one.has_default_value() for one in more
+        ):
             return candidate
     return None
 
 
 def _write_some(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Arguments other than the first are written to: PyTorch does it on the CPU, and what it wrote is taken over."""
+    """Arguments other than the first are written to: PyTorch does it on the CPU, and what it wrote is taken
+    over."""
     names = [one.name for one in func._schema.arguments]
     written = {one.name for one in func._schema.arguments if one.alias_info and one.alias_info.is_write}
     bound = dict(zip(names, args, strict=False)) | kwargs
@@ -418,7 +452,9 @@ def _write_some(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     result = func(**down)
     for name in written & set(bound):
         pairs = (
-            zip(bound[name], down[name], strict=True) if isinstance(bound[name], (list, tuple)) else [(bound[name], down[name])]
+            zip(bound[name], down[name], strict=True)
+            if isinstance(bound[name], (list, tuple))
+            else [(bound[name], down[name])]
         )
         for target, changed in pairs:
             if isinstance(target, Tensor):
@@ -427,7 +463,8 @@ def _write_some(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def cpu_copy(x: Any, func: Any) -> Any:
-    """A tensor's copy on the CPU; a trace break where it is pending. What is no tensor of device ``jax`` is left as it is."""
+    """A tensor's copy on the CPU; a trace break where it is pending. What is no tensor of device ``jax`` is
+    left as it is."""
     return to_cpu(x, "unrecordable", _short(func)) if isinstance(x, Tensor) else x
 
 
@@ -513,7 +550,8 @@ def _write_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         func(*down, **kwargs)
         return args[0]
     raise RuntimeError(
-        f"Expected all tensors to be on the same device, but found at least two devices, {args[0].device} and jax:0!"
+        f"Expected all tensors to be on the same device, but found at least two devices, {args[0].device} "
+        "and jax:0!"
     )
 
 
@@ -528,15 +566,22 @@ def _into_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if twin is not None:
         if any(one.name == "device" for one in twin._schema.arguments) and "device" not in plain_kwargs:
             plain_kwargs |= {"device": DEVICE, "dtype": targets[0].dtype}
-        for one in twin._schema.arguments[len(plain_args) :]:  # PyTorch leaves out what is None, also where it has to be said
+        for one in twin._schema.arguments[
+            len(plain_args) :
+        ]:  # PyTorch leaves out what is None, also where it has to be said
             if one.name not in plain_kwargs and not one.has_default_value():
                 plain_kwargs[one.name] = None
         result = dispatch(twin, plain_args, plain_kwargs)
     else:
         result = on_cpu(
-            func, plain_args, plain_kwargs | {n: torch.empty(0, dtype=t.dtype) for n, t in zip(names, targets, strict=True)}
+            func,
+            plain_args,
+            plain_kwargs | {n: torch.empty(0, dtype=t.dtype) for n, t in zip(names, targets, strict=True)},
         )
-    found = [one if isinstance(one, Tensor) else on_device(one) for one in (result if isinstance(result, tuple) else (result,))]
+    found = [
+        one if isinstance(one, Tensor) else on_device(one)
+        for one in (result if isinstance(result, tuple) else (result,))
+    ]
     for target, one in zip(targets, found, strict=True):
         if target._layout.shape != one._layout.shape:
             resized(target, one._layout.shape)
@@ -559,7 +604,7 @@ def replace(target: Tensor, new: Tensor) -> None:
 _set_data = torch.Tensor.data.__set__  # type: ignore[attr-defined]
 
 
-# ---- lists of tensors ------------------------------------------------------------------------------------------------------
+# ---- lists of tensors --------------------------------------------------------------------------------------
 
 
 def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -572,7 +617,8 @@ def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for at in range(count):
         picked = [x[at] if is_list else x for x, is_list in zip(args, lists, strict=True)]
         named = {
-            key: value[at] if isinstance(value, (list, tuple)) and len(value) == count else value for key, value in kwargs.items()
+            key: value[at] if isinstance(value, (list, tuple)) and len(value) == count else value
+            for key, value in kwargs.items()
         }
         if name in ("addcdiv", "addcdiv_", "addcmul", "addcmul_") and len(picked) > 3:
             named["value"] = picked.pop()

@@ -1,7 +1,8 @@
-"""What PyTorch says of an operation's results before anything is computed: shape, strides, dtype, and the errors.
+"""What PyTorch says of an operation's results before anything is computed: shape, strides, dtype, and the
+errors.
 
-An operation is run once on PyTorch's own ``meta`` tensors, which have no values. So results have PyTorch's dtypes, whatever
-JAX's promotion says, and a wrong call raises what PyTorch raises. What was found is kept.
+An operation is run once on PyTorch's own ``meta`` tensors, which have no values. So results have PyTorch's
+dtypes, whatever JAX's promotion says, and a wrong call raises what PyTorch raises. What was found is kept.
 """
 
 from __future__ import annotations
@@ -23,14 +24,20 @@ class Layout:
 
     __slots__ = ("_dummy", "dtype", "offset", "shape", "stride")
 
-    def __init__(self, shape: tuple[int, ...], stride: tuple[int, ...], offset: int, dtype: torch.dtype) -> None:
+    def __init__(
+        self, shape: tuple[int, ...], stride: tuple[int, ...], offset: int, dtype: torch.dtype
+    ) -> None:
         self.shape, self.stride, self.offset, self.dtype = shape, stride, offset, dtype
         self._dummy: torch.Tensor | None = None
 
     def dummy(self, fresh: bool = False) -> torch.Tensor:
         """A ``meta`` tensor of this layout; a ``fresh`` one may be written to."""
         if fresh or self._dummy is None:
-            end = self.offset + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True)) + 1
+            end = (
+                self.offset
+                + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
+                + 1
+            )
             flat = torch.empty(0 if 0 in self.shape else end, dtype=self.dtype, device="meta")
             made = flat.as_strided(self.shape, self.stride, 0 if 0 in self.shape else self.offset)
             if fresh:
@@ -89,8 +96,10 @@ class Results:
     """What an operation gives.
 
     Attributes:
-      tree: a :class:`Layout` for each tensor, in a tuple or list where there are several; else the plain value.
-      written: for an operation that writes to its first argument, whether the call is allowed (an error is raised else).
+      tree: a :class:`Layout` for each tensor, in a tuple or list where there are several; else the plain
+        value.
+      written: for an operation that writes to its first argument, whether the call is allowed (an error is
+        raised else).
     """
 
     __slots__ = ("tree",)
@@ -132,10 +141,15 @@ def results(
         return found
     try:
         given = func(*dummy_of(args, writes), **(dummy_of(kwargs, writes) if kwargs else {}))
-    except (NotImplementedError, AttributeError) as error:  # AttributeError: PyTorch's own rule does not know of None
+    except (
+        NotImplementedError,
+        AttributeError,
+    ) as error:  # AttributeError: PyTorch's own rule does not know of None
         raise Unknown(str(func)) from error
     except RuntimeError as error:
-        if type(error) is not RuntimeError or "meta tensor" in str(error):  # the shape, or more, depends on values
+        if type(error) is not RuntimeError or "meta tensor" in str(
+            error
+        ):  # the shape, or more, depends on values
             raise Unknown(str(func)) from error
         raise
     found = Results(_layouts_in(given))

@@ -1,8 +1,8 @@
 """Where operations are registered as functions of arrays, ours before torchax's, and what torchax gets wrong.
 
-Each takes what PyTorch's operation takes, arrays in place of tensors, and gives arrays; dtypes are put right afterwards
-(:func:`lazynb.torch.dispatch.dispatch.evaluate`), as PyTorch says what they are. The modules ``elementwise``, ``factories``, ``drawing``,
-``gradients``, ``norms`` and ``prims`` register theirs.
+Each takes what PyTorch's operation takes, arrays in place of tensors, and gives arrays; dtypes are put right
+afterwards (:func:`lazynb.torch.dispatch.dispatch.evaluate`), as PyTorch says what they are. The modules
+``elementwise``, ``factories``, ``drawing``, ``gradients``, ``norms`` and ``prims`` register theirs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def fill(*operations: Any) -> Callable[[Any], Any]:
     return _into(d.fills, operations)
 
 
-# Packet -> what is wrong with torchax 0.0.13's lowering of it. PyTorch's decomposition, or ours, is taken instead.
+# Packet -> what is wrong with torchax 0.0.13's lowering of it. PyTorch's decomposition, or ours, is taken
+# instead.
 WRONG: dict[Any, str] = {
     aten.cauchy: "draws the same numbers each time",
     aten.exponential: "draws the same numbers each time",

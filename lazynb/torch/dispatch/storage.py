@@ -1,9 +1,9 @@
 """Memory as PyTorch has it, on arrays that nobody can write to: tensors share a storage, views look into it.
 
-A storage holds one array. A tensor is a storage and the steps from its array to the tensor's values (slice, transpose,
-reshape, ...). Writing to a tensor makes a new array for the storage, so every view of it sees what was written; a view's
-values are worked out again when somebody asks and the storage was written to since. LazyTensor (Suhan et al. 2021) and
-PyTorch's functionalization do it in the same way.
+A storage holds one array. A tensor is a storage and the steps from its array to the tensor's values (slice,
+transpose, reshape, ...). Writing to a tensor makes a new array for the storage, so every view of it sees what
+was written; a view's values are worked out again when somebody asks and the storage was written to since.
+LazyTensor (Suhan et al. 2021) and PyTorch's functionalization do it in the same way.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ def _slices(index: tuple[slice, ...]) -> Step:
     def read(x: Any) -> Any:
         bounds = [one.indices(size) for one, size in zip(index, x.shape, strict=False)]
         bounds += [(0, size, 1) for size in x.shape[len(bounds) :]]
-        return jax.lax.slice(x, [b[0] for b in bounds], [max(b[0], b[1]) for b in bounds], [b[2] for b in bounds])
+        return jax.lax.slice(
+            x, [b[0] for b in bounds], [max(b[0], b[1]) for b in bounds], [b[2] for b in bounds]
+        )
 
     return Step(read, write)
 
@@ -103,7 +105,8 @@ def _selected(dim: int, at: int) -> Step:
 def _gathered(index: np.ndarray) -> Step:
     """Elements by their numbers in the flat array: for the views that nothing simpler describes."""
     return Step(
-        lambda x: x.reshape(-1)[jnp.asarray(index)], lambda x, new: x.reshape(-1).at[jnp.asarray(index)].set(new).reshape(x.shape)
+        lambda x: x.reshape(-1)[jnp.asarray(index)],
+        lambda x, new: x.reshape(-1).at[jnp.asarray(index)].set(new).reshape(x.shape),
     )
 
 
@@ -121,7 +124,9 @@ def _axis(dim: int, rank: int) -> int:
     return dim + rank if dim < 0 else dim
 
 
-def slice_step(shape: tuple[int, ...], dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Step:
+def slice_step(
+    shape: tuple[int, ...], dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Step:
     """The step of ``x[start:end:step]`` along ``dim``."""
     start, end = (None if start is None else int(start)), (None if end is None else int(end))
     return _slices((*[slice(None)] * _axis(dim, len(shape)), slice(start, end, step)))
@@ -171,7 +176,8 @@ def _unbind_step(shape: tuple[int, ...], dim: int = 0) -> list[Step]:
     return [_selected(dim, at) for at in range(shape[dim])]
 
 
-# From the shape of what is looked into, and the arguments of the view: its step, or one for each of several results.
+# From the shape of what is looked into, and the arguments of the view: its step, or one for each of several
+# results.
 _STEPS: dict[Any, Callable[..., Any]] = {
     aten.slice.Tensor: slice_step,
     aten.select.int: select_step,
@@ -197,7 +203,9 @@ _RESHAPES = {
 _SAMES = {aten.alias.default, aten.detach.default, aten.lift_fresh.default, aten.view_as.default}
 
 
-def steps(func: Any, source: Any, results: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Step]:
+def steps(
+    func: Any, source: Any, results: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> list[Step]:
     """The step of each of a view's results.
 
     Arguments:
@@ -225,13 +233,19 @@ def steps(func: Any, source: Any, results: list[Any], args: tuple[Any, ...], kwa
 
 
 def strided(base: Any, wanted: Any) -> Step:
-    """The step of ``as_strided``: from the array of a storage with layout ``base`` to a tensor of layout ``wanted``."""
+    """The step of ``as_strided``: from the array of a storage with layout ``base`` to a tensor of layout
+    ``wanted``."""
     simple = _as_slices(base, wanted)
     if simple is not None:
         return simple
-    ends = [at.offset + sum((n - 1) * s for n, s in zip(at.shape, at.stride, strict=True)) + 1 for at in (base, wanted)]
+    ends = [
+        at.offset + sum((n - 1) * s for n, s in zip(at.shape, at.stride, strict=True)) + 1
+        for at in (base, wanted)
+    ]
     memory = torch.zeros(max(ends), dtype=torch.int64)
-    memory.as_strided(base.shape, base.stride, base.offset).copy_(torch.arange(base.count).reshape(base.shape))
+    memory.as_strided(base.shape, base.stride, base.offset).copy_(
+        torch.arange(base.count).reshape(base.shape)
+    )
     return _gathered(memory.as_strided(wanted.shape, wanted.stride, wanted.offset).numpy())
 
 
@@ -239,7 +253,9 @@ def _as_slices(base: Any, wanted: Any) -> Step | None:
     """Slices, then a transpose and a reshape, where that is all that ``wanted`` is."""
     if base.offset or 0 in base.shape or 0 in wanted.shape:
         return None
-    axes = sorted((at for at in range(len(base.shape)) if base.shape[at] > 1), key=lambda at: -base.stride[at])
+    axes = sorted(
+        (at for at in range(len(base.shape)) if base.shape[at] > 1), key=lambda at: -base.stride[at]
+    )
     rest, start = wanted.offset, dict.fromkeys(range(len(base.shape)), 0)
     for at in axes:
         start[at], rest = divmod(rest, base.stride[at])

@@ -1,4 +1,5 @@
-"""Tensors of device ``jax``, and what holds them, as pytrees: ``lazynb.sync(output)`` and ``lazynb.graph(output)`` find them."""
+"""Tensors of device ``jax``, and what holds them, as pytrees: ``lazynb.sync(output)`` and
+``lazynb.graph(output)`` find them."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ class _Inside:
 
 def _made(dtype: Any, children: Any) -> Any:
     (value,) = children
-    return wrap(value, contiguous(tuple(value.shape), dtype)) if isinstance(value, jax.Array) else value  # a placeholder of JAX's
+    return (
+        wrap(value, contiguous(tuple(value.shape), dtype)) if isinstance(value, jax.Array) else value
+    )  # a placeholder of JAX's
 
 
 def install() -> None:

@@ -40,7 +40,13 @@ def uniform(layout: Any, low: float = 0.0, high: float = 1.0, generator: Any = N
 @fill(aten.random_)
 def random(layout: Any, *bounds: Any, generator: Any = None) -> Any:
     wanted = d.jax_dtype(layout.dtype)
-    most = 2 if wanted.kind == "b" else 1 << (np.finfo(wanted).nmant + 1) if wanted.kind == "f" else np.iinfo(wanted).max
+    most = (
+        2
+        if wanted.kind == "b"
+        else 1 << (np.finfo(wanted).nmant + 1)
+        if wanted.kind == "f"
+        else np.iinfo(wanted).max
+    )
     low, high = (0, *bounds)[-2:] if bounds else (0, most)
     high = most if high is None else high
     return jax.random.randint(_key(generator), layout.shape, low, high, np.dtype(np.int64))

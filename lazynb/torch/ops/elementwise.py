@@ -1,4 +1,5 @@
-"""Elementwise operations, with operators wherever there is one, as their recording is recalled; products and reductions."""
+"""Elementwise operations, with operators wherever there is one, as their recording is recalled; products and
+reductions."""
 
 from __future__ import annotations
 
@@ -136,7 +137,9 @@ def power(x: Any, y: Any) -> Any:
     return _whole_power(x, y) if whole else jnp.power(x, y)
 
 
-lowering(aten.pow.Tensor_Scalar)(lambda x, y: x * x if y == 2 else jnp.sqrt(x) if y == 0.5 and x.dtype.kind == "f" else x**y)
+lowering(aten.pow.Tensor_Scalar)(
+    lambda x, y: x * x if y == 2 else jnp.sqrt(x) if y == 0.5 and x.dtype.kind == "f" else x**y
+)
 
 
 @lowering(aten.addcmul.default)
@@ -172,12 +175,20 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 
 @lowering(aten._softmax.default)
 def softmax(x: Any, dim: int, half_to_float: bool) -> Any:
-    return jax.nn.softmax(x.astype(jnp.float32) if half_to_float else x, axis=dim) if x.ndim else jnp.ones_like(x)
+    return (
+        jax.nn.softmax(x.astype(jnp.float32) if half_to_float else x, axis=dim)
+        if x.ndim
+        else jnp.ones_like(x)
+    )
 
 
 @lowering(aten._log_softmax.default)
 def log_softmax(x: Any, dim: int, half_to_float: bool) -> Any:
-    return jax.nn.log_softmax(x.astype(jnp.float32) if half_to_float else x, axis=dim) if x.ndim else jnp.zeros_like(x)
+    return (
+        jax.nn.log_softmax(x.astype(jnp.float32) if half_to_float else x, axis=dim)
+        if x.ndim
+        else jnp.zeros_like(x)
+    )
 
 
 @lowering(aten._softmax_backward_data.default)

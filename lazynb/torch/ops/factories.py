@@ -21,7 +21,9 @@ _env = import_torchax().default_env()
 def _type(dtype: Any, *numbers: Any) -> Any:
     if dtype is not None:
         return d.jax_dtype(dtype)
-    return d.jax_dtype(torch.get_default_dtype() if any(isinstance(n, float) for n in numbers) else torch.int64)
+    return d.jax_dtype(
+        torch.get_default_dtype() if any(isinstance(n, float) for n in numbers) else torch.int64
+    )
 
 
 @lowering(aten.arange.default)

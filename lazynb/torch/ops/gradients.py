@@ -31,7 +31,9 @@ def convolution_backward(
     groups: int,
     output_mask: Any,
 ) -> Any:
-    forward = _env._ops[aten.convolution.default if aten.convolution.default in _env._ops else aten.convolution].func
+    forward = _env._ops[
+        aten.convolution.default if aten.convolution.default in _env._ops else aten.convolution
+    ].func
 
     def convolve(at_x: Any, at_weight: Any) -> Any:
         return forward(at_x, at_weight, None, stride, padding, dilation, transposed, output_padding, groups)
@@ -65,14 +67,25 @@ def adaptive_pool3d_backward(grad: Any, x: Any) -> Any:
 
 @lowering(aten.avg_pool2d_backward.default, aten.avg_pool3d_backward.default)
 def average_pool_backward(
-    grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, count_padding: bool, divisor: Any
+    grad: Any,
+    x: Any,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_padding: bool,
+    divisor: Any,
 ) -> Any:
     forward = _env._ops[aten.avg_pool2d if len(kernel) == 2 else aten.avg_pool3d].func
-    return jax.vjp(lambda at: forward(at, kernel, stride, padding, ceil_mode, count_padding, divisor), x)[1](grad)[0]
+    return jax.vjp(lambda at: forward(at, kernel, stride, padding, ceil_mode, count_padding, divisor), x)[1](
+        grad
+    )[0]
 
 
 @lowering(aten.embedding.default)
-def embedding(weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
+def embedding(
+    weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
+) -> Any:
     return weight.at[indices].get(mode="clip") if indices.ndim else weight[indices]
 
 

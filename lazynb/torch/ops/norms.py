@@ -34,13 +34,19 @@ def layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
 
 
 @lowering(aten.native_layer_norm_backward.default)
-def layer_norm_backward(grad: Any, x: Any, shape: Any, mean: Any, scale: Any, weight: Any, bias: Any, output_mask: Any) -> Any:
+def layer_norm_backward(
+    grad: Any, x: Any, shape: Any, mean: Any, scale: Any, weight: Any, bias: Any, output_mask: Any
+) -> Any:
     axes = tuple(range(x.ndim - len(shape), x.ndim))
     lead = tuple(range(x.ndim - len(shape)))
     wide = np.float32 if x.dtype.itemsize < 4 else x.dtype
     normal = (x.astype(wide) - mean) * scale
     inner = (grad if weight is None else grad * weight).astype(wide)
-    grad_x = (inner - inner.mean(axis=axes, keepdims=True) - normal * (inner * normal).mean(axis=axes, keepdims=True)) * scale
+    grad_x = (
+        inner
+        - inner.mean(axis=axes, keepdims=True)
+        - normal * (inner * normal).mean(axis=axes, keepdims=True)
+    ) * scale
     return (
         grad_x if output_mask[0] else None,
         (grad * normal).sum(axis=lead) if output_mask[1] and weight is not None else None,
@@ -120,7 +126,9 @@ def _picked(x: Any, target: Any, weight: Any, ignore: int) -> tuple[Any, Any, An
     kept = target != ignore
     safe = jnp.where(kept, target, 0)
     found = jnp.take_along_axis(x, jnp.expand_dims(safe, 1 if x.ndim > 1 else 0), axis=1 if x.ndim > 1 else 0)
-    weights = jnp.where(kept, jnp.ones((), x.dtype) if weight is None else weight[safe], jnp.zeros((), x.dtype))
+    weights = jnp.where(
+        kept, jnp.ones((), x.dtype) if weight is None else weight[safe], jnp.zeros((), x.dtype)
+    )
     return found.reshape(target.shape), weights, safe
 
 
@@ -134,7 +142,9 @@ def nll_loss(x: Any, target: Any, weight: Any, reduction: int, ignore: int) -> A
 
 
 @lowering(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
-def nll_loss_backward(grad: Any, x: Any, target: Any, weight: Any, reduction: int, ignore: int, total: Any) -> Any:
+def nll_loss_backward(
+    grad: Any, x: Any, target: Any, weight: Any, reduction: int, ignore: int, total: Any
+) -> Any:
     _, weights, safe = _picked(x, target, weight, ignore)
     axis = 1 if x.ndim > 1 else 0
     each = -(grad / total if reduction == 1 else grad) * weights
@@ -149,7 +159,9 @@ def eigh(x: Any, uplo: str = "L", compute_v: bool = True) -> Any:
 
 
 @lowering(aten.slice_scatter.default)
-def slice_scatter(x: Any, source: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
+def slice_scatter(
+    x: Any, source: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Any:
     return storage.slice_step(x.shape, dim, start, end, step).write(x, source)
 
 
@@ -160,7 +172,9 @@ def select_scatter(x: Any, source: Any, dim: int, index: int) -> Any:
 
 @lowering(aten.slice_backward.default)
 def slice_backward(grad: Any, sizes: Any, dim: int, start: int, end: int, step: int) -> Any:
-    return storage.slice_step(tuple(sizes), dim, start, end, step).write(jnp.zeros(tuple(sizes), grad.dtype), grad)
+    return storage.slice_step(tuple(sizes), dim, start, end, step).write(
+        jnp.zeros(tuple(sizes), grad.dtype), grad
+    )
 
 
 @lowering(aten.select_backward.default)

@@ -1,4 +1,5 @@
-"""One step of an LSTM and of a GRU, with gradients: PyTorch has them as one operation on every device but the CPU."""
+"""One step of an LSTM and of a GRU, with gradients: PyTorch has them as one operation on every device but the
+CPU."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ def _handler(function: Any, like: int) -> Any:
 
     def handler(func: Any, args: Any, kwargs: Any) -> Any:
         bound = [*args, *[kwargs.get(one.name) for one in func._schema.arguments[len(args) :]]]
-        first = bound[like] if bound[like] is not None else next(one for one in bound if isinstance(one, Tensor))
+        first = (
+            bound[like] if bound[like] is not None else next(one for one in bound if isinstance(one, Tensor))
+        )
         return tuple([_new(one, first) for one in function(*d.array_of(bound))])
 
     return handler
@@ -34,7 +37,9 @@ def _gates(gates: Any, bias: Any) -> Any:
     return gates if bias is None else gates + bias
 
 
-def lstm(given: Any, hidden: Any, cell: Any, given_bias: Any = None, hidden_bias: Any = None) -> tuple[Any, ...]:
+def lstm(
+    given: Any, hidden: Any, cell: Any, given_bias: Any = None, hidden_bias: Any = None
+) -> tuple[Any, ...]:
     """New hidden state and cell, and the four gates."""
     i, f, g, o = jnp.split(_gates(given, given_bias) + _gates(hidden, hidden_bias), 4, axis=1)
     i, f, g, o = sigmoid(i), sigmoid(f), jnp.tanh(g), sigmoid(o)
@@ -42,7 +47,9 @@ def lstm(given: Any, hidden: Any, cell: Any, given_bias: Any = None, hidden_bias
     return o * jnp.tanh(new), new, jnp.concatenate([i, f, g, o], axis=1)
 
 
-def lstm_backward(grad_hidden: Any, grad_cell: Any, cell: Any, new: Any, gates: Any, has_bias: bool) -> tuple[Any, ...]:
+def lstm_backward(
+    grad_hidden: Any, grad_cell: Any, cell: Any, new: Any, gates: Any, has_bias: bool
+) -> tuple[Any, ...]:
     """Gradients of the gates (before their functions), of the cell, and of a bias."""
     i, f, g, o = jnp.split(gates, 4, axis=1)
     squashed = jnp.tanh(new)
@@ -54,12 +61,19 @@ def lstm_backward(grad_hidden: Any, grad_cell: Any, cell: Any, new: Any, gates: 
     if grad_cell is not None:
         inner = inner + grad_cell
     inner = inner + jnp.zeros_like(cell)
-    parts = [inner * g * i * (1 - i), inner * cell * f * (1 - f), inner * i * (1 - g * g), outer * o * (1 - o)]
+    parts = [
+        inner * g * i * (1 - i),
+        inner * cell * f * (1 - f),
+        inner * i * (1 - g * g),
+        outer * o * (1 - o),
+    ]
     found = jnp.concatenate(parts, axis=1)
     return found, inner * f, found.sum(axis=0) if has_bias else None
 
 
-def gru(given: Any, hidden: Any, state: Any, given_bias: Any = None, hidden_bias: Any = None) -> tuple[Any, ...]:
+def gru(
+    given: Any, hidden: Any, state: Any, given_bias: Any = None, hidden_bias: Any = None
+) -> tuple[Any, ...]:
     """New state, and what the gradient needs."""
     given_r, given_z, given_n = jnp.split(_gates(given, given_bias), 3, axis=1)
     hidden_r, hidden_z, hidden_n = jnp.split(_gates(hidden, hidden_bias), 3, axis=1)

@@ -28,7 +28,8 @@ def build(snapshot: Snapshot, *, limit: int | None = 150, expand: bool = False) 
     if limit is not None and limit < 2:
         raise ValueError(f"limit must be at least 2, not {limit}")
     view = _build(snapshot, limit, expand)
-    # Groups of a tangled graph may be joined all to all, which no layout makes legible: fewer groups, fewer edges.
+    # Groups of a tangled graph may be joined all to all, which no layout makes legible: fewer groups, fewer
+    # edges.
     while limit is not None and len(view.edges) > max(EDGES, 2 * limit) and limit > 2:
         limit = max(2, limit // 2)
         view = _build(snapshot, limit, expand)

@@ -30,7 +30,8 @@ class Graph:
         title: what the graph is of, such as ``'y: float32[128,10]'``.
         jaxpr, stablehlo: make the graph's jaxpr and StableHLO text when they are asked for.
         pending: gives those of the graph's tensors that are still pending.
-        outlook: what reading them would run, when the graph was asked for; None where nothing would, or it is not known.
+        outlook: what reading them would run, when the graph was asked for; None where nothing would, or it is
+          not known.
     """
 
     def __init__(
@@ -123,7 +124,9 @@ class Graph:
         forms: dict[str, Callable[[], Any]] = {
             "text/plain": self.__repr__,
             "text/html": lambda: to_html(self.view(limit=GLANCE), heading=self.title, outlook=self._ahead),
-            MIME_TYPE: lambda: to_json(self.view(limit=GLANCE), title=self.title, nodes=_JSON_NODES, outlook=self.outlook),
+            MIME_TYPE: lambda: to_json(
+                self.view(limit=GLANCE), title=self.title, nodes=_JSON_NODES, outlook=self.outlook
+            ),
         }
         wanted = [m for m in forms if (not include or m in include) and m not in (exclude or ())]
         made = {mime: _attempt(forms[mime]) for mime in wanted}

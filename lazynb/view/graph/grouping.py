@@ -1,8 +1,8 @@
 """Cuts the operations of a trace into groups that can be drawn as one box each.
 
 Every group is a *contiguous range* of the trace. That is what keeps the grouped graph acyclic: an operand
-always has a smaller position than its user, so an edge between two ranges can only lead from an earlier range to
-a later one. No other property of the graph is needed, so any rule may choose where to cut.
+always has a smaller position than its user, so an edge between two ranges can only lead from an earlier range
+to a later one. No other property of the graph is needed, so any rule may choose where to cut.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def _by_scope(ops: Sequence[Node], start: int, stop: int) -> list[Run]:
 def _coarsen(runs: list[Run], keys: list[Hashable], rule: str, limit: int) -> list[Run]:
     """Join neighbours of equal key, the longest stretches first, until ``limit`` is met.
 
-    What repeats most is joined first, so the rest keeps its detail. Stretches of one length are joined together or
-    not at all: layers that are alike should look alike.
+    What repeats most is joined first, so the rest keeps its detail. Stretches of one length are joined
+    together or not at all: layers that are alike should look alike.
     """
     stretches = [list(group) for _, group in groupby(range(len(runs)), key=keys.__getitem__)]
     excess = len(runs) - limit
@@ -95,7 +95,9 @@ def _coarsen(runs: list[Run], keys: list[Hashable], rule: str, limit: int) -> li
 def _chunks(runs: list[Run], limit: int) -> list[Run]:
     """Exactly ``limit`` runs of nearly equal length: the last resort, which always fits."""
     bounds = [len(runs) * i // limit for i in range(limit + 1)]
-    return [runs[a] if b == a + 1 else Run(runs[a].start, runs[b - 1].stop, "chunk") for a, b in pairwise(bounds)]
+    return [
+        runs[a] if b == a + 1 else Run(runs[a].start, runs[b - 1].stop, "chunk") for a, b in pairwise(bounds)
+    ]
 
 
 def _invocation(op: Node) -> int | None:

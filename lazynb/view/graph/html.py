@@ -1,8 +1,9 @@
 """The view as HTML for a notebook's output.
 
-The drawing is an ``<img>`` with its data inside and the table is made of ``<details>``: both outlive a notebook that
-is reopened untrusted, where inline SVG, style sheets and scripts are stripped. The templates are `string.Template`s
-and not Jinja's, which the core of lazynb, JAX and NumPy alone, does not have; the only loop is over table rows.
+The drawing is an ``<img>`` with its data inside and the table is made of ``<details>``: both outlive a
+notebook that is reopened untrusted, where inline SVG, style sheets and scripts are stripped. The templates
+are `string.Template`s and not Jinja's, which the core of lazynb, JAX and NumPy alone, does not have; the only
+loop is over table rows.
 """
 
 from __future__ import annotations
@@ -74,16 +75,25 @@ def _table(view: GraphView, rows: int) -> str:
         out.append(_group_row(box, ops, view) if box.kind == "group" else _row(ops[0], view, box))
     notes = [
         f"{plural(total - listed, 'operation')} more not listed." if total > listed else "",
-        f"{plural(view.hidden, 'dead operation')} left out: nothing in reach needs them." if view.hidden else "",
+        f"{plural(view.hidden, 'dead operation')} left out: nothing in reach needs them."
+        if view.hidden
+        else "",
     ]
     heading = plural(total, "operation")
-    return fill("table", heading=heading, style=_TABLE, rows="\n".join(out), note=_text(" ".join(notes).strip()))
+    return fill(
+        "table", heading=heading, style=_TABLE, rows="\n".join(out), note=_text(" ".join(notes).strip())
+    )
 
 
 def _group_row(box: Box, ops: list[Node], view: GraphView) -> str:
     """A group that opens to its operations, across the whole width."""
     badges = " ".join(mark for mark in box.badges if mark != "output")
-    parts = [f"<b>{_text(title(box))}</b>{_mark(box)}", _text(badges), _code(short_avals(box.avals)), _where(box)]
+    parts = [
+        f"<b>{_text(title(box))}</b>{_mark(box)}",
+        _text(badges),
+        _code(short_avals(box.avals)),
+        _where(box),
+    ]
     body = "".join(_row(op, view, place=box.place) for op in ops)
     more = _text(f"{box.operations - len(ops):,} more not listed") if box.operations > len(ops) else ""
     opened = (

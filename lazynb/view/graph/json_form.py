@@ -16,31 +16,37 @@ VERSION = 1
 _AVALS = 8  # types listed per box or edge; the count says how many there are
 
 
-def to_json(view: GraphView, *, title: str = "", nodes: int | None = None, outlook: ReadCost | None = None) -> dict[str, Any]:
+def to_json(
+    view: GraphView, *, title: str = "", nodes: int | None = None, outlook: ReadCost | None = None
+) -> dict[str, Any]:
     """The view as dictionaries, lists, strings and numbers.
 
     Arguments:
         view: what to describe.
         title: what the graph is of.
-        nodes: the most nodes to describe one by one; with more, none is (``nodes_left_out`` says how many). None: all.
-        outlook: what reading the value would run. ``"outlook"`` is null without; else it has ``text`` (a sentence),
-            ``operations``, ``programs``, ``compiled`` (how many of them), ``cached`` (all compiled already; null: not known),
-            ``seconds`` (until Python went on last time; null: not known), ``ran`` and ``tensors`` (how many would be read; 0:
-            all that is pending).
+        nodes: the most nodes to describe one by one; with more, none is (``nodes_left_out`` says how many).
+          None: all.
+        outlook: what reading the value would run. ``"outlook"`` is null without; else it has ``text`` (a
+          sentence),
+            ``operations``, ``programs``, ``compiled`` (how many of them), ``cached`` (all compiled already;
+            null: not known), ``seconds`` (until Python went on last time; null: not known), ``ran`` and
+            ``tensors`` (how many would be read; 0: all that is pending).
     """
     fits = nodes is None or len(view.nodes) <= nodes
-    return plain_data({  # type: ignore[no-any-return]
-        "version": VERSION,
-        "title": title,
-        "counts": asdict(view.counts),
-        "hidden": view.hidden,
-        "outlook": {"text": outlook.text, **asdict(outlook)} if outlook is not None else None,
-        "boxes": [_box(box) for box in view.boxes],
-        "edges": [_edge(edge) for edge in view.edges],
-        "regions": [{"place": _place(r.place), "boxes": list(r.boxes)} for r in view.regions],
-        "nodes": [_node(node) for node in view.nodes] if fits else [],
-        "nodes_left_out": 0 if fits else len(view.nodes),
-    })
+    return plain_data(
+        {  # type: ignore[no-any-return]
+            "version": VERSION,
+            "title": title,
+            "counts": asdict(view.counts),
+            "hidden": view.hidden,
+            "outlook": {"text": outlook.text, **asdict(outlook)} if outlook is not None else None,
+            "boxes": [_box(box) for box in view.boxes],
+            "edges": [_edge(edge) for edge in view.edges],
+            "regions": [{"place": _place(r.place), "boxes": list(r.boxes)} for r in view.regions],
+            "nodes": [_node(node) for node in view.nodes] if fits else [],
+            "nodes_left_out": 0 if fits else len(view.nodes),
+        }
+    )
 
 
 def _box(box: Box) -> dict[str, Any]:
@@ -67,7 +73,12 @@ def _box(box: Box) -> dict[str, Any]:
 
 
 def _edge(edge: Edge) -> dict[str, Any]:
-    return {"tail": edge.tail, "head": edge.head, "avals": list(edge.avals[:_AVALS]), "values": len(edge.avals)}
+    return {
+        "tail": edge.tail,
+        "head": edge.head,
+        "avals": list(edge.avals[:_AVALS]),
+        "values": len(edge.avals),
+    }
 
 
 def _node(node: Node) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Where boxes and edges go: Graphviz' ``dot``, from the system or from PyPI.
 
-The engine gets sizes and numbers, and gives positions; it never sees a label. So both engines draw alike (the one from
-PyPI has no HTML-like labels and no fonts), and nothing that a user wrote can reach it.
+The engine gets sizes and numbers, and gives positions; it never sees a label. So both engines draw alike (the
+one from PyPI has no HTML-like labels and no fonts), and nothing that a user wrote can reach it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def lay_out(
     frames: Sequence[Frame] = (),
     rounded: Collection[int] = (),
 ) -> Layout:
-    """Place boxes of the given sizes (width, height in points). Edges of ``rounded`` ones keep off the corners.
+    """Place boxes of the given sizes (width, height in points). Edges of ``rounded`` ones keep off the
+    corners.
 
     Raises: LayoutUnavailable.
     """
@@ -69,7 +70,9 @@ def run_engine(source: str) -> bytes:
     try:
         return _system(program, source)
     except subprocess.TimeoutExpired as error:  # the other engine is no faster
-        raise LayoutUnavailable(f"the layout took more than {TIMEOUT:g} s: draw fewer boxes (limit=)") from error
+        raise LayoutUnavailable(
+            f"the layout took more than {TIMEOUT:g} s: draw fewer boxes (limit=)"
+        ) from error
     except (OSError, subprocess.SubprocessError) as error:
         try:
             return _wasi(source)

@@ -1,7 +1,8 @@
 """The view model: what is drawn, before anyone decides how.
 
-`GraphView` has boxes (inputs, operations, groups of operations), edges between them, and regions (boxes written on
-one source line). Text, DOT, SVG, HTML and JSON are lowerings of it; none of them decides what to show.
+`GraphView` has boxes (inputs, operations, groups of operations), edges between them, and regions (boxes
+written on one source line). Text, DOT, SVG, HTML and JSON are lowerings of it; none of them decides what to
+show.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from lazynb.record.snapshot.snapshot import Node, Place
 class Box:
     """One drawn thing.
 
-    ``id`` is that of its first node, so it is the same in every drawing of a trace. ``avals`` are the types of what
-    leaves the box. ``members`` are its nodes in trace order, scalars that it took in included.
+    ``id`` is that of its first node, so it is the same in every drawing of a trace. ``avals`` are the types
+    of what leaves the box. ``members`` are its nodes in trace order, scalars that it took in included.
     """
 
     id: int
@@ -69,10 +70,11 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What became of a box when it was compiled: chips such as ``('c2', '#009E73')``, the cluster with most of it first.
+    """What became of a box when it was compiled: chips such as ``('c2', '#009E73')``, the cluster with most
+    of it first.
 
-    Without chips nothing runs for it, and ``fate`` says why. ``look`` is ``plain`` for a box that nothing became of (then it is
-    drawn as in a pending graph), ``ghost`` for one that is no longer there.
+    Without chips nothing runs for it, and ``fate`` says why. ``look`` is ``plain`` for a box that nothing
+    became of (then it is drawn as in a pending graph), ``ghost`` for one that is no longer there.
     """
 
     chips: tuple[tuple[str, str], ...] = ()

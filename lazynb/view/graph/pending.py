@@ -19,7 +19,8 @@ from lazynb.view.graph.graph import Graph
 
 
 def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
-    """The graph that ``tensors`` (or pytrees of them) wait for; all that is pending of this thread without any.
+    """The graph that ``tensors`` (or pytrees of them) wait for; all that is pending of this thread without
+    any.
 
     Arguments:
       namespace: the user's variables, for the names in the drawing.
@@ -32,12 +33,22 @@ def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
     outputs = wanted if wanted is not None else [tensor for trace in traces for tensor in trace.live()]
     recorded = _Recorded(traces, outputs)
     ahead = read_cost(wanted or []) if wanted or not tensors else None
-    return Graph(snapshot, _title(tensors, leaves, names), jaxpr=recorded.jaxpr, stablehlo=recorded.stablehlo,
-                 outlook=ahead, pending=partial(_still_pending, [weakref.ref(tensor) for tensor in outputs]))
+    return Graph(
+        snapshot,
+        _title(tensors, leaves, names),
+        jaxpr=recorded.jaxpr,
+        stablehlo=recorded.stablehlo,
+        outlook=ahead,
+        pending=partial(_still_pending, [weakref.ref(tensor) for tensor in outputs]),
+    )
 
 
 def _still_pending(references: Sequence[weakref.ref[LazyTensor]]) -> list[LazyTensor]:
-    return [tensor for reference in references if (tensor := reference()) is not None and tensor._pending is not None]
+    return [
+        tensor
+        for reference in references
+        if (tensor := reference()) is not None and tensor._pending is not None
+    ]
 
 
 def _title(tensors: Sequence[Any], leaves: Sequence[LazyTensor], names: Mapping[int, tuple[str, ...]]) -> str:
@@ -71,8 +82,11 @@ class _Recorded:
         for end, inputs in zip(self._ends, self._inputs, strict=True):
             path = end.path()
             slots = [state.first for state in path if state.operation is None]
-            given = {slot: variables[source[0]][source[1]] for slot, source in zip(slots, inputs, strict=True)
-                     if isinstance(source, tuple)}
+            given = {
+                slot: variables[source[0]][source[1]]
+                for slot, source in zip(slots, inputs, strict=True)
+                if isinstance(source, tuple)
+            }
             arguments += [source for source in inputs if not isinstance(source, tuple)]
             variables.append(program.add(path, given))
         return program.jaxpr([variables[trace][slot] for trace, slot in self._outputs]), arguments

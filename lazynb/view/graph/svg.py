@@ -36,7 +36,8 @@ def to_svg(view: GraphView) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Where everything in a view goes. What became of the boxes changes nothing in it, so it can be made before."""
+    """Where everything in a view goes. What became of the boxes changes nothing in it, so it can be made
+    before."""
 
     view: GraphView
     box_labels: dict[int, BoxLabel]
@@ -58,7 +59,9 @@ def arrange(view: GraphView) -> Arrangement:
     return Arrangement(view, written, layout)
 
 
-def draw(view: GraphView, marks: Mapping[int, Mark] | None = None, arranged: Arrangement | None = None) -> Drawing:
+def draw(
+    view: GraphView, marks: Mapping[int, Mark] | None = None, arranged: Arrangement | None = None
+) -> Drawing:
     """The view as a stand-alone SVG document on a transparent background.
 
     Each box is a ``<g id="node-ID" class="node KIND">`` with its details in ``<title>``.
@@ -78,7 +81,9 @@ def draw(view: GraphView, marks: Mapping[int, Mark] | None = None, arranged: Arr
     parts += _edges(view, layout)
     parts += [_chip(region, area) for region, area in framed]
     parts += [_box(box, written[box.id], layout.centres[box.id], marks) for box in view.boxes]
-    return _document(layout.width, layout.height, parts, "pending graph" if marks is None else "compiled graph")
+    return _document(
+        layout.width, layout.height, parts, "pending graph" if marks is None else "compiled graph"
+    )
 
 
 def _document(width: float, height: float, parts: list[str], what: str = "pending graph") -> Drawing:
@@ -135,7 +140,9 @@ def _lines(face: BoxLabel, x: float, y: float, dead: bool, tag_ink: str = style.
         parts.append(_text(x, baseline, face.shape, style.SHAPE, ink, "middle"))
     if face.note:
         baseline += LINE_STEP
-        parts.append(_text(x, baseline, face.note, style.SOURCE if face.code else style.NOTE, style.SOFT_INK, "middle"))
+        parts.append(
+            _text(x, baseline, face.note, style.SOURCE if face.code else style.NOTE, style.SOFT_INK, "middle")
+        )
     if face.tag:
         parts.append(_text(x, y + face.height - 5.5, face.tag, style.TITLE, tag_ink, "middle"))
     return parts
@@ -162,7 +169,9 @@ def _chip(region: Region, area: tuple[float, float, float, float]) -> str:
     """A region's caption. It covers the edges that pass under it, and has its own fill on any page."""
     left, top, _, _ = area
     chip = _rect(left + 4, top + 4, _caption_width(region) - 4, 17, 4, style.CHIP, 'stroke="none"')
-    return chip + _text(left + 4 + _CAPTION_PAD, top + 16, caption(region), style.SOURCE, style.SOFT_INK, "start")
+    return chip + _text(
+        left + 4 + _CAPTION_PAD, top + 16, caption(region), style.SOURCE, style.SOFT_INK, "start"
+    )
 
 
 def _caption_width(region: Region) -> float:
@@ -196,7 +205,10 @@ def _arrow(base: Point, tip: Point) -> str:
 
 
 def _rect(x: float, y: float, w: float, h: float, radius: float, fill: str, more: str) -> str:
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{radius:.1f}" fill="{fill}" {more}/>'
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{radius:.1f}" '
+        f'fill="{fill}" {more}/>'
+    )
 
 
 def _text(x: float, y: float, text: str, font: Font, fill: str, anchor: str, more: str = "") -> str:

@@ -7,7 +7,8 @@ from lazynb.view.words import clip, plain, plural, short_avals
 
 
 def summary(counts: Counts) -> str:
-    """``'12 operations pending · 2 inputs · 1 output'``; scalars and dead operations only when there are any."""
+    """``'12 operations pending · 2 inputs · 1 output'``; scalars and dead operations only when there are
+    any."""
     parts = [
         f"{plural(counts.operations, 'operation')} pending",
         plural(counts.inputs, "input"),
@@ -31,7 +32,9 @@ def to_text(view: GraphView, *, rows: int = 30, outlook: str = "") -> str:
         sources.setdefault(edge.head, []).append(f"%{edge.tail}")
     table = [_row(box, sources.get(box.id, [])) for box in shown]
     table = _without_repeats(table)
-    widths = [max((len(row[i]) for row in table), default=0) for i in range(len(table[0]) - 1 if table else 0)]
+    widths = [
+        max((len(row[i]) for row in table), default=0) for i in range(len(table[0]) - 1 if table else 0)
+    ]
     for row in table:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         lines.append(("  " + "  ".join([*cells, row[-1]])).rstrip())

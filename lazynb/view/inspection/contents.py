@@ -1,6 +1,7 @@
 """A compilation as plain data: everything that the inspector shows, whoever draws it.
 
-Each part is made on its own. One that cannot be had is absent and a note says why; the rest is there all the same.
+Each part is made on its own. One that cannot be had is absent and a note says why; the rest is there all the
+same.
 """
 
 from __future__ import annotations
@@ -35,20 +36,30 @@ from lazynb.xla.program import CompiledTrace
 
 ASKED_FOR = 60_000  # characters of a module that a kernel sends unasked
 SAVED = 600_000  # and that a page without a kernel has
-_COUNTED = 1_500_000  # characters of all modules of a program, up to which the changes of its passes are counted unasked
+# characters of all modules of a program, up to which the changes of its passes are counted unasked
+_COUNTED = 1_500_000
 _CHANGES = 400  # changes of one pass that are sent unasked
 _LARGEST = 6_000_000  # characters of JSON
 _BOUNDARIES = 1_000  # that are kept of a program that is larger than that
 
 
-def inspection(compilation: Compilation, *, ran: bool = True, live: bool = False, full: bool | None = None,
-               breaks: Records[Any] | None = None, cache: Records[Any] | None = None, title: str = "") -> Inspection:
+def inspection(
+    compilation: Compilation,
+    *,
+    ran: bool = True,
+    live: bool = False,
+    full: bool | None = None,
+    breaks: Records[Any] | None = None,
+    cache: Records[Any] | None = None,
+    title: str = "",
+) -> Inspection:
     """All that is known of ``compilation``, version 1 of the shapes in :mod:`lazynb.view.inspection.schema`.
 
     Arguments:
       ran: whether it was run.
       live: whether a kernel will answer requests for what is too long to send.
-      full: count what each pass changed too, which takes about as long as all the rest; by default where nobody can ask.
+      full: count what each pass changed too, which takes about as long as all the rest; by default where
+        nobody can ask.
       breaks, cache: the tables to show, by default ``lazynb.breaks()`` and ``lazynb.cache_info()``.
     """
     full = not live if full is None else full
@@ -57,18 +68,31 @@ def inspection(compilation: Compilation, *, ran: bool = True, live: bool = False
     sources = notes.attempt("Source lines are missing", lambda: Sources(snapshot.nodes), Sources(()))
     fates = notes.attempt("Fates are missing", lambda: _fates(index, snapshot, notes), [])
     boundaries = parts.boundaries(index, notes)
-    formed = notes.attempt("The passes that formed a cluster are missing", lambda: _formed(index) if full else {}, {})
+    formed = notes.attempt(
+        "The passes that formed a cluster are missing", lambda: _formed(index) if full else {}, {}
+    )
     programs = [_program(index, number, notes, live, full) for number in range(len(index.traces))]
     made: Inspection = {
-        "version": VERSION, "title": title, "live": live, "ran": ran, "sources": sources.data,
+        "version": VERSION,
+        "title": title,
+        "live": live,
+        "ran": ran,
+        "sources": sources.data,
         "nodes": [_node(node, sources) for node in snapshot.nodes],
-        "fates": fates, "coverage": _coverage(fates, snapshot), "programs": programs,
+        "fates": fates,
+        "coverage": _coverage(fates, snapshot),
+        "programs": programs,
         "clusters": notes.attempt(
-            "Clusters are missing", lambda: parts.clusters(index, snapshot, sources, boundaries, formed, notes), []),
-        "boundaries": boundaries, "machine": None,
+            "Clusters are missing",
+            lambda: parts.clusters(index, snapshot, sources, boundaries, formed, notes),
+            [],
+        ),
+        "boundaries": boundaries,
+        "machine": None,
         "cache": _table(cache_info() if cache is None else cache, "executable", notes),
         "breaks": _table(all_breaks() if breaks is None else breaks, "trace break", notes),
-        "notes": notes}
+        "notes": notes,
+    }
     _say_what_is_missing(index, made, notes)
     return plain_data(_bounded(made, notes))  # type: ignore[no-any-return]
 
@@ -77,14 +101,25 @@ def _table(records: Records[Any], noun: str, notes: Notes) -> Table:
     return notes.attempt(f"The list of {noun}s is missing", partial(table, records, noun), EMPTY)  # type: ignore[no-any-return]
 
 
-# ---- nodes and what became of them -----------------------------------------------------------------------------------
+# ---- nodes and what became of them -------------------------------------------------------------------------
 
 
 def _node(node: Node, sources: Sources) -> NodeData:
-    return {"id": node.id, "kind": node.kind, "name": node.name, "primitive": node.primitive,  # type: ignore[typeddict-item]
-            "operands": [list(operand) for operand in node.operands], "avals": list(node.avals),
-            "place": sources.place(node.place), "call": node.call_id if node.call is not None else None,
-            "scope": node.scope, "names": list(node.names), "value": node.value, "output": node.output, "dead": node.dead}
+    return {
+        "id": node.id,
+        "kind": node.kind,  # type: ignore[typeddict-item]
+        "name": node.name,
+        "primitive": node.primitive,
+        "operands": [list(operand) for operand in node.operands],
+        "avals": list(node.avals),
+        "place": sources.place(node.place),
+        "call": node.call_id if node.call is not None else None,
+        "scope": node.scope,
+        "names": list(node.names),
+        "value": node.value,
+        "output": node.output,
+        "dead": node.dead,
+    }
 
 
 def _fates(index: Index, snapshot: Snapshot, notes: Notes) -> list[FateData]:
@@ -93,42 +128,70 @@ def _fates(index: Index, snapshot: Snapshot, notes: Notes) -> list[FateData]:
     for number, trace in enumerate(index.traces):
         found = notes.attempt("Fates are missing", partial(getattr, trace, "fates"), _lost(trace))
         known.update((node, (number, fate)) for node, fate in found.items())
-    return [_fate(index, node.id, *known.get(node.id, (0, DEAD))) for node in snapshot.nodes if node.kind == "op"]
+    return [
+        _fate(index, node.id, *known.get(node.id, (0, DEAD))) for node in snapshot.nodes if node.kind == "op"
+    ]
 
 
 def _lost(trace: CompiledTrace) -> dict[int, Fate]:
-    return dict.fromkeys(trace.origins.operations.values(), Fate("lost", "what became of it could not be worked out"))
+    return dict.fromkeys(
+        trace.origins.operations.values(), Fate("lost", "what became of it could not be worked out")
+    )
 
 
 def _fate(index: Index, node: int, program: int, fate: Fate) -> FateData:
-    return {"node": node, "kind": fate.kind, "clusters": index.ids(program, fate.clusters), "with": fate.merged_with,
-            "by": fate.by, "text": fate.text, "label": fate.label}
+    return {
+        "node": node,
+        "kind": fate.kind,
+        "clusters": index.ids(program, fate.clusters),
+        "with": fate.merged_with,
+        "by": fate.by,
+        "text": fate.text,
+        "label": fate.label,
+    }
 
 
 def _coverage(fates: Sequence[FateData], snapshot: Snapshot) -> Coverage:
     operations = snapshot.operations()
     inferred = sum(fate["kind"] != "lost" and fate["label"] == "rule inferred" for fate in fates)
     followed = sum(fate["kind"] != "lost" for fate in fates) - inferred
-    return {"operations": operations, "followed": followed, "inferred": inferred, "lost": operations - followed - inferred}
+    return {
+        "operations": operations,
+        "followed": followed,
+        "inferred": inferred,
+        "lost": operations - followed - inferred,
+    }
 
 
-# ---- programs --------------------------------------------------------------------------------------------------------
+# ---- programs ----------------------------------------------------------------------------------------------
 
 
 def _program(index: Index, number: int, notes: Notes, live: bool, full: bool) -> Program:
     trace = index.traces[number]
     limit = ASKED_FOR if live else SAVED
     return {
-        "number": number, "operations": trace.operations, "cache": trace.cache_event,
+        "number": number,
+        "operations": trace.operations,
+        "cache": trace.cache_event,
         "compile_seconds": trace.compile_seconds,
         "backend": notes.attempt("The backend's name is missing", lambda: _backend(trace), ""),
         "hlo": {
-            "before": notes.attempt("HLO before the passes is missing", lambda: (
-                hlo.stage(index, number, trace.before, None, limit) if trace.has_dump else hlo.NONE), hlo.NONE),
-            "after": notes.attempt("Optimised HLO is missing", lambda: (
-                hlo.stage(index, number, trace.text, trace.module, limit)), hlo.NONE),
-            "passes": notes.attempt("XLA's passes are missing", lambda: _passes(index, number, full, notes), [])},
-        "memory": notes.attempt("Memory is missing", lambda: parts.memory(index, number), None)}
+            "before": notes.attempt(
+                "HLO before the passes is missing",
+                lambda: hlo.stage(index, number, trace.before, None, limit) if trace.has_dump else hlo.NONE,
+                hlo.NONE,
+            ),
+            "after": notes.attempt(
+                "Optimised HLO is missing",
+                lambda: hlo.stage(index, number, trace.text, trace.module, limit),
+                hlo.NONE,
+            ),
+            "passes": notes.attempt(
+                "XLA's passes are missing", lambda: _passes(index, number, full, notes), []
+            ),
+        },
+        "memory": notes.attempt("Memory is missing", lambda: parts.memory(index, number), None),
+    }
 
 
 def _backend(trace: CompiledTrace) -> str:
@@ -161,7 +224,7 @@ def _formed(index: Index) -> dict[tuple[int, str], list[str]]:
     return found
 
 
-# ---- notes -----------------------------------------------------------------------------------------------------------
+# ---- notes -------------------------------------------------------------------------------------------------
 
 
 def _say_what_is_missing(index: Index, made: Inspection, notes: Notes) -> None:
@@ -179,10 +242,13 @@ def _say_what_is_missing(index: Index, made: Inspection, notes: Notes) -> None:
 def _no_passes(event: str, of: str) -> str:
     came = {"disk": "the program came from the persistent cache", "hit": "the program was compiled before"}
     why = came.get(event, "there was no place to write them to")
-    return f"XLA's passes{of} are not at hand: {why}. %cache clear and another run, or asking for them, compiles again."
+    return (
+        f"XLA's passes{of} are not at hand: {why}. %cache clear and another run, or asking for "
+        "them, compiles again."
+    )
 
 
-# ---- size ------------------------------------------------------------------------------------------------------------
+# ---- size --------------------------------------------------------------------------------------------------
 
 
 def size(made: Any) -> int:
@@ -194,9 +260,12 @@ def _bounded(made: Inspection, notes: Notes) -> Inspection:
     """Leaves out what is longest until the JSON is of a size that a notebook can keep."""
     if len(made["nodes"]) + sum(len(one["lines"]) for one in _stages(made)) < 3_000 or size(made) <= _LARGEST:
         return made
-    for drop, what in ((_drop_changes, "the changes of the passes"), (_drop_texts, "the HLO texts"),
-                       (_drop_instructions, "the instructions of the clusters and the memory"),
-                       (_drop_values, f"what each cluster reads, and all but the {_BOUNDARIES:,} largest boundaries")):
+    for drop, what in (
+        (_drop_changes, "the changes of the passes"),
+        (_drop_texts, "the HLO texts"),
+        (_drop_instructions, "the instructions of the clusters and the memory"),
+        (_drop_values, f"what each cluster reads, and all but the {_BOUNDARIES:,} largest boundaries"),
+    ):
         drop(made)
         notes.say(f"The program is large: {what} are left out here.")
         if size(made) <= _LARGEST:
@@ -205,7 +274,9 @@ def _bounded(made: Inspection, notes: Notes) -> Inspection:
 
 
 def _stages(made: Inspection) -> Iterable[Any]:
-    return [stage for program in made["programs"] for stage in (program["hlo"]["before"], program["hlo"]["after"])]
+    return [
+        stage for program in made["programs"] for stage in (program["hlo"]["before"], program["hlo"]["after"])
+    ]
 
 
 def _drop_texts(made: Inspection) -> None:

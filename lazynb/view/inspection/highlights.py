@@ -19,8 +19,15 @@ def marks(view: GraphView, data: Inspection) -> dict[int, Mark]:
     for box in view.boxes:
         if box.operations:
             own = [fates[member] for member in box.members if member in fates]
-            counts = Counter(id_ for fate in own for id_ in fate["clusters"] if id_ not in control or len(fate["clusters"]) == 1)
-            chips = tuple(cluster_chip(id_, colours[id_]) for id_, _ in counts.most_common() if id_ in colours)
+            counts = Counter(
+                id_
+                for fate in own
+                for id_ in fate["clusters"]
+                if id_ not in control or len(fate["clusters"]) == 1
+            )
+            chips = tuple(
+                cluster_chip(id_, colours[id_]) for id_, _ in counts.most_common() if id_ in colours
+            )
             found[box.id] = Mark(chips, "" if chips else _one_word([fate["kind"] for fate in own]))
     return found
 
@@ -38,4 +45,7 @@ def line_chips(data: Inspection) -> Mapping[tuple[int, int], list[Chip]]:
         place = places.get(fate["node"])
         if place is not None and place["source"] is not None:
             found.setdefault((place["source"], place["line"]), set()).update(fate["clusters"])
-    return {key: [cluster_chip(id_, colours[id_]) for id_ in sorted(ids) if id_ in colours] for key, ids in found.items()}
+    return {
+        key: [cluster_chip(id_, colours[id_]) for id_ in sorted(ids) if id_ in colours]
+        for key, ids in found.items()
+    }

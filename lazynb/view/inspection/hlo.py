@@ -43,9 +43,13 @@ def _lines(index: Index, number: int, text: str, module: Module) -> Iterator[Hlo
                 continue
             # A name says nothing about another module: XLA gives it away again.
             last = module is trace.module
-            yield {"text": f"  {found[1] or ''}{found[2]}{one.name} = {one.plain}", "name": one.name,
-                   "nodes": trace.nodes_behind(one) if last else index.node(number, one.mark),
-                   "cluster": index.home(number, one.name) if last else None, "computation": computation}
+            yield {
+                "text": f"  {found[1] or ''}{found[2]}{one.name} = {one.plain}",
+                "name": one.name,
+                "nodes": trace.nodes_behind(one) if last else index.node(number, one.mark),
+                "cluster": index.home(number, one.name) if last else None,
+                "computation": computation,
+            }
         elif line.startswith("}") and computation:
             computation = ""
             yield _line("}")
@@ -61,24 +65,46 @@ def _line(text: str) -> HloLine:
 
 def pass_info(one: Pass) -> PassInfo:
     """A pass of which nobody has counted the changes."""
-    return {"index": one.index, "pipeline": one.pipeline, "name": one.name, "added": None, "removed": None,
-            "rewritten": None, "fused": None, "changes": None}
+    return {
+        "index": one.index,
+        "pipeline": one.pipeline,
+        "name": one.name,
+        "added": None,
+        "removed": None,
+        "rewritten": None,
+        "fused": None,
+        "changes": None,
+    }
 
 
 def counted(index: Index, number: int, one: Pass, most: int) -> PassInfo:
     """A pass with the number of its changes, and the changes themselves where there are at most ``most``."""
     counts = Counter(change.kind for change in one.changes)
     info = pass_info(one)
-    return {**info, "added": counts["added"], "removed": counts["removed"], "rewritten": counts["rewritten"],
-            "fused": counts["fused"], "changes": changes(index, number, one) if len(one.changes) <= most else None}
+    return {
+        **info,
+        "added": counts["added"],
+        "removed": counts["removed"],
+        "rewritten": counts["rewritten"],
+        "fused": counts["fused"],
+        "changes": changes(index, number, one) if len(one.changes) <= most else None,
+    }
 
 
 def changes(index: Index, number: int, one: Pass) -> list[Change]:
     """What a pass changed; an instruction that was fused into several clusters stands once for each."""
-    return [{"kind": change.kind,  # type: ignore[typeddict-item]
-             "name": change.name, "before": change.before, "after": change.after,
-             "nodes": [node for mark in change.marks for node in index.node(number, mark)], "into": into}
-            for change in one.changes for into in change.into or ("",)]
+    return [
+        {
+            "kind": change.kind,  # type: ignore[typeddict-item]
+            "name": change.name,
+            "before": change.before,
+            "after": change.after,
+            "nodes": [node for mark in change.marks for node in index.node(number, mark)],
+            "into": into,
+        }
+        for change in one.changes
+        for into in change.into or ("",)
+    ]
 
 
 def formed(number: int, passes: Sequence[Pass]) -> dict[tuple[int, str], list[str]]:

@@ -40,7 +40,9 @@ _SOFT = "opacity:0.75"
 _MONO = "font-family:var(--jp-code-font-family, ui-monospace, Menlo, Consolas, monospace);font-size:12px"
 
 
-def to_html(data: Inspection, snapshot: Snapshot, *, opened: Collection[str] = (), arranged: Arrangement | None = None) -> str:
+def to_html(
+    data: Inspection, snapshot: Snapshot, *, opened: Collection[str] = (), arranged: Arrangement | None = None
+) -> str:
     """The static form.
 
     Arguments:
@@ -56,8 +58,14 @@ def to_html(data: Inspection, snapshot: Snapshot, *, opened: Collection[str] = (
         "fates": ("What became of each operation", lambda: _fates(data)),
         "memory": ("Memory", lambda: _memory(data)),
         "hlo": ("Optimised HLO", lambda: _hlo(data)),
-        "cache": (f"Cache: {data['cache']['text']}", lambda: _rows(data["cache"]["columns"], data["cache"]["rows"])),
-        "breaks": (f"Breaks: {data['breaks']['text']}", lambda: _rows(data["breaks"]["columns"], data["breaks"]["rows"])),
+        "cache": (
+            f"Cache: {data['cache']['text']}",
+            lambda: _rows(data["cache"]["columns"], data["cache"]["rows"]),
+        ),
+        "breaks": (
+            f"Breaks: {data['breaks']['text']}",
+            lambda: _rows(data["breaks"]["columns"], data["breaks"]["rows"]),
+        ),
     }
     sections = []
     for name, (title, make) in makers.items() if data["programs"] else ():
@@ -68,8 +76,13 @@ def to_html(data: Inspection, snapshot: Snapshot, *, opened: Collection[str] = (
             is_open = name in opened or name in ALWAYS
             sections.append(fill("section", open="open" if is_open else "", title=_text(title), body=body))
     notes = "".join(f'<div style="{_SOFT}">{_text(note)}</div>' for note in data["notes"])
-    return fill("inspection", headline=_text(words.headline(data)), notes=notes, sections="\n".join(sections),
-                detail="".join(f" · {_text(detail)}" for detail in words.details(data)))
+    return fill(
+        "inspection",
+        headline=_text(words.headline(data)),
+        notes=notes,
+        sections="\n".join(sections),
+        detail="".join(f" · {_text(detail)}" for detail in words.details(data)),
+    )
 
 
 SECTIONS = ("lines", "graph", "kernels", "boundaries", "fates", "memory", "hlo", "cache", "breaks")
@@ -82,7 +95,7 @@ def _attempt(make: Callable[[], str]) -> str:
         return f"<div>{_text(f'cannot be shown: {type(error).__name__}: {error}')}</div>"
 
 
-# ---- source and graph ------------------------------------------------------------------------------------------------
+# ---- source and graph --------------------------------------------------------------------------------------
 
 
 def _sources(data: Inspection) -> str:
@@ -97,13 +110,23 @@ def _source(number: int, source: Source, chips: Mapping[tuple[int, int], list[Ch
     for line, text in enumerate(shown, source["first"]):
         found = chips.get((number, line), [])
         ink = "" if found else ";" + _SOFT
-        rows.append(f'<tr style="background:none"><td style="{left}">{line}</td>'
-                    f'<td style="{_CELL};white-space:pre;{_MONO}{ink}">{_text(clip_line(text))}</td>'
-                    f'<td style="{_CELL}">{_chips(found, 12)}</td></tr>')
-    more = f'<div style="{_SOFT}">{plural(len(source["lines"]) - len(shown), "line")} more</div>' if (
-        len(source["lines"]) > len(shown)) else ""
-    name = f"cell {source['cell']}" if source["cell"] is not None else source["file"].replace("\\", "/").rpartition("/")[2]
-    return f'<div style="{_SOFT};margin-top:4px">{_text(name)}</div><table style="{_TABLE}">{"".join(rows)}</table>{more}'
+        rows.append(
+            f'<tr style="background:none"><td style="{left}">{line}</td>'
+            f'<td style="{_CELL};white-space:pre;{_MONO}{ink}">{_text(clip_line(text))}</td>'
+            f'<td style="{_CELL}">{_chips(found, 12)}</td></tr>'
+        )
+    more = (
+        f'<div style="{_SOFT}">{plural(len(source["lines"]) - len(shown), "line")} more</div>'
+        if (len(source["lines"]) > len(shown))
+        else ""
+    )
+    name = (
+        f"cell {source['cell']}"
+        if source["cell"] is not None
+        else source["file"].replace("\\", "/").rpartition("/")[2]
+    )
+    head = f'<div style="{_SOFT};margin-top:4px">{_text(name)}</div>'
+    return f'{head}<table style="{_TABLE}">{"".join(rows)}</table>{more}'
 
 
 def clip_line(text: str, width: int = 120) -> str:
@@ -125,17 +148,29 @@ def _graph(data: Inspection, snapshot: Snapshot, arranged: Arrangement | None) -
         drawing = draw(view, marks(view, data), arranged)
     except LayoutUnavailable as error:
         return f'<div style="{_SOFT}">No drawing: {_text(str(error))}</div>'
-    return fill("picture", data=b64encode(drawing.source.encode()).decode("ascii"),
-                alt=_text(f"Compiled graph: {summary(view.counts)}"), width=f"{drawing.width:.0f}",
-                fit="max-width:100%;height:auto" if drawing.width <= _FITS else "max-width:none")
+    return fill(
+        "picture",
+        data=b64encode(drawing.source.encode()).decode("ascii"),
+        alt=_text(f"Compiled graph: {summary(view.counts)}"),
+        width=f"{drawing.width:.0f}",
+        fit="max-width:100%;height:auto" if drawing.width <= _FITS else "max-width:none",
+    )
 
 
-# ---- tables ----------------------------------------------------------------------------------------------------------
+# ---- tables ------------------------------------------------------------------------------------------------
 
 
 def _kernels(data: Inspection) -> str:
     timed = any(cluster["time"] for cluster in data["clusters"])
-    head = ["", "kind", "from your lines", "operations", "bytes in → out", "FLOPs", *(["time a run"] if timed else [])]
+    head = [
+        "",
+        "kind",
+        "from your lines",
+        "operations",
+        "bytes in → out",
+        "FLOPs",
+        *(["time a run"] if timed else []),
+    ]
     rows = [_kernel(cluster, data, timed) for cluster in data["clusters"][:_KERNELS]]
     return _table(head, rows, len(data["clusters"]), "kernel")
 
@@ -144,16 +179,23 @@ def _kernel(cluster: Cluster, data: Inspection, timed: bool) -> list[str]:
     place, text = words.lines(cluster, data)
     twice = ", ".join(dict.fromkeys(data["nodes"][node]["name"] for node in cluster["duplicated"][:6]))
     again = f'<div style="{_SOFT}">computed elsewhere too: {_text(clip(twice, 48))}</div>' if twice else ""
-    inside = f' in {_chips([_chip_of(data, cluster["inside"])])}' if cluster["inside"] is not None else ""
+    inside = f" in {_chips([_chip_of(data, cluster['inside'])])}" if cluster["inside"] is not None else ""
     cost = cluster["cost"]
     time = cluster["time"]
-    cells = [_chips([_chip_of(data, cluster["id"])]), _whole(words.kind(cluster)) + inside,
-             _text(place) + (f"<div>{_code(text)}</div>" if text else ""),
-             f'<span title="{_text(cluster["name"])}">{_text(words.operations(cluster, data))}</span>{again}',
-             _whole(f"{words.size(cluster['input_bytes'])} → {words.size(cluster['output_bytes'])}"),
-             f'<span title="{_text(cost["source"])}">{words.number(cost["flops"])}</span>' if cost else ""]
+    cells = [
+        _chips([_chip_of(data, cluster["id"])]),
+        _whole(words.kind(cluster)) + inside,
+        _text(place) + (f"<div>{_code(text)}</div>" if text else ""),
+        f'<span title="{_text(cluster["name"])}">{_text(words.operations(cluster, data))}</span>{again}',
+        _whole(f"{words.size(cluster['input_bytes'])} → {words.size(cluster['output_bytes'])}"),
+        f'<span title="{_text(cost["source"])}">{words.number(cost["flops"])}</span>' if cost else "",
+    ]
     if timed:
-        spread = f"{words.duration(time['low'])} – {words.duration(time['high'])}, {time['runs']} runs" if time else ""
+        spread = (
+            f"{words.duration(time['low'])} – {words.duration(time['high'])}, {time['runs']} runs"
+            if time
+            else ""
+        )
         cells.append(f'<span title="{spread}">{words.duration(time["median"])}</span>' if time else "")
     return cells
 
@@ -165,14 +207,20 @@ def _boundaries(data: Inspection) -> str:
             same = (one["producer"], one["text"], one["hint"], one["label"], one["said"], one["verdict"])
             groups.setdefault(same, []).append(one)
     rows = [_boundary(group, data) for group in list(groups.values())[:_BOUNDARIES]]
-    table = _table(["between", "what is written", "why", "how we know"], rows, len(groups), "boundary") if rows else ""
+    table = (
+        _table(["between", "what is written", "why", "how we know"], rows, len(groups), "boundary")
+        if rows
+        else ""
+    )
     return table + _results([one for one in data["boundaries"] if one["consumer"] is None], data)
 
 
 def _results(results: list[Boundary], data: Inspection) -> str:
     if not results:
         return ""
-    kept = ", ".join(f"{_chips([_chip_of(data, one['producer'])])} {_text(words.value(one, data))}" for one in results[:12])
+    kept = ", ".join(
+        f"{_chips([_chip_of(data, one['producer'])])} {_text(words.value(one, data))}" for one in results[:12]
+    )
     rest = f" and {len(results) - 12:,} more" if len(results) > 12 else ""
     they = "it is a result" if len(results) == 1 else "they are results"
     return f'<div style="margin:4px 0">Written because {they}: {kept}{rest}</div>'
@@ -180,24 +228,38 @@ def _results(results: list[Boundary], data: Inspection) -> str:
 
 def _boundary(group: list[Boundary], data: Inspection) -> list[str]:
     one = group[0]
-    readers = _chips([_chip_of(data, other["consumer"]) for other in group if other["consumer"] is not None], 6)
+    readers = _chips(
+        [_chip_of(data, other["consumer"]) for other in group if other["consumer"] is not None], 6
+    )
     more = "".join(f"<div>{_words(text)}</div>" for text in (one["hint"], one["verdict"]) if text)
     said = f'<div style="{_SOFT}">“{_text(one["said"])}”</div>' if one["said"] else ""
-    return [f'{_chips([_chip_of(data, one["producer"])])} → {readers}',
-            f"{_text(words.value(one, data))}<div>{_whole(words.size(one['bytes']))}</div>",
-            f"{_words(one['text'])}{more}", f"{_whole(one['label'])}{said}"]
+    return [
+        f"{_chips([_chip_of(data, one['producer'])])} → {readers}",
+        f"{_text(words.value(one, data))}<div>{_whole(words.size(one['bytes']))}</div>",
+        f"{_words(one['text'])}{more}",
+        f"{_whole(one['label'])}{said}",
+    ]
 
 
 def _fates(data: Inspection) -> str:
     """A row for each stretch of operations of one line with one fate: exactly one fate each."""
     groups = [list(group) for _, group in groupby(data["fates"], key=partial(_alike, data))]
     rows = [_fate(group, data) for group in groups[:_FATES]]
-    return _table(["#", "operations", "written as", "what became of them", "kernels", "by"], rows, len(groups), "row")
+    return _table(
+        ["#", "operations", "written as", "what became of them", "kernels", "by"], rows, len(groups), "row"
+    )
 
 
 def _alike(data: Inspection, fate: Fate) -> tuple[Any, ...]:
     place = data["nodes"][fate["node"]]["place"]
-    return place and (place["source"], place["line"]), fate["kind"], fate["text"], fate["label"], fate["by"], *fate["clusters"]
+    return (
+        place and (place["source"], place["line"]),
+        fate["kind"],
+        fate["text"],
+        fate["label"],
+        fate["by"],
+        *fate["clusters"],
+    )
 
 
 def _fate(fates: Sequence[Fate], data: Inspection) -> list[str]:
@@ -206,9 +268,14 @@ def _fate(fates: Sequence[Fate], data: Inspection) -> list[str]:
     names = f" → <b>{_text(', '.join(variables[:4]))}</b>" if variables else ""
     chips = [_chip_of(data, id_) for id_ in fate["clusters"]]
     number = f"%{nodes[0]['id']}" + (f" … %{nodes[-1]['id']}" if len(nodes) > 1 else "")
-    return [number, _text(clip(tally((node["name"] for node in nodes), 4), 60)) + names,
-            (_text(place["label"]) + f" {_code(clip(place['text'], 48))}") if place else "",
-            f"<b>{_text(fate['kind'])}</b>: {_words(fate['text'])} ({_text(fate['label'])})", _chips(chips, 4), _text(fate["by"])]
+    return [
+        number,
+        _text(clip(tally((node["name"] for node in nodes), 4), 60)) + names,
+        (_text(place["label"]) + f" {_code(clip(place['text'], 48))}") if place else "",
+        f"<b>{_text(fate['kind'])}</b>: {_words(fate['text'])} ({_text(fate['label'])})",
+        _chips(chips, 4),
+        _text(fate["by"]),
+    ]
 
 
 def _memory(data: Inspection) -> str:
@@ -216,9 +283,20 @@ def _memory(data: Inspection) -> str:
     for program in data["programs"]:
         memory = program["memory"]
         if memory is not None:
-            figures = (memory["peak_bytes"], memory["argument_bytes"], memory["output_bytes"], memory["temp_bytes"],
-                       memory["alias_bytes"])
-            rows.append([str(program["number"] + 1), *(words.size(figure) for figure in figures), _text(memory["source"])])
+            figures = (
+                memory["peak_bytes"],
+                memory["argument_bytes"],
+                memory["output_bytes"],
+                memory["temp_bytes"],
+                memory["alias_bytes"],
+            )
+            rows.append(
+                [
+                    str(program["number"] + 1),
+                    *(words.size(figure) for figure in figures),
+                    _text(memory["source"]),
+                ]
+            )
     head = ["program", "values at the peak", "arguments", "results", "between", "reused arguments", "source"]
     return _table(head, rows, len(rows), "program") if rows else ""
 
@@ -229,26 +307,41 @@ def _hlo(data: Inspection) -> str:
         text = program["hlo"]["after"]["text"]
         if text:
             cut = f"\n… {len(text) - _HLO:,} characters more" if len(text) > _HLO else ""
-            parts.append(f'<pre style="max-height:480px;overflow:auto;color:inherit;background:none;{_MONO}">'
-                         f"{_text(text[:_HLO] + cut)}</pre>")
+            parts.append(
+                f'<pre style="max-height:480px;overflow:auto;color:inherit;background:none;{_MONO}">'
+                f"{_text(text[:_HLO] + cut)}</pre>"
+            )
     return "".join(parts)
 
 
 def _rows(columns: Iterable[str], rows: list[list[str]]) -> str:
-    return _table(list(columns), [[_text(cell) for cell in row] for row in rows], len(rows), "row") if rows else ""
+    return (
+        _table(list(columns), [[_text(cell) for cell in row] for row in rows], len(rows), "row")
+        if rows
+        else ""
+    )
 
 
 def _table(head: list[str], rows: list[list[str]], total: int, noun: str) -> str:
     top = "".join(f'<th style="{_HEAD}">{_text(name)}</th>' for name in head)
-    body = "".join('<tr style="background:none">' + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>"
-                   for row in rows)
+    body = "".join(
+        '<tr style="background:none">' + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>"
+        for row in rows
+    )
     nouns = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    more = f'<div style="{_SOFT}">{total - len(rows):,} more {nouns} not listed</div>' if total > len(rows) else ""
-    return (f'<div style="overflow-x:auto"><table style="{_TABLE}"><thead><tr style="background:none">{top}</tr></thead>'
-            f"<tbody>{body}</tbody></table></div>{more}")
+    more = (
+        f'<div style="{_SOFT}">{total - len(rows):,} more {nouns} not listed</div>'
+        if total > len(rows)
+        else ""
+    )
+    return (
+        f'<div style="overflow-x:auto"><table style="{_TABLE}">'
+        f'<thead><tr style="background:none">{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>{more}"
+    )
 
 
-# ---- words -----------------------------------------------------------------------------------------------------------
+# ---- words -------------------------------------------------------------------------------------------------
 
 
 def _chip_of(data: Inspection, id_: int) -> Chip:
@@ -258,9 +351,11 @@ def _chip_of(data: Inspection, id_: int) -> Chip:
 def _chips(chips: Iterable[Chip], most: int = 8) -> str:
     chips = list(chips)
     shown = "".join(
-        f'<span style="display:inline-block;background:{colour};color:{ink_on(colour)};border-radius:8px;padding:0 6px;'
+        f'<span style="display:inline-block;background:{colour};color:{ink_on(colour)};'
+        "border-radius:8px;padding:0 6px;"
         f'margin-right:3px;font-size:11px;font-weight:600;line-height:16px">{_text(text)}</span>'
-        for text, colour in chips[:most])
+        for text, colour in chips[:most]
+    )
     return shown + (f" +{len(chips) - most}" if len(chips) > most else "")
 
 
@@ -275,7 +370,11 @@ def _words(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return f'<code style="color:inherit;background:none;padding:0;font-size:12px">{_text(text)}</code>' if text else ""
+    return (
+        f'<code style="color:inherit;background:none;padding:0;font-size:12px">{_text(text)}</code>'
+        if text
+        else ""
+    )
 
 
 def _text(text: str) -> str:

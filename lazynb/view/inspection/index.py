@@ -1,4 +1,5 @@
-"""Ids for the clusters of all programs of a compilation, and what leads to them: names, instructions, nodes."""
+"""Ids for the clusters of all programs of a compilation, and what leads to them: names, instructions,
+nodes."""
 
 from __future__ import annotations
 
@@ -18,11 +19,16 @@ class Notes(list[str]):
     """Plain sentences: what is missing and why."""
 
     def attempt(self, what: str, make: Callable[[], Any], otherwise: Any) -> Any:
-        """What ``make`` gives; ``otherwise``, with a note, when it fails: a part that fails must not blank the rest."""
+        """What ``make`` gives; ``otherwise``, with a note, when it fails: a part that fails must not blank
+        the rest."""
         try:
             return make()
         except Exception as error:
-            self.say(f"{what}: {type(error).__name__}: {error}" if str(error) else f"{what}: {type(error).__name__}")
+            self.say(
+                f"{what}: {type(error).__name__}: {error}"
+                if str(error)
+                else f"{what}: {type(error).__name__}"
+            )
             return otherwise
 
     def say(self, sentence: str) -> None:
@@ -44,11 +50,16 @@ class Index:
         self.traces: tuple[CompiledTrace, ...] = compilation.traces
         self.clusters: list[tuple[int, Cluster]] = []
         for number, trace in enumerate(self.traces):
-            found: Sequence[Cluster] = notes.attempt("Clusters are missing", partial(getattr, trace, "clusters"), [])
+            found: Sequence[Cluster] = notes.attempt(
+                "Clusters are missing", partial(getattr, trace, "clusters"), []
+            )
             self.clusters += [(number, cluster) for cluster in found]
         self._ids = {(number, cluster.name): id_ for id_, (number, cluster) in enumerate(self.clusters)}
-        self._homes = {(number, name): id_ for id_, (number, cluster) in enumerate(self.clusters)
-                       for name in cluster.instructions}
+        self._homes = {
+            (number, name): id_
+            for id_, (number, cluster) in enumerate(self.clusters)
+            for name in cluster.instructions
+        }
         self.nodes = self._members(notes)
 
     def _members(self, notes: Notes) -> list[list[int]]:
@@ -79,7 +90,8 @@ class Index:
         return [] if found is None else [found]
 
     def colours(self, pairs: Iterable[tuple[int, int]]) -> list[int]:
-        """A colour for each cluster: neighbours (``pairs``, and what runs next to each other) differ where that can be."""
+        """A colour for each cluster: neighbours (``pairs``, and what runs next to each other) differ where
+        that can be."""
         beside: dict[int, set[int]] = {}
         for one, other in [*pairs, *((id_, id_ + 1) for id_ in range(len(self.clusters) - 1))]:
             beside.setdefault(one, set()).add(other)
@@ -98,7 +110,8 @@ class Index:
 
 
 def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[int, set[tuple[str, str]]]:
-    """By mark, what a cluster computes of the operation: (scope, opcode). The same in two clusters is computed twice."""
+    """By mark, what a cluster computes of the operation: (scope, opcode). The same in two clusters is
+    computed twice."""
     found: dict[int, set[tuple[str, str]]] = {}
     module = trace.module
     if module is None or cluster.kind == "control":
@@ -110,5 +123,16 @@ def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[int, set
     return found
 
 
-_CHEAP = frozenset({"parameter", "constant", "broadcast", "bitcast", "tuple", "get-tuple-element", "reshape", "fusion", "call"})
-
+_CHEAP = frozenset(
+    {
+        "parameter",
+        "constant",
+        "broadcast",
+        "bitcast",
+        "tuple",
+        "get-tuple-element",
+        "reshape",
+        "fusion",
+        "call",
+    }
+)

@@ -27,8 +27,11 @@ def front_end() -> str | None:
         return None
 
 
-def save_html(compilation: Compilation, path: str | os.PathLike[str], *, title: str = "", ran: bool = True) -> Path:
-    """Writes the inspector of ``compilation`` to ``path``, one file that works offline; without scripts it shows the static form.
+def save_html(
+    compilation: Compilation, path: str | os.PathLike[str], *, title: str = "", ran: bool = True
+) -> Path:
+    """Writes the inspector of ``compilation`` to ``path``, one file that works offline; without scripts it
+    shows the static form.
 
     Raises:
       OSError: the file cannot be written; the message says why.
@@ -37,7 +40,9 @@ def save_html(compilation: Compilation, path: str | os.PathLike[str], *, title: 
     try:
         target.write_text(text, encoding="utf-8", errors="replace")
     except OSError as error:
-        raise type(error)(error.errno, f"the inspector cannot be written: {error.strerror}", str(target)) from None
+        raise type(error)(
+            error.errno, f"the inspector cannot be written: {error.strerror}", str(target)
+        ) from None
     return target
 
 
@@ -46,7 +51,9 @@ def page(compilation: Compilation, *, title: str = "", ran: bool = True) -> str:
     data = inspection(compilation, ran=ran, title=title)
     static = to_html(data, compilation.snapshot)
     code = front_end()
-    body = static if code is None else fill("page_script", static=static, data=_script(data), code=_script(code))
+    body = (
+        static if code is None else fill("page_script", static=static, data=_script(data), code=_script(code))
+    )
     return fill("page", title=escape(plain(title or f"lazynb: {headline(data)}")), body=body)
 
 

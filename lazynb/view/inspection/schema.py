@@ -50,15 +50,18 @@ class Node(TypedDict):
     dead: bool
 
 
-Fate = TypedDict("Fate", {
-    "node": int,
-    "kind": str,
-    "clusters": list[int],
-    "with": int | None,  # the node that it was merged with
-    "by": str,
-    "text": str,
-    "label": str,
-})
+Fate = TypedDict(
+    "Fate",
+    {
+        "node": int,
+        "kind": str,
+        "clusters": list[int],
+        "with": int | None,  # the node that it was merged with
+        "by": str,
+        "text": str,
+        "label": str,
+    },
+)
 """What became of one operation."""
 
 
@@ -161,13 +164,16 @@ class Program(TypedDict):
     memory: Memory | None
 
 
-Value = TypedDict("Value", {
-    "from": int | None,  # cluster that writes it
-    "node": int | None,  # input node that it is
-    "name": str,
-    "shape": str,
-    "bytes": int,
-})
+Value = TypedDict(
+    "Value",
+    {
+        "from": int | None,  # cluster that writes it
+        "node": int | None,  # input node that it is
+        "name": str,
+        "shape": str,
+        "bytes": int,
+    },
+)
 """An array that enters or leaves a cluster."""
 
 
@@ -181,7 +187,8 @@ class Cost(TypedDict):
 
 
 class Time(TypedDict):
-    """Measured seconds of all executions in one run of the program; ``calls`` says how many (a loop's body has several)."""
+    """Measured seconds of all executions in one run of the program; ``calls`` says how many (a loop's body
+    has several)."""
 
     median: float
     low: float
@@ -216,7 +223,8 @@ class Cluster(TypedDict):
 
 
 class Boundary(TypedDict):
-    """An array between two clusters and why it is not fused away; without ``consumer`` it is the program's result."""
+    """An array between two clusters and why it is not fused away; without ``consumer`` it is the program's
+    result."""
 
     id: int
     producer: int

@@ -16,8 +16,14 @@ from lazynb.view.inspection.text import to_text
 from lazynb.xla.compilation import Compilation
 
 
-def bundle(compilation: Compilation, data: Inspection | None = None, *, opened: Collection[str] = (),
-           arranged: Arrangement | None = None, hint: str = "") -> dict[str, Any]:
+def bundle(
+    compilation: Compilation,
+    data: Inspection | None = None,
+    *,
+    opened: Collection[str] = (),
+    arranged: Arrangement | None = None,
+    hint: str = "",
+) -> dict[str, Any]:
     """The static form as a MIME bundle: ``text/html`` and ``text/plain``. Never raises: display degrades.
 
     Arguments:
@@ -32,7 +38,9 @@ def bundle(compilation: Compilation, data: Inspection | None = None, *, opened: 
             data = {**data, "notes": [*data["notes"], hint]}
         shown = {"text/plain": to_text(data)}
     except Exception as error:
-        return {"text/plain": f"<Compilation; its inspector cannot be shown: {type(error).__name__}: {error}>"}
+        return {
+            "text/plain": f"<Compilation; its inspector cannot be shown: {type(error).__name__}: {error}>"
+        }
     try:
         shown["text/html"] = to_html(data, compilation.snapshot, opened=opened, arranged=arranged)
     except Exception:  # a rendering bug must not cost the user the text
@@ -61,8 +69,9 @@ def install() -> None:
     hooks.save_html = _save_html
 
 
-def _repr_mimebundle_(self: Compilation, include: Collection[str] | None = None,
-                      exclude: Collection[str] | None = None) -> dict[str, Any]:
+def _repr_mimebundle_(
+    self: Compilation, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+) -> dict[str, Any]:
     return bundle(self)
 
 

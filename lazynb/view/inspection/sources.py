@@ -38,14 +38,23 @@ class Sources:
             return None
         found = self._places.get(place)
         if found is None:
-            found = self._places[place] = {"label": place.label, "line": place.line, "text": place.text, "cell": place.cell,
-                                           "source": self._number.get((place.file, place.cell))}
+            found = self._places[place] = {
+                "label": place.label,
+                "line": place.line,
+                "text": place.text,
+                "cell": place.cell,
+                "source": self._number.get((place.file, place.cell)),
+            }
         return found
 
 
-def _source(file: str, cell: int | None, used: set[int], texts: dict[tuple[str, int, int | None], str]) -> Source:
+def _source(
+    file: str, cell: int | None, used: set[int], texts: dict[tuple[str, int, int | None], str]
+) -> Source:
     text = source.cell_source(file)
-    lines = text.splitlines() if text is not None else [line.rstrip("\n") for line in linecache.getlines(file)]
+    lines = (
+        text.splitlines() if text is not None else [line.rstrip("\n") for line in linecache.getlines(file)]
+    )
     if not lines:  # it cannot be had any more: the lines that the places remember
         lines = [texts.get((file, number, cell), "") for number in range(1, max(used) + 1)]
     first, last = _span(lines, used, cell is not None)
@@ -53,7 +62,8 @@ def _source(file: str, cell: int | None, used: set[int], texts: dict[tuple[str, 
 
 
 def _span(lines: list[str], used: set[int], whole: bool) -> tuple[int, int]:
-    """The first and last line to show: of a cell all that are not blank, of a file those used and a few around them."""
+    """The first and last line to show: of a cell all that are not blank, of a file those used and a few
+    around them."""
     low, high = min(used), max(used)
     first, last = (1, len(lines)) if whole else (low - AROUND, high + AROUND)
     if last - first >= MOST:

@@ -21,4 +21,8 @@ def table(records: Records[Any], noun: str) -> Table:
             said.append(f"{getattr(records, name):,} {name}")
     if len(records) > len(rows):
         said.append(f"{len(rows)} of them are shown")
-    return {"columns": list(rows[0]) if rows else [], "rows": [list(row.values()) for row in rows], "text": ", ".join(said)}
+    return {
+        "columns": list(rows[0]) if rows else [],
+        "rows": [list(row.values()) for row in rows],
+        "text": ", ".join(said),
+    }

@@ -12,12 +12,15 @@ _KERNELS, _REASONS = 40, 40
 
 
 def to_text(data: Inspection, *, kernels: int = _KERNELS, reasons: int = _REASONS) -> str:
-    """The headline, a line for each kernel, a line for each boundary, and what became of the other operations."""
+    """The headline, a line for each kernel, a line for each boundary, and what became of the other
+    operations."""
     lines = [" · ".join([words.headline(data), *words.details(data)])]
     shown = data["clusters"][:kernels]
     table = [_row(cluster, data) for cluster in shown]
     widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))] if table else []
-    lines += ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+    lines += [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table
+    ]
     if len(data["clusters"]) > len(shown):
         lines.append(f"  ... {len(data['clusters']) - len(shown):,} more")
     lines += _reasons(data, reasons) + _others(data) + [f"Note: {note}" for note in data["notes"]]
@@ -28,8 +31,14 @@ def _row(cluster: Cluster, data: Inspection) -> list[str]:
     where, _ = words.lines(cluster, data)
     time = words.duration(cluster["time"]["median"]) if cluster["time"] else ""
     traffic = f"{words.size(cluster['input_bytes'])} → {words.size(cluster['output_bytes'])}"
-    return [f"c{cluster['id']}", clip(words.kind(cluster), 24), clip(words.operations(cluster, data), 44), clip(where, 32),
-            traffic, time]
+    return [
+        f"c{cluster['id']}",
+        clip(words.kind(cluster), 24),
+        clip(words.operations(cluster, data), 44),
+        clip(where, 32),
+        traffic,
+        time,
+    ]
 
 
 def _reasons(data: Inspection, most: int) -> list[str]:

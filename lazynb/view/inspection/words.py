@@ -9,9 +9,20 @@ from collections.abc import Iterable
 from lazynb.view.inspection.schema import Boundary, Cluster, Inspection, Place
 from lazynb.view.words import clip, plural, tally
 
-KINDS = {"loop": "loop fusion", "input": "input fusion", "output": "output fusion", "custom": "custom fusion",
-         "library": "library call", "single": "not fused", "control": "control flow"}
-_EVENTS = {"hit": "cache hit, nothing compiled", "compiled": "compiled", "disk": "loaded from the persistent cache"}
+KINDS = {
+    "loop": "loop fusion",
+    "input": "input fusion",
+    "output": "output fusion",
+    "custom": "custom fusion",
+    "library": "library call",
+    "single": "not fused",
+    "control": "control flow",
+}
+_EVENTS = {
+    "hit": "cache hit, nothing compiled",
+    "compiled": "compiled",
+    "disk": "loaded from the persistent cache",
+}
 
 
 def headline(data: Inspection) -> str:
@@ -21,12 +32,18 @@ def headline(data: Inspection) -> str:
     operations = plural(sum(program["operations"] for program in data["programs"]), "operation")
     kernels = sum(cluster["kind"] != "control" for cluster in data["clusters"])
     if not data["clusters"]:
-        return f"{operations} (no HLO: nobody can tell which kernels run)" if _blind(data) else f"{operations} → no kernel"
+        return (
+            f"{operations} (no HLO: nobody can tell which kernels run)"
+            if _blind(data)
+            else f"{operations} → no kernel"
+        )
     return f"{operations} → {plural(kernels, 'kernel')}"
 
 
 def _blind(data: Inspection) -> bool:
-    return any(fate["kind"] == "lost" for fate in data["fates"]) or any("no HLO" in note for note in data["notes"])
+    return any(fate["kind"] == "lost" for fate in data["fates"]) or any(
+        "no HLO" in note for note in data["notes"]
+    )
 
 
 def details(data: Inspection) -> list[str]:
@@ -34,7 +51,9 @@ def details(data: Inspection) -> list[str]:
     if not data["programs"]:
         return []
     seconds = sum(program["compile_seconds"] for program in data["programs"])
-    event = next((one for one in ("compiled", "disk", "hit") if any(p["cache"] == one for p in data["programs"])), "")
+    event = next(
+        (one for one in ("compiled", "disk", "hit") if any(p["cache"] == one for p in data["programs"])), ""
+    )
     said = [_EVENTS.get(event, event) + (f" in {duration(seconds)}" if seconds else "")]
     said.append(f"{covered(data)} of operations accounted for")
     if len(data["programs"]) > 1:
@@ -98,7 +117,9 @@ def value(boundary: Boundary, data: Inspection) -> str:
 
 def shape(text: str) -> str:
     """A shape without its layout: ``f32[2,3]{1,0}`` is ``f32[2,3]``."""
-    return clip("".join(part.partition("}")[2] if number else part for number, part in enumerate(text.split("{"))), 40)
+    return clip(
+        "".join(part.partition("}")[2] if number else part for number, part in enumerate(text.split("{"))), 40
+    )
 
 
 def size(count: float | None) -> str:

@@ -1,4 +1,5 @@
-"""An explanation as text and as HTML, which outlives a notebook that is reopened untrusted: no style sheets, no scripts."""
+"""An explanation as text and as HTML, which outlives a notebook that is reopened untrusted: no style sheets,
+no scripts."""
 
 from __future__ import annotations
 
@@ -24,7 +25,11 @@ _WORDS = {"instead", "reason", "costs", "advice"}  # columns that hold sentences
 def headline(one: Explanation) -> str:
     """For example ``train: 80 trace breaks in 2 lines, 2 compilations (180 ms)``."""
     lines = len({(row.location.file, row.location.line) for row in one.breaks})
-    broke = f"{plural(one.breaks.total, 'trace break')} in {plural(lines, 'line')}" if len(one.breaks) else "no trace breaks"
+    broke = (
+        f"{plural(one.breaks.total, 'trace break')} in {plural(lines, 'line')}"
+        if len(one.breaks)
+        else "no trace breaks"
+    )
     spent = sum(row.seconds for row in one.compilations)
     compiled = plural(len(one.compilations), "compilation") + (f" ({duration(spent)})" if spent else "")
     return f"{one.name}: {broke}, {compiled}"
@@ -47,13 +52,20 @@ def sections(one: Explanation) -> Iterator[tuple[str, Records[Any], list[str]]]:
 
 
 def _remarks(one: Explanation) -> Iterator[str]:
-    known = [row for row in (*one.counterfactuals, *([one.together] if one.together is not None else [])) if row.joined]
+    known = [
+        row
+        for row in (*one.counterfactuals, *([one.together] if one.together is not None else []))
+        if row.joined
+    ]
     if not known:
         return
     if one.together is not None and (text := all_together(one.together)):
         yield f"{text}."
-    yield ("Programs, kernels, bytes and times are of what was joined, as it is and as it would be. Times are medians with the "
-           "middle half of them as their spread: running with the waits, recording left out.")
+    yield (
+        "Programs, kernels, bytes and times are of what was joined, as it is and as it would be. Times are "
+        "medians with the "
+        "middle half of them as their spread: running with the waits, recording left out."
+    )
     assumed = dict.fromkeys(text for row in known for text in row.assumptions)
     if assumed:
         yield f"Assumed: {'; '.join(assumed)}."
@@ -76,7 +88,10 @@ def _columns(table: Records[Any]) -> str:
     names = _used(rows)
     lines = [names, *([clip(row[name], _WIDE if name in _CODE else _LONG) for name in names] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
 
 
 def _used(rows: list[dict[str, str]]) -> list[str]:
@@ -91,9 +106,22 @@ def _paragraphs(table: Records[Any]) -> Iterator[str]:
 def to_html(one: Explanation) -> str:
     """The explanation as HTML."""
     notes = "".join(f'<div style="{_SOFT}">{_text(note[0].upper() + note[1:])}.</div>' for note in one.notes)
-    parts = [fill("section", open="open", title=_text(heading), body=_table(table) + "".join(
-        f'<div style="{_SOFT}">{_text(remark)}</div>' for remark in remarks)) for heading, table, remarks in sections(one)]
-    return fill("explanation", headline=_text(headline(one)), detail=_text(detail(one)), notes=notes, sections="\n".join(parts))
+    parts = [
+        fill(
+            "section",
+            open="open",
+            title=_text(heading),
+            body=_table(table) + "".join(f'<div style="{_SOFT}">{_text(remark)}</div>' for remark in remarks),
+        )
+        for heading, table, remarks in sections(one)
+    ]
+    return fill(
+        "explanation",
+        headline=_text(headline(one)),
+        detail=_text(detail(one)),
+        notes=notes,
+        sections="\n".join(parts),
+    )
 
 
 def _table(table: Records[Any]) -> str:
@@ -108,7 +136,8 @@ def _table(table: Records[Any]) -> str:
 def _cell(name: str, text: str) -> str:
     if name in _CODE and ": " in text:
         label, _, source = text.partition(": ")
-        return f'<td style="{_CELL};white-space:nowrap">{_text(label)} <code>{_text(clip(source, _WIDE))}</code></td>'
+        code = _text(clip(source, _WIDE))
+        return f'<td style="{_CELL};white-space:nowrap">{_text(label)} <code>{code}</code></td>'
     width = "min-width:16em;max-width:40em" if name in _WORDS else "white-space:nowrap"
     return f'<td style="{_CELL};{width}">{_words(text)}</td>'
 
@@ -139,7 +168,9 @@ def _repr(self: Explanation) -> str:
         return f"<Explanation; it cannot be shown: {type(error).__name__}: {error}>"
 
 
-def _bundle(self: Explanation, include: Collection[str] | None = None, exclude: Collection[str] | None = None) -> dict[str, Any]:
+def _bundle(
+    self: Explanation, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+) -> dict[str, Any]:
     shown = {"text/plain": _repr(self)}
     try:
         shown["text/html"] = to_html(self)

@@ -1,6 +1,7 @@
 """A cache miss explained: its difference to the nearest cached trace, drawn on the graph.
 
-What was added, removed and changed is told by sign and colour together; removed operations stand in the drawing as ghosts.
+What was added, removed and changed is told by sign and colour together; removed operations stand in the
+drawing as ghosts.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ SIGNS = {"+": ("added", ADDED), "~": ("changed", CHANGED), "-": ("removed", REMO
 
 
 class ExplainedMiss:
-    """A miss with its causes, the cures, and the difference step by step. Displays as a drawing; its text is the same in lines.
+    """A miss with its causes, the cures, and the difference step by step. Displays as a drawing; its text is
+    the same in lines.
 
     Arguments:
       miss: see :class:`lazynb.execute.misses.Miss`.
@@ -103,16 +105,32 @@ class ExplainedMiss:
         lines, before = [], -1
         for node, row in zip(shown, rows, strict=True):
             lines += _same(node.id - before - 1)
-            lines.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip())
+            lines.append(
+                "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
+            )
             before = node.id
         return [*lines, *_same(len(nodes) - before - 1)]
 
     def _repr_html_(self) -> str:
-        causes = "".join(f"<tr>{_cell(one.code)}{_cell(one.text)}{_cell(one.cure)}</tr>" for one in self.difference.causes)
-        legend = " ".join(f'<span style="background:{colour};color:{_INK};border-radius:7px;padding:0 7px">{sign} {word}</span>'
-                          for sign, (word, colour) in SIGNS.items() if sign in self.signs.values())
-        return fill("difference", title=self.title, summary=escape(self.summary), style=_TABLE, causes=causes, legend=legend,
-                    picture=self._picture(), text=escape(plain("\n".join(self._steps()))))
+        causes = "".join(
+            f"<tr>{_cell(one.code)}{_cell(one.text)}{_cell(one.cure)}</tr>" for one in self.difference.causes
+        )
+        legend = " ".join(
+            f'<span style="background:{colour};color:{_INK};border-radius:7px;padding:0 7px">'
+            f"{sign} {word}</span>"
+            for sign, (word, colour) in SIGNS.items()
+            if sign in self.signs.values()
+        )
+        return fill(
+            "difference",
+            title=self.title,
+            summary=escape(self.summary),
+            style=_TABLE,
+            causes=causes,
+            legend=legend,
+            picture=self._picture(),
+            text=escape(plain("\n".join(self._steps()))),
+        )
 
     def _picture(self) -> str:
         try:
@@ -120,12 +138,20 @@ class ExplainedMiss:
         except LayoutUnavailable as error:
             return fill("fallback", text="", reason=escape(str(error)))
         words = [f"{list(self.signs.values()).count(sign)} {word}" for sign, (word, _) in SIGNS.items()]
-        return fill("picture", data=b64encode(drawing.source.encode()).decode("ascii"), width=f"{drawing.width:.0f}",
-                    alt=escape(f"{self.title}: {', '.join(words)}"), fit="max-width:none")
+        return fill(
+            "picture",
+            data=b64encode(drawing.source.encode()).decode("ascii"),
+            width=f"{drawing.width:.0f}",
+            alt=escape(f"{self.title}: {', '.join(words)}"),
+            fit="max-width:none",
+        )
 
 
 _INK = "#1b1f24"
-_TABLE = "text-align:left;border-collapse:collapse;margin:2px 0;font-size:12px;color:var(--jp-content-font-color1, inherit)"
+_TABLE = (
+    "text-align:left;border-collapse:collapse;margin:2px 0;font-size:12px;"
+    "color:var(--jp-content-font-color1, inherit)"
+)
 
 
 def explained_miss(number: int) -> ExplainedMiss:
@@ -159,18 +185,27 @@ def _same(count: int) -> list[str]:
 def _row(node: Node, sign: str) -> tuple[str, str, str, str, str]:
     name = clip(node.names[0] if node.kind == "input" and node.names else node.value or node.name, 34)
     where = node.place.label if node.place is not None else "input" if node.kind == "input" else ""
-    return f"{sign} ", name, short_avals(node.avals), where, clip(plain(node.place.text), 60) if node.place is not None else ""
+    return (
+        f"{sign} ",
+        name,
+        short_avals(node.avals),
+        where,
+        clip(plain(node.place.text), 60) if node.place is not None else "",
+    )
 
 
 def _nodes(miss: Miss) -> Sequence[Node]:
     """The nodes of a trace by step. Only what was computed is live."""
     description = Description([], {})
-    description.add(replace(miss.summary, inputs=[replace(value, earlier=None) for value in miss.summary.inputs]))
+    description.add(
+        replace(miss.summary, inputs=[replace(value, earlier=None) for value in miss.summary.inputs])
+    )
     return description.snapshot().nodes
 
 
 def _merged(miss: Miss, difference: Difference) -> tuple[Snapshot, dict[int, str]]:
-    """The miss's needed nodes, with those removed from the nearest trace before what came after them; and the signs."""
+    """The miss's needed nodes, with those removed from the nearest trace before what came after them; and the
+    signs."""
     new, needed = _nodes(miss), _needed(miss)
     nearest = difference.nearest
     old = _nodes(nearest) if nearest is not None else ()
@@ -192,8 +227,10 @@ def _merged(miss: Miss, difference: Difference) -> tuple[Snapshot, dict[int, str
         for number in list(waiting):
             if number >= until:
                 break
-            operands = [(of_old.get(step, of_new.get(partner.get(step, -1), -1)), result)
-                        for step, result in old[number].operands]
+            operands = [
+                (of_old.get(step, of_new.get(partner.get(step, -1), -1)), result)
+                for step, result in old[number].operands
+            ]
             if all(step >= 0 for step, _ in operands):
                 of_old[number] = append(replace(old[number], output=False), operands, "-")
                 waiting.remove(number)
@@ -204,7 +241,15 @@ def _merged(miss: Miss, difference: Difference) -> tuple[Snapshot, dict[int, str
             continue
         if node.id in difference.pairs:
             append_removed(difference.pairs[node.id])
-        sign = "" if nearest is None else "+" if node.id in difference.added else "~" if node.id in difference.unlike else ""
+        sign = (
+            ""
+            if nearest is None
+            else "+"
+            if node.id in difference.added
+            else "~"
+            if node.id in difference.unlike
+            else ""
+        )
         of_new[node.id] = append(node, [(of_new[step], result) for step, result in node.operands], sign)
     append_removed(len(old))
     return Snapshot(tuple(nodes)), signs

@@ -30,16 +30,25 @@ class Reveal:
 
     def splits(self) -> list[str]:
         """A sentence for each line that became several kernels."""
-        return [f"Line {split.place.line} itself became {plural(len(split.clusters), 'kernel')}: "
-                + "; ".join(dict.fromkeys(f"{one.text} ({one.label})" for one in split.boundaries)) + "."
-                for split in self.comparison.splits]
+        return [
+            f"Line {split.place.line} itself became {plural(len(split.clusters), 'kernel')}: "
+            + "; ".join(dict.fromkeys(f"{one.text} ({one.label})" for one in split.boundaries))
+            + "."
+            for split in self.comparison.splits
+        ]
 
     def __repr__(self) -> str:
-        rows = [f"  {'right' if verdict.right else 'WRONG'}  line {verdict.producer.line} -> line {verdict.consumer.line}: "
-                f"you expected {_kernels(verdict.expected)}. {verdict.text}" for verdict in self.comparison.verdicts]
+        rows = [
+            f"  {'right' if verdict.right else 'WRONG'}  line {verdict.producer.line} -> line "
+            f"{verdict.consumer.line}: "
+            f"you expected {_kernels(verdict.expected)}. {verdict.text}"
+            for verdict in self.comparison.verdicts
+        ]
         return "\n".join([self.headline(), *rows, *(f"  {split}" for split in self.splits())])
 
-    def _repr_mimebundle_(self, include: Collection[str] | None = None, exclude: Collection[str] | None = None) -> dict[str, Any]:
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
         return {"text/plain": repr(self), "text/html": self._html()}
 
     def _html(self) -> str:
@@ -47,10 +56,13 @@ class Reveal:
             return f'<{tag} style="{_CELL};white-space:nowrap">{text}</{tag}>'
 
         def why(verdict: Verdict) -> str:
-            return f'<td style="{_CELL}"><b>{"✓" if verdict.right else "✗"}</b>&nbsp;{_words(verdict.text)}</td>'
+            return (
+                f'<td style="{_CELL}"><b>{"✓" if verdict.right else "✗"}</b>&nbsp;{_words(verdict.text)}</td>'
+            )
 
         def line(place: Any) -> str:
-            return f'{place.line}&nbsp; <code style="white-space:nowrap">{escape(plain(clip(place.text, 48)))}</code>'
+            text = escape(plain(clip(place.text, 48)))
+            return f'{place.line}&nbsp; <code style="white-space:nowrap">{text}</code>'
 
         def row(one: Verdict) -> str:
             short = (line(one.producer), line(one.consumer), _kernels(one.expected), _kernels(one.fused))
@@ -58,8 +70,13 @@ class Reveal:
 
         rows = [row(verdict) for verdict in self.comparison.verdicts]
         splits = "".join(f'<div style="margin-top:6px">{_words(text)}</div>' for text in self.splits())
-        return fill("prediction", headline=escape(self.headline()), rows="\n".join(rows), splits=splits,
-                    head="".join(cell(name, "th") for name in _HEAD) if rows else "")
+        return fill(
+            "prediction",
+            headline=escape(self.headline()),
+            rows="\n".join(rows),
+            splits=splits,
+            head="".join(cell(name, "th") for name in _HEAD) if rows else "",
+        )
 
 
 def _words(text: str) -> str:
@@ -69,4 +86,3 @@ def _words(text: str) -> str:
 
 def _kernels(together: bool) -> str:
     return "one kernel" if together else "two kernels"
-

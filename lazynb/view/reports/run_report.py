@@ -1,4 +1,5 @@
-"""A program's run as one HTML page without a network: figures, trace breaks, compilations, and the lines they are of.
+"""A program's run as one HTML page without a network: figures, trace breaks, compilations, and the lines they
+are of.
 
 Needs Jinja2, which lazynb itself does without: who imports this module has made sure of it.
 """
@@ -60,14 +61,26 @@ class Report:
     def html(self) -> str:
         """The page."""
         used, name = self.used, Path(self.program).name
-        return _templates().get_template("report.html").render(
-            title=f"lazynb: {name}", name=name, command=self._command(), state=self._state(), about=self._about(),
-            verdict=self._over(), figures=list(self._figures()),
-            breaks=[_break(one, used.breaks[0].seconds) for one in used.breaks[:_ROWS]],
-            more_breaks=max(0, len(used.breaks) - _ROWS),
-            compilations=[_compiled(one) for one in used.compilations[:_ROWS]],
-            more_compilations=max(0, len(used.compilations) - _ROWS),
-            kernels=list(self._kernels()), sources=sources(_marks(used)), style=style)
+        return (
+            _templates()
+            .get_template("report.html")
+            .render(
+                title=f"lazynb: {name}",
+                name=name,
+                command=self._command(),
+                state=self._state(),
+                about=self._about(),
+                verdict=self._over(),
+                figures=list(self._figures()),
+                breaks=[_break(one, used.breaks[0].seconds) for one in used.breaks[:_ROWS]],
+                more_breaks=max(0, len(used.breaks) - _ROWS),
+                compilations=[_compiled(one) for one in used.compilations[:_ROWS]],
+                more_compilations=max(0, len(used.compilations) - _ROWS),
+                kernels=list(self._kernels()),
+                sources=sources(_marks(used)),
+                style=style,
+            )
+        )
 
     def save(self, path: Path) -> None:
         """Writes the page.
@@ -81,9 +94,13 @@ class Report:
         return shlex.join([self.program, *self.arguments])
 
     def _about(self) -> str:
-        device = f" on {jax.default_backend().upper()}" if self.counter.runs else ""  # asking starts JAX's backend
-        return (f"{time.strftime('%Y-%m-%d %H:%M')} · {duration(self.seconds)} · JAX {jax.__version__}{device} · "
-                f"Python {sys.version.split()[0]}")
+        device = (
+            f" on {jax.default_backend().upper()}" if self.counter.runs else ""
+        )  # asking starts JAX's backend
+        return (
+            f"{time.strftime('%Y-%m-%d %H:%M')} · {duration(self.seconds)} · JAX {jax.__version__}{device} · "
+            f"Python {sys.version.split()[0]}"
+        )
 
     def _state(self) -> tuple[str, str]:
         """A word for how it ended, and the sentence behind it."""
@@ -97,30 +114,45 @@ class Report:
 
     def _over(self) -> list[dict[str, Any]]:
         """A row for each limit."""
-        there = {"breaks": self.used.broken, "compiles": self.used.compiles,
-                 "kernels": self.used.kernels.total if self.used.kernels is not None else 0}
+        there = {
+            "breaks": self.used.broken,
+            "compiles": self.used.compiles,
+            "kernels": self.used.kernels.total if self.used.kernels is not None else 0,
+        }
         words = {"breaks": "trace breaks", "compiles": "compilations", "kernels": "kernel launches"}
-        return [{"what": words[name], "there": there[name], "limit": limit, "over": there[name] > limit}
-                for name, limit in self.limits.asked().items()]
+        return [
+            {"what": words[name], "there": there[name], "limit": limit, "over": there[name] > limit}
+            for name, limit in self.limits.asked().items()
+        ]
 
     def _figures(self) -> Iterator[tuple[str, str, str]]:
         """Number, what it counts, and what more there is to say."""
         counter, used = self.counter, self.used
         yield *_figure(counter.operations, "operation"), f"in {plural(counter.runs, 'run')}"
-        yield (*_figure(used.broken, "trace break"),
-               f"{duration(used.breaks.seconds)} in {plural(len(used.breaks), 'place')}" if used.broken else "")
+        yield (
+            *_figure(used.broken, "trace break"),
+            f"{duration(used.breaks.seconds)} in {plural(len(used.breaks), 'place')}" if used.broken else "",
+        )
         loaded = f", {counter.loaded:,} loaded from disk" if counter.loaded else ""
         yield *_figure(used.compiles, "compilation"), f"{duration(counter.compile_seconds)}{loaded}"
         yield *_figure(counter.hits, "cache hit"), "runs that compiled nothing"
         if used.kernels is not None:
-            unknown = f"{plural(used.kernels.unknown, 'program')} not counted" if used.kernels.unknown else "launched"
+            unknown = (
+                f"{plural(used.kernels.unknown, 'program')} not counted"
+                if used.kernels.unknown
+                else "launched"
+            )
             yield *_figure(used.kernels.total, "kernel"), unknown
 
     def _kernels(self) -> Iterator[dict[str, Any]]:
         for one in self.used.kernels.programs[:_ROWS] if self.used.kernels is not None else ():
-            yield {"place": _place(one.location), "kernels": "unknown" if one.kernels is None else f"{one.kernels:,}",
-                   "runs": one.runs, "operations": one.operations,
-                   "launches": "unknown" if one.kernels is None else f"{one.kernels * one.runs:,}"}
+            yield {
+                "place": _place(one.location),
+                "kernels": "unknown" if one.kernels is None else f"{one.kernels:,}",
+                "runs": one.runs,
+                "operations": one.operations,
+                "launches": "unknown" if one.kernels is None else f"{one.kernels * one.runs:,}",
+            }
 
 
 def _figure(number: int, noun: str) -> tuple[str, str]:
@@ -129,14 +161,31 @@ def _figure(number: int, noun: str) -> tuple[str, str]:
 
 
 def _break(one: TraceBreak, most: float) -> dict[str, Any]:
-    return {"code": one.code, "kind": one.kind, "place": _place(one.location), "count": one.count, "operations": one.ops,
-            "compiles": one.compiles, "time": duration(one.seconds), "share": round(100 * one.seconds / most, 1) if most else 0,
-            "text": one.text, "hint": one.hint, "library": one.library.label if one.library is not None else ""}
+    return {
+        "code": one.code,
+        "kind": one.kind,
+        "place": _place(one.location),
+        "count": one.count,
+        "operations": one.ops,
+        "compiles": one.compiles,
+        "time": duration(one.seconds),
+        "share": round(100 * one.seconds / most, 1) if most else 0,
+        "text": one.text,
+        "hint": one.hint,
+        "library": one.library.label if one.library is not None else "",
+    }
 
 
 def _compiled(one: Compiled) -> dict[str, Any]:
-    return {"place": _place(one.location), "count": one.count, "operations": one.operations, "time": duration(one.seconds),
-            "causes": one.causes[:_CAUSES], "more_causes": max(0, len(one.causes) - _CAUSES), "loaded": one.loaded}
+    return {
+        "place": _place(one.location),
+        "count": one.count,
+        "operations": one.operations,
+        "time": duration(one.seconds),
+        "causes": one.causes[:_CAUSES],
+        "more_causes": max(0, len(one.causes) - _CAUSES),
+        "loaded": one.loaded,
+    }
 
 
 def _place(place: Place) -> dict[str, str]:
@@ -150,14 +199,29 @@ def anchor(place: Place) -> str:
 
 def _marks(used: Used) -> list[Mark]:
     """The breaks, and for each line the compilations together."""
-    found = [Mark(one.location, "break", f"{one.code} {one.kind}{_times(one.count)}", duration(one.seconds), (one.hint,))
-             for one in used.breaks[:_ROWS]]
+    found = [
+        Mark(
+            one.location,
+            "break",
+            f"{one.code} {one.kind}{_times(one.count)}",
+            duration(one.seconds),
+            (one.hint,),
+        )
+        for one in used.breaks[:_ROWS]
+    ]
     by_line: dict[Place, list[Compiled]] = {}
     for one in used.compilations[:_ROWS]:
         by_line.setdefault(one.location, []).append(one)
     for place, several in by_line.items():
-        found.append(Mark(place, "compile", f"{_made(several)}{_times(sum(one.count for one in several))}",
-                          duration(sum(one.seconds for one in several)), tuple(_first_cures(several))))
+        found.append(
+            Mark(
+                place,
+                "compile",
+                f"{_made(several)}{_times(sum(one.count for one in several))}",
+                duration(sum(one.seconds for one in several)),
+                tuple(_first_cures(several)),
+            )
+        )
     return found
 
 
@@ -183,8 +247,13 @@ def _words(text: str) -> Markup:
 
 @cache
 def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(loader=jinja2.PackageLoader("lazynb.view"), autoescape=True, undefined=jinja2.StrictUndefined,
-                              trim_blocks=True, lstrip_blocks=True,
-                              finalize=lambda value: plain(value) if type(value) is str else value)
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("lazynb.view"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: plain(value) if type(value) is str else value,
+    )
     made.filters.update(count=lambda number: f"{number:,}", words=_words)
     return made

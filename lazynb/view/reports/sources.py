@@ -43,7 +43,8 @@ class Mark(NamedTuple):
 def sources(marks: Sequence[Mark]) -> list[dict[str, Any]]:
     """The files and cells that ``marks`` are of, in the order in which they come up; cells by number.
 
-    Each is a ``name``, the numbers of its ``breaks`` and ``compiles``, and ``parts``: lines that are shown or ``folded``.
+    Each is a ``name``, the numbers of its ``breaks`` and ``compiles``, and ``parts``: lines that are shown or
+    ``folded``.
     """
     found: dict[tuple[str, int | None], list[Mark]] = {}
     for mark in marks:
@@ -57,15 +58,24 @@ def _source(file: str, cell: int | None, marks: Sequence[Mark]) -> dict[str, Any
     by_line: dict[int, list[Mark]] = {}
     for mark in marks:
         by_line.setdefault(mark.place.line, []).append(mark)
-    lines = [_line(number, text, by_line.get(number, []), file, cell) for number, text in _text(file, by_line)]
-    return {"name": f"cell {cell}" if cell is not None else file, "parts": list(_parts(lines, set(by_line))),
-            "breaks": sum(mark.kind == "break" for mark in marks), "compiles": sum(mark.kind == "compile" for mark in marks)}
+    lines = [
+        _line(number, text, by_line.get(number, []), file, cell) for number, text in _text(file, by_line)
+    ]
+    return {
+        "name": f"cell {cell}" if cell is not None else file,
+        "parts": list(_parts(lines, set(by_line))),
+        "breaks": sum(mark.kind == "break" for mark in marks),
+        "compiles": sum(mark.kind == "compile" for mark in marks),
+    }
 
 
 def _text(file: str, marked: dict[int, list[Mark]]) -> list[tuple[int, str]]:
-    """Numbers and texts of the lines; where the text cannot be had any more, those that the marks remember."""
+    """Numbers and texts of the lines; where the text cannot be had any more, those that the marks
+    remember."""
     cell = source.cell_source(file)
-    lines = cell.splitlines() if cell is not None else [line.rstrip("\r\n") for line in linecache.getlines(file)]
+    lines = (
+        cell.splitlines() if cell is not None else [line.rstrip("\r\n") for line in linecache.getlines(file)]
+    )
     if len(lines) < max(marked):
         return sorted((number, found[0].place.text) for number, found in marked.items())
     while lines and not lines[-1].strip() and len(lines) not in marked:
@@ -75,8 +85,13 @@ def _text(file: str, marked: dict[int, list[Mark]]) -> list[tuple[int, str]]:
 
 def _line(number: int, text: str, marks: Sequence[Mark], file: str, cell: int | None) -> dict[str, Any]:
     hints = list(dict.fromkeys(hint for mark in marks for hint in mark.hints))
-    return {"number": number, "text": clip_line(text, _WIDTH), "marks": [mark._asdict() for mark in marks], "hints": hints,
-            "anchor": Mark.anchor(Place(file, number, "", cell)) if marks else ""}
+    return {
+        "number": number,
+        "text": clip_line(text, _WIDTH),
+        "marks": [mark._asdict() for mark in marks],
+        "hints": hints,
+        "anchor": Mark.anchor(Place(file, number, "", cell)) if marks else "",
+    }
 
 
 def _parts(lines: Sequence[dict[str, Any]], marked: set[int]) -> Iterator[dict[str, Any]]:
@@ -89,5 +104,9 @@ def _parts(lines: Sequence[dict[str, Any]], marked: set[int]) -> Iterator[dict[s
     for open_, group in groupby(lines, is_shown):
         part = list(group)
         folded = not open_ and len(part) > 3
-        yield {"folded": folded, "count": len(part), "lines": part[:FOLDED] if folded else part,
-               "left_out": max(0, len(part) - FOLDED) if folded else 0}
+        yield {
+            "folded": folded,
+            "count": len(part),
+            "lines": part[:FOLDED] if folded else part,
+            "left_out": max(0, len(part) - FOLDED) if folded else 0,
+        }

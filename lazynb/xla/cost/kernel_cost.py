@@ -1,7 +1,7 @@
 """What a kernel costs by XLA's own analysis: operations and bytes.
 
-``jaxlib`` gives XLA's analysis of a whole module only. The figures of one kernel are those of a module that holds this one
-instruction, with a parameter for each operand and the computations that it calls.
+``jaxlib`` gives XLA's analysis of a whole module only. The figures of one kernel are those of a module that
+holds this one instruction, with a parameter for each operand and the computations that it calls.
 """
 
 from __future__ import annotations
@@ -15,19 +15,22 @@ from lazynb import _jax_compat as jc
 from lazynb.xla.hlo import module as hlo
 
 # What XLA's figures mean (HloCostAnalysis; tests/xla/test_cost.py holds it to this):
-# - flops: one for each element of an elementwise operation, integers and comparisons included; two for a multiplication with
-#   addition in a dot or convolution (taps that fall on the padding left out); n - 1 for a sum of n. A copy, gather or
-#   transpose has none.
-# - transcendentals (exp, tanh, sin, sqrt of a complex ...) are counted apart, one for each element, and are no part of flops.
-# - bytes: of a fusion, its operands and its result, each once as a whole. A gather of 7 rows is said to read its whole table
-#   when it is in a fusion, and the rows alone when it is not.
-#   A dynamic-update-slice in a fusion counts the slice that it writes. A tuple's table of pointers counts 8 bytes a part in 0.10
-#   and 4 in 0.12, so that loops and whole programs differ a little between the two.
-# - a conversion of dtype is one operation an element, so that bfloat16 that XLA widens by itself costs "operations".
+# - flops: one for each element of an elementwise operation, integers and comparisons included; two for a
+#   multiplication with addition in a dot or convolution (taps that fall on the padding left out); n - 1 for a
+#   sum of n. A copy, gather or transpose has none.
+# - transcendentals (exp, tanh, sin, sqrt of a complex ...) are counted apart, one for each element, and are
+#   no part of flops.
+# - bytes: of a fusion, its operands and its result, each once as a whole. A gather of 7 rows is said to read
+#   its whole table when it is in a fusion, and the rows alone when it is not.
+#   A dynamic-update-slice in a fusion counts the slice that it writes. A tuple's table of pointers counts 8
+#   bytes a part in 0.10 and 4 in 0.12, so that loops and whole programs differ a little between the two.
+# - a conversion of dtype is one operation an element, so that bfloat16 that XLA widens by itself costs
+#   "operations".
 # - sort: size * ceil(log2(size)) with the size of the whole array, however short the sorted rows.
-# - while: one iteration, body and condition, whatever the number of iterations. conditional: for each figure the largest of
-#   the branches, so that flops may come from one branch and transcendentals from another.
-# - custom call: nothing is known, written as -1; in a sum that is one too few, and nothing says so but ``optimal_seconds``.
+# - while: one iteration, body and condition, whatever the number of iterations. conditional: for each figure
+#   the largest of the branches, so that flops may come from one branch and transcendentals from another.
+# - custom call: nothing is known, written as -1; in a sum that is one too few, and nothing says so but
+#   ``optimal_seconds``.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,9 +79,11 @@ def program_cost(module: hlo.Module | str) -> Cost:
 
 
 def executions(module: hlo.Module, names: Sequence[str]) -> dict[str, int | None]:
-    """How often each instruction is executed in one run of the program: the product of the iterations of the loops around it.
+    """How often each instruction is executed in one run of the program: the product of the iterations of the
+    loops around it.
 
-    None where XLA does not know the number of iterations of one of them, or where the instruction stands in a branch.
+    None where XLA does not know the number of iterations of one of them, or where the instruction stands in a
+    branch.
     """
     return {name: _often(module, module.by_name[name].computation) for name in names}
 
@@ -113,7 +118,8 @@ def _kernel_cost(extract: _Extract, one: hlo.Instruction, often: int | None) -> 
 
 
 def _meaning(one: hlo.Instruction, inner: Sequence[hlo.Instruction], often: int | None) -> str:
-    """What the figures of ``one`` stand for, where that is not simply one run of it in one run of the program."""
+    """What the figures of ``one`` stand for, where that is not simply one run of it in one run of the
+    program."""
     said = ""
     if one.opcode == "while":
         trips = trip_count(one)
@@ -136,10 +142,21 @@ def _cost(text: str, meaning: str, instructions: Iterable[hlo.Instruction]) -> C
     if found is None:
         return Cost(None, None, None, "this backend has no cost analysis")
     if found.get("optimal_seconds", 0.0) < 0:
-        calls = dict.fromkeys(one.attribute("custom_call_target") for one in instructions if one.opcode == "custom-call")
-        return Cost(None, None, None, f"XLA does not know what the custom call {', '.join(calls)} costs".replace("  ", " "))
-    return Cost(_figure(found, "flops"), _figure(found, "transcendentals"), _figure(found, "bytes accessed"),
-                f"XLA's cost analysis{meaning}")
+        calls = dict.fromkeys(
+            one.attribute("custom_call_target") for one in instructions if one.opcode == "custom-call"
+        )
+        return Cost(
+            None,
+            None,
+            None,
+            f"XLA does not know what the custom call {', '.join(calls)} costs".replace("  ", " "),
+        )
+    return Cost(
+        _figure(found, "flops"),
+        _figure(found, "transcendentals"),
+        _figure(found, "bytes accessed"),
+        f"XLA's cost analysis{meaning}",
+    )
 
 
 def _figure(found: dict[str, float], name: str) -> float | None:
@@ -157,8 +174,10 @@ class _Extract:
     def kernel(self, one: hlo.Instruction) -> str:
         """A module that runs ``one`` on parameters."""
         computation = self._module.computations[one.computation]
-        parameters = [f"  %{name} = {computation.instructions[name].shape} parameter({number})"
-                      for number, name in enumerate(dict.fromkeys(one.operands))]
+        parameters = [
+            f"  %{name} = {computation.instructions[name].shape} parameter({number})"
+            for number, name in enumerate(dict.fromkeys(one.operands))
+        ]
         root = _line(one, True)
         if one.opcode == "parameter":
             root = root.replace(f"parameter({hlo.parameter_number(one)})", "parameter(0)")
@@ -168,23 +187,34 @@ class _Extract:
         """The module without what says nothing about cost."""
         last = self._module.computations[self._module.entry]
         called = dict.fromkeys(name for one in last.instructions.values() for name in self._reached(one))
-        return "\n".join([_HEADER, *(self._body(name) for name in called), "ENTRY " + self._body(self._module.entry)])
+        return "\n".join(
+            [_HEADER, *(self._body(name) for name in called), "ENTRY " + self._body(self._module.entry)]
+        )
 
     def reached(self, one: hlo.Instruction) -> list[hlo.Instruction]:
         """The instructions of the computations that ``one`` calls, theirs too."""
-        return [inner for name in self._reached(one) for inner in self._module.computations[name].instructions.values()]
+        return [
+            inner
+            for name in self._reached(one)
+            for inner in self._module.computations[name].instructions.values()
+        ]
 
     def _called(self, one: hlo.Instruction) -> list[str]:
         return [self._body(name) for name in self._reached(one)]
 
     def _reached(self, one: hlo.Instruction) -> list[str]:
-        """Computations that ``one`` calls, directly or not; callees first, as the text of a module has them."""
+        """Computations that ``one`` calls, directly or not; callees first, as the text of a module has
+        them."""
         wanted, stack = set(), list(one.calls)
         while stack:
             name = stack.pop()
             if name not in wanted:
                 wanted.add(name)
-                stack += [callee for inner in self._module.computations[name].instructions.values() for callee in inner.calls]
+                stack += [
+                    callee
+                    for inner in self._module.computations[name].instructions.values()
+                    for callee in inner.calls
+                ]
         return [name for name in self._module.computations if name in wanted]
 
     def _body(self, name: str) -> str:
@@ -198,7 +228,8 @@ _HEADER = "HloModule cost"
 
 
 def _line(one: hlo.Instruction, root: bool) -> str:
-    """The instruction without what refers to other parts of its module: the header's tables, and its neighbours."""
+    """The instruction without what refers to other parts of its module: the header's tables, and its
+    neighbours."""
     return f"  {'ROOT ' * root}%{one.name} = {_NEIGHBOURS.sub('', one.plain)}"
 
 

@@ -34,9 +34,11 @@ class Machine:
 
 
 def measured_peak(device: Any = None) -> Machine:
-    """Measures what ``device`` (a ``jax.Device``; the default device if None) reaches; once a process, in about a second.
+    """Measures what ``device`` (a ``jax.Device``; the default device if None) reaches; once a process, in
+    about a second.
 
-    Runs at once also in lazy mode, and leaves no trace in lazynb's records or in a persistent compilation cache.
+    Runs at once also in lazy mode, and leaves no trace in lazynb's records or in a persistent compilation
+    cache.
     """
     with _lock:
         return _measured(jc.default_device() if device is None else device)
@@ -57,17 +59,25 @@ def _measured(device: Any) -> Machine:
     with _undisturbed():
         flops, size = _or_none(lambda: _matrix_product(device))
         bandwidth, length = _or_none(lambda: _triad(device))
-    threads = f", {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} threads"
+    threads = (
+        f", {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} threads"
+    )
     where = f"{device.device_kind}{threads if device.platform == 'cpu' else ''}, JAX {jax.__version__}"
-    said = [f"float32 product of two {size}x{size} matrices" if flops else "no operations a second: the product did not run",
-            f"a + 0.5 * b over arrays of {length >> 20} MiB, two read and one written"
-            if bandwidth else "no bandwidth: the sum did not run"]
+    said = [
+        f"float32 product of two {size}x{size} matrices"
+        if flops
+        else "no operations a second: the product did not run",
+        f"a + 0.5 * b over arrays of {length >> 20} MiB, two read and one written"
+        if bandwidth
+        else "no bandwidth: the sum did not run",
+    ]
     return Machine(flops, bandwidth, f"measured here ({where}), best of several runs: {'; '.join(said)}")
 
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Runs its body at once, compiled, in 32-bit mode and without the user's cache, whatever the caller's settings."""
+    """Runs its body at once, compiled, in 32-bit mode and without the user's cache, whatever the caller's
+    settings."""
     with jc.set_current_trace(jc.eval_trace), jc.running_settings(False), jc.no_cache():
         yield
 
@@ -81,7 +91,8 @@ def _or_none(measure: Callable[[], tuple[float, int]]) -> tuple[float | None, in
 
 
 def _best(run: Callable[[], Any], seconds: float = SECONDS) -> float:
-    """Seconds of the fastest of several runs; at least three, the first one (memory touched for the first time) not counted."""
+    """Seconds of the fastest of several runs; at least three, the first one (memory touched for the first
+    time) not counted."""
     jax.block_until_ready(run())
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:
@@ -108,8 +119,8 @@ def _product(size: int, device: Any) -> Callable[[], Any]:
 
 
 def _triad(device: Any) -> tuple[float, int]:
-    """Bytes a second and bytes of one array. The result is written over the first operand: fresh memory would be measured
-    with the time that the operating system takes to hand it out."""
+    """Bytes a second and bytes of one array. The result is written over the first operand: fresh memory would
+    be measured with the time that the operating system takes to hand it out."""
     length = min(max(MIN_ARRAY, 2 * _last_cache()), MAX_ARRAY) if device.platform == "cpu" else MAX_ARRAY // 4
     array = np.ones(length // 4, np.float32)
     held, other = [jax.device_put(array, device)], jax.device_put(array * 1e-3, device)

@@ -1,7 +1,8 @@
 """Where and when a program's values lie in memory, from what XLA writes when it assigns buffers.
 
-XLA dumps two texts: the buffer assignment (which values share which allocation, at which offset) and the live ranges (from
-which instruction to which a value is needed). Both are the same on JAX 0.10 and 0.12 but for a page number.
+XLA dumps two texts: the buffer assignment (which values share which allocation, at which offset) and the live
+ranges (from which instruction to which a value is needed). Both are the same on JAX 0.10 and 0.12 but for a
+page number.
 """
 
 from __future__ import annotations
@@ -16,14 +17,19 @@ from typing import Any
 # Facts about XLA's texts (tests/xla/test_memory.py holds it to them):
 # - A live range counts its last step: at the step of an instruction both its operands and its result live.
 # - Arguments that are not donated live for the whole program, as do results from where they are computed.
-# - The peak is computed here, because the step that XLA's text calls the peak is often not the one with most bytes: it still
-#   counts at a step what was last needed the step before, and each part of a tuple as the whole (ComputePeakMemoryMoment). For
-#   ``exp(x * 1j) @ ones`` it says 4,272 bytes where 12,264 live one step earlier. The bytes that it lists for its step are right.
-# - Two values in the same place that live at the same step (the result of a LAPACK call that overwrites its operand, a loop's
-#   carry) count twice in a sum of values, hence ``allocated_bytes`` beside the peak: what the program really takes.
-# - ``peak_memory_in_bytes`` of JAX's memory analysis leaves the temporaries out on CPU (0.10 and 0.12), so it is not used.
-# - XLA:CPU takes all memory of a program when it starts, so that live ranges say what could be shared, not what is freed when.
-# - Scratch scalars of reductions (``thread-local``) lie on a thread's stack and have no live range: they are left out.
+# - The peak is computed here, because the step that XLA's text calls the peak is often not the one with most
+#   bytes: it still counts at a step what was last needed the step before, and each part of a tuple as the
+#   whole (ComputePeakMemoryMoment). For ``exp(x * 1j) @ ones`` it says 4,272 bytes where 12,264 live one step
+#   earlier. The bytes that it lists for its step are right.
+# - Two values in the same place that live at the same step (the result of a LAPACK call that overwrites its
+#   operand, a loop's carry) count twice in a sum of values, hence ``allocated_bytes`` beside the peak: what
+#   the program really takes.
+# - ``peak_memory_in_bytes`` of JAX's memory analysis leaves the temporaries out on CPU (0.10 and 0.12), so it
+#   is not used.
+# - XLA:CPU takes all memory of a program when it starts, so that live ranges say what could be shared, not
+#   what is freed when.
+# - Scratch scalars of reductions (``thread-local``) lie on a thread's stack and have no live range: they are
+#   left out.
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,8 +37,8 @@ class Buffer:
     """A value in memory.
 
     Attributes:
-      name: HLO instruction that computes it, with the index of the part when that is a tuple: ``while.6{1}``. The table of
-        pointers that makes a tuple is a value of its own, ``tuple.1{}``.
+      name: HLO instruction that computes it, with the index of the part when that is a tuple: ``while.6{1}``.
+        The table of pointers that makes a tuple is a value of its own, ``tuple.1{}``.
       bytes: its size.
       start: number of the step at which it is written (0 for an argument).
       end: number of the last step at which it is needed; ``len(steps)`` for what outlives the program.
@@ -65,9 +71,12 @@ class Memory:
       peak_bytes: most bytes of values that live at one step, by XLA's live ranges.
       peak_step: the first step at which that many live.
       argument_bytes, output_bytes, temp_bytes: of the program's arguments, results and intermediate values.
-      alias_bytes: of arguments whose memory a result takes; they are in both ``argument_bytes`` and ``output_bytes``.
-      allocated_bytes: of all allocations: what the program takes while it runs, with shared memory counted once.
-      steps: the instruction of each step, in order of execution; a loop's condition and body stand once, before the loop.
+      alias_bytes: of arguments whose memory a result takes; they are in both ``argument_bytes`` and
+        ``output_bytes``.
+      allocated_bytes: of all allocations: what the program takes while it runs, with shared memory counted
+        once.
+      steps: the instruction of each step, in order of execution; a loop's condition and body stand once,
+        before the loop.
       buffers: the values, in order of ``start``.
       source: where the figures come from, and what is missing.
     """
@@ -106,23 +115,37 @@ def parse_memory(buffer_assignment: str, live_ranges: str, stats: Any = None) ->
     """
     allocations = _allocations(buffer_assignment)
     steps, ranges = _live_ranges(live_ranges)
-    buffers = tuple(sorted(_buffers(allocations, ranges, len(steps)), key=lambda one: (one.start, one.allocation)))
+    buffers = tuple(
+        sorted(_buffers(allocations, ranges, len(steps)), key=lambda one: (one.start, one.allocation))
+    )
     peak, peak_step = _peak(buffers)
     arguments, outputs, temps, aliases = _totals(allocations, stats)
     allocated = sum(one.size for one in allocations) if allocations else None
-    return Memory(peak, peak_step, arguments, outputs, temps, aliases, allocated, steps, buffers,
-                  _source(bool(allocations), bool(ranges), stats is not None))
+    return Memory(
+        peak,
+        peak_step,
+        arguments,
+        outputs,
+        temps,
+        aliases,
+        allocated,
+        steps,
+        buffers,
+        _source(bool(allocations), bool(ranges), stats is not None),
+    )
 
 
 def _source(assigned: bool, ranged: bool, analysed: bool) -> str:
     if assigned and ranged:
         return "XLA's buffer assignment and live ranges"
-    missing = "live ranges" if assigned else "buffer assignment" if ranged else "buffer assignment and live ranges"
+    missing = (
+        "live ranges" if assigned else "buffer assignment" if ranged else "buffer assignment and live ranges"
+    )
     totals = "XLA's buffer assignment" if assigned else "XLA's memory analysis" if analysed else ""
     return f"{totals}; " * bool(totals) + f"XLA wrote no {missing} for this program"
 
 
-# ---- the buffer assignment -------------------------------------------------------------------------------------------------
+# ---- the buffer assignment ---------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,8 +194,12 @@ def _totals(allocations: Sequence[_Allocation], stats: Any) -> list[int | None]:
         computed = sum(one.size for one in allocations if one.tags.issuperset(tags)) if allocations else None
         return computed if said is None else said
 
-    return [total("argument", "parameter"), total("output", "maybe-live-out"), total("temp", "preallocated-temp"),
-            total("alias", "parameter", "maybe-live-out")]
+    return [
+        total("argument", "parameter"),
+        total("output", "maybe-live-out"),
+        total("temp", "preallocated-temp"),
+        total("alias", "parameter", "maybe-live-out"),
+    ]
 
 
 def _stat(stats: Any, name: str) -> int | None:
@@ -180,7 +207,7 @@ def _stat(stats: Any, name: str) -> int | None:
     return value if isinstance(value, int) and value >= 0 else None
 
 
-# ---- the live ranges -------------------------------------------------------------------------------------------------------
+# ---- the live ranges ---------------------------------------------------------------------------------------
 
 _STEP = re.compile(r"^    (\d+):(\S+)$")
 _RANGE = re.compile(r"^    (\S+\}):(\d+)-(\d+)$")
@@ -191,7 +218,11 @@ _CUMULATIVE = re.compile(r"\(cumulative: (\d+) bytes\)$")
 def _live_ranges(text: str) -> tuple[tuple[str, ...], dict[str, tuple[int, int]]]:
     """The instruction of each step, and from which to which step each value lives."""
     steps = tuple(found[2] for line in text.splitlines() if (found := _STEP.match(line)))
-    ranges = {found[1]: (int(found[2]), int(found[3])) for line in text.splitlines() if (found := _RANGE.match(line))}
+    ranges = {
+        found[1]: (int(found[2]), int(found[3]))
+        for line in text.splitlines()
+        if (found := _RANGE.match(line))
+    }
     return steps, ranges
 
 
@@ -224,20 +255,38 @@ def _peak(buffers: Sequence[Buffer]) -> tuple[int | None, int | None]:
     return peak, step
 
 
-# ---- values ----------------------------------------------------------------------------------------------------------------
+# ---- values ------------------------------------------------------------------------------------------------
 
 
-def _buffers(allocations: Iterable[_Allocation], ranges: dict[str, tuple[int, int]], end: int) -> list[Buffer]:
+def _buffers(
+    allocations: Iterable[_Allocation], ranges: dict[str, tuple[int, int]], end: int
+) -> list[Buffer]:
     found = []
     for allocation in allocations:
-        values = sorted((value for value in allocation.values if value.key in ranges), key=lambda value: ranges[value.key])
-        argument = next((value for value in values if not value.phi), None) if "parameter" in allocation.tags else None
+        values = sorted(
+            (value for value in allocation.values if value.key in ranges), key=lambda value: ranges[value.key]
+        )
+        argument = (
+            next((value for value in values if not value.phi), None)
+            if "parameter" in allocation.tags
+            else None
+        )
         sharing = _sharing(values)
         for value in values:
             start, last = ranges[value.key]
             kind = "argument" if value is argument else _kind(allocation, last == end)
-            found.append(Buffer(value.name, value.size, start, last, kind, allocation.number, tuple(sharing[value.name]),
-                                donated=value is argument and "maybe-live-out" in allocation.tags))
+            found.append(
+                Buffer(
+                    value.name,
+                    value.size,
+                    start,
+                    last,
+                    kind,
+                    allocation.number,
+                    tuple(sharing[value.name]),
+                    donated=value is argument and "maybe-live-out" in allocation.tags,
+                )
+            )
     return found
 
 
@@ -248,7 +297,8 @@ def _kind(allocation: _Allocation, outlives: bool) -> str:
 
 
 def _sharing(values: Sequence[_Value]) -> dict[str, list[str]]:
-    """For each value of an allocation, given in the order in which they are written, whose memory it takes and who takes its."""
+    """For each value of an allocation, given in the order in which they are written, whose memory it takes
+    and who takes its."""
     neighbours: dict[str, list[str]] = {value.name: [] for value in values}
     pieces: list[tuple[int, int, str]] = []  # begin, end and last value of each piece of memory
     for value in values:

@@ -1,7 +1,7 @@
 """Measured time of each kernel, from JAX's profiler; no TensorBoard.
 
-Each run is a profiler session of its own, which costs about 1 ms and 12 us for each kernel that it sees; nothing has to tell runs
-apart afterwards. While it runs, a kernel takes 0.3 us longer.
+Each run is a profiler session of its own, which costs about 1 ms and 12 us for each kernel that it sees;
+nothing has to tell runs apart afterwards. While it runs, a kernel takes 0.3 us longer.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from lazynb.errors import LazynbError
 from lazynb.xla.hlo import module as hlo
 
 # What XLA:CPU records (0.10 and 0.12; tests/xla/test_profile.py holds it to this):
-# - For each kernel an event with ``hlo_op``, the instruction's name. It lasts until the *call* of the kernel returns. A kernel
-#   that is spread over threads may return before the other threads are done (copying 8 MB: 0.4 of 1.6 ms), and a loop after
-#   its first iteration.
-# - When a kernel is done, what waited for it runs at once in the thread that finished it, and only then that thread notes
-#   ``end: NAME``. Hence a kernel that returned too early ended when that thread, in the task in which it notes the end, started
-#   the next kernel. (``StartRegion`` is where a thread takes up a task.) The note may come when the profile is over.
-# - A small loop may be compiled as one function: then it is one event, of the ``call`` that it stands in, and its body has none.
+# - For each kernel an event with ``hlo_op``, the instruction's name. It lasts until the *call* of the kernel
+#   returns. A kernel that is spread over threads may return before the other threads are done (copying 8 MB:
+#   0.4 of 1.6 ms), and a loop after its first iteration.
+# - When a kernel is done, what waited for it runs at once in the thread that finished it, and only then that
+#   thread notes ``end: NAME``. Hence a kernel that returned too early ended when that thread, in the task in
+#   which it notes the end, started the next kernel. (``StartRegion`` is where a thread takes up a task.) The
+#   note may come when the profile is over.
+# - A small loop may be compiled as one function: then it is one event, of the ``call`` that it stands in, and
+#   its body has none.
 
 
 class ProfilerBusy(LazynbError):
@@ -72,8 +74,8 @@ class Profile:
 
     Attributes:
       programs: the compiled programs that it ran, in the order in which they started.
-      wall: the whole function until its results were there; without the profiler, unless it takes so long (:data:`SLOW`) that the
-        profiler makes no difference.
+      wall: the whole function until its results were there; without the profiler, unless it takes so long
+        (:data:`SLOW`) that the profiler makes no difference.
       text: how it was measured, and what is missing.
       module: name of the HLO module that was asked for; empty for any.
     """
@@ -85,24 +87,30 @@ class Profile:
 
     @property
     def timings(self) -> dict[str, Timing]:
-        """By HLO instruction; of several programs (of the module that was asked for), those of the one that took longest."""
+        """By HLO instruction; of several programs (of the module that was asked for), those of the one that
+        took longest."""
         meant = [one for one in self.programs if self.module in ("", one.module)]
-        longest = max(meant, key=lambda one: sum(timing.median for timing in one.timings.values()), default=None)
+        longest = max(
+            meant, key=lambda one: sum(timing.median for timing in one.timings.values()), default=None
+        )
         return longest.timings if longest else {}
 
 
 def profile(run: Callable[[], Any], runs: int = 5, module: hlo.Module | None = None) -> Profile:
-    """Calls ``run`` to warm up and then ``runs`` times under the profiler, each until the arrays that it returns are there.
+    """Calls ``run`` to warm up and then ``runs`` times under the profiler, each until the arrays that it
+    returns are there.
 
     A quick ``run`` is called as often without the profiler, for ``wall``.
 
     Args:
       run: may be called again and again: what it donates it has to make anew, which counts in ``wall`` alone.
-      module: optimised HLO of the program that is meant, where ``run`` runs others beside it (copies of what it donates). With
-        it, a loop that goes on in several threads is timed exactly, else until somebody noticed that it had ended.
+      module: optimised HLO of the program that is meant, where ``run`` runs others beside it (copies of what
+        it donates). With it, a loop that goes on in several threads is timed exactly, else until somebody
+        noticed that it had ended.
 
     Raises:
-      ProfilerBusy: a profile is being taken already, by ``jax.profiler`` for example; that one goes on unharmed.
+      ProfilerBusy: a profile is being taken already, by ``jax.profiler`` for example; that one goes on
+        unharmed.
       ValueError: fewer than one run.
       What ``run`` raises; an interrupt ends the profile.
     """
@@ -119,7 +127,9 @@ def profile(run: Callable[[], Any], runs: int = 5, module: hlo.Module | None = N
     programs = tuple(_programs(found))
     text = f"JAX's profiler, {runs} runs after one to warm up, JAX {jax.__version__}"
     missing = "" if programs else "; it gave no times of kernels on this backend"
-    return Profile(programs, _timing(walls, [1] * runs), text + missing, module.name if module is not None else "")
+    return Profile(
+        programs, _timing(walls, [1] * runs), text + missing, module.name if module is not None else ""
+    )
 
 
 def _profiled(run: Callable[[], Any]) -> tuple[float, bytes]:
@@ -150,7 +160,7 @@ def _stop(session: Any) -> bytes:
         raise ProfilerBusy(f"JAX's profiler is in use; end the other profile first ({error})") from None
 
 
-# ---- from events to times --------------------------------------------------------------------------------------------------
+# ---- from events to times ----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass(slots=True)
@@ -162,11 +172,14 @@ class _Event:
     line: int  # thread or stream
     start: float
     end: float
-    noticed: tuple[int, float, float] | None = None  # by which thread its end was noted, since when in this task, and when
+    noticed: tuple[int, float, float] | None = (
+        None  # by which thread its end was noted, since when in this task, and when
+    )
 
 
 def _events(data: bytes) -> Iterator[_Event]:
-    """The kernels of a profile: those of devices if it has any, since the host's are then only their launches."""
+    """The kernels of a profile: those of devices if it has any, since the host's are then only their
+    launches."""
     planes = list(jax.profiler.ProfileData.from_serialized_xspace(data).planes)
     devices = list(_plane_events([plane for plane in planes if plane.name.startswith("/device:")]))
     yield from devices or _plane_events(planes)
@@ -181,7 +194,9 @@ def _plane_events(planes: Sequence[Any]) -> Iterator[_Event]:
             stats = {key: value for key, value in event.stats if key in _STATS}
             if "hlo_op" in stats:
                 program = (str(stats.get("hlo_module", "")), int(stats.get("program_id", 0)))
-                found = _Event(str(stats["hlo_op"]), program, number, event.start_ns, event.start_ns + event.duration_ns)
+                found = _Event(
+                    str(stats["hlo_op"]), program, number, event.start_ns, event.start_ns + event.duration_ns
+                )
                 waiting[stats.get("_p")] = found
                 yield found
             elif "_c" in stats and event.name.startswith("end: "):
@@ -208,7 +223,9 @@ def _inside(module: hlo.Module | None) -> Callable[[str], frozenset[str]]:
         one = module.by_name.get(op) if module is not None else None
         if module is None or one is None or one.opcode not in {"while", "conditional", "call"}:
             return frozenset()
-        inner = [other.name for name in one.calls for other in module.computations[name].instructions.values()]
+        inner = [
+            other.name for name in one.calls for other in module.computations[name].instructions.values()
+        ]
         return frozenset(inner).union(*map(inside, inner))
 
     return inside
@@ -240,12 +257,17 @@ def _times(events: list[_Event], inside: Callable[[str], frozenset[str]]) -> _Ti
 
 
 def _notice_the_rest(events: Sequence[_Event], control: set[int]) -> None:
-    """Where ends are noted, a missing one came when the profile was over. Then the next kernel of any thread shows that a kernel
-    ended, and the next execution of a loop that the loop did, which also a note that comes late cannot undo."""
+    """Where ends are noted, a missing one came when the profile was over. Then the next kernel of any thread
+    shows that a kernel ended, and the next execution of a loop that the loop did, which also a note that
+    comes late cannot undo."""
     following = last = max(event.end for event in events)
     again: dict[str, float] = {}
     for event in reversed(events):
-        line, since, at = event.noticed or (_NOBODY, 0.0, last if id(event) in control else max(event.end, following))
+        line, since, at = event.noticed or (
+            _NOBODY,
+            0.0,
+            last if id(event) in control else max(event.end, following),
+        )
         event.noticed = (line, since, min(at, again.get(event.op, at)) if id(event) in control else at)
         again[event.op] = following = event.start
 
@@ -259,7 +281,8 @@ def _holds_another(event: _Event, starts: list[float]) -> bool:
 
 
 def _returned_done(event: _Event) -> bool:
-    """Whether all was done when the call returned. If another thread finished it, the call may also have returned too late."""
+    """Whether all was done when the call returned. If another thread finished it, the call may also have
+    returned too late."""
     return event.noticed is None or (event.noticed[0] == event.line and event.noticed[2] <= event.end)
 
 
@@ -268,7 +291,7 @@ def _kernel_end(event: _Event, starts: dict[int, list[float]]) -> float:
         return event.end
     line, since, at = event.noticed
     following = bisect.bisect_right(starts[line], max(event.start, since))
-    return min([at, *starts[line][following:following + 1]])
+    return min([at, *starts[line][following : following + 1]])
 
 
 def _control_end(event: _Event, events: list[_Event], inner: frozenset[str]) -> float:
@@ -292,4 +315,6 @@ def _programs(runs: Sequence[_Times]) -> Iterator[ProgramTimes]:
 
 
 def _timing(seconds: Sequence[float], calls: Sequence[int]) -> Timing:
-    return Timing(statistics.median(seconds), min(seconds), max(seconds), len(seconds), round(statistics.median(calls)))
+    return Timing(
+        statistics.median(seconds), min(seconds), max(seconds), len(seconds), round(statistics.median(calls))
+    )

@@ -1,8 +1,9 @@
 """What became of every recorded operation: exactly one fate each.
 
-An operation is followed by its mark, the number that JAX writes into the name scope of every instruction made from it. Where the
-mark is in the optimised module, that module says what happened. Where it vanished, or the work that it was for, the modules
-before and after each pass do (:mod:`lazynb.xla.hlo.pass_history`, :mod:`lazynb.xla.fates.eliminated`).
+An operation is followed by its mark, the number that JAX writes into the name scope of every instruction made
+from it. Where the mark is in the optimised module, that module says what happened. Where it vanished, or the
+work that it was for, the modules before and after each pass do (:mod:`lazynb.xla.hlo.pass_history`,
+:mod:`lazynb.xla.fates.eliminated`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from lazynb.xla.hlo.module import Module
 from lazynb.xla.reading import Read
 
 
-def fates(marks: Iterable[int], module: Module, clusters: Sequence[Cluster], written: Read | None) -> dict[int, Fate]:
+def fates(
+    marks: Iterable[int], module: Module, clusters: Sequence[Cluster], written: Read | None
+) -> dict[int, Fate]:
     """The fate of each operation of a program, by its mark.
 
     Arguments:
@@ -50,5 +53,8 @@ def _unfollowed(cluster_index: ClusterIndex, mark: int, absent: bool) -> Fate:
         return cluster_index.fate(mark)
     what = "not written down" if absent else "not to be read"
     there = "only what arranges its values" if mark in cluster_index.marked else "nothing"
-    return Fate("lost", f"{there} is in the optimised program under its mark, and the compiler's passes were {what}",
-                clusters=tuple(cluster_index.homes(mark)))
+    return Fate(
+        "lost",
+        f"{there} is in the optimised program under its mark, and the compiler's passes were {what}",
+        clusters=tuple(cluster_index.homes(mark)),
+    )

@@ -21,20 +21,30 @@ class ClusterIndex:
 
     Attributes:
       marked: by mark, the instructions that bear it.
-      unattributed: whether instructions that do work bear no mark, and nothing tells what they were made from.
+      unattributed: whether instructions that do work bear no mark, and nothing tells what they were made
+        from.
     """
 
-    def __init__(self, module: Module, clusters: Sequence[Cluster], lineage: Mapping[str, frozenset[int]] | None = None):
+    def __init__(
+        self, module: Module, clusters: Sequence[Cluster], lineage: Mapping[str, frozenset[int]] | None = None
+    ):
         self._module = module
         self._clusters = {cluster.name: cluster for cluster in clusters}
         self._home = cluster_of(clusters)
         running = [one for one in module if not module.is_applied(one.computation)]
         own = {one.name: frozenset({one.mark}) for one in running if one.mark is not None}
         self.marked = by_mark(own)
-        self._inferred = by_mark({one.name: (lineage or {}).get(one.name, frozenset()) for one in running
-                                  if one.mark is None and works(one)})
-        self.unattributed = any(one.mark is None and works(one) and one.name in self._home
-                             and not (lineage or {}).get(one.name) for one in running)
+        self._inferred = by_mark(
+            {
+                one.name: (lineage or {}).get(one.name, frozenset())
+                for one in running
+                if one.mark is None and works(one)
+            }
+        )
+        self.unattributed = any(
+            one.mark is None and works(one) and one.name in self._home and not (lineage or {}).get(one.name)
+            for one in running
+        )
         self._inhabitants: dict[str, set[int]] = {}
         for mark in self.marked.keys() | self._inferred.keys():
             for name in self.homes(mark):
@@ -48,13 +58,19 @@ class ClusterIndex:
     def homes(self, mark: int) -> list[str]:
         """The clusters that hold a part of an operation; those that do its work, where any does."""
         all_ = self.instructions(mark)
-        return list(dict.fromkeys(home for one in [*filter(works, all_), *all_] if (home := self._house(one))))
+        return list(
+            dict.fromkeys(home for one in [*filter(works, all_), *all_] if (home := self._house(one)))
+        )
 
     def _house(self, one: Instruction) -> str | None:
         if one.name in self._home:
             return self._home[one.name]
         caller = self._module.callers.get(one.computation)  # a loop's or branch's arrangement of its values
-        return caller.name if caller is not None and caller.name in self._clusters and one.opcode in ARRANGING else None
+        return (
+            caller.name
+            if caller is not None and caller.name in self._clusters and one.opcode in ARRANGING
+            else None
+        )
 
     def home(self, name: str) -> str | None:
         """The cluster that an instruction stands in."""
@@ -62,7 +78,9 @@ class ClusterIndex:
 
     def certain(self, mark: int) -> bool:
         """Whether its mark alone says what became of it: instructions that do work bear it."""
-        return any(works(self._module.by_name[name]) and name in self._home for name in self.marked.get(mark, ()))
+        return any(
+            works(self._module.by_name[name]) and name in self._home for name in self.marked.get(mark, ())
+        )
 
     def fate(self, mark: int) -> Fate:
         """The fate of an operation of which there is something in the optimised module."""
@@ -72,7 +90,9 @@ class ClusterIndex:
         known = {self._house(self._module.by_name[name]) for name in self.marked.get(mark, ())}
         label = COMPILER if all(cluster.name in known for cluster in homes) else INFERRED
         hard = {self._home.get(one.name) for one in self.instructions(mark) if works(one)}
-        working = [cluster for cluster in homes if cluster.name in hard and cluster.kind != "control"] or homes
+        working = [
+            cluster for cluster in homes if cluster.name in hard and cluster.kind != "control"
+        ] or homes
         kind = self._kind(working)
         return Fate(kind, _words(kind, working, homes), label, tuple(cluster.name for cluster in homes))
 
@@ -80,7 +100,9 @@ class ClusterIndex:
         if all(cluster.kind == "library" for cluster in working):
             return "library"
         kernels = [cluster for cluster in working if cluster.kind != "control"]
-        return "fused" if any(len(self._inhabitants[cluster.name]) > 1 for cluster in kernels) else "own kernel"
+        return (
+            "fused" if any(len(self._inhabitants[cluster.name]) > 1 for cluster in kernels) else "own kernel"
+        )
 
 
 def works(one: Instruction) -> bool:
@@ -89,8 +111,12 @@ def works(one: Instruction) -> bool:
 
 
 def _words(kind: str, working: Sequence[Cluster], homes: Sequence[Cluster]) -> str:
-    libraries = dict.fromkeys(cluster.library or "a library" for cluster in working if cluster.kind == "library")
-    loops = dict.fromkeys(cluster.opcode for cluster in homes if cluster.kind == "control" and cluster.opcode != "call")
+    libraries = dict.fromkeys(
+        cluster.library or "a library" for cluster in working if cluster.kind == "library"
+    )
+    loops = dict.fromkeys(
+        cluster.opcode for cluster in homes if cluster.kind == "control" and cluster.opcode != "call"
+    )
     kernels = [cluster for cluster in working if cluster.kind != "control"]
     passed = [cluster for cluster in homes if cluster not in working and cluster.kind != "control"]
     also = ", and passed on in what reads it" if passed else ""
@@ -98,9 +124,17 @@ def _words(kind: str, working: Sequence[Cluster], homes: Sequence[Cluster]) -> s
         return f"part of a call of {' and '.join(libraries)}{also}"
     named = [*(f"a call of {name}" for name in libraries), *(f"a {opcode}" for opcode in loops)]
     if named:
-        also = f", among them {' and '.join(named)}{also}" if len(kernels) > 1 else f", in {' and '.join(named)}{also}"
+        also = (
+            f", among them {' and '.join(named)}{also}"
+            if len(kernels) > 1
+            else f", in {' and '.join(named)}{also}"
+        )
     if kind == "fused":
-        return "fused with other operations into " + (f"{len(kernels)} clusters" if len(kernels) > 1 else "a cluster") + also
+        return (
+            "fused with other operations into "
+            + (f"{len(kernels)} clusters" if len(kernels) > 1 else "a cluster")
+            + also
+        )
     if not kernels:
         return f"runs as {' and '.join(named) or 'a call'} of its own"
     return (f"{len(kernels)} kernels of its own" if len(kernels) > 1 else "a kernel of its own") + also

@@ -25,21 +25,31 @@ class Eliminated:
         """What became of an operation of which no instruction that does work bears the mark at the end."""
         here = self._cluster_index.instructions(mark)
         was, hard = self._history.opcodes.get(mark, set()), self._hard(mark)
-        if any(one.opcode not in ARRANGING for one in here) or (here and not hard and not self._only_constants(mark, here)):
+        if any(one.opcode not in ARRANGING for one in here) or (
+            here and not hard and not self._only_constants(mark, here)
+        ):
             return self._cluster_index.fate(mark)
         if not was:
-            return Fate("cancelled", "simplified away before XLA's first pass: no HLO instruction was made of it",
-                        INFERRED if self._unmarked_at_first else COMPILER, by="lowering")
+            return Fate(
+                "cancelled",
+                "simplified away before XLA's first pass: no HLO instruction was made of it",
+                INFERRED if self._unmarked_at_first else COMPILER,
+                by="lowering",
+            )
         if not self._needs_input(mark):
             homes = tuple(self._cluster_index.homes(mark))
             return Fate("folded", "folded to a constant: no input of the program is in it", clusters=homes)
         fate = self._followed(mark)
         if fate.kind == "cancelled" and fate.by == "reshape-decomposer":
-            fate = Fate("cancelled", "no work: another name for the same bytes (`reshape-decomposer`)", by=fate.by)
+            fate = Fate(
+                "cancelled", "no work: another name for the same bytes (`reshape-decomposer`)", by=fate.by
+            )
         if fate.kind == "cancelled":
             fate = self._moved(hard) or fate
         if fate.kind == "cancelled" and self._cluster_index.homes(mark):
-            fate = dataclasses.replace(self._cluster_index.fate(mark), label=INFERRED, text=f"what is left of it: {fate.text}")
+            fate = dataclasses.replace(
+                self._cluster_index.fate(mark), label=INFERRED, text=f"what is left of it: {fate.text}"
+            )
         return fate
 
     def _hard(self, mark: int) -> set[str]:
@@ -51,7 +61,10 @@ class Eliminated:
 
     @cached_property
     def _unmarked_at_first(self) -> bool:
-        return any(one.opcode not in ARRANGING and not self._history.first[one.name] for one in self._history.module(0))
+        return any(
+            one.opcode not in ARRANGING and not self._history.first[one.name]
+            for one in self._history.module(0)
+        )
 
     def _needs_input(self, mark: int) -> bool:
         """Whether an argument of the program enters the operation."""
@@ -70,8 +83,11 @@ class Eliminated:
         return False
 
     def _moved(self, opcodes: set[str]) -> Fate | None:
-        """Where the work is done under the mark of an operation that never was such work: XLA moved it there."""
-        clusters = dict.fromkeys(home for opcode in sorted(opcodes) for home in self._unexplained.get(opcode, ()))
+        """Where the work is done under the mark of an operation that never was such work: XLA moved it
+        there."""
+        clusters = dict.fromkeys(
+            home for opcode in sorted(opcodes) for home in self._unexplained.get(opcode, ())
+        )
         if not clusters:
             return None
         what = " and ".join(f"`{opcode}`" for opcode in sorted(opcodes))
@@ -79,17 +95,23 @@ class Eliminated:
 
     @cached_property
     def _unexplained(self) -> dict[str, list[str]]:
-        """By opcode, the clusters with such an instruction that no operation accounts for, by what it was at first."""
+        """By opcode, the clusters with such an instruction that no operation accounts for, by what it was at
+        first."""
         history = self._history
         found: dict[str, list[str]] = {}
         for one in history.last:
             home = self._cluster_index.home(one.name)
-            if home is not None and not history.last.is_applied(one.computation) and not any(
-                    one.opcode in history.opcodes.get(mark, ()) for mark in history.lineage.get(one.name, ())):
+            if (
+                home is not None
+                and not history.last.is_applied(one.computation)
+                and not any(
+                    one.opcode in history.opcodes.get(mark, ()) for mark in history.lineage.get(one.name, ())
+                )
+            ):
                 found.setdefault(one.opcode, []).append(home)
         return found
 
-    # ---- pass by pass -------------------------------------------------------------------------------------------
+    # ---- pass by pass --------------------------------------------------------------------------------------
 
     def _followed(self, mark: int) -> Fate:
         at = [index for index in range(len(self._history)) if self._work(index, mark)]
@@ -104,7 +126,8 @@ class Eliminated:
         return {name for name in names if not hard or module.by_name[name].opcode not in ARRANGING}
 
     def _vanished(self, index: int, names: set[str]) -> Fate:
-        """The fate of what ``names`` were, which module ``index`` has and the next has not under their mark."""
+        """The fate of what ``names`` were, which module ``index`` has and the next has not under their
+        mark."""
         while index < len(self._history.passes):
             outcome = self._outcome(index, names)
             if isinstance(outcome, Fate):
@@ -117,33 +140,61 @@ class Eliminated:
 
     def _outcome(self, index: int, names: set[str]) -> Fate | set[str]:
         """What one pass did: a fate, or the unmarked instructions that stand for the operation now."""
-        before, after, by = self._history.module(index), self._history.module(index + 1), self._history.passes[index].name
+        before, after, by = (
+            self._history.module(index),
+            self._history.module(index + 1),
+            self._history.passes[index].name,
+        )
         match = self._history.match(index)
-        ends = [one for one in sorted(names) if not any(
-            user.name in names for user in before.computations[before.by_name[one].computation].users[one])]
+        ends = [
+            one
+            for one in sorted(names)
+            if not any(
+                user.name in names for user in before.computations[before.by_name[one].computation].users[one]
+            )
+        ]
         same = {other for name in ends for other in match.same.get(name, ())}
         taken = [other for name in ends for other in match.instead.get(name, ())]
         if same:
             marks = {after.by_name[name].mark for name in same}
-            return self._joined(index, ends, same) if None not in marks else {
-                name for name in same if after.by_name[name].mark is None}
+            return (
+                self._joined(index, ends, same)
+                if None not in marks
+                else {name for name in same if after.by_name[name].mark is None}
+            )
         kept = {name for name in names if name in after.by_name and after.by_name[name].mark is None}
         if kept:
             return kept
         return self._replaced(before, after, taken, by) if taken else set()
 
     def _joined(self, index: int, ends: Sequence[str], same: set[str]) -> Fate:
-        """Another operation's instruction is read in its place: an equal one, or one that does the work of both."""
-        before, after, by = self._history.module(index), self._history.module(index + 1), self._history.passes[index].name
+        """Another operation's instruction is read in its place: an equal one, or one that does the work of
+        both."""
+        before, after, by = (
+            self._history.module(index),
+            self._history.module(index + 1),
+            self._history.passes[index].name,
+        )
         if index not in self._equal:
             self._equal[index] = equal(before)
         numbers = self._equal[index]
         other = after.by_name[min(same)]
-        theirs = {numbers[name] for name in self._history.marked(index, other.mark)} if other.mark is not None else set()
+        theirs = (
+            {numbers[name] for name in self._history.marked(index, other.mark)}
+            if other.mark is not None
+            else set()
+        )
         if any(numbers[end] in theirs for end in ends):
-            return Fate("merged", f"equal to another operation: computed once (`{by}`)", merged_with=other.mark, by=by)
-        return Fate("cancelled", f"`{by}` made one instruction of it and another operation", INFERRED,
-                    merged_with=other.mark, by=by)
+            return Fate(
+                "merged", f"equal to another operation: computed once (`{by}`)", merged_with=other.mark, by=by
+            )
+        return Fate(
+            "cancelled",
+            f"`{by}` made one instruction of it and another operation",
+            INFERRED,
+            merged_with=other.mark,
+            by=by,
+        )
 
     @staticmethod
     def _replaced(before: Module, after: Module, taken: Sequence[str], by: str) -> Fate | set[str]:
@@ -152,19 +203,36 @@ class Eliminated:
             return Fate("folded", f"folded to a constant (`{by}`)", by=by)
         if all(other.name in before.by_name for other in others):
             what = others[0].scope.rpartition("/")[2] or others[0].opcode
-            return Fate("cancelled", f"`{by}` removed it: what read it now reads `{what}`", INFERRED,
-                        merged_with=others[0].mark, by=by)
+            return Fate(
+                "cancelled",
+                f"`{by}` removed it: what read it now reads `{what}`",
+                INFERRED,
+                merged_with=others[0].mark,
+                by=by,
+            )
         marked = [other for other in others if other.mark is not None]
         if marked:
-            return Fate("cancelled", f"`{by}` made one instruction of it and another operation", INFERRED,
-                        merged_with=marked[0].mark, by=by)
+            return Fate(
+                "cancelled",
+                f"`{by}` made one instruction of it and another operation",
+                INFERRED,
+                merged_with=marked[0].mark,
+                by=by,
+            )
         return {other.name for other in others}
 
     def _unmarked(self, names: set[str]) -> Fate:
         """It arrived in the optimised module, under no mark."""
-        homes = tuple(dict.fromkeys(home for name in sorted(names) if (home := self._cluster_index.home(name))))
+        homes = tuple(
+            dict.fromkeys(home for name in sorted(names) if (home := self._cluster_index.home(name)))
+        )
         if homes:
-            return Fate("fused", "XLA wrote it anew without its mark; found by what reads it", INFERRED, clusters=homes)
+            return Fate(
+                "fused",
+                "XLA wrote it anew without its mark; found by what reads it",
+                INFERRED,
+                clusters=homes,
+            )
         last = self._history.last
         if names and all(name in last.by_name and is_constant(last, name) for name in names):
             return Fate("folded", "folded to a constant", INFERRED)

@@ -12,8 +12,9 @@ class Fate:
     """What XLA made of one recorded operation.
 
     Attributes:
-      kind: ``own kernel``, ``fused``, ``library``, ``folded`` (to a constant), ``merged`` (with an equal operation),
-        ``cancelled`` (nothing computes it), ``dead`` (nobody wants it) or ``lost`` (its mark vanished, unexplained).
+      kind: ``own kernel``, ``fused``, ``library``, ``folded`` (to a constant), ``merged`` (with an equal
+        operation), ``cancelled`` (nothing computes it), ``dead`` (nobody wants it) or ``lost`` (its mark
+        vanished, unexplained).
       text: a sentence.
       label: how that is known: ``compiler said`` or ``rule inferred``.
       clusters: names of the clusters that compute it, or a part of it.

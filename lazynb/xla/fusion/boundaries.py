@@ -1,7 +1,8 @@
 """Boundaries: arrays that one cluster writes and another reads, and why XLA did not fuse the two.
 
-XLA's own words for a decision (see :mod:`lazynb.xla.fusion.fusion_log`) are *compiler said*; without them the rules of its CPU fusion
-pass (:mod:`lazynb.xla.fusion.cpu_fusion_rules`) are applied to the program as it was before that pass, and the reason is *rule inferred*.
+XLA's own words for a decision (see :mod:`lazynb.xla.fusion.fusion_log`) are *compiler said*; without them the
+rules of its CPU fusion pass (:mod:`lazynb.xla.fusion.cpu_fusion_rules`) are applied to the program as it was
+before that pass, and the reason is *rule inferred*.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ class Boundary:
 class Edge:
     """What the rules look at: ``producer`` writes what ``consumer`` and ``others`` read.
 
-    ``variables`` are those of the user that hold a result, by the cluster that writes it (empty where none has a name);
-    ``rules`` are XLA's for the computation that both stand in.
+    ``variables`` are those of the user that hold a result, by the cluster that writes it (empty where none
+    has a name); ``rules`` are XLA's for the computation that both stand in.
     """
 
     module: Module
@@ -96,13 +97,20 @@ class Edge:
 
 
 def _words(edge: Edge) -> str | None:
-    """XLA's verdict on the last step between the two: where a bitcast lies between them, that is what it asks about."""
+    """XLA's verdict on the last step between the two: where a bitcast lies between them, that is what it asks
+    about."""
     graph = edge.rules.graph
     inner = graph.members.get(edge.consumer.name)
     nodes = inner or [graph.written[edge.consumer.name]]
-    consumer = Consumer(nodes, len(nodes) > 1, edge.consumer.kind in ("library", "custom") and edge.consumer.opcode == "fusion")
+    consumer = Consumer(
+        nodes,
+        len(nodes) > 1,
+        edge.consumer.kind in ("library", "custom") and edge.consumer.opcode == "fusion",
+    )
     inside, source = set(nodes), graph.written[edge.producer.name]
-    reads = dict.fromkeys(operand for number in nodes for operand in graph.nodes[number].operands if operand not in inside)
+    reads = dict.fromkeys(
+        operand for number in nodes for operand in graph.nodes[number].operands if operand not in inside
+    )
     said = [edge.rules.verdict(number, consumer) for number in reads if _comes_from(graph, number, source)]
     return next(filter(None, said), None)
 
@@ -113,11 +121,17 @@ def _comes_from(graph: Prefusion, number: int, source: int) -> bool:
     return number == source
 
 
-def find_boundaries(module: Module, clusters: Sequence[Cluster],
-                    variables: Callable[[int], tuple[str, ...]], edges: Sequence[Edge] | None = None) -> list[Boundary]:
-    """The boundaries of an optimised module in the order of their producers, each with the rule that explains it.
+def find_boundaries(
+    module: Module,
+    clusters: Sequence[Cluster],
+    variables: Callable[[int], tuple[str, ...]],
+    edges: Sequence[Edge] | None = None,
+) -> list[Boundary]:
+    """The boundaries of an optimised module in the order of their producers, each with the rule that explains
+    it.
 
-    A boundary lies within one computation: what a loop's body reads of the loop's values and gives back is the loop's own.
+    A boundary lies within one computation: what a loop's body reads of the loop's values and gives back is
+    the loop's own.
 
     Arguments:
       variables: gives the names of the user's variables for result number k of the program.
@@ -129,25 +143,46 @@ def find_boundaries(module: Module, clusters: Sequence[Cluster],
     read = {producer for producer, _ in found}
     for cluster in clusters:
         if cluster.name in written and cluster.name not in read and not cluster.inside:
-            found[cluster.name, ""] = Boundary(cluster.name, "", cluster.outputs[0].shape, cluster.output_bytes, "result",
-                                               REASONS["result"].text, variables=written[cluster.name])
+            found[cluster.name, ""] = Boundary(
+                cluster.name,
+                "",
+                cluster.outputs[0].shape,
+                cluster.output_bytes,
+                "result",
+                REASONS["result"].text,
+                variables=written[cluster.name],
+            )
     order = {cluster.name: number for number, cluster in enumerate(clusters)}
     return sorted(found.values(), key=lambda one: order[one.producer])
 
 
-def find_edges(module: Module, clusters: Sequence[Cluster], variables: Callable[[int], tuple[str, ...]]) -> list[Edge]:
+def find_edges(
+    module: Module, clusters: Sequence[Cluster], variables: Callable[[int], tuple[str, ...]]
+) -> list[Edge]:
     """All pairs of clusters of which one reads what the other writes."""
     written = _written(module, variables)
     by_name = {cluster.name: cluster for cluster in clusters}
-    rules = {name: Rules(Prefusion(module, module.computations[name]))
-             for name in dict.fromkeys(module.by_name[cluster.name].computation for cluster in clusters)}
+    rules = {
+        name: Rules(Prefusion(module, module.computations[name]))
+        for name in dict.fromkeys(module.by_name[cluster.name].computation for cluster in clusters)
+    }
     consumers: dict[str, dict[str, None]] = {}
     for consumer in clusters:
         for value in consumer.inputs:
             if value.source in by_name:
                 consumers.setdefault(value.source, {})[consumer.name] = None
-    return [Edge(module, by_name[producer], by_name[name], tuple(by_name[other] for other in names if other != name), written,
-                 rules[module.by_name[producer].computation]) for producer, names in consumers.items() for name in names]
+    return [
+        Edge(
+            module,
+            by_name[producer],
+            by_name[name],
+            tuple(by_name[other] for other in names if other != name),
+            written,
+            rules[module.by_name[producer].computation],
+        )
+        for producer, names in consumers.items()
+        for name in names
+    ]
 
 
 def _written(module: Module, variables: Callable[[int], tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
@@ -167,19 +202,25 @@ def code_of(edge: Edge) -> str:
     words = _words(edge)
     if words is not None:
         return _meaning(edge, words)
-    late = any(edge.module.by_name[end.root].opcode == "copy" and len(edge.rules.graph.members.get(end.name, ())) == 1
-               for end in (edge.producer, edge.consumer))  # a copy before the fusion pass would have been fused
+    late = any(
+        edge.module.by_name[end.root].opcode == "copy"
+        and len(edge.rules.graph.members.get(end.name, ())) == 1
+        for end in (edge.producer, edge.consumer)
+    )  # a copy before the fusion pass would have been fused
     return _impossible(edge) or ("copy" if late else "unknown")
 
 
 def _meaning(edge: Edge, words: str) -> str:
-    """What XLA's words mean here: it has one sentence for several cases, and asks whether it may duplicate before all else."""
+    """What XLA's words mean here: it has one sentence for several cases, and asks whether it may duplicate
+    before all else."""
     code = code_of_words(words)
     if CONTROL & {edge.producer.opcode, edge.consumer.opcode}:
         return "loop-carry"
     if code in ("several-users", "producer-not-fusible", "consumer-not-fusible"):
         code = _impossible(edge) or code
-    sharing = code in ("several-users", "expensive-several-users") or (code == "library-consumer" and _would_be_taken_in(edge))
+    sharing = code in ("several-users", "expensive-several-users") or (
+        code == "library-consumer" and _would_be_taken_in(edge)
+    )
     if sharing and alive(edge) is not None:
         return "kept-alive"
     if code == "expensive-reused" and edge.source.opcode == "reduce":
@@ -205,15 +246,20 @@ def _impossible(edge: Edge) -> str:
 def _would_be_taken_in(edge: Edge) -> bool:
     """Whether the library would compute the producer itself if nobody else wanted its value."""
     reduces = edge.module.by_name[edge.consumer.root].opcode == "reduce"
-    return edge.consumer.library == "YNNPACK" and reduces and edge.source.opcode in fusing.TAKEN_IN and not edge.others
+    return (
+        edge.consumer.library == "YNNPACK"
+        and reduces
+        and edge.source.opcode in fusing.TAKEN_IN
+        and not edge.others
+    )
 
 
 def alive(edge: Edge) -> tuple[str, ...] | None:
-    """The variables that alone make XLA write the value: without them ``consumer`` would be its only reader. None if
-    there are none such.
+    """The variables that alone make XLA write the value: without them ``consumer`` would be its only reader.
+    None if there are none such.
 
-    The value itself may be wanted, or what another reader makes of it for the user, if ``consumer`` makes that once more for
-    itself, and nobody else reads it.
+    The value itself may be wanted, or what another reader makes of it for the user, if ``consumer`` makes
+    that once more for itself, and nobody else reads it.
     """
     graph = edge.rules.graph
     mine = set(graph.members.get(edge.consumer.name, ()))
@@ -221,7 +267,11 @@ def alive(edge: Edge) -> tuple[str, ...] | None:
         theirs = graph.members.get(other.name)
         if not theirs or not mine.issuperset(theirs) or other.name not in edge.variables:
             return None
-        if any(user not in mine for user in graph.nodes[theirs[-1]].users if graph.nodes[user].one.opcode != "tuple"):
+        if any(
+            user not in mine
+            for user in graph.nodes[theirs[-1]].users
+            if graph.nodes[user].one.opcode != "tuple"
+        ):
             return None
     if edge.users + edge.is_result < 2:
         return None
@@ -235,16 +285,31 @@ def describe(edge: Edge, code: str) -> Boundary:
     reason = REASONS[code]
     library = (edge.consumer if code == "library-consumer" else edge.producer).library or "a library"
     named = " and ".join(f"`{name}`" for name in held or ()) or "a value that no variable shows"
-    text = reason.text.format(producer=f"`{edge.source.opcode}`", consumer=_consumer(edge), variables=named,
-                              verb="are" if len(held or ()) > 1 else "is", users=edge.users + edge.is_result, library=library)
-    return Boundary(edge.producer.name, edge.consumer.name, edge.producer.outputs[0].shape, edge.producer.output_bytes,
-                    code, text, reason.hint, variables=held or ())
+    text = reason.text.format(
+        producer=f"`{edge.source.opcode}`",
+        consumer=_consumer(edge),
+        variables=named,
+        verb="are" if len(held or ()) > 1 else "is",
+        users=edge.users + edge.is_result,
+        library=library,
+    )
+    return Boundary(
+        edge.producer.name,
+        edge.consumer.name,
+        edge.producer.outputs[0].shape,
+        edge.producer.output_bytes,
+        code,
+        text,
+        reason.hint,
+        variables=held or (),
+    )
 
 
 def spoken(edge: Edge, words: str) -> Boundary:
     """The boundary at ``edge`` with the compiler's own ``words`` and what they mean.
 
-    That a library call would have taken the producer in is a rule of ours: XLA decides that before its fusion pass.
+    That a library call would have taken the producer in is a rule of ours: XLA decides that before its fusion
+    pass.
     """
     found = describe(edge, _meaning(edge, words))
     ours = found.code == "kept-alive" and words == fusing.CUSTOM

@@ -1,7 +1,9 @@
-"""The rules of XLA:CPU's fusion pass, in XLA's words: would it fuse this producer into this consumer, and if not, why.
+"""The rules of XLA:CPU's fusion pass, in XLA's words: would it fuse this producer into this consumer, and if
+not, why.
 
 They are those of ``xla/service/cpu/cpu_instruction_fusion.cc``, ``xla/service/instruction_fusion.cc`` and
-``xla/service/fusion_node_indexing_evaluation.cc``, worked out on the graph before fusion (:mod:`lazynb.xla.fusion.prefusion`).
+``xla/service/fusion_node_indexing_evaluation.cc``, worked out on the graph before fusion
+(:mod:`lazynb.xla.fusion.prefusion`).
 """
 
 from __future__ import annotations
@@ -32,21 +34,28 @@ ALONE = "Not fusing: insufficient non-constant nodes."
 CODE = "Code duplication too high"
 NO_CASE = "Not fusing: not found a fusible case"
 
-_ELEMENTWISE = frozenset("""
-    abs acos acosh add and asin asinh atan atan2 atanh bitcast-convert cbrt ceil clamp compare complex constant convert copy
-    cosh cosine count-leading-zeros divide erf exponential exponential-minus-one floor imag is-finite log log-plus-one logistic
-    map maximum minimum multiply negate not or popcnt power real reduce-precision remainder round-nearest-afz
-    round-nearest-even rsqrt select shift-left shift-right-arithmetic shift-right-logical sign sine sinh sqrt
-    stochastic-convert subtract tan tanh xor""".split())
-_LOOP_FUSIBLE = _ELEMENTWISE | frozenset("""
-    bitcast broadcast concatenate dynamic-slice dynamic-update-slice gather iota pad reduce reshape reverse slice
-    transpose""".split())
-_NEVER = frozenset("parameter domain while conditional call infeed outfeed send recv rng-get-and-update-state".split())
-_CHEAP = frozenset("""
-    add and bitcast bitcast-convert broadcast ceil clamp count-leading-zeros compare complex concatenate constant copy
-    dynamic-slice dynamic-update-slice floor get-tuple-element imag iota is-finite maximum minimum multiply negate not
-    opt-barrier or pad popcnt real reduce-precision reshape reverse round-nearest-afz round-nearest-even select shift-left
-    shift-right-arithmetic shift-right-logical slice stochastic-convert subtract transpose tuple xor""".split())
+_ELEMENTWISE = frozenset(
+    """abs acos acosh add and asin asinh atan atan2 atanh bitcast-convert cbrt ceil clamp compare complex
+    constant convert copy cosh cosine count-leading-zeros divide erf exponential exponential-minus-one floor
+    imag is-finite log log-plus-one logistic map maximum minimum multiply negate not or popcnt power real
+    reduce-precision remainder round-nearest-afz round-nearest-even rsqrt select shift-left
+    shift-right-arithmetic shift-right-logical sign sine sinh sqrt stochastic-convert subtract tan tanh
+    xor""".split()
+)
+_LOOP_FUSIBLE = _ELEMENTWISE | frozenset(
+    """bitcast broadcast concatenate dynamic-slice dynamic-update-slice gather iota pad reduce reshape reverse
+    slice transpose""".split()
+)
+_NEVER = frozenset(
+    "parameter domain while conditional call infeed outfeed send recv rng-get-and-update-state".split()
+)
+_CHEAP = frozenset(
+    """add and bitcast bitcast-convert broadcast ceil clamp count-leading-zeros compare complex concatenate
+    constant copy dynamic-slice dynamic-update-slice floor get-tuple-element imag iota is-finite maximum
+    minimum multiply negate not opt-barrier or pad popcnt real reduce-precision reshape reverse
+    round-nearest-afz round-nearest-even select shift-left shift-right-arithmetic shift-right-logical slice
+    stochastic-convert subtract transpose tuple xor""".split()
+)
 _CHEAP_IF_REAL = frozenset("abs sign cosine sine tan".split())
 _PERMUTING = frozenset("bitcast concatenate reshape reverse slice transpose".split())
 _FIRST_ONLY = frozenset("pad reduce dynamic-slice".split())
@@ -54,10 +63,13 @@ _BRANCHING = frozenset("concatenate dot dynamic-update-slice pad reduce reduce-w
 
 _NEWER = jax.__version_info__ >= (0, 11)
 """Two rules changed between the XLA of JAX 0.10 and that of 0.12."""
-TAKEN_IN = frozenset("""
-    abs add ceil convert divide erf exponential exponential-minus-one floor log log-plus-one maximum minimum multiply negate
-    power round-nearest-even rsqrt sign sqrt subtract tanh""".split() + ["sine", "cosine"] * _NEWER)
-"""Opcodes that a reduction by YNNPACK computes too where it is their only reader (measured: XLA has no list to read)."""
+TAKEN_IN = frozenset(
+    """abs add ceil convert divide erf exponential exponential-minus-one floor log log-plus-one maximum
+    minimum multiply negate power round-nearest-even rsqrt sign sqrt subtract tanh""".split()
+    + ["sine", "cosine"] * _NEWER
+)
+"""Opcodes that a reduction by YNNPACK computes too where it is their only reader (measured: XLA has no list
+to read)."""
 MAX_PARTS, MAX_REDUCTIONS, MAX_COPIES, SMALL_VECTOR = 8, 5, 15, 16 * 1024
 
 
@@ -76,7 +88,8 @@ class Consumer:
 
 
 def expensive(one: Instruction, operands: Sequence[Instruction]) -> bool:
-    """Whether XLA:CPU holds ``one`` for too expensive to compute twice (``CpuInstructionFusion::IsExpensive``)."""
+    """Whether XLA:CPU holds ``one`` for too expensive to compute twice
+    (``CpuInstructionFusion::IsExpensive``)."""
     if one.opcode in _CHEAP_IF_REAL:
         return one.shape.startswith("c")
     if one.opcode == "convert":
@@ -92,7 +105,8 @@ def loop_fusible(one: Instruction) -> bool:
 
 
 def branches(one: Instruction) -> bool:
-    """Whether its code cannot be shared between two places of a kernel (``ElementalIrEmitter::OpInvalidatesCache``)."""
+    """Whether its code cannot be shared between two places of a kernel
+    (``ElementalIrEmitter::OpInvalidatesCache``)."""
     return one.opcode in _BRANCHING
 
 
@@ -109,7 +123,8 @@ class Rules:
                 self.unfusible.add(node.number)
 
     def verdict(self, producer: int, consumer: Consumer) -> str | None:
-        """Why XLA does not fuse ``producer`` into ``consumer``, in its own words; empty if it would, None if it never asks."""
+        """Why XLA does not fuse ``producer`` into ``consumer``, in its own words; empty if it would, None if
+        it never asks."""
         node, last = self.graph.nodes[producer], self.graph.nodes[consumer.nodes[-1]]
         if not _fusible(node.one) or (not consumer.fused and not _fusible(last.one)):
             return None
@@ -126,7 +141,9 @@ class Rules:
             return CONSTANT
         if not consumer.fused and self._output_fused(node, last):
             return ALLOWED
-        if node.one.opcode == "add" and any(self._output_fused(self.graph.nodes[number], node) for number in node.operands):
+        if node.one.opcode == "add" and any(
+            self._output_fused(self.graph.nodes[number], node) for number in node.operands
+        ):
             return OUTPUT_FUSED
         if not loop_fusible(node.one):
             return NOT_LOOP
@@ -155,16 +172,24 @@ class Rules:
         if consumer.fused or loop_fusible(last.one):
             return ALLOWED
         if last.one.opcode == "dot" and _dimensions(last.one) <= 1:
-            other = next((self.graph.nodes[number] for number in last.operands if number != node.number), node)
+            other = next(
+                (self.graph.nodes[number] for number in last.operands if number != node.number), node
+            )
             if _dimensions(other.one) == 1 and shape_bytes(other.one.shape) < SMALL_VECTOR:
                 return ALLOWED
         return NO_CASE
 
     def _output_fused(self, product: Node, add: Node) -> bool:
         """Whether ``add`` would be computed at the end of the matrix-vector product ``product``."""
-        return (add.one.opcode == "add" and product.one.opcode == "dot" and _dimensions(product.one) <= 1
-                and not product.one.shape.startswith("c") and not product.one.attribute("lhs_batch_dims")
-                and product.users == [add.number] and add.operands.count(product.number) == 1)
+        return (
+            add.one.opcode == "add"
+            and product.one.opcode == "dot"
+            and _dimensions(product.one) <= 1
+            and not product.one.shape.startswith("c")
+            and not product.one.attribute("lhs_batch_dims")
+            and product.users == [add.number]
+            and add.operands.count(product.number) == 1
+        )
 
     def _read_elsewhere(self, node: Node, consumer: Consumer) -> bool:
         inside = set(consumer.nodes)
@@ -187,7 +212,8 @@ class Rules:
         return found - set(consumer.nodes)
 
     def _in_place(self, node: Node, consumer: Consumer) -> bool:
-        """Whether ``node`` makes the array that ``consumer`` writes into, or reads another part (``ShouldFuseInPlaceOp``)."""
+        """Whether ``node`` makes the array that ``consumer`` writes into, or reads another part
+        (``ShouldFuseInPlaceOp``)."""
         last = self.graph.nodes[consumer.nodes[-1]]
         if last.one.opcode not in ("dynamic-update-slice", "scatter"):
             return False
@@ -203,7 +229,8 @@ class Rules:
         return number
 
     def _too_much_code(self, node: Node, consumer: Consumer) -> bool:
-        """``FusionNodeIndexingEvaluation::CodeDuplicationTooHigh``: how often the code of ``node`` would be written out."""
+        """``FusionNodeIndexingEvaluation::CodeDuplicationTooHigh``: how often the code of ``node`` would be
+        written out."""
         if node.one.opcode == "broadcast":
             return False
         indexing: dict[int, set[int]] = {consumer.nodes[-1]: {-1}}
@@ -212,22 +239,33 @@ class Rules:
             user = self.graph.nodes[number]
             counts[number] = sum(counts[index] for index in indexing.get(number, ()))
             for operand in user.operands:
-                passes_on = user.one.opcode == "transpose" or _sizes(self.graph.nodes[operand].one) == _sizes(user.one)
-                indexing.setdefault(operand, set()).update(indexing.get(number, ()) if passes_on else {number})
+                passes_on = user.one.opcode == "transpose" or _sizes(self.graph.nodes[operand].one) == _sizes(
+                    user.one
+                )
+                indexing.setdefault(operand, set()).update(
+                    indexing.get(number, ()) if passes_on else {number}
+                )
         emitted = sum(counts[index] for index in indexing.get(node.number, ()))
-        return emitted > MAX_COPIES or (node.one.opcode in _BRANCHING and (emitted > 1 or self._readers(node) > 1))
+        return emitted > MAX_COPIES or (
+            node.one.opcode in _BRANCHING and (emitted > 1 or self._readers(node) > 1)
+        )
 
     def _readers(self, node: Node) -> int:
         return sum(max(1, len(self.graph.nodes[user].holders)) for user in node.users)
 
-    # ---- of producers with several operands (ComputeGloballyUnfusible) -------------------------------------------
+    # ---- of producers with several operands (ComputeGloballyUnfusible) -------------------------------------
 
     def _reads_more_than_it_writes(self, node: Node) -> bool:
         """Whether computing it again would read more than reading its value would."""
         operands = [self.graph.nodes[number].one for number in node.operands]
         dimensions = rank(node.one.shape)
-        large = [one for one in operands if one.opcode not in ("broadcast", "iota") and rank(one.shape) >= dimensions
-                 and not (one.opcode == "constant" and elements(one.shape) == 1)]
+        large = [
+            one
+            for one in operands
+            if one.opcode not in ("broadcast", "iota")
+            and rank(one.shape) >= dimensions
+            and not (one.opcode == "constant" and elements(one.shape) == 1)
+        ]
         unique = {number: self.graph.nodes[number].one for number in node.operands}
         return len(large) > 1 and sum(_all_elements(one) for one in unique.values()) > _all_elements(node.one)
 
@@ -242,16 +280,23 @@ class Rules:
             number = waiting[-1]
             node = self.graph.nodes[number]
             below = [operand for operand in dict.fromkeys(node.operands) if ancestors[operand] & bit]
-            if (producer, number) in self._paths or not _fusible(node.one) or not all(
-                    self._joins(operand, number) for operand in below):
+            if (
+                (producer, number) in self._paths
+                or not _fusible(node.one)
+                or not all(self._joins(operand, number) for operand in below)
+            ):
                 self._paths.setdefault((producer, number), False)
                 waiting.pop()
                 continue
-            deeper = [operand for operand in below if operand != producer and (producer, operand) not in self._paths]
+            deeper = [
+                operand for operand in below if operand != producer and (producer, operand) not in self._paths
+            ]
             if deeper:
                 waiting.extend(deeper)
                 continue
-            self._paths[producer, number] = all(operand == producer or self._paths[producer, operand] for operand in below)
+            self._paths[producer, number] = all(
+                operand == producer or self._paths[producer, operand] for operand in below
+            )
             waiting.pop()
         return self._paths[producer, consumer]
 
@@ -267,7 +312,8 @@ def _fusible(one: Instruction) -> bool:
 
 
 def _reuses(node: Node, place: int) -> bool:
-    """Whether it reads an element of operand number ``place`` more than once (``HloInstruction::OperandElementUse``)."""
+    """Whether it reads an element of operand number ``place`` more than once
+    (``HloInstruction::OperandElementUse``)."""
     opcode = node.one.opcode
     if opcode == "dynamic-update-slice":
         return place > 1

@@ -1,7 +1,7 @@
 """XLA's own fusion decisions, from the log that it writes when asked to (``xla_dump_fusion_visualization``).
 
-The log holds a line for each pair that its fusion pass looked at: fused, or not and why. Instructions have other names then
-than in the optimised module; :func:`renamed` follows the later passes.
+The log holds a line for each pair that its fusion pass looked at: fused, or not and why. Instructions have
+other names then than in the optimised module; :func:`renamed` follows the later passes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instruction
 from lazynb.xla.hlo.module import Module, parse
 from lazynb.xla.hlo.passes import Pass
 
-_REFUSED = re.compile(r"Not fusing \|(?P<producer>[^|]+)\| into \|(?P<consumer>[^|]+)\| as (?P<why>.*)", re.DOTALL)
+_REFUSED = re.compile(
+    r"Not fusing \|(?P<producer>[^|]+)\| into \|(?P<consumer>[^|]+)\| as (?P<why>.*)", re.DOTALL
+)
 _WANTED = re.compile(r"About to (?:MOF-)?fuse \|(?P<producer>[^|]+)\| into \|(?P<consumer>[^|]+)\|")
 _DONE = re.compile(r"Fused \|(?P<producer>[^|]+)\| into \|(?P<consumer>[^|]+)\|")
 _NOISE = re.compile(r" ; multi-output fusion not supported by this pass$")
@@ -32,7 +34,8 @@ _NOISE = re.compile(r" ; multi-output fusion not supported by this pass$")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """XLA did not fuse ``producer`` into ``consumer`` (names as they are after the fusion pass), because ``why``."""
+    """XLA did not fuse ``producer`` into ``consumer`` (names as they are after the fusion pass), because
+    ``why``."""
 
     producer: str
     consumer: str
@@ -45,7 +48,8 @@ def read_decisions(dump: Dump) -> list[Decision]:
 
 
 def _logs(dump: Dump) -> Iterator[list[str]]:
-    """The lines of each log that can be read: one that was cut off, or that a later release writes another way, says nothing."""
+    """The lines of each log that can be read: one that was cut off, or that a later release writes another
+    way, says nothing."""
     for file in dump.files("*_fusion.html"):
         yield _from_page(file.read_text(encoding="utf-8", errors="replace"))
     for file in dump.files("*_fusion.pyz"):
@@ -81,7 +85,9 @@ def _refusals(lines: Sequence[str]) -> list[Decision]:
             became[asked[1]] = found["consumer"]
         elif found := _REFUSED.match(line):
             refused.append((found["producer"], found["consumer"], _NOISE.sub("", found["why"]).strip()))
-    return [Decision(_last(became, producer), _last(became, consumer), why) for producer, consumer, why in refused]
+    return [
+        Decision(_last(became, producer), _last(became, consumer), why) for producer, consumer, why in refused
+    ]
 
 
 def _last(became: dict[str, str], name: str) -> str:
@@ -104,7 +110,8 @@ _CODES = [
 
 
 def code_of(why: str) -> str:
-    """The key of ``boundaries.REASONS`` for XLA's words; ``other`` for words that lazynb knows no more about."""
+    """The key of ``boundaries.REASONS`` for XLA's words; ``other`` for words that lazynb knows no more
+    about."""
     return next((code for pattern, code in _CODES if re.search(pattern, why)), "other")
 
 
@@ -113,8 +120,11 @@ def latest(decisions: Iterable[Decision]) -> dict[tuple[str, str], str]:
     return {(one.producer, one.consumer): one.why for one in decisions}
 
 
-def renamed(decisions: Sequence[Decision], passes: Sequence[Pass], module: Module, clusters: Sequence[Cluster]) -> list[Decision]:
-    """``decisions`` in the names of the clusters of the optimised module: the passes after fusion give some anew.
+def renamed(
+    decisions: Sequence[Decision], passes: Sequence[Pass], module: Module, clusters: Sequence[Cluster]
+) -> list[Decision]:
+    """``decisions`` in the names of the clusters of the optimised module: the passes after fusion give some
+    anew.
 
     Arguments:
       passes: those of the compilation that the decisions come from.
@@ -135,8 +145,11 @@ _FUSION = re.compile(r"(?:priority-)?fusion(?:_\w+)?$")
 
 
 def _after_fusion(passes: Sequence[Pass]) -> str:
-    """The module when the fusion pass was through: it may have changed nothing, then it is the one before what followed it."""
-    last = next((number for number in reversed(range(len(passes))) if _FUSION.match(passes[number].name)), None)
+    """The module when the fusion pass was through: it may have changed nothing, then it is the one before
+    what followed it."""
+    last = next(
+        (number for number in reversed(range(len(passes))) if _FUSION.match(passes[number].name)), None
+    )
     if last is not None:
         return passes[last].after
     return next((one.before for one in passes if one.name in _LATER), "")

@@ -1,6 +1,8 @@
-"""A computation of an optimised module as it was before XLA fused it: fusions opened, copies of one instruction counted once.
+"""A computation of an optimised module as it was before XLA fused it: fusions opened, copies of one
+instruction counted once.
 
-XLA's fusion pass decides on this graph (``InstructionFusion::Run``), so what it decided can be worked out on it.
+XLA's fusion pass decides on this graph (``InstructionFusion::Run``), so what it decided can be worked out on
+it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from functools import cached_property
 from lazynb.xla.clusters import kind_of
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parameter_number
 
-_UNIQUE = frozenset({"parameter", "custom-call", "rng", "while", "conditional", "call", "infeed", "outfeed", "after-all"})
+_UNIQUE = frozenset(
+    {"parameter", "custom-call", "rng", "while", "conditional", "call", "infeed", "outfeed", "after-all"}
+)
 """Opcodes of which two are two, however alike they look."""
 
 _OPENED = frozenset({"loop", "input", "output"})
@@ -64,8 +68,11 @@ class Prefusion:
         self.root = self.written[computation.root.name]
 
     def _can_open(self, one: Instruction) -> bool:
-        return one.opcode == "fusion" and kind_of(one)[0] in _OPENED and (
-            self._module.computations[one.calls[0]].root.opcode != "tuple")
+        return (
+            one.opcode == "fusion"
+            and kind_of(one)[0] in _OPENED
+            and (self._module.computations[one.calls[0]].root.opcode != "tuple")
+        )
 
     def _opened(self, fusion: Instruction, operands: list[int]) -> int:
         here: dict[str, int] = {}
@@ -80,7 +87,10 @@ class Prefusion:
         return here[body.root.name]
 
     def _node(self, one: Instruction, operands: list[int], holder: str) -> int:
-        key = (one.name if one.opcode in _UNIQUE or kind_of(one)[0] == "custom" else self._alike(one), tuple(operands))
+        key = (
+            one.name if one.opcode in _UNIQUE or kind_of(one)[0] == "custom" else self._alike(one),
+            tuple(operands),
+        )
         number = self._known.setdefault(key, len(self.nodes))
         if number == len(self.nodes):
             self.nodes.append(Node(number, one, tuple(operands)))

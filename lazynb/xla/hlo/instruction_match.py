@@ -1,7 +1,8 @@
 """Which instructions of one module stand where those of another stood.
 
-Two modules before and after a pass are walked at once, from their results backwards. Nothing is guessed from names, which
-XLA gives anew when it clones: an instruction corresponds to what is read, after the pass, at the place where it was read.
+Two modules before and after a pass are walked at once, from their results backwards. Nothing is guessed from
+names, which XLA gives anew when it clones: an instruction corresponds to what is read, after the pass, at the
+place where it was read.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class InstructionMatch:
     """Correspondence of the instructions of two modules.
 
     Attributes:
-      same: by name before, the names after that compute the same by the same opcode (several: it was duplicated).
+      same: by name before, the names after that compute the same by the same opcode (several: it was
+        duplicated).
       instead: by name before, the names after of something else that is read in its place.
     """
 
@@ -79,7 +81,8 @@ class _Walk:
         return module.by_name[one.operands[number]]
 
     def _below(self, b: Instruction, a: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
-        """What stands below equal opcodes: operands by position (by name where they changed places), called roots."""
+        """What stands below equal opcodes: operands by position (by name where they changed places), called
+        roots."""
         if len(b.operands) == len(a.operands):
             theirs = list(a.operands)
             if b.operands != a.operands and sorted(b.operands) == sorted(theirs):

@@ -1,7 +1,8 @@
 """XLA's HLO text as objects: module, computations, instructions.
 
-XLA writes every module that it dumps in this one form, on each backend and in each release that lazynb serves, while the
-objects that ``jaxlib`` offers differ between releases and do not know shapes or called computations in some of them.
+XLA writes every module that it dumps in this one form, on each backend and in each release that lazynb
+serves, while the objects that ``jaxlib`` offers differ between releases and do not know shapes or called
+computations in some of them.
 """
 
 from __future__ import annotations
@@ -69,8 +70,10 @@ class Instruction:
         return (found[1] or found[2] or "") if found else ""
 
 
-_CALLS = re.compile(r"\b(?:calls|to_apply|condition|body|true_computation|false_computation|branch_computations|"
-                    r"called_computations|select|scatter)=(%[\w.\-]+|\{[^}]*\})")
+_CALLS = re.compile(
+    r"\b(?:calls|to_apply|condition|body|true_computation|false_computation|branch_computations|"
+    r"called_computations|select|scatter)=(%[\w.\-]+|\{[^}]*\})"
+)
 _NAME = re.compile(r"%([\w.\-]+(?:#\d+)*)")
 _SCOPE = re.compile(r'\bop_name="((?:[^"\\]|\\.)*)"')
 _MARK = re.compile(r"(?:jit\(lazynb\)/)?n(\d+)(?=/|$)")
@@ -149,7 +152,8 @@ class Module:
         return found
 
     def is_applied(self, computation: str) -> bool:
-        """Whether it only says what to do with each element, as that of a ``reduce`` or ``sort``: it has no values of its own."""
+        """Whether it only says what to do with each element, as that of a ``reduce`` or ``sort``: it has no
+        values of its own."""
         caller = self.callers.get(computation)
         return caller is not None and caller.opcode not in _RUNNING
 
@@ -197,7 +201,9 @@ def _check(module: Module, unfinished: Computation | None) -> None:
         for one in computation.instructions.values():
             if not (there >= set(one.operands) and module.computations.keys() >= set(one.calls)):
                 missing = sorted((set(one.operands) - there) | (set(one.calls) - module.computations.keys()))
-                raise ValueError(f"this HLO module is not whole: {one.name} uses {missing[0]}, which is not in it")
+                raise ValueError(
+                    f"this HLO module is not whole: {one.name} uses {missing[0]}, which is not in it"
+                )
 
 
 _START = re.compile(r"(ROOT )?%?([\w.\-]+) = ")
@@ -214,7 +220,8 @@ def _add(computation: Computation, line: str) -> None:
 
 
 def _add_part(computation: Computation, name: str) -> None:
-    """Newer releases of XLA write ``%sort.1#1`` for part 1 of what ``sort.1`` gives: here an instruction like any other."""
+    """Newer releases of XLA write ``%sort.1#1`` for part 1 of what ``sort.1`` gives: here an instruction like
+    any other."""
     source, _, number = name.rpartition("#")
     if "#" in source and source not in computation.instructions:
         _add_part(computation, source)
@@ -222,8 +229,12 @@ def _add_part(computation: Computation, name: str) -> None:
         whole = computation.instructions[source]
         shape = (parts(whole.shape) or [whole.shape])[int(number)]
         metadata = _METADATA.search(whole.text)
-        text = f"%{name} = {shape} get-tuple-element(%{source}), index={number}{metadata[0] if metadata else ''}"
-        computation.instructions[name] = Instruction(name, "get-tuple-element", shape, (source,), computation.name, False, text)
+        text = (
+            f"%{name} = {shape} get-tuple-element(%{source}), index={number}{metadata[0] if metadata else ''}"
+        )
+        computation.instructions[name] = Instruction(
+            name, "get-tuple-element", shape, (source,), computation.name, False, text
+        )
 
 
 @lru_cache(maxsize=16384)  # a module after a pass has most lines of the module before it
@@ -232,12 +243,14 @@ def _instruction(line: str, computation: str) -> Instruction | None:
     if start is None:
         return None
     at = start.end()
-    end = _closing(line, at) if line[at:at + 1] == "(" else line.find(" ", at)
+    end = _closing(line, at) if line[at : at + 1] == "(" else line.find(" ", at)
     bracket = line.find("(", end)
     if end < 0 or bracket < 0:
         raise ValueError(f"this HLO module is cut off: {start[2]} has no operands")
     operands = tuple(_NAME.findall(line, bracket, _closing(line, bracket)))
-    return Instruction(start[2], line[end:bracket].strip(), line[at:end], operands, computation, bool(start[1]), line)
+    return Instruction(
+        start[2], line[end:bracket].strip(), line[at:end], operands, computation, bool(start[1]), line
+    )
 
 
 def _closing(line: str, at: int) -> int:

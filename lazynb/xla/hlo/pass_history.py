@@ -1,6 +1,8 @@
-"""The course of a program through XLA's passes: its modules from the first to the last, and who stands for whom.
+"""The course of a program through XLA's passes: its modules from the first to the last, and who stands for
+whom.
 
-Instructions that a pass writes anew have no mark of a recorded operation. :attr:`PassHistory.lineage` says what they were made from.
+Instructions that a pass writes anew have no mark of a recorded operation. :attr:`PassHistory.lineage` says
+what they were made from.
 """
 
 from __future__ import annotations
@@ -13,9 +15,22 @@ from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instruction
 from lazynb.xla.hlo.module import Instruction, Module, parse
 from lazynb.xla.hlo.passes import Pass
 
-ARRANGING = frozenset({"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "broadcast", "reshape", "copy",
-                       "opt-barrier", "after-all"})
-"""Opcodes that name, arrange or spread values: no operation was ever computed by these alone, but for those that do just that."""
+ARRANGING = frozenset(
+    {
+        "parameter",
+        "constant",
+        "tuple",
+        "get-tuple-element",
+        "bitcast",
+        "broadcast",
+        "reshape",
+        "copy",
+        "opt-barrier",
+        "after-all",
+    }
+)
+"""Opcodes that name, arrange or spread values: no operation was ever computed by these alone, but for those
+that do just that."""
 
 Marks = Mapping[str, frozenset[int]]
 _NOBODY: frozenset[int] = frozenset()
@@ -70,7 +85,8 @@ class PassHistory:
 
     @cached_property
     def first(self) -> Marks:
-        """By instruction of the first module, the operations that it was made from: what a call runs belongs to the call."""
+        """By instruction of the first module, the operations that it was made from: what a call runs belongs
+        to the call."""
         return dict(_inherited(self.module(0), {}, {}, {}))
 
     @cached_property
@@ -86,7 +102,8 @@ class PassHistory:
 
     @cached_property
     def lineage(self) -> Marks:
-        """By instruction of the last module, the operations that it was made from: by its mark, else by what it stands for."""
+        """By instruction of the last module, the operations that it was made from: by its mark, else by what
+        it stands for."""
         known = self.first
         for index in range(len(self) - 1):
             match = self.match(index)
@@ -107,12 +124,16 @@ def by_mark(marks: Marks) -> dict[int, set[str]]:
     return found
 
 
-def _inherited(module: Module, known: Marks, stands_for: Mapping[str, Iterable[str]],
-               before: Mapping[str, Instruction]) -> Iterator[tuple[str, frozenset[int]]]:
-    """Each instruction with its operations: its mark; what it had; what it stands for; or those of the new ones that read it."""
+def _inherited(
+    module: Module, known: Marks, stands_for: Mapping[str, Iterable[str]], before: Mapping[str, Instruction]
+) -> Iterator[tuple[str, frozenset[int]]]:
+    """Each instruction with its operations: its mark; what it had; what it stands for; or those of the new
+    ones that read it."""
     found: dict[str, frozenset[int]] = {}
     for computation, body in reversed(module.computations.items()):  # XLA prints what is called first
-        within = _NOBODY.union(*(found.get(caller.name, _NOBODY) for caller in module.all_callers.get(computation, ())))
+        within = _NOBODY.union(
+            *(found.get(caller.name, _NOBODY) for caller in module.all_callers.get(computation, ()))
+        )
         for one in reversed(body.instructions.values()):
             if one.mark is not None:
                 marks = frozenset({one.mark})
@@ -123,7 +144,11 @@ def _inherited(module: Module, known: Marks, stands_for: Mapping[str, Iterable[s
             elif one.name in stands_for:
                 marks = _NOBODY.union(*(known.get(was, _NOBODY) for was in stands_for[one.name]))
             else:
-                readers = [found[user.name] for user in body.users[one.name] if user.name not in before and user.name in found]
+                readers = [
+                    found[user.name]
+                    for user in body.users[one.name]
+                    if user.name not in before and user.name in found
+                ]
                 marks = _NOBODY.union(*readers) if readers and before else within
             found[one.name] = marks
     yield from found.items()
@@ -143,7 +168,9 @@ def equal(module: Module) -> dict[str, int]:
         unique = one.name if one.opcode in ("parameter", "custom-call", "rng", "infeed") else ""
         called = tuple(module.computations[name].root.plain for name in one.calls)
         text = _NAMES.sub("", _LAYOUT.sub("", one.plain))
-        found[one.name] = numbers.setdefault((unique, text, called if len(one.calls) < 2 else one.name, *operands), len(numbers))
+        found[one.name] = numbers.setdefault(
+            (unique, text, called if len(one.calls) < 2 else one.name, *operands), len(numbers)
+        )
     return found
 
 

@@ -19,8 +19,8 @@ class Change:
     """One instruction that a pass changed.
 
     Attributes:
-      kind: ``added``, ``removed``, ``rewritten`` (other text, or another name at the same place), or ``fused``: it moved
-        into a fusion.
+      kind: ``added``, ``removed``, ``rewritten`` (other text, or another name at the same place), or
+        ``fused``: it moved into a fusion.
       name: of the instruction.
       before, after: its line, without metadata; empty where it is not there.
       marks: numbers of the recorded operations that it was made from.
@@ -96,20 +96,26 @@ def before_text(dump: Dump) -> str:
     return dump.text("*before_optimizations.txt")
 
 
-_TABLES = re.compile(r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:\d+ .*\n)*\n?", re.MULTILINE)
+_TABLES = re.compile(
+    r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\n(?:\d+ .*\n)*\n?", re.MULTILINE
+)
 _NUMBERED = re.compile(r" (?:stack_frame_id=\d+|scheduling_metadata=\S+)")
 
 
 def _essence(text: str) -> list[str]:
-    """The module's text without its tables of source files and its header, in no order: scheduling alone changes nothing."""
+    """The module's text without its tables of source files and its header, in no order: scheduling alone
+    changes nothing."""
     return sorted(_NUMBERED.sub("", _TABLES.sub("", text.partition("\n")[2])).splitlines())
 
 
 def _changes(before: Module, after: Module) -> Iterator[Change]:
-    """Each instruction that is only before or only after, or is another now, is in one change; parameters of fusions in none."""
+    """Each instruction that is only before or only after, or is another now, is in one change; parameters of
+    fusions in none."""
     match = match_instructions(before, after)
     fused = _fused(before, after, match)
-    told: set[str] = {clone for name in fused for clone in match.same[name] if _holder(after, clone) is not None}
+    told: set[str] = {
+        clone for name in fused for clone in match.same[name] if _holder(after, clone) is not None
+    }
     for name, one in before.by_name.items():
         now = after.by_name.get(name) or _renamed(before, after, match, name, told)
         if name in fused:
@@ -124,9 +130,13 @@ def _changes(before: Module, after: Module) -> Iterator[Change]:
             yield _change("added", None, one)
 
 
-def _renamed(before: Module, after: Module, match: InstructionMatch, name: str, told: set[str]) -> Instruction | None:
+def _renamed(
+    before: Module, after: Module, match: InstructionMatch, name: str, told: set[str]
+) -> Instruction | None:
     """What a vanished instruction is called now: XLA gives names anew when it copies a computation."""
-    clones = [clone for clone in match.same.get(name, ()) if clone not in before.by_name and clone not in told]
+    clones = [
+        clone for clone in match.same.get(name, ()) if clone not in before.by_name and clone not in told
+    ]
     return after.by_name[clones[0]] if clones else None
 
 
@@ -134,7 +144,9 @@ def _is_argument(module: Module, one: Instruction) -> bool:
     return one.opcode == "parameter" and _holder(module, one.name) is not None
 
 
-def _change(kind: str, before: Instruction | None, after: Instruction | None, into: Sequence[str] = ()) -> Change:
+def _change(
+    kind: str, before: Instruction | None, after: Instruction | None, into: Sequence[str] = ()
+) -> Change:
     marks = dict.fromkeys(one.mark for one in (before, after) if one is not None and one.mark is not None)
     known = before or after
     assert known is not None
@@ -151,7 +163,9 @@ def _fused(before: Module, after: Module, match: InstructionMatch) -> dict[str, 
     for name, clones in match.same.items():
         if _holder(before, name) is not None:
             continue
-        holders = [holder.name for holder in (_holder(after, clone) for clone in clones) if holder is not None]
+        holders = [
+            holder.name for holder in (_holder(after, clone) for clone in clones) if holder is not None
+        ]
         if holders:
             found[name] = list(dict.fromkeys(holders))
     return found

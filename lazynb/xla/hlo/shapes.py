@@ -11,12 +11,19 @@ _ODD_BITS = {"pred": 8, "token": 0, "opaque": 0, "c64": 64, "c128": 128, "bf16":
 
 
 def arrays(shape: str) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
-    """The arrays of a shape, of a tuple all: element type, sizes, and dimensions from the fastest to the slowest in memory.
+    """The arrays of a shape, of a tuple all: element type, sizes, and dimensions from the fastest to the
+    slowest in memory.
 
     Of a bounded size such as ``<=8`` the bound.
     """
-    return [(dtype, tuple(int(size.lstrip("<=")) for size in sizes.split(",") if size),
-             tuple(int(number) for number in layout.split(",") if number)) for dtype, sizes, layout in _ARRAY.findall(shape)]
+    return [
+        (
+            dtype,
+            tuple(int(size.lstrip("<=")) for size in sizes.split(",") if size),
+            tuple(int(number) for number in layout.split(",") if number),
+        )
+        for dtype, sizes, layout in _ARRAY.findall(shape)
+    ]
 
 
 def shape_bytes(shape: str) -> int:
