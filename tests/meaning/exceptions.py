@@ -35,10 +35,6 @@ EXCEPTIONS: tuple[Difference, ...] = (
         ),
     ),
     Difference(
-        "for concrete arrays JAX checks the bounds of a slice in a shortcut of its own, with other words",
-        ("jax.lax.slice(float32[3], tuple(1), tuple(5))",),
-    ),
-    Difference(
         "outside shard_map JAX says of an unbound axis name to call the function there, when it is being "
         "recorded",
         ("jax.lax.psum(float32[3], 'no')", "jax.lax.pmean(float32[3], 'no')"),
