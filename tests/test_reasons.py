@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.break_examples import EXAMPLES, PRELUDE
 from lazynb.config import config
 from lazynb.reasons import REASONS, find

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.execute.journal import Journal, left_behind
 
 _MAGIC = b"lazynb executable 1\n"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.execute.background import in_background, wait
 from lazynb.execute.donation import is_large

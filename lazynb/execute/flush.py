@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.errors import TraceBreakError
 from lazynb.execute.background import in_background, wait

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import starmap
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 
 
 @dataclasses.dataclass(slots=True, eq=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.trie import State
 
 _FEW = 8  # scalars that are passed one by one: below this an array costs more than it saves

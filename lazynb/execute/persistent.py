@@ -2,7 +2,7 @@
 
 JAX's own cache does the work, in the user's cache directory, or beside JAX's entries where JAX was given a
 directory. lazynb makes the scopes of recorded operations part of the key (see
-``_jax_compat.compiling_settings``), seals its entries (:mod:`lazynb.execute.entries`) and keeps short
+``_jax.compiling_settings``), seals its entries (:mod:`lazynb.execute.entries`) and keeps short
 compilations too. JAX's own settings stay as they are: what the user compiles outside lazynb is not affected.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.execute.entries import Entries
 from lazynb.execute.trust import distrust

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.trie import State
 
 SCOPE = "n{}"
@@ -109,7 +109,7 @@ def lower(
 
     Raises what JAX raises for an operation that cannot be lowered.
     """
-    run = jc.jaxpr_as_fun(jaxpr)
+    run = jc.as_function(jaxpr)
 
     def lazynb(*args: Any) -> list[Any]:
         return run(*unpack(args))

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.frontends import functions, mutable_calls, namespace as namespace, ufuncs
 from lazynb.frontends.leaves import Numpy, arrays_in, leaves, values_in
 from lazynb.record.tensor import LazyTensor

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.frontends import function_forms as forms
 from lazynb.frontends.leaves import Numpy, holds, is_wide, leaves, map_leaves, strong
 from lazynb.frontends.tables import ANSWERED_NAMES, BREAKS, CASTS, CONVERTS_NAMES, PLACES, SHOWS, WRITES

@@ -10,7 +10,7 @@ from typing import Any
 
 from IPython.core import events
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.blocks import Block, blocks, current_task
 from lazynb.record.trace import thread_trace
 

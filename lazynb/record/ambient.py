@@ -3,7 +3,7 @@ process."""
 
 from __future__ import annotations
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record import array_creation, assembly, break_cause, constants, conversion
 from lazynb.record.blocks import patches
 from lazynb.record.fast import functions, linearize, operators, transpose

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.fast.functions import PLACED, remembered_names
 from lazynb.record.placement import own_device
 from lazynb.record.tensor import LazyTensor

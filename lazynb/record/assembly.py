@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 

@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, thread_trace
 

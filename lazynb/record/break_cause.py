@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.source import is_machinery, is_user_code
 
 if TYPE_CHECKING:

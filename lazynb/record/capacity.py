@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 
 try:
     import resource

@@ -16,7 +16,7 @@ from typing import Any
 
 import jax
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor
 
 _holders: dict[Any, bool] = {}  # by primitive, whether its parameters hold jaxprs

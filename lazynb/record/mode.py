@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from types import FrameType
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.blocks import Block, blocks, here
 from lazynb.record.trace import LazyTrace, thread_trace
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 
 
 def scalar_input(value: Any) -> Any:

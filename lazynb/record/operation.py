@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.structure import params_structure
 
 

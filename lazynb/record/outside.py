@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.owned import Owned
 
 held_outside = Owned()

@@ -7,7 +7,7 @@ from sys import getrefcount
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, restored, same_content
 from lazynb.record.trie import HOST, Root, State, Trie
 from lazynb.source import Origin

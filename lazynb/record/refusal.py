@@ -2,7 +2,7 @@
 finds out.
 
 Lowering each operation on its own would take a millisecond each. Few can be refused:
-:func:`lazynb._jax_compat.may_be_refused` says which.
+:func:`lazynb._jax.may_be_refused` says which.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 
 _accepted: set[Any] = set()
 _sound: weakref.WeakSet[Any] = weakref.WeakSet()  # jaxprs in which nothing is refused

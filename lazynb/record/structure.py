@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 
 
 class Pinned:

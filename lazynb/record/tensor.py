@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.reasons import REASONS
 from lazynb.record.break_cause import asked
 from lazynb.record.deferral import ArrayUfunc
@@ -391,7 +391,7 @@ jc.register_constant_type(
 
 
 def _placed(tensor: LazyTensor) -> Any:
-    """What tells where ``tensor`` is, see :func:`lazynb._jax_compat.register_placed_type`."""
+    """What tells where ``tensor`` is, see :func:`lazynb._jax.register_placed_type`."""
     if isinstance(tensor._value, jax.Array):
         return tensor._value
     devices = tensor._known_devices()

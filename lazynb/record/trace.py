@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
@@ -505,7 +505,7 @@ class LazyTrace(jc.Trace):
 
 
 def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Any]:
-    """As :func:`lazynb._jax_compat.abstract_eval`. What fails there and runs eagerly by a function of its own
+    """As :func:`lazynb._jax.abstract_eval`. What fails there and runs eagerly by a function of its own
     may do that: the shape of its result depends on values (``bcoo_sum_duplicates``)."""
     try:
         return jc.abstract_eval(primitive, avals, params)

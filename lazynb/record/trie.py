@@ -136,7 +136,7 @@ class Root(State):
     """Start of the traces that are opened under one configuration of JAX.
 
     Attributes:
-      placement: :func:`_jax_compat.placement_context` under which the traces are recorded (64-bit mode,
+      placement: :func:`lazynb._jax.placement_context` under which the traces are recorded (64-bit mode,
         default device, mesh).
       config: JAX's configuration then, restored when a trace is compiled under another.
     """

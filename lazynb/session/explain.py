@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.errors import LazynbError
 from lazynb.execute.breaks import Breaks
 from lazynb.execute.executable import Executable

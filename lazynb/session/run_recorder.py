@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.execute.breaks import BreakLog
 from lazynb.execute.donation import is_large
 from lazynb.execute.observers import Observer, Run

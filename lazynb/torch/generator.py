@@ -14,7 +14,7 @@ import jax
 import numpy as np
 import torch
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 
 _MASK = (1 << 64) - 1
 

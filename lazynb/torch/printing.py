@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.pending import closure
 from lazynb.record.tensor import LazyTensor
 

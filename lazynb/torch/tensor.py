@@ -13,7 +13,7 @@ import jax
 import numpy as np
 import torch
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
 from lazynb.torch.dispatch.layout import Layout

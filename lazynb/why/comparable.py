@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.execute.misses import Miss
 from lazynb.execute.program import needed_steps
 from lazynb.record.snapshot.describe import call_name, plain_name

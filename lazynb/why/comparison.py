@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.why.alignment import Alignment
 from lazynb.why.comparable import Comparable, Step, Value, comparable_of_jaxpr, is_number
 from lazynb.why.parameters import (

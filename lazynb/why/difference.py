@@ -7,7 +7,7 @@ import linecache
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.execute.misses import Miss
 from lazynb.reasons import REASONS

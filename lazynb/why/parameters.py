@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.structure import Pinned, structure
 from lazynb.why.comparable import Step, comparable_of_jaxpr, is_users
 

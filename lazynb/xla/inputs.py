@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.errors import LazynbError
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.execute import landing
 from lazynb.execute.executable import Executable
 from lazynb.execute.flush import Execution

@@ -87,7 +87,9 @@ _OFTEN = (
     "record/tensor.py",
     "record/pending.py",
     "record/trace.py",
-    "_jax_compat.py",
+    "_jax/running.py",
+    "_jax/config.py",
+    "_jax/substitution.py",
     "contextlib.py",
 )
 """What runs, settles, enters and leaves."""
@@ -123,10 +125,10 @@ def _files() -> list[str]:
     leaving."""
     found = [
         str(path.relative_to(LAZYNB))
-        for folder in ("record", "execute")
+        for folder in ("record", "execute", "_jax")
         for path in sorted((LAZYNB / folder).glob("*.py"))
     ]
-    return [*found, "_jax_compat.py", "contextlib.py"]
+    return [*found, "contextlib.py"]
 
 
 def _aim(draw: random.Random) -> Aim:

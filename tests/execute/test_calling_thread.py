@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lazynb
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.execute import executable
 from lazynb.execute.flush import executables
 

@@ -10,7 +10,7 @@ import pytest
 from interrupts import everywhere
 
 import lazynb
-from lazynb import _jax_compat as jc
+from lazynb._jax import running
 from lazynb.execute.flush import executables
 
 LARGE = 1 << 18  # 1 MB of float32: what is donated
@@ -76,15 +76,15 @@ def test_results_are_kept_between_xla_and_the_arrays_made_of_them(lazily, monkey
     executables.clear()
     w = state()
     w = w * 0.25 + 1.0
-    consume = jc._CapturingResults.consume_with_handlers
+    consume = running._CapturingResults.consume_with_handlers
 
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(jc._CapturingResults, "consume_with_handlers", interrupt)
+    monkeypatch.setattr(running._CapturingResults, "consume_with_handlers", interrupt)
     with pytest.raises(KeyboardInterrupt):
         float(w[0])
-    monkeypatch.setattr(jc._CapturingResults, "consume_with_handlers", consume)
+    monkeypatch.setattr(running._CapturingResults, "consume_with_handlers", consume)
     runs = len(lazynb.events())
     assert float(w[0]) == 1.5
     assert len(lazynb.events()) == runs + 2  # the run that was interrupted, and the indexing

@@ -66,13 +66,16 @@ def test_a_corrupt_entry_is_ignored_compiled_again_and_said_once(spoil, kept):
 
 
 def test_an_entry_that_unpacks_but_is_no_program(kept):
-    from lazynb import _jax_compat as jc
+    from lazynb._jax import caching
     from lazynb.execute.entries import seal
 
     run(2.0)
     for file in kept.glob("*-cache"):
         file.write_bytes(
-            seal(file.name.removesuffix("-1-cache"), jc._compilation_cache.compress_executable(b"\x00" * 64))
+            seal(
+                file.name.removesuffix("-1-cache"),
+                caching._compilation_cache.compress_executable(b"\x00" * 64),
+            )
         )
     origins, said = run(2.0)
     assert origins == ["compiled", "compiled"]
@@ -112,7 +115,7 @@ def test_a_directory_that_cannot_be_written_is_said_once(kept):
 
 
 def test_a_full_disk_is_said_once_and_leaves_nothing_behind(kept, monkeypatch):
-    from lazynb import _jax_compat as jc
+    from lazynb import _jax as jc
     from lazynb.execute.persistent import persistent
 
     kind = type(jc.file_cache(str(kept))._path)
@@ -225,7 +228,7 @@ def test_an_entry_that_ends_the_process_is_not_loaded_again(kept, tmp_path):
 _LOADS = """
 import os, signal, sys
 import jax.numpy as jnp, numpy as np, lazynb
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 if "crash" in sys.argv:  # where XLA would
     from lazynb.execute import entries as module
     begin = module.Journal.begin

@@ -13,7 +13,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from oracle import assert_same
 
 import lazynb
-from lazynb import _jax_compat as jc
+from lazynb._jax import arrays
 
 
 def test_isinstance_and_types(clean):
@@ -270,7 +270,7 @@ def test_lazy_inside_a_transformation_changes_nothing(clean):
 
 
 def test_keys_have_the_attributes_of_concrete_keys(clean):
-    jc._prng_key_array.cache_clear()
+    arrays._prng_key_array.cache_clear()
     with lazynb.lazy():
         key = jax.random.key(0)
         with pytest.raises(AttributeError, match="'PRNGKeyArray' object has no attribute 'nonsense'"):

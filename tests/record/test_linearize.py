@@ -7,7 +7,7 @@ import pytest
 from oracle import assert_same
 
 import lazynb
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.fast import linearize
 
 X = np.linspace(-1.0, 2.0, 6, dtype=np.float32).reshape(2, 3)

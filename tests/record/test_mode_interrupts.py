@@ -17,7 +17,13 @@ from lazynb.record.mode import Region
 
 # Of what runs in between, not the recorder: an interrupt before the instructions that leave its lock, where
 # no signal is delivered, would leave it locked.
-MODULES = ("lazynb.record.mode", "lazynb.record.blocks", "lazynb._jax_compat")
+MODULES = (
+    "lazynb.record.mode",
+    "lazynb.record.blocks",
+    "lazynb._jax.config_changes",
+    "lazynb._jax.substitution",
+    "lazynb._jax.tracing",
+)
 DENSE, STEP = 150, 151
 """An interrupt comes before each of the first instructions, then before every so manyth: most of a body's
 substitute names."""

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
+from lazynb._jax import caching
 from lazynb.xla.cost import machine
 from lazynb.xla.cost.machine import Machine, measured_peak
 
@@ -101,11 +102,11 @@ print(len(os.listdir({str(tmp_path)!r})) > 0)
 
 
 def test_no_cache_puts_everything_back():
-    before = {name: getattr(jc._compilation_cache, name) for name in jc._CACHE_STATE}
+    before = {name: getattr(caching._compilation_cache, name) for name in caching._CACHE_STATE}
     with pytest.raises(KeyError), jc.no_cache():
-        assert jc._compilation_cache.is_cache_used(jax.devices()[0].client) is False
+        assert caching._compilation_cache.is_cache_used(jax.devices()[0].client) is False
         raise KeyError
-    assert {name: getattr(jc._compilation_cache, name) for name in jc._CACHE_STATE} == before
+    assert {name: getattr(caching._compilation_cache, name) for name in caching._CACHE_STATE} == before
 
 
 @pytest.mark.parametrize("each, runs", [(0.05, 7), (0.2, 4)])

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.errors import LazynbError
 from lazynb.xla.cost import profile as profiling
 from lazynb.xla.cost.profile import ProfilerBusy, profile

@@ -11,7 +11,7 @@ from typing import Any
 
 import jax
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.fast.operators import remembered
 from lazynb.record.tensor import LazyTensor
 

@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.fast.recall import KINDS, NotRecalled, by_value, recall
 from lazynb.record.structure import derivative_rules
 from lazynb.record.tensor import LazyTensor

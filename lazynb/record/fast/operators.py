@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.fast.linearize import linearized_call
 from lazynb.record.fast.recall import KINDS, recall, take
 from lazynb.record.tensor import LazyTensor

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.numbers import converter
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import DELETED, LazyTensor

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.fast.linearize import Known, known_avals, rule_for
 from lazynb.record.fast.recall import NotRecalled
 from lazynb.record.structure import jaxpr_content

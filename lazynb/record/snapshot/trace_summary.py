@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import Root, State

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.program import Program, lower
 from lazynb.record.pending import Pending

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.xla.hlo import module as hlo
 
 # What XLA's figures mean (HloCostAnalysis; tests/xla/test_cost.py holds it to this):

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
 from lazynb.errors import LazynbError
 from lazynb.xla.hlo import module as hlo
 

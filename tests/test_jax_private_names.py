@@ -17,7 +17,8 @@ from jax.extend.core import Primitive
 from jax.sharding import SingleDeviceSharding
 
 import lazynb
-from lazynb import _jax_compat as jc
+from lazynb import _jax as jc
+from lazynb._jax import config, config_changes, running, substitution
 
 
 def test_traces():
@@ -133,7 +134,7 @@ def test_what_runs_by_a_function_of_its_own():
 def test_scalars_that_calls_cut():
     assert jc.is_cut_by_calls(np.dtype("int64")) and not jc.is_cut_by_calls(np.dtype("int32"))
     assert np.asarray(jax.jit(lambda x: x)(np.int64(1 << 40))).dtype == np.int32
-    with jc.restore_config({jc._config.enable_x64: True}):
+    with jc.restore_config({config._config.enable_x64: True}):
         assert not jc.is_cut_by_calls(np.dtype("int64"))
 
 
@@ -149,11 +150,11 @@ def test_a_program_can_be_built_and_keeps_its_scopes():
     eqn = jc.new_eqn([x], [y], jax.lax.sin_p, {"accuracy": None}, jc.no_effects, jc.eqn_context(), "n7")
     jaxpr = jc.closed_jaxpr([x], [y], [eqn])
     assert jc.is_jaxpr(jaxpr) and jc.jaxpr_inputs(jaxpr) == [x]
-    run = jc.jaxpr_as_fun(jaxpr)
+    run = jc.as_function(jaxpr)
     with jc.lowering_settings():
         lowered = jax.jit(lambda a: run(a)).lower(jnp.ones(3))
     text = lowered.as_text(debug_info=True)
-    assert "/n7/" in text and __file__ not in text and "jax_compat" not in text
+    assert "/n7/" in text and __file__ not in text and "lazynb/_jax" not in text
     np.testing.assert_allclose(lowered.compile()(jnp.ones(3))[0], np.sin(np.ones(3)), rtol=1e-6)
 
 
@@ -291,7 +292,7 @@ def test_whatever_changes_jax_s_configuration_is_counted():
             name = path.relative_to(root).as_posix()
             found["pallas" if name.startswith("pallas/") else name] = lines
     assert set(found) <= set(KNOWN_CHANGES), (
-        "look at these, and count them in _jax_compat._CHANGING_METHODS or say why not"
+        "look at these, and count them in _jax/config_changes.py or say why not"
     )
     assert "config.py" in found and "sharding_impls.py" in found
 
@@ -309,7 +310,7 @@ def test_whatever_changes_jax_s_configuration_is_counted():
         lambda: jax.sharding.use_abstract_mesh(jax.make_mesh((1,), ("x",)).abstract_mesh),
         lambda: jax.transfer_guard("log"),
         lambda: set_xla_metadata(a="1"),
-        lambda: jc._compute_on.extend_compute_type("device_host"),
+        lambda: config_changes._compute_on.extend_compute_type("device_host"),
         lambda: jax.disable_jit(),
     ],
 )
@@ -410,13 +411,13 @@ def test_ambient_context_and_names():
 def test_who_asks_for_the_top_level():
     """Each module finds the question in its ``core``, which is another one while a thread is lazy."""
     asking = [
-        jc._sharding_impls,
-        jc._stateful_rng,
-        *([jc._state_indexing] if jax.__version__ >= "0.12" else []),
+        substitution._sharding_impls,
+        substitution._stateful_rng,
+        *([substitution._state_indexing] if jax.__version__ >= "0.12" else []),
     ]
     for module in asking:
         assert re.search(r"core\.(trace_ctx\.is_top_level|trace_state_clean)\(\)", inspect.getsource(module))
-        assert module.core is jc._core
+        assert module.core is substitution._core
     patches = jc.AmbientPatches(lambda trace: True, lambda leaf: leaf)
     patches.switch(True)
     try:
@@ -425,7 +426,7 @@ def test_who_asks_for_the_top_level():
             assert module.core.trace_ctx.trace is jc.current_trace()
     finally:
         patches.switch(False)
-    assert jc._stateful_rng.core is jc._core
+    assert substitution._stateful_rng.core is substitution._core
 
 
 def test_substitutes_of_inherited_names_go_away_again():
@@ -577,15 +578,15 @@ def test_what_xla_gives_is_kept_on_the_way():
     assert len(kept) == 2 and jc.recovered(compiled, kept)[0].tolist() == first.tolist() == [2, 2, 2]
     kept.clear()
     jc.captured.into = kept
-    jc._Capturing(compiled._executable.xla_executable).execute_sharded([jnp.ones(3)])
+    running._Capturing(compiled._executable.xla_executable).execute_sharded([jnp.ones(3)])
     jc.captured.into = None
     assert jc.recovered(compiled, kept)[0].tolist() == [2, 2, 2]
 
 
 def test_the_hook_that_looks_for_nan_outlives_a_run():
-    hook = jc._api._post_hook_state
+    hook = config._api._post_hook_state
     if hook.get_local() is None:  # JAX has lost it in an earlier test
-        hook.set_local(jc._config.config_ext.unset)
+        hook.set_local(config._config.config_ext.unset)
     with lazynb.lazy():
         lazynb.sync(jnp.ones(3) * 5)
     jax.config.update("jax_debug_nans", True)
@@ -629,7 +630,7 @@ def test_constants_of_jaxprs():
     (found,) = jc.constants(jaxpr)
     assert np.array_equal(found, const)
     other = jc.with_content(jaxpr, jaxpr.eqns, [const * 2])
-    assert np.array_equal(jc.jaxpr_as_fun(other)(jnp.ones(3))[0], const * 2 + jnp.sin(jnp.ones(3)))
+    assert np.array_equal(jc.as_function(other)(jnp.ones(3))[0], const * 2 + jnp.sin(jnp.ones(3)))
 
 
 def test_innermost_values():

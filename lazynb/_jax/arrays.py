@@ -1,0 +1,195 @@
+"""Concrete arrays, their types and their shardings."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import (
+    array as _array,
+    config as _config,
+    core as _core,
+    dtypes as _dtypes,
+    literals as _literals,
+    sharding_impls as _sharding_impls,
+)
+from jax._src.lax import lax as _lax_internal
+from jax._src.numpy import array_methods as _array_methods
+
+from lazynb._jax.tracing import eval_trace, set_current_trace, typeof
+
+ShapedArray = _core.ShapedArray
+ArrayImpl = _array.ArrayImpl
+TypedNdArray = _literals.TypedNdArray
+TYPED_SCALARS: tuple[type, ...] = (_literals.TypedInt, _literals.TypedFloat, _literals.TypedComplex)
+float0 = _dtypes.float0
+
+
+def abstract(value: Any) -> Any:
+    """Shape, dtype and (where committed) sharding of an argument; a scalar is returned as it is."""
+    if is_host_array(value) or isinstance(value, jax.ShapeDtypeStruct):
+        return value
+    aval = typeof(value)
+    return jax.ShapeDtypeStruct(
+        aval.shape,
+        aval.dtype,
+        weak_type=aval.weak_type,
+        sharding=value.sharding if is_committed(value) else None,
+    )
+
+
+def is_committed(value: Any) -> bool:
+    """Whether JAX may not move the array to another device."""
+    return bool(getattr(value, "committed", False))
+
+
+def device_assignment(sharding: Any) -> tuple[Any, ...]:
+    """The devices of ``sharding``, in its order."""
+    return tuple(sharding._device_assignment)
+
+
+def uncommitted(value: Any) -> Any:
+    """The same buffer as an array that JAX may move; a value that is no plain array is returned as it is.
+
+    An executable with one committed input returns committed outputs only, also those that eager JAX computes
+    from uncommitted values alone.
+    """
+    if type(value) is not ArrayImpl or not value._committed:
+        return value
+    return ArrayImpl(value.aval, value.sharding, value._arrays, committed=False, _skip_checks=True)
+
+
+def committed(value: Any, device: Any) -> Any:
+    """The same buffer, which is on ``device``, as an array that JAX may not move; a value that is no plain
+    array is returned as it is."""
+    if type(value) is not ArrayImpl:
+        return value
+    return ArrayImpl(
+        value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True
+    )
+
+
+def is_cut_by_calls(dtype: Any) -> bool:
+    """Whether a compiled call makes a scalar of ``dtype`` narrower: without 64-bit mode it does so, while
+    64-bit arrays, which 0.12 makes on demand there, stay what they are."""
+    return not _config.enable_x64.value and _dtypes.canonicalize_dtype(dtype) != dtype
+
+
+def weak_scalar(value: Any) -> Any:
+    """The plain Python number in one of JAX's typed scalars."""
+    for python_type in (int, float, complex):
+        if isinstance(value, python_type):
+            return python_type(value)
+    raise TypeError(type(value))
+
+
+def stage(value: Any) -> Any:
+    """``value`` (NumPy array or scalar) as a concrete array, as eager JAX makes it."""
+    with set_current_trace(eval_trace):
+        return eval_trace.stage_value(value)
+
+
+def can_be_returned(aval: Any) -> bool:
+    """Whether a program returns it as an array: no token, no reference, no float0, no type of element that
+    JAX does not know."""
+    return isinstance(aval, ShapedArray) and aval.dtype != float0 and not has_users_dtype(aval)
+
+
+def has_users_dtype(aval: Any) -> bool:
+    """Whether the elements of an array are neither numbers nor random keys: strings, or of a type that
+    somebody added to JAX."""
+    return isinstance(aval.dtype, _dtypes.ExtendedDType | np.dtypes.StringDType) and not is_key(aval)
+
+
+def is_on_mesh(aval: Any) -> bool:
+    """Whether the type of an array says how it lies on a mesh."""
+    return not aval.sharding.mesh.empty
+
+
+def is_key(aval: Any) -> bool:
+    """Whether an array like ``aval`` holds random keys."""
+    return jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key)
+
+
+def concrete_array_has(aval: Any, name: str) -> bool:
+    """Whether a concrete array of type ``aval`` has an attribute ``name``."""
+    cls = _prng_key_array() if is_key(aval) else ArrayImpl
+    return hasattr(cls, name) or name in getattr(cls, "__annotations__", ())
+
+
+@functools.cache
+def _prng_key_array() -> type:
+    with set_current_trace(eval_trace):  # asked for while a thread is lazy, a key would be a lazy tensor
+        return type(jax.random.key(0))
+
+
+def array_attribute_error(aval: Any, name: str) -> AttributeError:
+    """The error that eager JAX raises for an attribute that no array has."""
+    cls = _prng_key_array() if is_key(aval) else ArrayImpl
+    full = (
+        f"{cls.__module__}.{cls.__qualname__}" if cls is ArrayImpl else cls.__name__
+    )  # a C++ type writes its module
+    return AttributeError(f"'{full}' object has no attribute '{name}'")
+
+
+@functools.cache
+def uncommitted_sharding(device: Any) -> Any:
+    """The sharding of an uncommitted array on ``device``."""
+    with set_current_trace(eval_trace), jax.default_device(device):
+        return eval_trace.stage_value(np.zeros((), np.int32)).sharding
+
+
+def is_concrete_sharding(sharding: Any) -> bool:
+    """Whether a sharding names real devices, not an abstract mesh."""
+    return bool(sharding._is_concrete)
+
+
+@functools.cache
+def stand_in(device: Any) -> Any:
+    """Some array on ``device``."""
+    with set_current_trace(eval_trace), jax.default_device(device):
+        return eval_trace.stage_value(np.zeros((), np.float32))
+
+
+def is_ready(value: Any) -> bool:
+    """Whether the value of a concrete array is there."""
+    return bool(plain_array(value).is_ready())
+
+
+def plain_array(value: Any) -> Any:
+    """``value``, or the plain array that an array of random keys consists of."""
+    return getattr(value, "_base_array", value)
+
+
+def is_host_array(value: Any) -> bool:
+    """Whether ``value`` is a NumPy array or scalar (JAX's typed arrays included)."""
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+UNSPECIFIED = _sharding_impls.UNSPECIFIED
+"""The sharding of an argument about which nothing was said."""
+
+
+def elements(vector: Any, weak: bool) -> list[Any]:
+    """The elements of a vector, weakly typed on demand: one operation for all of them, and one for each."""
+    typed = _lax_internal._convert_element_type(vector, vector.dtype, weak_type=weak)
+    return [jax.lax.squeeze(one, (0,)) for one in jax.lax.split(typed, [1] * vector.shape[0])]
+
+
+def strongly_typed(value: Any) -> Any:
+    """``value`` without weak type."""
+    return _lax_internal._convert_element_type(value, typeof(value).dtype, weak_type=False)
+
+
+array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)
+"""What ``+`` and the like do with an array, by name without underscores (``add``, ``radd``)."""
+
+array_methods: dict[str, Any] = {
+    name: method
+    for name, method in _array_methods._array_methods.items()
+    if name not in _array_methods._impl_only_array_methods
+}
+"""The methods of an array that a tracer has too, by name."""

@@ -1,0 +1,133 @@
+"""Jaxprs: how they are built, read and traced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax._src import core as _core, linear_util as _linear_util, source_info_util as _source_info_util
+from jax._src.interpreters import partial_eval as _partial_eval
+
+from lazynb._jax.config import checks_kept
+from lazynb._jax.tracing import eval_trace, set_current_trace
+
+Var = _core.Var
+Literal = _core.Literal
+Jaxpr = _core.Jaxpr
+ClosedJaxpr = getattr(_core, "ClosedJaxpr", _core.Jaxpr)  # 0.12 merged the two into Jaxpr
+no_effects = _core.no_effects
+separate_consts = _partial_eval.separate_consts
+
+
+def new_eqn(
+    invars: Sequence[Any],
+    outvars: Sequence[Any],
+    primitive: Any,
+    params: dict[str, Any],
+    effects: Any,
+    context: Any,
+    scope: str,
+) -> Any:
+    """An equation whose only source information is ``scope`` (no user lines: they must not enter cache
+    keys)."""
+    info = _source_info_util.new_source_info().replace(name_stack=_source_info_util.new_name_stack(scope))
+    return _core.new_jaxpr_eqn(list(invars), list(outvars), primitive, params, effects, info, context)
+
+
+def eqn_context() -> Any:
+    """The part of the configuration that JAX stores with each equation."""
+    return _core.current_jaxpr_eqn_context()
+
+
+def new_var(aval: Any) -> Any:
+    """A fresh variable."""
+    return Var(aval)
+
+
+def closed_jaxpr(invars: Sequence[Any], outvars: Sequence[Any], eqns: Sequence[Any]) -> Any:
+    """A closed jaxpr without constants."""
+    debug = _linear_util.DebugInfo(
+        "jit",
+        "lazynb",
+        tuple(f"x{i}" for i in range(len(invars))),
+        tuple(f"y{i}" for i in range(len(outvars))),
+    )
+    jaxpr = Jaxpr((), list(invars), list(outvars), list(eqns), _core.no_effects, debug)
+    return jaxpr if ClosedJaxpr is Jaxpr else ClosedJaxpr(jaxpr, ())
+
+
+as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
+"""A function that binds the equations of a closed jaxpr."""
+
+
+def jaxpr_inputs(jaxpr: Any) -> list[Any]:
+    """Variables of a closed jaxpr, those of its constants first."""
+    inner = jaxpr.jaxpr if hasattr(jaxpr, "jaxpr") else jaxpr
+    return [*inner.constvars, *inner.invars]
+
+
+def is_jaxpr(value: Any) -> bool:
+    """Whether ``value`` is a jaxpr, closed or not."""
+    return isinstance(value, (Jaxpr, ClosedJaxpr))
+
+
+def jaxprs_of(value: Any) -> list[Any]:
+    """The jaxprs that a parameter of a primitive is or holds."""
+    if is_jaxpr(value):
+        return [value]
+    return [one for one in value if is_jaxpr(one)] if isinstance(value, tuple | list) else []
+
+
+def jaxprs_in(params: dict[str, Any]) -> list[Any]:
+    """The jaxprs among the parameters of a primitive: the functions that it calls."""
+    return [jaxpr for value in params.values() for jaxpr in jaxprs_of(value)]
+
+
+def constants(jaxpr: Any) -> Sequence[Any]:
+    """The values of the constants of a jaxpr; none for one that is not closed."""
+    return getattr(jaxpr, "consts", ())
+
+
+def with_content(jaxpr: Any, eqns: Sequence[Any], consts: Sequence[Any]) -> Any:
+    """``jaxpr``, closed or not, with other equations and other values of its constants."""
+    if isinstance(jaxpr, Jaxpr) and ClosedJaxpr is not Jaxpr:
+        return jaxpr.replace(eqns=list(eqns))
+    open_jaxpr = (
+        jaxpr.replace(eqns=list(eqns)) if ClosedJaxpr is Jaxpr else jaxpr.jaxpr.replace(eqns=list(eqns))
+    )
+    return ClosedJaxpr(open_jaxpr, list(consts))
+
+
+def traced(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Any:
+    """``function`` as a closed jaxpr, for arguments of types ``avals``."""
+    with set_current_trace(eval_trace), checks_kept():
+        return jax.make_jaxpr(function)(
+            *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
+        )
+
+
+def forwarded(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[Any]] | None]:
+    """For each output of a closed jaxpr, whether it is an input and the number of that, else the number of
+    what the function returns, which computes the other outputs; None if there are none.
+
+    Raises ValueError for a jaxpr with constants.
+    """
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    if inner.constvars or any(isinstance(var, Literal) for var in inner.outvars):
+        raise ValueError("constants")
+    inputs = {var: number for number, var in enumerate(inner.invars)}
+    fresh = list(dict.fromkeys(var for var in inner.outvars if var not in inputs))
+    sources = [(var in inputs, inputs[var] if var in inputs else fresh.index(var)) for var in inner.outvars]
+    return sources, as_function(closed_jaxpr(inner.invars, fresh, inner.eqns)) if fresh else None
+
+
+def depending(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
+    """For each output of a closed jaxpr, whether it depends on one of the variables ``inputs``, as far as its
+    equations tell."""
+    inner = getattr(jaxpr, "jaxpr", jaxpr)
+    reached = set(inputs)
+    for eqn in inner.eqns:
+        if any(not isinstance(var, Literal) and var in reached for var in eqn.invars):
+            reached.update(eqn.outvars)
+    return [not isinstance(var, Literal) and var in reached for var in inner.outvars]

@@ -1,0 +1,192 @@
+"""JAX's configuration: what of it identifies an operation, and settings under which lazynb works."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+from jax._src import api as _api, config as _config, core as _core, mesh as _mesh
+
+from lazynb._jax.tracing import eval_trace, set_current_trace
+
+# 0.12 moved the meshes in force from ``config`` to ``mesh``.
+_device_context = getattr(_config, "device_context", None) or _mesh.device_context
+_abstract_mesh = (
+    getattr(_config, "abstract_mesh_context_manager", None) or _mesh.abstract_mesh_context_manager
+)
+
+
+# The axis environment says which vmap axes are in scope while an operation is bound. What reaches the lowest
+# trace no longer mentions them, hence it is no part of what identifies a recorded operation.
+_AXIS_ENV = type(_core.axis_env_state.value)
+
+
+raw_context = _config.trace_context
+"""What JAX's configuration contributes to a trace: a new tuple at each call."""
+
+
+def context() -> tuple[Any, ...]:
+    """:func:`raw_context` without the vmap axes in scope."""
+    full = raw_context()
+    return full[:-1] if type(full[-1]) is _AXIS_ENV else tuple(v for v in full if type(v) is not _AXIS_ENV)
+
+
+def canonical(full: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A :func:`context` in which no mesh and the empty one are the same: JAX 0.10 sets the latter under
+    ``grad``."""
+    return tuple(None if type(one) is _mesh.AbstractMesh and one.empty else one for one in full)
+
+
+def placement_context() -> tuple[Any, ...]:
+    """The settings that decide where and how a whole program is compiled: a change starts a new graph."""
+    return (
+        _config.enable_x64.value,
+        _config.default_device.value,
+        _device_context.value,
+        _mesh.get_abstract_mesh(),
+    )  # no mesh and the empty one, which JAX sets now and then, are the same
+
+
+def must_run_eagerly() -> bool:
+    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks),
+    at what it moves to the device (transfer guards), or forbids to run any."""
+    return bool(
+        _config.debug_nans.value
+        or _config.debug_infs.value
+        or _config.debug_key_reuse.value
+        or _config.no_execution.value
+        or guards_transfers()
+    )
+
+
+def guards_transfers() -> bool:
+    return (_config.transfer_guard_host_to_device.value or "allow") != "allow"
+
+
+def runs_as_compiled(x64: bool) -> bool:
+    """Whether an executable made in 64-bit mode ``x64`` can be called under the configuration in force.
+
+    JAX looks for NaN in the results of whatever it calls. What was recorded before the user switched that on
+    would have run unchecked in eager JAX, and an error after the run would take the results, and the memory
+    that was given away for them.
+    """
+    return _config.enable_x64.value is x64 and not (
+        _config.disable_jit.value
+        or _config.debug_nans.value
+        or _config.debug_infs.value
+        or guards_transfers()
+    )
+
+
+@contextlib.contextmanager
+def running_settings(x64: bool) -> Iterator[None]:
+    """Settings under which an executable made in 64-bit mode ``x64`` can be called."""
+    with _config.enable_x64(x64), _config.disable_jit(False), _config.transfer_guard_host_to_device("allow"):
+        before = [(state, state.swap_local(off)) for state, off in _CHECKS]
+        try:
+            yield
+        finally:
+            for state, value in before:
+                state.set_local(value)
+
+
+# Set one by one: see :func:`checks_kept`.
+_CHECKS = ((_config.debug_nans, False), (_config.debug_infs, False), (_api._post_hook_state, None))
+
+
+def x64_in(snapshot: dict[Any, Any]) -> bool:
+    """Whether 64-bit mode was on when :func:`snapshot_config` was called."""
+    return snapshot[_config.enable_x64]
+
+
+def _states() -> list[Any]:
+    states = [
+        state
+        for state in vars(_config).values()
+        if isinstance(state, _config.State) and hasattr(state, "swap_local")
+    ]
+    return [*states, _device_context, _abstract_mesh]
+
+
+def snapshot_config() -> dict[Any, Any]:
+    """What a program is lowered and compiled under whenever that is done: the settings that are part of what
+    identifies a recorded operation, and the checks that would look at it. The others (logs, checks for leaks)
+    are the user's of the moment."""
+    traced = set(_config.trace_context_names())
+    return {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
+
+
+def settings_now(snapshot: dict[Any, Any]) -> dict[Any, Any]:
+    """``snapshot``, and all other settings as they are in this thread now: for work in another one."""
+    return {**{state: state.value for state in _states()}, **snapshot}
+
+
+_RECORDED = {
+    _device_context,
+    _abstract_mesh,
+    _config.debug_nans,
+    _config.debug_infs,
+    _config.transfer_guard,
+    _config.transfer_guard_host_to_device,
+    _config.transfer_guard_device_to_host,
+    _config.transfer_guard_device_to_device,
+}
+
+
+def traced_settings(snapshot: dict[Any, Any]) -> dict[str, Any]:
+    """The settings of a :func:`snapshot_config` that are part of what identifies a recorded operation, by
+    name."""
+    traced = set(_config.trace_context_names())
+    return {state.name: value for state, value in snapshot.items() if state.name in traced}
+
+
+@contextlib.contextmanager
+def restore_config(snapshot: dict[Any, Any]) -> Iterator[None]:
+    """Runs its body under the configuration of ``snapshot``."""
+    changed = [(state, value) for state, value in snapshot.items() if state.value is not value]
+    before = [(state, state.swap_local(value)) for state, value in changed]
+    try:
+        yield
+    finally:
+        for state, value in reversed(before):
+            state.set_local(value)
+
+
+def default_device() -> Any:
+    """The device on which operations on uncommitted values run."""
+    device = _config.default_device.value
+    if device is None:
+        return jax.local_devices()[0]
+    if isinstance(device, str):
+        return jax.local_devices(backend=device)[0]
+    return device
+
+
+@contextlib.contextmanager
+def lowering_settings() -> Iterator[None]:
+    """Settings under which lazynb lowers: jit enabled, no source lines in locations."""
+    with (
+        _config.traceback_in_locations_limit(0),
+        _config.disable_jit(False),
+        set_current_trace(eval_trace),
+        checks_kept(),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def checks_kept() -> Iterator[None]:
+    """JAX's own ``with debug_nans(False)``, when it traces a jaxpr, leaves the thread without the hook that a
+    global ``jax_debug_nans`` sets, so that compiled code is not checked any more (0.10, 0.12)."""
+    before = _api._post_hook_state.get_local()
+    try:
+        yield
+    finally:
+        _api._post_hook_state.set_local(before)
+
+
+def user_cache_dir() -> str | None:
+    """The compilation cache directory that JAX was given, if any."""
+    return _config.compilation_cache_dir.value

@@ -1,0 +1,134 @@
+"""The memory of arrays: who holds it, and how an array is made of it without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import config as _config, dlpack as _dlpack, xla_bridge as _xla_bridge
+from jax._src.interpreters import pxla as _pxla
+
+from lazynb._jax.arrays import ArrayImpl, is_host_array, plain_array
+from lazynb._jax.config import guards_transfers
+
+
+def buffers(value: Any) -> list[Any]:
+    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of; none
+    for other values, and for strings, which XLA keeps where nobody else can look."""
+    plain = plain_array(value)
+    if type(plain) is not ArrayImpl or isinstance(plain.dtype, np.dtypes.StringDType):
+        return []
+    return [plain] if len(plain.sharding.device_set) == 1 else list(plain._arrays)
+
+
+def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
+    """An array like ``value``, placement and commitment included, that consists of ``parts``; ``value`` may
+    be deleted."""
+    plain = plain_array(value)
+    made = ArrayImpl(plain.aval, plain.sharding, list(parts), committed=plain._committed, _skip_checks=True)
+    return made if plain is value else type(value)(value._impl, made)
+
+
+def moved(value: Any, others: Sequence[Any]) -> Any:
+    """The memory of ``value`` as another array; ``value`` is deleted from here on.
+
+    Arguments:
+      others: arrays like its :func:`buffers`, which go in their place.
+    """
+    plain = plain_array(value)
+    taken = with_buffers(value, buffers(value))
+    plain._replace_with(with_buffers(plain, others))
+    plain.delete()
+    return taken
+
+
+def on_host(buffer: Any) -> bool:
+    """Whether a plain array on one device lies in memory that Python code can reach."""
+    return next(iter(buffer.sharding.device_set)).platform == "cpu"
+
+
+def view(buffer: Any) -> Any:
+    """What holds the memory of a plain array on one device of the host: while it lives the memory stays as it
+    is, also when the array is deleted or donated (XLA then copies). Waits for the array.
+
+    A DLPack capsule would do the same, but deleting an array that is still being computed then aborts the
+    process (0.10, 0.12).
+    """
+    try:
+        return memoryview(buffer)
+    except (
+        BufferError
+    ):  # a type that Python's protocol has not. ``buffer`` would keep its view for good, hence another array
+        return np.asarray(with_buffers(buffer, [buffer]))
+
+
+def put(host: np.ndarray, buffer: Any) -> Any:
+    """The NumPy array ``host`` as an array where ``buffer`` is, without a copy where its address allows that.
+    That is no transfer of the user's, who may have guarded those."""
+    if guards_transfers():
+        with _config.transfer_guard_host_to_device("allow"):
+            return _batched_device_put(
+                buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed
+            )
+    return _batched_device_put(
+        buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed
+    )
+
+
+_batched_device_put = _pxla.batched_device_put
+
+
+def watch_memory(borrowed: Callable[[Any, Any], None], shared: Callable[[Any], None]) -> None:
+    """Reports arrays whose memory other code may write: ``borrowed(array, source)`` for one just made of
+    memory of the host's (``source`` is None for DLPack), ``shared(array)`` for one handed out by DLPack.
+
+    JAX takes over memory of NumPy arrays where it puts an array together from shards; 0.12 does that in C++
+    for arguments that it moves to devices. Nothing that the user sees is replaced.
+    """
+
+    def watched(handler: Callable[..., Any]) -> Callable[..., Any]:
+        def shard(args: Sequence[Any], *rest: Any) -> Any:
+            made = handler(args, *rest)
+            for array, arg in zip(made, args):
+                borrowed(array, arg)
+            return made
+
+        return shard
+
+    def put_shards(aval: Any, sharding: Any, xs: Sequence[Any], *rest: Any, **more: Any) -> Any:
+        made = _batched_device_put(aval, sharding, xs, *rest, **more)
+        for x in xs:
+            if is_host_array(x):
+                borrowed(made, x)
+        return made
+
+    def place(array: Any, *rest: Any) -> Any:
+        borrowed(array, None)
+        return _place_array(array, *rest)
+
+    def export(x: Any, *rest: Any, **more: Any) -> Any:
+        shared(x)
+        return _to_dlpack(x, *rest, **more)
+
+    handlers = _pxla.shard_arg_handlers
+    for cls, handler in list(handlers.items()) if hasattr(_config, "use_cpp_shard_args") else ():
+        if isinstance(cls, type) and issubclass(cls, np.ndarray) and not issubclass(cls, np.ma.MaskedArray):
+            handlers[cls] = watched(handler)
+    _pxla.batched_device_put = put_shards
+    _dlpack._place_array = place
+    _dlpack._to_dlpack = export
+
+
+_place_array, _to_dlpack = _dlpack._place_array, _dlpack._to_dlpack
+
+
+def existing_arrays() -> list[Any]:
+    """The arrays that exist; none where JAX was not used yet (asking would start its backends)."""
+    return jax.live_arrays() if _xla_bridge.backends_are_initialized() else []
+
+
+def out_of_memory(size: int) -> Exception:
+    """The error that eager JAX raises where ``size`` bytes cannot be had."""
+    return jax.errors.JaxRuntimeError(f"RESOURCE_EXHAUSTED: Out of memory allocating {size} bytes.")

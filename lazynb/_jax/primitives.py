@@ -1,0 +1,120 @@
+"""Primitives: what JAX knows of an operation before it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax._src import array as _array, core as _core, dispatch as _jax_dispatch
+from jax._src.interpreters import ad as _ad, mlir as _mlir, pxla as _pxla
+from jax._src.lax import lax as _lax_internal, linalg as _linalg
+
+from lazynb._jax.arrays import UNSPECIFIED
+from lazynb._jax.building import jaxprs_in
+from lazynb._jax.config import lowering_settings
+from lazynb._jax.tracing import eval_trace
+
+JIT_PRIMITIVES = ("jit", "pjit")
+"""Names of the primitive that a call of a jitted function binds."""
+
+# Parameters that serve differentiation only: what they hold is not part of the program that runs.
+DIFFERENTIATION_PARAMS = {
+    "custom_jvp_call": {"jvp_jaxpr_fun", "jvp_jaxpr_thunk"},
+    "custom_vjp_call": {"fwd_jaxpr_thunk", "bwd", "out_trees", "bwd_fun"},
+    "custom_vjp_call_jaxpr": {"fwd_jaxpr_thunk", "bwd", "out_trees"},
+}
+
+
+def abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Any]:
+    """Output avals and effects of ``primitive``; raises what tracing the operation raises."""
+    out, effects = primitive.abstract_eval(*avals, **params)
+    return (list(out) if primitive.multiple_results else [out]), effects
+
+
+def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether it shows only in lowering that an operation cannot be done: what LAPACK has no routine for, a
+    way to multiply that the device has not, a seed that is no integer, forward-mode differentiation of a
+    function that has a reverse rule alone, a function that was exported for other platforms."""
+    if primitive in _LAPACK:
+        return any(getattr(aval.dtype, "itemsize", 4) < 4 for aval in avals)
+    if primitive.name == "dot_general":
+        return isinstance(params["precision"], _lax_internal.DotAlgorithm | _lax_internal.DotAlgorithmPreset)
+    if primitive.name == "random_seed":
+        return not np.issubdtype(avals[0].dtype, np.integer)
+    if primitive.name == "call_exported":
+        return params["exported"].nr_devices == 1
+    return primitive is _ad.custom_lin_p
+
+
+def hands_on(eqn: Any) -> bool:
+    """Whether transposing an equation of a linear program hands the very cotangent on: to the backward rule
+    of a user's function, or through a copy."""
+    return eqn.primitive is _ad.custom_lin_p or eqn.primitive.name in ("copy", "copy_p")
+
+
+def can_be_lowered(primitive: Any) -> bool:
+    """Whether a primitive can be part of a program; a user's own may have a function that evaluates it and no
+    more."""
+    return primitive in _mlir._lowerings or any(
+        primitive in rules for rules in _mlir._platform_specific_lowerings.values()
+    )
+
+
+def runs_by_itself(primitive: Any) -> bool:
+    """Whether eager JAX runs ``primitive`` by a function of its own, and not by compiling it, so that it need
+    not know the shapes of the results beforehand."""
+    return (
+        getattr(primitive.impl, "func", None) is not _jax_dispatch.apply_primitive
+        and primitive.name not in JIT_PRIMITIVES
+    )
+
+
+_LAPACK = {value for value in vars(_linalg).values() if isinstance(value, _core.Primitive)}
+
+
+def lower_alone(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> None:
+    """Lowers an operation; raises what that raises."""
+    with lowering_settings():
+        jax.jit(lambda *values: primitive.bind(*values, **params)).lower(
+            *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
+        )
+
+
+def eval_shard_map(primitive: Any, fun: Any, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Runs a shard_map at once."""
+    trace: Any = eval_trace
+    return trace.process_shard_map(primitive, fun, values, **params)
+
+
+def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[Sequence[Any], bool]:
+    """What an operation says of where things are: shardings and devices (of a call, of calls and constraints
+    inside), and whether it moves anything to a kind of memory. Either makes JAX commit the results of a
+    program."""
+    moves = primitive.name in ("call_exported", "compute_on")
+    shardings: list[Any] = (
+        [*params["in_shardings"], *params["out_shardings"]] if primitive.name in JIT_PRIMITIVES else []
+    )
+    for jaxpr in jaxprs_in(params):
+        inner = getattr(jaxpr, "jaxpr", jaxpr)
+        shardings += [sharding for sharding, _ in _jax_dispatch.get_intermediate_shardings(inner)]
+        moves = moves or bool(_pxla.jaxpr_transfer_mem_kinds(inner))
+    return [sharding for sharding in shardings if sharding is not UNSPECIFIED], moves
+
+
+def spans_devices(primitive: Any, params: dict[str, Any]) -> bool:
+    """Whether an operation is, or calls, a function that was exported for several devices."""
+    if primitive.name == "call_exported":
+        return bool(params["exported"].nr_devices > 1)
+    return any(spans_devices(eqn.primitive, eqn.params) for jaxpr in jaxprs_in(params) for eqn in jaxpr.eqns)
+
+
+def takes_the_argument(params: dict[str, Any]) -> bool:
+    """Whether a ``device_put`` with ``params`` gives away the memory of an argument."""
+    return _array.xc.ArrayCopySemantics.DONATE_INPUT in params["copy_semantics"]
+
+
+conversion: Any = _lax_internal.convert_element_type_p
+"""The primitive of conversions; its ``bind_with_trace`` is called with the trace, None while 0.12 processes
+another operation."""

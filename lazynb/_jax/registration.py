@@ -1,0 +1,145 @@
+"""A lazy tensor's type made known to JAX for good: as an argument, as a constant, and to ``device_get``."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+from jax._src import (
+    api as _api,
+    core as _core,
+    dtypes as _dtypes,
+    pjit as _pjit,
+    source_info_util as _source_info_util,
+    stages as _stages,
+)
+from jax._src.interpreters import mlir as _mlir, partial_eval as _partial_eval, pxla as _pxla
+
+from lazynb._jax.building import ClosedJaxpr, Jaxpr
+from lazynb._jax.tracing import Tracer
+
+
+def register_tracer_type(cls: type) -> None:
+    """Spares JAX the walk over the bases of ``cls`` each time it asks for an aval."""
+    _core.pytype_aval_mappings[cls] = lambda x: x.aval
+    _dtypes.register_canonicalize_value_handler(cls, None)
+
+
+class DeviceGet:
+    """``jax.device_get`` returns tracers as they are; a lazy tensor, which outlives lazy mode, has to give
+    its value. JAX's own function is replaced for so long only as ``jax.device_get`` is about to read a lazy
+    tensor."""
+
+    def __init__(self) -> None:
+        self._plain = _api._device_get
+        self._caller = inspect.unwrap(_api.device_get).__code__
+        self._threads: set[int] = set()  # those that are between the two halves of ``jax.device_get``
+        self._ours: Any = None
+
+    def register(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]) -> None:
+        """Says what a lazy tensor is, and how it gives its value."""
+
+        def device_get(leaf: Any) -> Any:
+            self.done()  # JAX has hold of this function already
+            return self._plain(concrete(leaf) if is_lazy(leaf) else leaf)
+
+        self._ours = device_get
+
+    def announced(self, caller: types.FrameType) -> None:
+        """A lazy tensor was asked to come to the host, by ``caller``: the first half of ``jax.device_get``,
+        if that is it."""
+        frames = (
+            caller,
+            caller.f_back,
+            caller.f_back and caller.f_back.f_back,
+        )  # 0.12 has two functions in between
+        if any(frame is not None and frame.f_code is self._caller for frame in frames):
+            self._threads.add(threading.get_ident())
+            if _api._device_get is self._plain:
+                _api._device_get = self._ours
+
+    def done(self) -> None:
+        """This thread is past it."""
+        if self._threads:
+            self._threads.discard(threading.get_ident())
+        if not self._threads and _api._device_get is self._ours:
+            _api._device_get = self._plain
+
+
+device_get = DeviceGet()
+
+
+def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
+    """Lets executables take arguments of type ``cls``, whose value is ``concrete(argument)``."""
+
+    def shard(args: Sequence[Any], shardings: Any, layouts: Any, copy_semantics: Any) -> Any:
+        return _pxla.shard_args(shardings, layouts, copy_semantics, [concrete(arg) for arg in args])
+
+    _pxla.shard_arg_handlers[cls] = shard
+
+
+def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
+    """Lets programs close over values of type ``cls``, a tracer's, that outlive the trace: what is traced
+    ahead of time has them for constants, as it has arrays, and its lowering asks for ``concrete(constant)``.
+
+    JAX makes leading arguments of the tracers that a jitted function closes over, and nobody hands them to
+    what was compiled.
+    """
+
+    def init(
+        traced: Any,
+        types: Sequence[Any],
+        params: dict[str, Any],
+        in_tree: Any,
+        out_tree: Any,
+        consts: Sequence[Any],
+        *more: Any,
+    ) -> None:
+        if consts and not any(isinstance(const, Tracer) and not isinstance(const, cls) for const in consts):
+            types, params, consts = types[len(consts) :], _closing_over(consts, params), []
+        plain(traced, types, params, in_tree, out_tree, consts, *more)
+
+    def constant(value: Any, aval: Any) -> Any:
+        return _mlir.ir_constant(concrete(value), aval=aval)
+
+    plain = _stages.Traced.__init__
+    _stages.Traced.__init__ = functools.wraps(plain)(init)
+    _mlir.register_constant_handler(cls, constant)
+
+
+def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
+    """Lets what is lowered ahead of time know where its arguments of type ``cls``, a tracer's, are:
+    ``placed(argument)`` is a concrete array in the same place, or the sharding to which it is committed, or
+    None where JAX may move it."""
+
+    def type_of(argument: Any) -> Any:
+        where = placed(argument) if isinstance(argument, cls) else None
+        if where is None or isinstance(where, jax.sharding.Sharding):
+            found = plain(argument)
+            return found if where is None else _pjit.create_meta_ty(argument.aval, where, None, True, False)
+        return plain(where)
+
+    plain = _pjit.convert_to_metaty
+    _pjit.convert_to_metaty = functools.wraps(plain)(type_of)
+
+
+def register_own_files(directory: str) -> None:
+    """Keeps JAX from taking lines of files in ``directory`` for the user's, in jaxprs and in what it
+    compiles."""
+    _source_info_util.register_exclusion(directory)
+
+
+def _closing_over(consts: Sequence[Any], params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a jitted function's call that closes over its first arguments, ``consts``."""
+    count, jaxpr = len(consts), params["jaxpr"]
+    if ClosedJaxpr is Jaxpr:
+        closed = jaxpr.with_consts(consts)
+    else:
+        closed = ClosedJaxpr(_partial_eval.convert_invars_to_constvars(jaxpr.jaxpr, count), consts)
+    rest = {name: params[name][count:] for name in ("in_shardings", "in_layouts", "donated_invars")}
+    return {**params, "jaxpr": closed, **rest}

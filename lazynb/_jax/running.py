@@ -1,0 +1,124 @@
+"""Calls of compiled executables."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from jax._src import compiler as _compiler
+from jax._src.lib import xla_client as _xla_client
+
+from lazynb._jax.caching import executable_in
+
+
+def capturing_call(compiled: Any) -> Callable[..., Any]:
+    """What calls an executable with the least Python in between: JAX's C++ dispatch. Where that needs JAX's
+    Python (the first call, one with arguments of another kind) the results are kept as soon as XLA gives
+    them, see :class:`Captured`."""
+    return _dispatch(compiled, compiled._executable.xla_executable) or compiled
+
+
+def _dispatch(compiled: Any, loaded: Any) -> Callable[..., Any] | None:
+    """JAX's C++ dispatch for ``compiled`` with ``loaded`` as XLA's executable; None where JAX has none for
+    it."""
+    executable, call = copy.copy(compiled._executable), copy.copy(compiled._executable.unsafe_call)
+    executable.xla_executable, call.xla_executable = loaded, _Capturing(loaded)
+    executable._unsafe_call = call
+    found: Callable[..., Any] | None = executable.create_cpp_call(
+        compiled._params._replace(executable=executable)
+    )
+    return found
+
+
+class Captured(threading.local):
+    """Where the calls of this thread keep what XLA gave: first its own object for the results, then the
+    arrays made of that.
+
+    Between the two, and after them, runs Python code of JAX's in which an interrupt may arrive, when the
+    memory of the inputs has been given away already.
+    """
+
+    into: list[Any] | None = None
+
+
+captured = Captured()
+
+
+def recovered(compiled: Any, kept: Sequence[Any]) -> Sequence[Any] | None:
+    """The results that a call of ``compiled`` kept before it was interrupted; None if XLA gave none."""
+    if not kept:
+        return None
+    if len(kept) == 1:
+        return kept[0].consume_with_handlers(compiled._executable.unsafe_call.out_handler.handlers)
+    return kept[1]
+
+
+class _Capturing:
+    """Stands for an executable of XLA's in JAX's Python code."""
+
+    def __init__(self, loaded: Any):
+        self._loaded = loaded
+
+    def execute_sharded(self, buffers: Any, **more: Any) -> Any:
+        into: list[Any] = captured.into if captured.into is not None else []
+        if more:
+            return self._loaded.execute_sharded(buffers, **more)
+        into.clear()
+        into.extend(
+            map(self._loaded.execute_sharded, (buffers,))
+        )  # C all the way: no signal is handled in between
+        return _CapturingResults(into)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loaded, name)
+
+
+class _CapturingResults:
+    def __init__(self, into: list[Any]):
+        self._into = into
+
+    def consume_with_handlers(self, handlers: Any, **more: Any) -> Any:
+        self._into.extend(map(functools.partial(self._into[0].consume_with_handlers, **more), (handlers,)))
+        return self._into[1]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._into[0], name)
+
+
+def call_here(compiled: Any, entry: bytes | None) -> Callable[..., Any] | None:
+    """What runs an executable of XLA:CPU in the thread that calls it, so that the results are there when it
+    returns; None where that cannot be had.
+
+    XLA:CPU hands all but the cheapest programs (1,000 floating point operations) to a thread of its own, and
+    JAX has no way to ask for anything else. Waking that thread takes longer than many a program runs. A
+    program with a host callback, however, it runs in the calling thread. So the machine code is loaded once
+    more, as one that has a callback, which it never calls.
+
+    Arguments:
+      entry: that of the persistent cache from which it was loaded, if it was: XLA cannot write down what it
+        has read.
+    """
+    loaded: Any = compiled._executable.xla_executable
+    devices = loaded.local_devices()
+    if [device.platform for device in devices] != ["cpu"]:
+        return None
+    try:
+        machine_code = loaded.serialize() if entry is None else executable_in(entry)
+        options = _compiler.get_compile_options(1, 1, device_assignment=np.array([[devices[0].id]]))
+        again = loaded.client.deserialize_executable(
+            machine_code,
+            executable_devices=_xla_client.DeviceList(tuple(devices)),
+            compile_options=options,
+            host_callbacks=[_never_called],
+        )
+    except Exception:  # a program that XLA cannot write down
+        return None
+    return _dispatch(compiled, again)
+
+
+def _never_called(*_: Any) -> None:
+    raise AssertionError("no program calls this")

@@ -1,0 +1,176 @@
+"""Names of JAX's in whose place lazynb puts something else while a thread is lazy."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax._src import (
+    array as _array,
+    core as _core,
+    custom_derivatives as _custom_derivatives,
+    error_check as _error_check,
+    hijax as _hijax,
+    sharding_impls as _sharding_impls,
+    stages as _stages,
+)
+from jax._src.interpreters import partial_eval as _partial_eval
+from jax._src.lax import lax as _lax_internal
+from jax._src.random import stateful_rng as _stateful_rng
+from jax._src.state import indexing as _state_indexing
+
+from lazynb._jax.tracing import Tracer, at_top_level, current_trace, eval_trace, is_eval, set_current_trace
+
+concretisation: tuple[Any, str] = (_core, "concrete_or_error")
+"""Module and name of what JAX asks for a value that it needs at once: ``(force, value, what for)``."""
+
+
+def _core_seen_as_clean(is_lazy: Callable[[Any], bool]) -> types.ModuleType:
+    """A view of ``jax._src.core`` in which the ambient lazy trace counts as no trace."""
+    view = types.ModuleType(_core.__name__)
+    view.__dict__.update(_core.__dict__)
+
+    def trace_state_clean() -> bool:
+        return _core.trace_state_clean() or is_lazy(_core.trace_ctx.trace)
+
+    view.trace_state_clean = trace_state_clean  # type: ignore[attr-defined]
+    view.trace_ctx = _TopLevelSeen(is_lazy)  # type: ignore[attr-defined]
+    return view
+
+
+class _TopLevelSeen:
+    """JAX's context of tracing, in which the ambient lazy trace is the top level."""
+
+    def __init__(self, is_lazy: Callable[[Any], bool]):
+        self._is_lazy = is_lazy
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_core.trace_ctx, name)
+
+    def is_top_level(self) -> bool:
+        return _core.trace_ctx.is_top_level() or (self._is_lazy(_core.trace_ctx.trace) and at_top_level())
+
+
+# Meshes; a seed of one's own for ``stateful_rng``; whether an index fits a reference (0.10 does not ask).
+_ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing)
+
+
+def _core_without_tracers(cls: type) -> types.ModuleType:
+    """A view of ``jax._src.core`` in which values of type ``cls`` are no tracers."""
+
+    class Kind(type(Tracer)):  # type: ignore[misc]
+        def __instancecheck__(self, value: Any) -> bool:
+            return isinstance(value, _core.Tracer) and not isinstance(value, cls)
+
+    view = types.ModuleType(_core.__name__)
+    view.__dict__.update(_core.__dict__, Tracer=Kind("Tracer", (), {}))
+    return view
+
+
+def readable_errors(cls: type) -> tuple[Any, dict[str, Any]]:
+    """Module and substitutes that let ``raise_if_error`` look at an error code of type ``cls``: it takes it
+    for a traced one."""
+    return _error_check, {"core": _core_without_tracers(cls)}
+
+
+_INHERITED = object()
+"""Stands for the value of a name that a class itself has not."""
+
+
+class AmbientPatches:
+    """What stands for something else while some thread is lazy. ``jax.set_mesh`` and others insist on a clean
+    trace state, and executables compiled ahead of time refuse tracers: both are right for a transformation
+    and wrong for a lazy notebook.
+
+    Attributes:
+      on: whether it is in place; None while that changes, and after a change that an interrupt ended: the
+        next mends it.
+    """
+
+    def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):
+        self._concrete = concrete
+        self._replaced: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
+        self._turn: object = None
+        self.on: bool | None = False
+        self.substitute(_stages.Compiled, {"__call__": self._calling_concretely(_stages.Compiled.__call__)})
+        for module in _ASKING_FOR_THE_TOP_LEVEL:
+            self.substitute(module, {"core": _core_seen_as_clean(is_lazy)})
+
+    def substitute(self, owner: Any, names: dict[str, Any]) -> None:
+        """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is
+        lazy."""
+        self._replaced.append((owner, names, {name: vars(owner).get(name, _INHERITED) for name in names}))
+
+    def switch(self, on: bool) -> None:
+        """Puts everything in place, or back. What somebody else has changed is theirs."""
+        self._turn = turn = object()
+        self.on = None
+        for owner, ours, plain in self._replaced:
+            now = vars(owner)
+            if on:
+                _assign(
+                    owner,
+                    {name: own for name, own in ours.items() if now.get(name, _INHERITED) is plain[name]},
+                )
+            else:
+                _assign(owner, {name: plain[name] for name, own in ours.items() if now.get(name) is own})
+        if self._turn is turn:
+            self.on = on
+        else:  # another thread or a finalizer has switched in between: neither got what it wanted
+            self._turn = self.on = None
+
+    def _calling_concretely(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """An executable's ``__call__`` for arguments that may be lazy."""
+        concrete = self._concrete
+
+        def call_concrete(compiled: Any, /, *args: Any, **kwargs: Any) -> Any:
+            if not is_eval(current_trace()):
+                args, kwargs = jax.tree.map(concrete, (args, kwargs))
+                if not any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((args, kwargs))):
+                    with set_current_trace(eval_trace):
+                        return call(compiled, *args, **kwargs)
+            return call(compiled, *args, **kwargs)
+
+        return call_concrete
+
+
+def _assign(owner: Any, names: dict[str, Any]) -> None:
+    if isinstance(owner, types.ModuleType):
+        vars(owner).update(names)
+    else:
+        for name, value in names.items():
+            if value is _INHERITED:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+
+refusing_constants: list[tuple[Any, str]] = [(_lax_internal, "_trace_composite_to_jaxpr")]
+"""Owner and name of what traces a function and raises where that closes over a tracer."""
+if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 makes arguments of them
+    refusing_constants.append((_hijax.custom_vjp3, "__call__"))
+
+attributed: list[tuple[Any, str]] = [(_lax_internal, "composite"), (jax.lax, "composite")]
+"""Owner and name of what makes functions whose keyword arguments may be arrays, but no tracers."""
+
+refusal_of_static: tuple[Any, str] = (_custom_derivatives, "_check_for_tracers")
+"""Module and name of what raises where an argument of a custom_vjp function that is not differentiated holds
+a tracer."""
+
+constant_taken: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
+"""Class and name of what makes a value that a traced function closes over a constant of its jaxpr:
+``(trace, value, ...)``."""
+
+assembling: Any = _array
+"""The module whose functions :data:`ASSEMBLING`, which are JAX's public ones too, make an array of others."""
+
+ASSEMBLING = (
+    "make_array_from_callback",
+    "make_array_from_single_device_arrays",
+    "make_array_from_process_local_data",
+)
+
+filling: Any = _lax_internal
+"""The module whose ``full`` and ``full_like`` make arrays on a device."""

@@ -1,0 +1,58 @@
+"""The trace that is current in a thread: JAX's classes, and the functions that read and set it."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from jax._src import core as _core, source_info_util as _source_info_util
+
+Trace = _core.Trace
+Tracer = _core.Tracer
+
+check_bool_conversion = _core.check_bool_conversion
+check_scalar_conversion = _core.check_scalar_conversion
+check_integer_conversion = _core.check_integer_conversion
+escaped_tracer_error = _core.escaped_tracer_error
+typeof = _core.typeof
+eval_trace = _core.eval_trace
+set_current_trace = _core.set_current_trace
+
+
+def current_trace() -> Trace | None:
+    """The trace on which JAX binds primitives in this thread; None while 0.12 processes one."""
+    return _core.trace_ctx.trace
+
+
+ambient: Any = _core.trace_state_strong_ref
+"""Its ``value`` is the current trace: what :func:`current_trace` reads, without two calls of Python."""
+
+
+def set_trace(trace: Trace | None) -> None:
+    """Makes ``trace`` the current one of this thread."""
+    _core.trace_ctx.set_trace(trace)
+
+
+def at_work() -> bool:
+    """Whether a function of JAX's is running in this thread, below the caller."""
+    frame: types.FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(("jax.", "jax._src.")):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def is_eval(trace: Trace | None) -> bool:
+    """Whether primitives bound on ``trace`` run at once (0.12 has no trace at all between operations)."""
+    return trace is None or isinstance(trace, _core.EvalTrace)
+
+
+def at_top_level() -> bool:
+    """Whether no vmap axis is in scope."""
+    return _core.trace_ctx.axis_env is _core.top_axis_env
+
+
+scopes: Any = _source_info_util._source_info_context
+"""Its ``context.name_stack`` is the current name stack; as text for example ``jvp(MLP)/Dense_0``."""
