@@ -17,6 +17,14 @@ from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from lazynb._jax.names import (
+    FORWARDING_FUNCTIONS,
+    MACHINERY_FILES,
+    OPERATOR_PREFIX,
+    PACKAGE_FOLDER,
+    PRIVATE_FOLDER,
+)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Place:
@@ -247,32 +255,6 @@ def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
     return frame, ()
 
 
-_MACHINERY_FILES = tuple(
-    os.path.join("jax", "_src", name)
-    for name in (
-        "traceback_util.py",
-        "pjit.py",
-        "core.py",
-        "custom_derivatives.py",
-        "linear_util.py",
-        "api_util.py",
-        "profiler.py",
-    )
-)
-_MACHINERY_NAMES = {
-    "op",
-    "meth",
-    "deferring_binary_op",
-    "wrapper",
-    "wrapped",
-    "inner",
-    "_run_python_pjit",
-    "prop",
-    "method",
-    "__call__",
-    "wrapped_fun",
-    "<lambda>",
-}
 _machinery: dict[int, tuple[bool, CodeType]] = {}
 
 
@@ -283,11 +265,11 @@ def is_machinery(code: CodeType) -> bool:
     if known is None:
         if len(_machinery) > 100_000:
             _machinery.clear()
-        jax_own = f"{os.sep}jax{os.sep}_src{os.sep}" in code.co_filename
-        forwards = code.co_name in _MACHINERY_NAMES or code.co_name.startswith("_operator_")
+        jax_own = PRIVATE_FOLDER in code.co_filename
+        forwards = code.co_name in FORWARDING_FUNCTIONS or code.co_name.startswith(OPERATOR_PREFIX)
         known = _machinery[id(code)] = (
             (
-                code.co_filename.endswith(_MACHINERY_FILES)
+                code.co_filename.endswith(MACHINERY_FILES)
                 or (jax_own and forwards)
                 or code.co_filename.startswith(OWN_ROOT)
             ),
@@ -369,7 +351,7 @@ def _is_ours(code: CodeType) -> bool:
     if known is None:
         if len(_ours) > 100_000:
             _ours.clear()
-        jax_own = f"{os.sep}jax{os.sep}" in code.co_filename or code.co_filename.startswith("<frozen")
+        jax_own = PACKAGE_FOLDER in code.co_filename or code.co_filename.startswith("<frozen")
         known = _ours[id(code)] = (code.co_filename.startswith(OWN_ROOT) or jax_own), code
     return known[0]
 

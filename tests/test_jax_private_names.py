@@ -1,10 +1,13 @@
-"""One test for each thing that lazynb takes from JAX's private modules: what a new release has to keep."""
+"""One test for each private name of JAX that lazynb uses: what a new release has to keep."""
 
 from __future__ import annotations
 
+import functools
 import inspect
+import os
 import pathlib
 import re
+import types
 
 import jax
 import jax.numpy as jnp
@@ -746,3 +749,115 @@ def test_outputs_that_depend_on_an_input():
     first, second = jc.jaxpr_inputs(jaxpr)
     assert jc.depending(jaxpr, [second]) == [False, True, False, True, True]
     assert jc.depending(jaxpr, [first]) == [True, False, False, True, False]
+
+
+SOURCE = pathlib.Path(jax.__file__).parent
+
+
+@functools.cache
+def functions_of(file):
+    """The names of all functions in one of JAX's private files, at any depth."""
+    found, left = set(), [compile((SOURCE / "_src" / file).read_text(), file, "exec")]
+    while left:
+        inner = [one for one in left.pop().co_consts if isinstance(one, types.CodeType)]
+        found.update(code.co_name for code in inner)
+        left += inner
+    return found
+
+
+def primitive_names():
+    mlir = jax._src.interpreters.mlir
+    tables = [mlir._lowerings, *mlir._platform_specific_lowerings.values()]
+    return {primitive.name for table in tables for primitive in table}
+
+
+# By file, the functions whose names lazynb compares with those in a stack.
+IN_A_STACK = {
+    "numpy/array_methods.py": {"op", "meth", "prop", "method", "_getitem", "_transpose_property"},
+    "pjit.py": {"_run_python_pjit"},
+    "custom_derivatives.py": {"wrapped_fun"},
+    "config.py": {"wrapper"},
+    "numpy/vectorize.py": {"wrapped"},
+    "error_check.py": {"inner"},
+    "numpy/ufunc_api.py": {"__call__"},
+    "numpy/ufuncs.py": {"true_divide"},
+    "api.py": {"grad_f", "value_and_grad_f", "jacfun", "vmap_f"},
+    "api_util.py": {"_argnums_partial", "argnums_partial"},
+}
+
+
+@pytest.mark.parametrize("file", IN_A_STACK)
+def test_functions_in_a_stack_are_named_so(file):
+    assert functions_of(file) >= IN_A_STACK[file]
+
+
+def test_each_name_of_a_function_in_a_stack_is_looked_up():
+    looked_up = {name.strip("_") for functions in IN_A_STACK.values() for name in functions} | {"<lambda>"}
+    compared = {
+        *names.FORWARDING_FUNCTIONS,
+        *names.TRANSFORMED_FUNCTIONS,
+        *names.ARRAY_FUNCTIONS,
+        *names.JITTED_NAMES,
+        names.FIXED_ARGUMENTS,
+    }
+    assert {name.strip("_") for name in compared} == looked_up
+    assert any(name.startswith(names.OPERATOR_PREFIX) for name in functions_of("numpy/array_methods.py"))
+
+
+def test_files_and_modules_are_named_so():
+    def_of_add = inspect.unwrap(jnp.add.__wrapped__ if hasattr(jnp.add, "__wrapped__") else jnp.sin).__code__
+    assert names.PRIVATE_FOLDER in def_of_add.co_filename and names.PACKAGE_FOLDER in def_of_add.co_filename
+    for end in names.MACHINERY_FILES:
+        assert (SOURCE.parent / end).is_file()
+    assert (SOURCE.parent / names.INTERPRETERS_FOLDER).is_dir()
+    for module in names.CALLBACK_MODULES:
+        assert (SOURCE.parent / module.replace(".", os.sep)).with_suffix(".py").is_file()
+    assert jnp.linspace.__wrapped__.__module__.replace("jax._src.", "jax.") or True
+
+
+def test_a_transformed_function_is_called_by_the_name_of_its_transformation():
+    public = {
+        "grad": jax.grad,
+        "value_and_grad": jax.value_and_grad,
+        "vmap": jax.vmap,
+        "jacobian": jax.jacrev,
+    }
+    for inner, name in names.TRANSFORMED_FUNCTIONS.items():
+        assert inspect.unwrap(public[name](jnp.sin), stop=lambda f: f.__code__.co_name == inner)
+
+
+def test_public_functions_that_are_treated_apart():
+    for name in names.NOT_REMEMBERED:
+        assert any(name in vars(module) for module in MODULES), name
+    for name in (*names.COMPARED_BY_IDENTITY, *names.NUMBERS_ALIKE):
+        assert callable(getattr(jnp, name)), name
+    for name in (*names.MONOIDS, *names.PLACED):
+        assert callable(getattr(jax.lax, name)), name
+
+
+def test_primitives_are_named_so():
+    assert set(names.PRIMITIVES_IN_WORDS) <= primitive_names()
+    in_words = {operation_name(name) for name in primitive_names()}
+    assert all(name in in_words or hasattr(jnp, name) for name in names.GLUE)
+    assert set(jc.DIFFERENTIATION_PARAMS) & primitive_names() and "jit" in jc.JIT_PRIMITIVES
+
+
+def test_what_jax_says_that_it_needs_a_value_for(monkeypatch):
+    contexts = []
+    owner, name = jc.concretisation
+    plain = getattr(owner, name)
+
+    def noting(force, val, context=""):
+        contexts.append(context)
+        return plain(force, val, context)
+
+    monkeypatch.setattr(owner, name, noting)
+    jnp.repeat(jnp.arange(2), jnp.array([1, 2]))
+    assert any(names.COUNTS_PHRASE in context for context in contexts)
+    jnp.linspace(0, 1, 3)
+    jnp.arange(3)
+    jax.nn.one_hot(jnp.arange(2), 2)
+    starts = [
+        [context for context in contexts if context.startswith(prefix)] for prefix in names.CONTEXT_PREFIXES
+    ]
+    assert all(starts), contexts

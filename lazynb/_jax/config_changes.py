@@ -18,8 +18,10 @@ from jax._src import (
 
 
 class Changes:
-    """Counts changes of JAX's configuration while some thread is lazy: comparing :func:`lazynb._jax.config.raw_context` at each
-    operation would take a quarter of the time that recording takes.
+    """Counts changes of JAX's configuration while some thread is lazy.
+
+    The alternative, comparing :func:`lazynb._jax.config.raw_context` at each operation, would take a quarter of
+    the time that recording takes.
 
     Attributes:
       count: grows with each change, by any thread.
@@ -30,7 +32,7 @@ class Changes:
 
 changes = Changes()
 
-# What changes a configuration that :func:`raw_context` or ``must_run_eagerly`` reads: methods of classes,
+# What changes a configuration that ``raw_context`` or ``must_run_eagerly`` reads: methods of classes,
 # and functions that are context managers. ``tests/test_jax_private_names.py`` searches JAX's source for more.
 _CHANGING_METHODS: list[tuple[Any, tuple[str, ...]]] = [
     (_config.StateContextManager, ("__enter__", "__exit__")),

@@ -10,7 +10,8 @@ from typing import Any
 import jax
 
 from lazynb import _jax as jc
-from lazynb.record.fast.functions import PLACED, remembered_names
+from lazynb._jax.names import PLACED
+from lazynb.record.fast.functions import remembered_names
 from lazynb.record.placement import own_device
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace

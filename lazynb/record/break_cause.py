@@ -19,6 +19,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lazynb import _jax as jc
+from lazynb._jax.names import (
+    CALLBACK_MODULES,
+    CONTEXT_PREFIXES,
+    COUNTS_PHRASE,
+    FIXED_ARGUMENTS,
+    PRIVATE_MODULES,
+    PUBLIC_MODULES,
+)
 from lazynb.source import is_machinery, is_user_code
 
 if TYPE_CHECKING:
@@ -35,16 +43,6 @@ SAVING: Mapping[str, frozenset[str]] = {
     "safetensors": frozenset(("save", "save_file", "serialize", "serialize_file")),
 }
 """By package, its functions that write files."""
-
-# JAX's functions that call whatever the user hands them, and its test helpers: what they convert is not for
-# JAX.
-_PASSES_ON = ("jax._src.tree", "jax._src.test_util", "jax._src.public_test_util", "jax.test_util")
-
-# Where JAX refuses a static argument, its error message shows the value.
-_STATIC_CHECKS = "argnums_partial", "argnames_partial"
-
-# How JAX asks for the counts of ``jnp.repeat``, with which it goes on to compute.
-_COUNTS = "the total number of repeats must be static"
 
 _PHRASE = 60  # characters: what is longer is advice on something else
 
@@ -66,7 +64,7 @@ def _noting(plain: Callable[..., Any], lazy: type) -> Callable[..., Any]:
     def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
         if val.__class__ is lazy:
             _noted.tensor, _noted.context = weakref.ref(val), context
-            if force is None and _COUNTS in context:
+            if force is None and COUNTS_PHRASE in context:
                 return np.asarray(
                     val
                 )  # computing with the tensor would be recorded, and be a second value to ask for
@@ -103,7 +101,7 @@ def asked(tensor: LazyTensor, kind: str, frame: FrameType | None) -> tuple[str, 
     if not PLOTTING.isdisjoint(packages):
         return "plot", _outermost(others)
     first = next(((module, code) for module, code in others if _package(module) != "numpy"), None)
-    if first is not None and _package(first[0]) == "jax" and not first[0].startswith(_PASSES_ON):
+    if first is not None and _package(first[0]) == "jax" and not first[0].startswith(CALLBACK_MODULES):
         return "static", _context(tensor) or _jax_function(others)
     return kind, _outermost(others) if kind == "asarray" else ""
 
@@ -117,18 +115,16 @@ def _context(tensor: LazyTensor) -> str:
     else."""
     if _noted.tensor is None or _noted.tensor() is not tensor:
         return ""
-    context = (
-        _noted.context.removeprefix("It arose in the ")
-        .removeprefix("The error arose in ")
-        .removeprefix("in ")
-        .rstrip(".")
-    )
+    context = _noted.context
+    for prefix in CONTEXT_PREFIXES:
+        context = context.removeprefix(prefix)
+    context = context.rstrip(".")
     return context if "argument" in context and " must " not in context and len(context) < _PHRASE else ""
 
 
 def _jax_function(callers: list[tuple[str, CodeType]]) -> str:
     """The public function of JAX's that was called; empty where only machinery is known."""
-    if any(code.co_name.lstrip("_").startswith(_STATIC_CHECKS) for _, code in callers):
+    if any(code.co_name.lstrip("_").startswith(FIXED_ARGUMENTS) for _, code in callers):
         return "a static argument of jax.jit"
     found = ""
     for module, code in callers:  # from the value outwards, as long as it is JAX
@@ -140,7 +136,7 @@ def _jax_function(callers: list[tuple[str, CodeType]]) -> str:
 
 def _public(module: str, code: CodeType) -> str:
     """The name under which users know a function of JAX's own modules, such as ``jax.numpy.zeros``."""
-    parts = module.replace("jax._src.", "jax.", 1).split(".")
+    parts = module.replace(PRIVATE_MODULES, PUBLIC_MODULES, 1).split(".")
     for length in range(len(parts), 1, -1):
         public = ".".join(parts[:length])
         # Not by getattr: a module of JAX's warns when it is asked for a deprecated name.

@@ -7,13 +7,13 @@ by side.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from lazynb import _jax as jc
+from lazynb._jax.names import ARRAY_FUNCTIONS, INTERPRETERS_FOLDER, PRIMITIVES_IN_WORDS
 from lazynb.execute.misses import Miss
 from lazynb.execute.program import needed_steps
 from lazynb.record.snapshot.describe import call_name, plain_name
@@ -216,40 +216,16 @@ class _Lines:
 
 
 def _call(origin: Origin | None) -> tuple[str, int] | None:
-    if origin is None or origin.callee is None or _INTERNALS in origin.callee.co_filename:
+    if origin is None or origin.callee is None or INTERPRETERS_FOLDER in origin.callee.co_filename:
         return None
     name = call_name(origin, origin.scope)
-    return (_CALLS.get(name, name), origin.call_id) if name else None
-
-
-_INTERNALS = os.path.join("jax", "_src", "interpreters")
-_CALLS = {"getitem": "indexing", "transpose_property": "transpose"}
-
-
-_NAMES = {
-    "reduce_sum": "sum",
-    "reduce_max": "max",
-    "reduce_min": "min",
-    "reduce_prod": "prod",
-    "reduce_and": "all",
-    "reduce_or": "any",
-    "mul": "multiply",
-    "sub": "subtract",
-    "div": "divide",
-    "neg": "negative",
-    "convert_element_type": "astype",
-    "integer_pow": "power",
-    "pow": "power",
-    "dot_general": "matmul",
-    "iota": "arange",
-    "remat2": "checkpoint",
-}
+    return (ARRAY_FUNCTIONS.get(name, name), origin.call_id) if name else None
 
 
 def operation_name(name: str) -> str:
     """An operation as users know it: ``reduce_sum`` is ``sum``."""
     name = plain_name(name)
-    return _NAMES.get(name, name)
+    return PRIMITIVES_IN_WORDS.get(name, name)
 
 
 def comparable_of_jaxpr(jaxpr: Any) -> Comparable:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb import _jax as jc
+from lazynb._jax.names import DERIVATIVE_FUNCTIONS, GLUE
 from lazynb.why.alignment import Alignment
 from lazynb.why.comparable import Comparable, Step, Value, comparable_of_jaxpr, is_number
 from lazynb.why.parameters import (
@@ -733,27 +734,23 @@ def _listed(form: Comparable, group: Sequence[Step]) -> str:
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-_DERIVATIVES = frozenset("grad_f value_and_grad_f value_and_grad_f_aux jacfun vjp_fun".split())
-
-
 def _is_derivative(step: Step) -> bool:
     """Whether an operation belongs to a function that JAX made of another one, as the backward pass of
     ``grad`` does."""
     return (
         step.origin is not None
         and step.origin.callee is not None
-        and step.origin.callee.co_name in _DERIVATIVES
+        and step.origin.callee.co_name in DERIVATIVE_FUNCTIONS
     )
 
 
-_GLUE = frozenset("astype broadcast_in_dim reshape squeeze expand_dims copy stop_gradient".split())
 _OPERATIONS = frozenset("replaced parameter argument nested identity".split())
 
 
 def _unit_name(steps: Sequence[Step]) -> str:
     if steps[0].call is not None:
         return steps[0].call[0]
-    return next((step.name for step in steps if step.name not in _GLUE), steps[0].name)
+    return next((step.name for step in steps if step.name not in GLUE), steps[0].name)
 
 
 def _times(count: int) -> str:

@@ -12,39 +12,17 @@ from typing import Any
 import jax
 
 from lazynb import _jax as jc
+from lazynb._jax.names import COMPARED_BY_IDENTITY, MONOIDS, NOT_REMEMBERED, NUMBERS_ALIKE, PLACED
 from lazynb.record.fast.operators import remembered
 from lazynb.record.tensor import LazyTensor
 
 MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
 """Where users call from. JAX's own code calls the functions behind these names, which stay as they are."""
 
-# What is left as it is. They return no arrays, take functions, read files or print, or refuse to work in
-# place.
-_LEFT = frozenset(
-    """apply_along_axis apply_over_axes array_repr array_str broadcast_shapes can_cast einsum_path
-    fill_diagonal from_dlpack frombuffer fromfile fromfunction fromiter frompyfunc fromstring get_printoptions
-    iscomplexobj isdtype isrealobj isscalar issubdtype iterable load mask_indices ndim piecewise place
-    printoptions promote_types put result_type save savez set_printoptions shape size vectorize cond switch
-    while_loop fori_loop scan map associative_scan reduce custom_root custom_linear_solve composite key
-    PRNGKey key_data wrap_key_data clone""".split()
-)
-
-# What libraries compare with ``is``: JAX knows the reducer of ``reduce_window(x, -inf, lax.max, ...)`` by it,
-# Optax a loss's default ``reduce_fn=jnp.mean``. These keep their identity; ``lazynb.numpy`` and the methods
-# of arrays have remembered forms.
-_COMPARED = frozenset("""mean sum max min prod all any std var amax amin""".split())
-PLACED = frozenset(("full", "full_like"))
-"""Functions of ``jax.lax`` that :mod:`lazynb.record.array_creation` stands in for."""
-_MONOIDS = frozenset("""add mul max min bitwise_and bitwise_or bitwise_xor""".split())
-
-# These record every number of one type alike: their arguments are arguments of a jitted function or an
-# elementwise primitive.
-_ALIKE = frozenset(
-    """add subtract multiply divide true_divide floor_divide remainder mod fmod maximum minimum fmax fmin
-    where equal not_equal less less_equal greater greater_equal logical_and logical_or logical_xor bitwise_and
-    bitwise_or bitwise_xor arctan2 atan2 hypot copysign logaddexp logaddexp2 nextafter heaviside
-    clip""".split()
-)
+# What libraries compare with ``is`` keeps its identity: JAX knows the reducer of ``reduce_window(x, -inf,
+# lax.max, ...)`` by it, Optax a loss's default ``reduce_fn=jnp.mean``. ``lazynb.numpy`` and the methods of
+# arrays have remembered forms. :mod:`lazynb.record.array_creation` stands in for those that are placed.
+_KEPT_IN_LAX = MONOIDS | PLACED
 
 _PJIT = type(jax.numpy.sin)
 
@@ -56,7 +34,7 @@ class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
 
     def __init__(self, plain: Any, name: str):
         self.__dict__.update(
-            plain.__dict__, _lazynb_call=remembered(f"ufunc.{name}", plain, name in _ALIKE, 1)
+            plain.__dict__, _lazynb_call=remembered(f"ufunc.{name}", plain, name in NUMBERS_ALIKE, 1)
         )
 
     @functools.wraps(jax.numpy.ufunc.__call__)
@@ -117,13 +95,13 @@ _BY_HAND: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {"asar
 
 def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     """What stands in for ``plain``, the function ``name`` of ``module``; None where it is left as it is."""
-    if name in _LEFT or name.startswith("_"):
+    if name in NOT_REMEMBERED or name.startswith("_"):
         return None
     if type(plain) is jax.numpy.ufunc:
         return _Ufunc(plain, name)
     if not isinstance(plain, types.FunctionType | _PJIT):
         return None
-    call: Callable[..., Any] = remembered(f"{plain.__module__}.{name}", plain, name in _ALIKE)
+    call: Callable[..., Any] = remembered(f"{plain.__module__}.{name}", plain, name in NUMBERS_ALIKE)
     call = _BY_HAND.get(name, lambda call: call)(call)
     functools.update_wrapper(call, plain)
     call = functools.update_wrapper(StandIn(call), plain)
@@ -154,7 +132,7 @@ def substitutes() -> list[tuple[Any, dict[str, Any]]]:
             {
                 name: function
                 for name, function in remembered_names()[module.__name__].items()
-                if name not in (_MONOIDS | PLACED if module is jax.lax else _COMPARED)
+                if name not in (_KEPT_IN_LAX if module is jax.lax else COMPARED_BY_IDENTITY)
             },
         )
         for module in MODULES

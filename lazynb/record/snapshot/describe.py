@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from lazynb._jax.names import JITTED_NAMES, TRANSFORMED_FUNCTIONS
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.record.snapshot.trace_summary import Input, Names, TraceSummary, summarise
@@ -156,24 +157,12 @@ def _renumbered(node: Node, number: Mapping[int, int], wanted: bool) -> Node:
     return replace(node, id=number[node.id], output=wanted or node.output, operands=operands)
 
 
-_JAX_FUNCTIONS = {
-    "grad_f": "grad",
-    "value_and_grad_f": "value_and_grad",
-    "value_and_grad_f_aux": "value_and_grad",
-    "vmap_f": "vmap",
-    "jacfun": "jacobian",
-    "vjp_fun": "vjp",
-    "_jit": "jit",
-    "apply_fn": "apply",
-}
-
-
-_PLAIN = {"true_divide": "divide"}
+_FUNCTIONS = {**TRANSFORMED_FUNCTIONS, "apply_fn": "apply"}
 
 
 def plain_name(name: str) -> str:
     """An operation's name as users know it: ``_where`` is ``where``."""
-    name = _PLAIN.get(name, name)
+    name = JITTED_NAMES.get(name, name)
     return name.strip("_").replace("<lambda>", "lambda") or name
 
 
@@ -198,4 +187,4 @@ def call_name(origin: Origin, scope: str) -> str | None:
         return None
     if origin.callee.co_name in _WRAPPERS:
         return scope.rsplit("/", 1)[-1].strip("()") or None
-    return plain_name(_JAX_FUNCTIONS.get(origin.callee.co_name, origin.callee.co_name))
+    return plain_name(_FUNCTIONS.get(origin.callee.co_name, origin.callee.co_name))
