@@ -179,6 +179,12 @@ class Blocks:
         _here.thread.due = True
         self._mend()
 
+    def resume(self) -> None:
+        """Makes current again what this thread's open blocks say, where no trace is: an interrupt between the two lines with which
+        ``Primitive.bind`` (JAX 0.12) takes the current one away and begins what puts it back. Nothing can be bound without one."""
+        mine = self._follow()
+        jc.set_trace(next((block.trace for block in reversed(mine) if block.trace is not None), jc.eval_trace))
+
     def end_all(self) -> None:
         """Ends the blocks of all threads: every name of JAX's is JAX's own, and no thread records."""
         if sys.is_finalizing():
@@ -272,4 +278,5 @@ class Blocks:
 
 
 blocks = Blocks()
+LazyTrace.resume = staticmethod(blocks.resume)
 atexit.register(blocks.end_all)

@@ -85,6 +85,8 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
             return recall(trace, name, plain, (self, other), {}, True, depth + 1)
         if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
             return linearized_call(trace, name, plain, (self, other), {}, True)
+        if trace is None:
+            _resume()
         return plain(self, other)
 
     return operator
@@ -106,6 +108,8 @@ def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, betwee
         if trace.__class__ is not LazyTrace:
             if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
                 return linearized_call(trace, name, plain, args, kwargs, scalars_alike)
+            if trace is None:
+                _resume()
             return plain(*args, **kwargs)
         if scalars_alike and len(args) == 2 and not kwargs and args[0].__class__ is LazyTensor:
             return pair(*args)
@@ -138,6 +142,12 @@ def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, betwee
         return recall(trace, name, plain, args, kwargs, scalars_alike, 2 + between)
 
     return call
+
+
+def _resume() -> None:
+    """No trace is current: in an operation of JAX's, or because an interrupt ended one at the wrong moment."""
+    if not jc.at_work():
+        LazyTrace.resume()
 
 
 def _named(function: Callable[..., Any], name: str, plain: Callable[..., Any]) -> Callable[..., Any]:

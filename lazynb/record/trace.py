@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -93,11 +93,13 @@ class LazyTrace(jc.Trace):
       stray: whether the thread records no more. It may be current still: another thread ended its last block, or JAX has made it
         current again. Then everything runs at once.
       witness: sees its runs and breaks, see ``lazynb.execute.flush.Witness``.
+      resume: makes the right trace current where none is.
     """
 
     strict = False
     stray = False
     witness: Any = None
+    resume: Callable[[], None]
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,6 +116,11 @@ class LazyTrace(jc.Trace):
         self._last_root = Root((), None)  # of no trie
 
     # ---- JAX's side --------------------------------------------------------------------------------------------
+
+    def is_valid(self) -> bool:
+        if jc.ambient.value is None:  # ``Primitive.bind`` asks for each operand, just before it reads which trace is current
+            self.resume()
+        return super().is_valid()
 
     def stage_value(self, val: Any) -> Any:
         # ``jnp.array(...)`` and ``jax.random.key(seed)`` lift constants here.
