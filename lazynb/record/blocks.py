@@ -179,9 +179,12 @@ class Blocks:
         _here.thread.due = True
         self._mend()
 
-    def resume(self) -> None:
-        """Makes current again what this thread's open blocks say, where no trace is: an interrupt between the two lines with which
-        ``Primitive.bind`` (JAX 0.12) takes the current one away and begins what puts it back. Nothing can be bound without one."""
+    def make_current(self) -> None:
+        """Makes the trace current that this thread's open blocks ask for, where no trace is and so nothing can be bound.
+
+        ``Primitive.bind`` (JAX 0.12) takes the current trace away, and begins what puts it back one line later: an interrupt
+        between the two leaves none.
+        """
         mine = self._follow()
         jc.set_trace(next((block.trace for block in reversed(mine) if block.trace is not None), jc.eval_trace))
 
@@ -278,5 +281,5 @@ class Blocks:
 
 
 blocks = Blocks()
-LazyTrace.resume = staticmethod(blocks.resume)
+LazyTrace.make_current = staticmethod(blocks.make_current)
 atexit.register(blocks.end_all)

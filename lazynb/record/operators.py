@@ -86,7 +86,7 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
         if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
             return linearized_call(trace, name, plain, (self, other), {}, True)
         if trace is None:
-            _resume()
+            _make_current()
         return plain(self, other)
 
     return operator
@@ -109,7 +109,7 @@ def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, betwee
             if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
                 return linearized_call(trace, name, plain, args, kwargs, scalars_alike)
             if trace is None:
-                _resume()
+                _make_current()
             return plain(*args, **kwargs)
         if scalars_alike and len(args) == 2 and not kwargs and args[0].__class__ is LazyTensor:
             return pair(*args)
@@ -144,10 +144,10 @@ def remembered(name: str, plain: Callable[..., Any], scalars_alike: bool, betwee
     return call
 
 
-def _resume() -> None:
+def _make_current() -> None:
     """No trace is current: in an operation of JAX's, or because an interrupt ended one at the wrong moment."""
     if not jc.at_work():
-        LazyTrace.resume()
+        LazyTrace.make_current()
 
 
 def _named(function: Callable[..., Any], name: str, plain: Callable[..., Any]) -> Callable[..., Any]:

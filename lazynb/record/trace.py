@@ -93,13 +93,13 @@ class LazyTrace(jc.Trace):
       stray: whether the thread records no more. It may be current still: another thread ended its last block, or JAX has made it
         current again. Then everything runs at once.
       witness: sees its runs and breaks, see ``lazynb.execute.flush.Witness``.
-      resume: makes the right trace current where none is.
+      make_current: makes current the trace that the open blocks ask for.
     """
 
     strict = False
     stray = False
     witness: Any = None
-    resume: Callable[[], None]
+    make_current: Callable[[], None]
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,7 +119,7 @@ class LazyTrace(jc.Trace):
 
     def is_valid(self) -> bool:
         if jc.ambient.value is None:  # ``Primitive.bind`` asks for each operand, just before it reads which trace is current
-            self.resume()
+            self.make_current()
         return super().is_valid()
 
     def stage_value(self, val: Any) -> Any:
