@@ -27,6 +27,11 @@ SHOWS = frozenset(_names("array2string array_repr array_str"))
 CONVERTS_NAMES = SHOWS | frozenset(_names("save savetxt savez savez_compressed"))
 """What shows and saves values, and the break says so."""
 
+METHODS = frozenset(_names("""all amax amin any argmax argmin around array_split compress cumprod cumsum flip hsplit imag max
+    mean min moveaxis nonzero prod real repeat reshape rollaxis round searchsorted split squeeze std sum swapaxes transpose
+    trim_zeros unstack var vsplit"""))
+"""NumPy does these by the array's own methods: of an array of JAX's it gives one of JAX's, committed to a device as that is."""
+
 WRITES = frozenset(_names("copyto put place putmask fill_diagonal put_along_axis"))
 """They write to their first argument."""
 
@@ -101,6 +106,11 @@ def _complex(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     return "orders complex numbers" if args and getattr(args[0], "dtype", np.dtype("f4")).kind == "c" else ""
 
 
+def _truths(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """NumPy adds them as truth values, JAX as numbers."""
+    return "of truth values" if args and getattr(args[0], "dtype", np.dtype("f4")).kind == "b" else ""
+
+
 def _copies(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     return "writes to its argument" if not kwargs.get("copy", args[1] if len(args) > 1 else True) else ""
 
@@ -122,6 +132,7 @@ BREAKS: dict[str, tuple[str, Any]] = {
         histogram_bin_edges"""),
     **_table("numpy_values", _ERROR, "inv solve cholesky tensorinv tensorsolve lstsq svd svdvals eig eigh eigvals eigvalsh pinv "
              "matrix_rank cond", "np.linalg."),
+    **_table("numpy_function", _truths, "trapezoid"),
     **_table("numpy_function", _complex, """max min amax amin nanmax nanmin ptp sort argsort argmax argmin sort_complex median
         nanmedian partition argpartition searchsorted isin"""),
     "np.linalg.norm": ("numpy_values", _singular_values), "np.linalg.matrix_norm": ("numpy_values", _singular_values),
