@@ -35,6 +35,7 @@ from lazynb._jax.arrays import (
     is_key as is_key,
     is_on_mesh as is_on_mesh,
     is_ready as is_ready,
+    numpy_array_p as numpy_array_p,
     plain_array as plain_array,
     stage as stage,
     stand_in as stand_in,

@@ -16,6 +16,7 @@ from jax._src import (
     literals as _literals,
     sharding_impls as _sharding_impls,
 )
+from jax._src.interpreters import mlir as _mlir
 from jax._src.lax import lax as _lax_internal
 from jax._src.numpy import array_methods as _array_methods
 
@@ -70,6 +71,13 @@ def committed(value: Any, device: Any) -> Any:
     return ArrayImpl(
         value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True
     )
+
+
+numpy_array_p = _core.Primitive("numpy_array")
+"""An array as NumPy has it: on no device of JAX's, though the operand may be committed to one."""
+numpy_array_p.def_impl(lambda operand: uncommitted(operand.copy()))
+numpy_array_p.def_abstract_eval(lambda aval: aval)
+_mlir.register_lowering(numpy_array_p, lambda _, operand: [operand])
 
 
 def is_cut_by_calls(dtype: Any) -> bool:
