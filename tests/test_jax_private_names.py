@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import functools
+import importlib.util
 import inspect
 import os
 import pathlib
 import re
+import sys
 import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import export
 from jax._src import pjit
-from jax.experimental import sparse
+from jax._src.interpreters import ad, mlir
+from jax.experimental import compute_on, io_callback, sparse
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Primitive
 from jax.sharding import SingleDeviceSharding
 
 import lazynb
 from lazynb import _jax as jc
-from lazynb._jax import config, config_changes, running, substitution
+from lazynb._jax import config, config_changes, names, running, substitution
+from lazynb.record.fast.functions import MODULES
+from lazynb.record.trace import LazyTrace
+from lazynb.why.comparable import operation_name
 
 
 def test_traces():
@@ -751,7 +759,10 @@ def test_outputs_that_depend_on_an_input():
     assert jc.depending(jaxpr, [first]) == [True, False, False, True, False]
 
 
+# ---- names that are compared as text -----------------------------------------------------------------------
+
 SOURCE = pathlib.Path(jax.__file__).parent
+NEWER = jax.__version_info__ >= (0, 11)
 
 
 @functools.cache
@@ -765,10 +776,27 @@ def functions_of(file):
     return found
 
 
+@functools.cache
 def primitive_names():
-    mlir = jax._src.interpreters.mlir
-    tables = [mlir._lowerings, *mlir._platform_specific_lowerings.values()]
+    """The names of the primitives that JAX can lower, or differentiates before it lowers."""
+    assert compute_on.compute_on and export.export  # their modules add primitives
+    tables = [ad.primitive_jvps, mlir._lowerings, *mlir._platform_specific_lowerings.values()]
     return {primitive.name for table in tables for primitive in table}
+
+
+@functools.cache
+def parameter_names():
+    """The keywords with which JAX's source binds primitives, or collects parameters."""
+    texts = [path.read_text() for path in (SOURCE / "_src").rglob("*.py") if "pallas" not in path.parts]
+    calls = [
+        node
+        for text in texts
+        if ".bind(" in text
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call)
+    ]
+    binding = [call for call in calls if ast.unparse(call.func).endswith((".bind", "dict"))]
+    return {keyword.arg for call in binding for keyword in call.keywords}
 
 
 # By file, the functions whose names lazynb compares with those in a stack.
@@ -777,12 +805,14 @@ IN_A_STACK = {
     "pjit.py": {"_run_python_pjit"},
     "custom_derivatives.py": {"wrapped_fun"},
     "config.py": {"wrapper"},
+    "source_info_util.py": {"wrapper"},
     "numpy/vectorize.py": {"wrapped"},
+    "shard_map.py": {"wrapped"} if not NEWER else set(),
     "error_check.py": {"inner"},
     "numpy/ufunc_api.py": {"__call__"},
     "numpy/ufuncs.py": {"true_divide"},
+    "lax/lax.py": {"<lambda>"},
     "api.py": {"grad_f", "value_and_grad_f", "jacfun", "vmap_f"},
-    "api_util.py": {"_argnums_partial", "argnums_partial"},
 }
 
 
@@ -792,38 +822,80 @@ def test_functions_in_a_stack_are_named_so(file):
 
 
 def test_each_name_of_a_function_in_a_stack_is_looked_up():
-    looked_up = {name.strip("_") for functions in IN_A_STACK.values() for name in functions} | {"<lambda>"}
+    looked_up = {name.strip("_") for functions in IN_A_STACK.values() for name in functions}
     compared = {
         *names.FORWARDING_FUNCTIONS,
         *names.TRANSFORMED_FUNCTIONS,
         *names.ARRAY_FUNCTIONS,
         *names.JITTED_NAMES,
-        names.FIXED_ARGUMENTS,
     }
     assert {name.strip("_") for name in compared} == looked_up
-    assert any(name.startswith(names.OPERATOR_PREFIX) for name in functions_of("numpy/array_methods.py"))
+    operators = {f"{names.OPERATOR_PREFIX}{name}" for name in ("add", "radd", "matmul", "eq", "lt")}
+    assert operators <= functions_of("numpy/array_methods.py")
+
+
+def stack_of(call):
+    """The names of the functions above one that ``call`` is given and calls."""
+    seen = []
+
+    def note(x):
+        frame = sys._getframe(1)
+        while frame is not None:
+            seen.append(frame.f_code.co_name)
+            frame = frame.f_back
+        return x * 2.0
+
+    call(note)
+    return seen
+
+
+@pytest.mark.parametrize("inner", names.TRANSFORMED_FUNCTIONS)
+def test_a_transformed_function_is_called_by_the_name_of_its_transformation(inner):
+    public = {"jacobian": jax.jacobian}.get(
+        names.TRANSFORMED_FUNCTIONS[inner], getattr(jax, names.TRANSFORMED_FUNCTIONS[inner])
+    )
+    x = jnp.ones(3) if inner in ("vmap_f", "jacfun") else 1.0
+    assert inner in stack_of(lambda note: public(note)(x))
+    assert "jacfun" in stack_of(lambda note: jax.jacfwd(note)(x))
 
 
 def test_files_and_modules_are_named_so():
-    def_of_add = inspect.unwrap(jnp.add.__wrapped__ if hasattr(jnp.add, "__wrapped__") else jnp.sin).__code__
-    assert names.PRIVATE_FOLDER in def_of_add.co_filename and names.PACKAGE_FOLDER in def_of_add.co_filename
+    file = inspect.unwrap(jnp.linspace).__code__.co_filename
+    assert names.PRIVATE_FOLDER in file and names.PACKAGE_FOLDER in file
+    assert names.PACKAGE_FOLDER in jax.__file__ and names.PRIVATE_FOLDER not in jax.__file__
     for end in names.MACHINERY_FILES:
         assert (SOURCE.parent / end).is_file()
-    assert (SOURCE.parent / names.INTERPRETERS_FOLDER).is_dir()
+    assert file.endswith(os.path.join("jax", "_src", "numpy", "array_creation.py"))
+    assert (SOURCE.parent / names.INTERPRETERS_FOLDER / "ad.py").is_file()
     for module in names.CALLBACK_MODULES:
-        assert (SOURCE.parent / module.replace(".", os.sep)).with_suffix(".py").is_file()
-    assert jnp.linspace.__wrapped__.__module__.replace("jax._src.", "jax.") or True
+        assert importlib.util.find_spec(module) is not None
+    module = sys.modules[inspect.unwrap(jnp.linspace).__globals__["__name__"]].__name__
+    assert module.startswith(names.PRIVATE_MODULES) and names.PRIVATE_MODULES.startswith(names.PUBLIC_MODULES)
+    public = sys.modules[names.PUBLIC_MODULES + "numpy"]
+    assert public.linspace is jnp.linspace
 
 
-def test_a_transformed_function_is_called_by_the_name_of_its_transformation():
-    public = {
-        "grad": jax.grad,
-        "value_and_grad": jax.value_and_grad,
-        "vmap": jax.vmap,
-        "jacobian": jax.jacrev,
-    }
-    for inner, name in names.TRANSFORMED_FUNCTIONS.items():
-        assert inspect.unwrap(public[name](jnp.sin), stop=lambda f: f.__code__.co_name == inner)
+def test_the_functions_of_callback_modules_call_the_user_s():
+    modules = []
+    jax.tree.map(lambda leaf: modules.append(sys._getframe(1).f_globals["__name__"]), [1])
+    assert modules[0].startswith("jax._src.tree") and modules[0].startswith(names.CALLBACK_MODULES)
+
+
+def test_transformations_are_written_so_in_a_name_stack():
+    scopes = []
+
+    def note(x):
+        with jax.named_scope("inner"):
+            scopes.append(str(jc.scopes.context.name_stack))
+            return jnp.sin(x)
+
+    with jax.named_scope("outer"):
+        jax.vmap(jax.grad(note))(jnp.ones(3))
+    lowered = jax.jit(jax.grad(note)).lower(1.0).as_text(debug_info=True)
+    jvp, transpose, vmap, jit = names.TRANSFORMATION_SCOPES
+    assert f"{vmap}({jvp}(inner))" in scopes[0]
+    assert f"{transpose}({jvp}(inner))" in lowered and f'"{jit}(' in lowered
+    assert transpose == names.BACKWARD_SCOPE
 
 
 def test_public_functions_that_are_treated_apart():
@@ -838,8 +910,71 @@ def test_public_functions_that_are_treated_apart():
 def test_primitives_are_named_so():
     assert set(names.PRIMITIVES_IN_WORDS) <= primitive_names()
     in_words = {operation_name(name) for name in primitive_names()}
-    assert all(name in in_words or hasattr(jnp, name) for name in names.GLUE)
-    assert set(jc.DIFFERENTIATION_PARAMS) & primitive_names() and "jit" in jc.JIT_PRIMITIVES
+    others = names.GLUE - in_words
+    assert all(hasattr(jnp, name) or hasattr(jax.lax, name) for name in others)
+    assert {jax.make_jaxpr(jax.jit(jnp.sin))(1.0).eqns[0].primitive.name} == set(jc.JIT_PRIMITIVES)
+
+
+def compared_primitives(text):
+    """The texts that a module compares with the name of a primitive."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare) and ast.unparse(node.left).endswith("primitive.name"):
+            constants = [one for side in node.comparators for one in ast.walk(side)]
+            found.update(one.value for one in constants if isinstance(one, ast.Constant))
+    return found
+
+
+def test_primitives_that_are_compared_by_name_exist():
+    """Where speed matters, a name stands beside what is done with the primitive, not in ``names``."""
+    texts = [path.read_text() for path in pathlib.Path(lazynb.__file__).parent.rglob("*.py")]
+    compared = set().union(*map(compared_primitives, texts))
+    assert {"device_put", "sharding_constraint", "convert_element_type", "ffi_call"} <= compared
+    assert compared <= primitive_names()
+    planted = compared_primitives("if eqn.primitive.name in ('sin', 'gone'): pass")
+    assert planted - primitive_names() == {"gone"}
+
+
+def test_callbacks_are_known_by_their_name():
+    def call(x):
+        jax.debug.callback(print, x)
+        io_callback(print, None, x)
+        return jax.pure_callback(np.sin, x, x)
+
+    eqns = jax.make_jaxpr(call)(1.0).eqns
+    assert len(eqns) == 3 and all("callback" in eqn.primitive.name for eqn in eqns)
+
+
+def test_parameters_are_named_so():
+    older, newer = {"num_carry"}, {"ft_in", "ft_out"}
+    compared = {
+        *names.RANK_PARAMETERS,
+        *names.SIZE_PARAMETERS,
+        *names.DTYPE_PARAMETERS,
+        *names.ADDED_PARAMETERS,
+        *names.UNNAMED_PARAMETERS,
+        *names.PARAMETERS_IN_WORDS,
+    }
+    assert compared - parameter_names() == (older if NEWER else newer)
+    assert (older | newer) <= compared
+
+
+def test_parameters_that_serve_differentiation():
+    @jax.custom_jvp
+    def forward(x):
+        return x * 2
+
+    forward.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+
+    @jax.custom_vjp
+    def reverse(x):
+        return x * 2
+
+    reverse.defvjp(lambda x: (x, None), lambda _, cotangent: (cotangent,))
+    (a,), (b,) = (jax.make_jaxpr(function)(1.0).eqns for function in (forward, reverse))
+    assert {a.primitive.name, b.primitive.name} == set(jc.DIFFERENTIATION_PARAMS)
+    for eqn in (a, b):
+        assert jc.DIFFERENTIATION_PARAMS[eqn.primitive.name] <= set(eqn.params)
 
 
 def test_what_jax_says_that_it_needs_a_value_for(monkeypatch):
@@ -854,10 +989,40 @@ def test_what_jax_says_that_it_needs_a_value_for(monkeypatch):
     monkeypatch.setattr(owner, name, noting)
     jnp.repeat(jnp.arange(2), jnp.array([1, 2]))
     assert any(names.COUNTS_PHRASE in context for context in contexts)
-    jnp.linspace(0, 1, 3)
     jnp.arange(3)
     jax.nn.one_hot(jnp.arange(2), 2)
-    starts = [
-        [context for context in contexts if context.startswith(prefix)] for prefix in names.CONTEXT_PREFIXES
-    ]
-    assert all(starts), contexts
+    jnp.split(jnp.arange(4), 2)
+    for prefix in names.CONTEXT_PREFIXES:
+        assert any(context.startswith(prefix) for context in contexts), prefix
+
+
+def test_a_hit_in_the_persistent_cache_is_an_event(tmp_path):
+    events = []
+
+    def listen(event, **_):
+        events.append(event)
+
+    jax.monitoring.register_event_listener(listen)
+    try:
+        cache = jc.file_cache(str(tmp_path))
+        for _ in range(2):
+            lowered = jax.jit(lambda x: x * 7 + 1).lower(jnp.ones(5))
+            with jc.compiling_settings(cache):
+                assert names.CACHE_HIT_EVENT not in events
+                lowered.compile()
+    finally:
+        jax._src.monitoring.unregister_event_listener(listen)
+    assert names.CACHE_HIT_EVENT in events
+
+
+def test_the_file_of_a_traced_function():
+    assert jc.source_file(jax.make_jaxpr(lambda x: x)(1.0)) == __file__
+    assert jc.source_file(jc.closed_jaxpr([], [], [])) is None
+    assert jc.source_file(jc.traced(lambda x: [x], [jc.typeof(1.0)])) is not None
+
+
+def test_what_a_trace_does_is_asked_of_it_by_name():
+    """JAX calls these methods of the current trace; a lazy one has them under the same names."""
+    asked = {name for name in vars(LazyTrace) if name.startswith("process_") or name == "cur_qdd"}
+    older = {"process_call", "cur_qdd"}
+    assert {name for name in asked if not hasattr(jc.eval_trace, name)} == (older if NEWER else set())

@@ -75,6 +75,7 @@ from lazynb._jax.building import (
     new_var as new_var,
     no_effects as no_effects,
     separate_consts as separate_consts,
+    source_file as source_file,
     traced as traced,
     with_content as with_content,
 )

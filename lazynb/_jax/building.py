@@ -57,6 +57,14 @@ def closed_jaxpr(invars: Sequence[Any], outvars: Sequence[Any], eqns: Sequence[A
     return jaxpr if ClosedJaxpr is Jaxpr else ClosedJaxpr(jaxpr, ())
 
 
+def source_file(jaxpr: Any) -> str | None:
+    """The file of the function that was traced to ``jaxpr``; None if JAX does not know it."""
+    debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
+    # ``name at file:line``
+    _, separator, place = str(getattr(debug_info, "func_src_info", None) or "").rpartition(" at ")
+    return place.rpartition(":")[0] if separator else None
+
+
 as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
 """A function that binds the equations of a closed jaxpr."""
 

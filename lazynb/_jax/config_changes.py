@@ -20,8 +20,8 @@ from jax._src import (
 class Changes:
     """Counts changes of JAX's configuration while some thread is lazy.
 
-    The alternative, comparing :func:`lazynb._jax.config.raw_context` at each operation, would take a quarter of
-    the time that recording takes.
+    The alternative, comparing :func:`lazynb._jax.config.raw_context` at each operation, would take a quarter
+    of the time that recording takes.
 
     Attributes:
       count: grows with each change, by any thread.

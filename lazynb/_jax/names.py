@@ -1,7 +1,7 @@
-"""Names of JAX that lazynb compares with text: of functions and files in a stack, of primitives, of public
-functions, and phrases in messages.
+"""Names of JAX as text: functions and files in a stack, public functions, primitives and their parameters,
+phrases in messages.
 
-Each comment says where in JAX the names come from. ``tests/test_jax_private_names.py`` looks them up there.
+Each comment says where in JAX a name comes from. ``tests/test_jax_private_names.py`` looks each up there.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ MACHINERY_FILES = tuple(
 """Ends of the paths of files that only hand calls on."""
 
 CALLBACK_MODULES = ("jax._src.tree", "jax._src.test_util", "jax._src.public_test_util", "jax.test_util")
-"""Starts of the names of modules whose functions call what the user hands them, or compare values in tests.
-What such a function converts is not for JAX."""
+"""How the names of modules start whose functions call a function of the user's, or compare values in tests.
+It is not JAX that needs a value which such a function converts."""
 
 # ---- functions in a stack ----------------------------------------------------------------------------------
 
@@ -61,33 +61,46 @@ FORWARDING_FUNCTIONS = frozenset(
         "<lambda>",
     )
 )
-"""Functions in :data:`PRIVATE_FOLDER` that hand a call on, which nobody called by name."""
+"""Functions in :data:`PRIVATE_FOLDER` that only hand a call on."""
 
 OPERATOR_PREFIX = "_operator_"
-"""What the names of the functions behind an array's operators start with (numpy/array_methods.py)."""
+"""How the names of the functions behind an array's operators start (numpy/array_methods.py)."""
 
-# Inside ``grad``, ``value_and_grad``, ``jacfwd`` and ``jacrev`` of api.py.
-DERIVATIVE_FUNCTIONS = {"grad_f": "grad", "value_and_grad_f": "value_and_grad", "jacfun": "jacobian"}
-"""Functions that JAX makes of the user's to differentiate it; by their own name, that of the public one."""
+# api.py: inside ``grad``, ``value_and_grad``, ``jacfwd`` and ``jacrev``
+DERIVATIVE_FUNCTIONS: Mapping[str, str] = {
+    "grad_f": "grad",
+    "value_and_grad_f": "value_and_grad",
+    "jacfun": "jacobian",
+}
+"""The functions that JAX makes of a user's function to differentiate it, and the name a user knows each
+by."""
 
-TRANSFORMED_FUNCTIONS = {**DERIVATIVE_FUNCTIONS, "vmap_f": "vmap"}  # api.py: vmap
-"""Functions that JAX makes of the user's; by their own name, that of the public one."""
+# api.py: inside ``vmap``
+TRANSFORMED_FUNCTIONS: Mapping[str, str] = {**DERIVATIVE_FUNCTIONS, "vmap_f": "vmap"}
+"""The functions that JAX makes of a user's function, and the name a user knows each by."""
 
-# numpy/array_methods.py, without the underscores around them.
-ARRAY_FUNCTIONS = {"getitem": "indexing", "transpose_property": "transpose"}
-"""Functions behind an array's attributes; by their own name, what a user calls them."""
+# numpy/array_methods.py, without the underscores around them
+ARRAY_FUNCTIONS: Mapping[str, str] = {"getitem": "indexing", "transpose_property": "transpose"}
+"""Functions behind an array's attributes, and the name a user knows each by."""
 
-FIXED_ARGUMENTS = "argnums_partial"
-"""What the names of the functions start with that fix the static arguments of a call (api_util.py), without
-underscores: where JAX refuses such an argument, its error message shows the value."""
+BACKWARD_SCOPE = "transpose"
+"""The backward pass in a name stack."""
 
-# ---- what JAX says that it needs a value for ---------------------------------------------------------------
+# source_info_util.py: ``transform_name_stack``; pjit.py: ``wrap_name``
+TRANSFORMATION_SCOPES = ("jvp", BACKWARD_SCOPE, "vmap", "jit")
+"""Transformations in a name stack, each before the parenthesis that it puts around names: ``jvp(MLP)``."""
+
+# ---- messages and events -----------------------------------------------------------------------------------
 
 COUNTS_PHRASE = "the total number of repeats must be static"
-"""How ``jnp.repeat`` asks for the counts, with which it goes on to compute (numpy/lax_numpy.py)."""
+"""How ``jnp.repeat`` says that it needs the counts. It computes with them (numpy/lax_numpy.py)."""
 
 CONTEXT_PREFIXES = ("It arose in the ", "The error arose in ", "in ")
-"""How such a context starts before the function's name (numpy/lax_numpy.py, nn/functions.py)."""
+"""How JAX's words for what it needs a value for start, before a function's name (numpy/lax_numpy.py,
+nn/functions.py)."""
+
+CACHE_HIT_EVENT = "/jax/compilation_cache/cache_hits"
+"""The event that JAX records when it finds a program in its persistent cache (compiler.py)."""
 
 # ---- public functions --------------------------------------------------------------------------------------
 
@@ -99,10 +112,11 @@ NOT_REMEMBERED = frozenset(
     while_loop fori_loop scan map associative_scan reduce custom_root custom_linear_solve composite key
     PRNGKey key_data wrap_key_data clone""".split()
 )
-"""Functions that return no arrays, take functions, read files or print, or refuse to work in place."""
+"""Functions of :mod:`jax.numpy`, :mod:`jax.lax` and others that return no arrays, take functions, read files,
+print, or refuse to work in place."""
 
 COMPARED_BY_IDENTITY = frozenset("mean sum max min prod all any std var amax amin".split())
-"""Functions of ``jax.numpy`` that libraries compare with ``is``, as Optax does with ``reduce_fn=jnp.mean``."""
+"""Functions of ``jax.numpy`` that libraries compare with ``is``: Optax has ``reduce_fn=jnp.mean``."""
 
 MONOIDS = frozenset("add mul max min bitwise_and bitwise_or bitwise_xor".split())
 """Functions of ``jax.lax`` that ``reduce_window`` and ``reduce`` know by identity (lax/lax.py)."""
@@ -121,9 +135,9 @@ jitted function or an elementwise primitive."""
 
 # ---- operations --------------------------------------------------------------------------------------------
 
-# ``jnp.divide`` calls ``jnp.true_divide``, which is jitted (numpy/ufuncs.py).
+# numpy/ufuncs.py: ``divide`` calls ``true_divide``, which is jitted
 JITTED_NAMES: Mapping[str, str] = {"true_divide": "divide"}
-"""Jitted functions of JAX that users know by another name."""
+"""JAX's own jitted functions whose name a user may not know, and the name a user knows each by."""
 
 PRIMITIVES_IN_WORDS: Mapping[str, str] = {
     "reduce_sum": "sum",
@@ -143,8 +157,54 @@ PRIMITIVES_IN_WORDS: Mapping[str, str] = {
     "iota": "arange",
     "remat2": "checkpoint",
 }
-"""Primitives that users know by another name (lax/lax.py, ad_checkpoint.py)."""
+"""Primitives whose name a user may not know, and the name a user knows each by (lax/lax.py,
+ad_checkpoint.py)."""
 
-# Primitives, ``jnp.expand_dims``, and ``convert_element_type`` in words.
+# Primitives, ``jnp.expand_dims``, ``jax.lax.stop_gradient``, and ``convert_element_type`` in words
 GLUE = frozenset("astype broadcast_in_dim reshape squeeze expand_dims copy stop_gradient".split())
 """Operations that JAX puts between others to make shapes and types fit."""
+
+# ---- parameters of operations ------------------------------------------------------------------------------
+
+RANK_PARAMETERS = frozenset(
+    """axes axis dimension dimensions broadcast_dimensions permutation dimension_numbers
+    index_dtype""".split()
+)
+"""Parameters that may follow from the operands' number of dimensions, not from their sizes."""
+
+SIZE_PARAMETERS = frozenset(
+    """shape new_sizes limit_indices start_indices slice_sizes sizes length padding padding_config
+    window_dimensions base_dilation window_dilation window_strides k strides""".split()
+)
+"""Parameters that may follow from the operands' sizes."""
+
+DTYPE_PARAMETERS = frozenset("new_dtype dtype preferred_element_type weak_type out_dtype".split())
+"""Parameters that may follow from the operands' types."""
+
+# ``scan`` has ``num_consts`` and ``num_carry`` in 0.10, ``ft_in`` and ``ft_out`` in 0.12.
+ADDED_PARAMETERS = frozenset(
+    """in_shardings out_shardings in_layouts out_layouts donated_invars ctx_mesh keep_unused inline
+    compiler_options_kvs sharding jvp_jaxpr_fun fwd_jaxpr_thunk bwd num_consts num_carry ft_in ft_out
+    cond_nconsts body_nconsts in_tree out_tree name""".split()
+)
+"""Parameters that JAX adds. They follow from others where anything else differs."""
+
+UNNAMED_PARAMETERS = frozenset("dimension_numbers padding_config".split())
+"""Parameters that stand for something which the user writes in another form."""
+
+PARAMETERS_IN_WORDS: Mapping[str, str] = {
+    "axes": "axis",
+    "dimension": "axis",
+    "dimensions": "axis",
+    "permutation": "axes",
+    "new_sizes": "shape",
+    "new_dtype": "dtype",
+    "limit_indices": "end",
+    "start_indices": "start",
+    "strides": "step",
+    "broadcast_dimensions": "axes",
+    "preferred_element_type": "dtype",
+    "slice_sizes": "size",
+    "y": "exponent",
+}
+"""Parameters whose name a user may not know, and the name a user knows each by."""

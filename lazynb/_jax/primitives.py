@@ -16,14 +16,13 @@ from lazynb._jax.building import jaxprs_in
 from lazynb._jax.config import lowering_settings
 from lazynb._jax.tracing import eval_trace
 
-JIT_PRIMITIVES = ("jit", "pjit")
-"""Names of the primitive that a call of a jitted function binds."""
+JIT_PRIMITIVES = ("jit",)
+"""Names of the primitives that calls of jitted functions bind."""
 
 # Parameters that serve differentiation only: what they hold is not part of the program that runs.
 DIFFERENTIATION_PARAMS = {
-    "custom_jvp_call": {"jvp_jaxpr_fun", "jvp_jaxpr_thunk"},
-    "custom_vjp_call": {"fwd_jaxpr_thunk", "bwd", "out_trees", "bwd_fun"},
-    "custom_vjp_call_jaxpr": {"fwd_jaxpr_thunk", "bwd", "out_trees"},
+    "custom_jvp_call": {"jvp_jaxpr_fun"},
+    "custom_vjp_call": {"fwd_jaxpr_thunk", "bwd", "out_trees"},
 }
 
 
@@ -57,7 +56,7 @@ def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
 def hands_on(eqn: Any) -> bool:
     """Whether transposing an equation of a linear program hands the very cotangent on: to the backward rule
     of a user's function, or through a copy."""
-    return eqn.primitive is _ad.custom_lin_p or eqn.primitive.name in ("copy", "copy_p")
+    return eqn.primitive is _ad.custom_lin_p or eqn.primitive is _lax_internal.copy_p
 
 
 def can_be_lowered(primitive: Any) -> bool:

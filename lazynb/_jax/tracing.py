@@ -8,6 +8,8 @@ from typing import Any
 
 from jax._src import core as _core, source_info_util as _source_info_util
 
+from lazynb._jax.names import PUBLIC_MODULES
+
 Trace = _core.Trace
 Tracer = _core.Tracer
 
@@ -38,7 +40,7 @@ def at_work() -> bool:
     """Whether a function of JAX's is running in this thread, below the caller."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(("jax.", "jax._src.")):
+        if frame.f_globals.get("__name__", "").startswith(PUBLIC_MODULES):
             return True
         frame = frame.f_back
     return False

@@ -19,11 +19,10 @@ from typing import Any
 import jax
 
 from lazynb import _jax as jc
+from lazynb._jax.names import CACHE_HIT_EVENT
 from lazynb.config import config
 from lazynb.execute.entries import Entries
 from lazynb.execute.trust import distrust
-
-_HIT_EVENT = "/jax/compilation_cache/cache_hits"
 
 
 class _Hits(threading.local):
@@ -73,7 +72,7 @@ class PersistentCache:
             return None
 
     def _on_event(self, event: str, **_: object) -> None:
-        if event == _HIT_EVENT:
+        if event == CACHE_HIT_EVENT:
             self._hits.count += 1
 
     @contextmanager

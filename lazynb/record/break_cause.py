@@ -23,7 +23,6 @@ from lazynb._jax.names import (
     CALLBACK_MODULES,
     CONTEXT_PREFIXES,
     COUNTS_PHRASE,
-    FIXED_ARGUMENTS,
     PRIVATE_MODULES,
     PUBLIC_MODULES,
 )
@@ -124,8 +123,6 @@ def _context(tensor: LazyTensor) -> str:
 
 def _jax_function(callers: list[tuple[str, CodeType]]) -> str:
     """The public function of JAX's that was called; empty where only machinery is known."""
-    if any(code.co_name.lstrip("_").startswith(FIXED_ARGUMENTS) for _, code in callers):
-        return "a static argument of jax.jit"
     found = ""
     for module, code in callers:  # from the value outwards, as long as it is JAX
         if _package(module) not in ("jax", "numpy"):

@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+from lazynb._jax.names import BACKWARD_SCOPE, TRANSFORMATION_SCOPES
 from lazynb.execute.records import plural as plural
 from lazynb.plain import plain as plain
 from lazynb.record.snapshot.snapshot import Place
 
 _DTYPES = (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i"))
-_TRANSFORMS = re.compile(r"\b(?:transpose|jvp|vmap|jit|remat|checkpoint)\(")
+_TRANSFORMS = re.compile(rf"\b(?:{'|'.join(TRANSFORMATION_SCOPES)})\(")
 
 
 def short_aval(aval: str) -> str:
@@ -44,7 +45,7 @@ def module(scope: str) -> str:
     path = _TRANSFORMS.sub("", scope)
     if path != scope:
         path = path.replace(")", "")
-    return f"{path} (backward)" if "transpose(" in scope else path
+    return f"{path} (backward)" if f"{BACKWARD_SCOPE}(" in scope else path
 
 
 def tally(names: Iterable[str], most: int = 3) -> str:

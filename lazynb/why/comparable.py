@@ -292,10 +292,8 @@ def _line_in(eqn: Any) -> tuple[str, int] | None:
 
 def is_users(jaxpr: Any) -> bool:
     """Whether the function behind ``jaxpr`` is the user's own, and not one of a library's."""
-    about = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
-    source = str(getattr(about, "func_src_info", None) or "")
-    _, found, where = source.rpartition(" at ")
-    return bool(found) and is_user_file(where.rpartition(":")[0])
+    file = jc.source_file(jaxpr)
+    return file is not None and is_user_file(file)
 
 
 def is_number(step: Step) -> bool:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb import _jax as jc
-from lazynb._jax.names import DERIVATIVE_FUNCTIONS, GLUE
+from lazynb._jax.names import DERIVATIVE_FUNCTIONS, GLUE, UNNAMED_PARAMETERS
 from lazynb.why.alignment import Alignment
 from lazynb.why.comparable import Comparable, Step, Value, comparable_of_jaxpr, is_number
 from lazynb.why.parameters import (
-    UNNAMED,
     Parameter,
     Types,
     calls_users_function,
@@ -327,7 +326,7 @@ class Comparison:
             if new.call in self._told_calls:
                 return  # one argument of a function makes several of its operations differ
             self._told_calls.add(new.call)
-        if parameter.name in UNNAMED:
+        if parameter.name in UNNAMED_PARAMETERS:
             self._argument(old, new)
             return
         operation = f"`{new.call[0]}`" if new.call is not None else new.label

@@ -6,54 +6,18 @@ import dataclasses
 from typing import Any
 
 from lazynb import _jax as jc
+from lazynb._jax.names import (
+    ADDED_PARAMETERS,
+    DTYPE_PARAMETERS,
+    PARAMETERS_IN_WORDS,
+    RANK_PARAMETERS,
+    SIZE_PARAMETERS,
+)
 from lazynb.record.structure import Pinned, structure
 from lazynb.why.comparable import Step, comparable_of_jaxpr, is_users
 
-_RANK = frozenset(
-    """axes axis dimension dimensions broadcast_dimensions permutation dimension_numbers reduce_axes
-    split_dims concat_dimension index_dtype""".split()
-)
-"""Parameters that may follow from the operands' number of dimensions, not from their sizes."""
-
-_SIZE = frozenset(
-    """shape new_sizes limit_indices start_indices slice_sizes sizes length padding padding_config
-    window_dimensions base_dilation window_dilation window_strides k strides""".split()
-)
-"""Parameters that may follow from the operands' sizes."""
-
-_DTYPE = frozenset("new_dtype dtype preferred_element_type weak_type out_dtype accumulation_dtype".split())
-"""Parameters that may follow from the operands' types."""
-
-_PLUMBING = frozenset(
-    """in_shardings out_shardings in_layouts out_layouts donated_invars ctx_mesh keep_unused inline
-    compiler_options_kvs sharding jvp_jaxpr_fun jvp_jaxpr_thunk fwd_jaxpr_thunk bwd linear num_consts
-    num_carry cond_nconsts body_nconsts in_tree out_tree call_jaxpr_thunk _split_transpose name""".split()
-)
-"""Parameters that JAX adds. They follow from others where anything else differs."""
-
-_WORDS = {
-    "axes": "axis",
-    "dimension": "axis",
-    "dimensions": "axis",
-    "permutation": "axes",
-    "new_sizes": "shape",
-    "new_dtype": "dtype",
-    "limit_indices": "end",
-    "start_indices": "start",
-    "strides": "step",
-    "broadcast_dimensions": "axes",
-    "preferred_element_type": "dtype",
-    "slice_sizes": "size",
-    "y": "exponent",
-}
 _SINGLE = frozenset("axis start end step size length".split())
 """Shown without the brackets of a tuple where it has one element."""
-
-
-UNNAMED = frozenset(
-    "dimension_numbers split_dims padding_config gather_dimension_numbers scatter_dimension_numbers".split()
-)
-"""Parameters of JAX's that stand for something which the user writes in another form."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,11 +47,11 @@ class Types:
 
     def explain(self, name: str) -> bool:
         """Whether a difference of the parameter ``name`` may follow from these."""
-        if name in _RANK:
+        if name in RANK_PARAMETERS:
             return self.rank
-        if name in _SIZE:
+        if name in SIZE_PARAMETERS:
             return self.shape
-        if name in _DTYPE:
+        if name in DTYPE_PARAMETERS:
             return self.dtype
         return self.shape or self.dtype or self.sharding
 
@@ -108,7 +72,7 @@ def joined(found: list[Types]) -> Types:
 
 def is_plumbing(name: str, value: Any) -> bool:
     """Whether a parameter is none that the user writes."""
-    return name in _PLUMBING or bool(jc.jaxprs_of(value))
+    return name in ADDED_PARAMETERS or bool(jc.jaxprs_of(value))
 
 
 def plain_parameters(before: Step, now: Step, types: Types) -> list[Parameter]:
@@ -183,7 +147,7 @@ def holds_new_object(before: Step, now: Step) -> bool:
         and _is_opaque(value)
         and structure(old) != structure(value)
         for name, value in now.params.items()
-        if name not in _PLUMBING
+        if name not in ADDED_PARAMETERS
     )
 
 
@@ -195,7 +159,7 @@ def _is_opaque(value: Any) -> bool:
 
 
 def _parameter(operation: str, name: str, before: Any, now: Any) -> Parameter:
-    word = "length" if operation == "arange" and name == "shape" else _WORDS.get(name, name)
+    word = "length" if operation == "arange" and name == "shape" else PARAMETERS_IN_WORDS.get(name, name)
     numbers = _numbers(before, now)
     if word in _SINGLE and numbers is not None and len(numbers) == 1:  # along one axis
         return Parameter(word, str(numbers[0][0]), str(numbers[0][1]), numbers)
