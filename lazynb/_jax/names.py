@@ -25,17 +25,14 @@ INTERPRETERS_FOLDER = os.path.join("jax", "_src", "interpreters")
 
 # ``api_boundary`` and ``cache_miss``, ``Primitive.bind``, the calls of ``custom_jvp`` and ``custom_vjp``,
 # transformations of functions, and annotations for the profiler.
-MACHINERY_FILES = tuple(
-    os.path.join("jax", "_src", name)
-    for name in (
-        "traceback_util.py",
-        "pjit.py",
-        "core.py",
-        "custom_derivatives.py",
-        "linear_util.py",
-        "api_util.py",
-        "profiler.py",
-    )
+MACHINERY_FILES = (
+    os.path.join("jax", "_src", "traceback_util.py"),
+    os.path.join("jax", "_src", "pjit.py"),
+    os.path.join("jax", "_src", "core.py"),
+    os.path.join("jax", "_src", "custom_derivatives.py"),
+    os.path.join("jax", "_src", "linear_util.py"),
+    os.path.join("jax", "_src", "api_util.py"),
+    os.path.join("jax", "_src", "profiler.py"),
 )
 """Ends of the paths of files that only hand calls on."""
 

@@ -88,6 +88,7 @@ _OFTEN = (
     "record/pending.py",
     "record/trace.py",
     "_jax/running.py",
+    "_jax/memory.py",
     "_jax/config.py",
     "_jax/substitution.py",
     "contextlib.py",
@@ -121,14 +122,13 @@ _TELLING = re.compile(
 
 @functools.cache
 def _files() -> list[str]:
-    """Where signals are aimed: the recorder, what runs, what stands in for JAX's, and entering and
-    leaving."""
-    found = [
-        str(path.relative_to(LAZYNB))
-        for folder in ("record", "execute", "_jax")
-        for path in sorted((LAZYNB / folder).glob("*.py"))
+    """Where signals are aimed: the recorder with its folders, what runs, what stands in for JAX's, and
+    entering and leaving. A file without functions is never met."""
+    paths = [
+        path for folder in ("record", "execute", "_jax") for path in sorted((LAZYNB / folder).rglob("*.py"))
     ]
-    return [*found, "contextlib.py"]
+    files = [str(path.relative_to(LAZYNB)) for path in paths]
+    return [*filter(_functions, files), "contextlib.py"]
 
 
 def _aim(draw: random.Random) -> Aim:

@@ -14,7 +14,7 @@ from .comparison import compare
 from .interrupts import Aim, Interrupter
 from .plants import PLANTS
 from .processes import Worlds
-from .programs import generate
+from .programs import _OFTEN, _files, generate
 from .reproducer import script
 
 MINUTES = float(os.environ.get("LAZYNB_ENDURANCE_MINUTES", "0.33"))
@@ -51,6 +51,13 @@ def test_a_fault_is_found(name):
 
 def test_the_same_seed_gives_the_same_program():
     assert generate("3:4") == generate("3:4") != generate("3:5")
+
+
+def test_signals_are_aimed_at_what_runs():
+    """A module that moves takes its name in ``programs`` along."""
+    files = set(_files())
+    assert set(_OFTEN) <= files
+    assert {"record/fast/operators.py", "record/snapshot/describe.py", "_jax/running.py"} <= files
 
 
 def test_a_reproducer_runs_and_fails_where_a_value_differs(tmp_path):
