@@ -49,7 +49,7 @@ class Trait(enum.Enum):
     CHEAP_IF_REAL = "so may this, of real numbers"
     FIRST_ONCE = "reads elements of its first operand once, of the others more often (``OperandElementUse``)"
     PERMUTES = "reads each element of its operands once, at another place (``OperandElementUse``)"
-    UNFUSIBLE = "is never fused (``HloInstruction::IsFusible``)"
+    UNFUSIBLE = "is never fused: a parameter, control flow, or side effects (``HloInstruction::IsFusible``)"
     # of XLA:CPU
     CPU_BRANCHES = "two places of a kernel cannot share its code (``ElementalIrEmitter::OpInvalidatesCache``)"
     CPU_LOOP = "computed inside the loop of what reads it, though it is not elementwise (``CanBeLoopFused``)"
@@ -91,11 +91,11 @@ add                       elementwise  commutes cheap ynnpack
 add-dependency            free         renames
 after-all                 free         arranges separate
 all-gather                collective
-all-gather-done           collective
-all-gather-start          collective
+all-gather-done           collective   unfusible
+all-gather-start          collective   unfusible
 all-reduce                collective
-all-reduce-done           collective
-all-reduce-start          collective
+all-reduce-done           collective   unfusible
+all-reduce-start          collective   unfusible
 all-to-all                collective
 and                       elementwise  commutes cheap
 asin                      elementwise
@@ -117,10 +117,10 @@ cbrt                      elementwise
 ceil                      elementwise  cheap ynnpack
 cholesky                  composite
 clamp                     elementwise  cheap
-collective-broadcast      collective
+collective-broadcast      collective   unfusible
 collective-permute        collective
-collective-permute-done   collective
-collective-permute-start  collective
+collective-permute-done   collective   unfusible
+collective-permute-start  collective   unfusible
 collective-reduce         collective
 compare                   elementwise  cheap
 complex                   elementwise  cheap
@@ -177,7 +177,7 @@ ragged-all-to-all         collective
 ragged-dot                product
 real                      elementwise  cheap
 recv                      transfer     unfusible
-recv-done                 transfer
+recv-done                 transfer     unfusible
 reduce                    combination  first-once cpu-loop cpu-branches
 reduce-precision          elementwise  cheap
 reduce-scatter            collective
@@ -198,7 +198,7 @@ scatter                   combination
 select                    elementwise  cheap
 select-and-scatter        combination
 send                      transfer     unfusible
-send-done                 transfer
+send-done                 transfer     unfusible
 set-dimension-size        size
 shift-left                elementwise  cheap
 shift-right-arithmetic    elementwise  cheap
