@@ -1,6 +1,6 @@
 /** What Python sends (version 1) and what the widget and the kernel say to each other. A figure that is not known is null. */
 
-export type Label = "compiler said" | "rule inferred" | "verified by recompiling";
+export type Label = "compiler said" | "rule inferred" | "verified by recompiling" | "not known";
 export type FateKind = "own kernel" | "fused" | "library" | "folded" | "merged" | "cancelled" | "dead" | "lost";
 export type ClusterKind = "loop" | "input" | "output" | "custom" | "library" | "single" | "control";
 export type Which = "before" | "after";

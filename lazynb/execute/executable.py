@@ -115,6 +115,11 @@ class Executable:
         }
         return [number for number, step in enumerate(owners) if step.devices is None], placed
 
+    @property
+    def platform(self) -> str:
+        """The platform that it is compiled for, as JAX names it: ``cpu``, ``gpu``, ``tpu``."""
+        return str(self._device.platform)
+
     def compile(self, inputs: Sequence[Any]) -> None:
         """Lowers for ``inputs`` (or what they will look like) here; compiles in another thread, so that an
         interrupt gets through.

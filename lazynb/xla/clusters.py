@@ -10,26 +10,12 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parameter_number
+from lazynb.xla.hlo.opcodes import Kind, Trait, opcodes_of
 
-NO_WORK = frozenset(
-    {
-        "parameter",
-        "constant",
-        "tuple",
-        "get-tuple-element",
-        "bitcast",
-        "after-all",
-        "partition-id",
-        "replica-id",
-        "opt-barrier",
-        "add-dependency",
-        "domain",
-    }
-)
-"""Opcodes that name or arrange values and run nothing."""
-
-CONTROL = frozenset({"while", "conditional", "call"})
-"""Opcodes that run computations, whose instructions are clusters of their own."""
+FREE = opcodes_of(Kind.FREE)
+CONTROL = opcodes_of(Kind.CONTROL)
+_LIBRARY_CALLS = opcodes_of(Kind.LIBRARY)
+_RENAMING = opcodes_of(Trait.RENAMES)
 
 _KINDS = {"kLoop": "loop", "kInput": "input", "kOutput": "output", "kCustom": "custom"}
 _LIBRARIES = {
@@ -118,9 +104,7 @@ def find_clusters(module: Module) -> list[Cluster]:
 
 def _working(module: Module, name: str, inside: str) -> Iterator[tuple[Instruction, Computation, str]]:
     computation = module.computations[name]
-    return (
-        (one, computation, inside) for one in computation.instructions.values() if one.opcode not in NO_WORK
-    )
+    return ((one, computation, inside) for one in computation.instructions.values() if one.opcode not in FREE)
 
 
 def _cluster(module: Module, computation: Computation, one: Instruction, inside: str) -> Cluster:
@@ -161,9 +145,6 @@ def _within(module: Module, one: Instruction) -> Iterator[Instruction]:
         for inner in module.computations[waiting.pop()].instructions.values():
             yield inner
             waiting.extend(inner.calls)
-
-
-_RENAMING = frozenset({"bitcast", "opt-barrier", "add-dependency", "domain"})
 
 
 def leaves(computation: Computation, name: str) -> list[str]:
@@ -211,7 +192,7 @@ def kind_of(one: Instruction) -> tuple[str, str]:
         kind = _KINDS.get(one.attribute("kind"), "custom")
         library = _library(one.text) if kind == "custom" else ""
         return ("library" if library else kind), library
-    if one.opcode == "custom-call":
+    if one.opcode in _LIBRARY_CALLS:
         return "library", _library(one.attribute("custom_call_target")) or one.attribute("custom_call_target")
     return "single", ""
 

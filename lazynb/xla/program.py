@@ -17,7 +17,10 @@ from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
 from lazynb.xla.fates.assignment import Fate, fates
-from lazynb.xla.fusion.boundaries import Boundary, Edge, find_boundaries, find_edges, spoken
+from lazynb.xla.fusion.backend_rules import BackendRules
+from lazynb.xla.fusion.backends import rules_of
+from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
+from lazynb.xla.fusion.edges import Edge, find_edges
 from lazynb.xla.fusion.fusion_log import latest, read_decisions, renamed
 from lazynb.xla.hlo.module import Instruction, Module, parse
 from lazynb.xla.hlo.pass_history import Marks
@@ -276,11 +279,17 @@ class CompiledTrace:
         return {(edge.producer.name, edge.consumer.name): edge for edge in edges}
 
     @cached_property
+    def rules(self) -> BackendRules:
+        """The rules of the backend that it was compiled for, as far as lazynb knows them."""
+        assert self.module is not None
+        return rules_of(self._executable.platform, self.module)
+
+    @cached_property
     def boundaries(self) -> list[Boundary]:
         """The arrays between clusters, each with the reason why it is not fused away. See :meth:`ask`."""
         if self.module is None:
             return []
-        return find_boundaries(self.module, self.clusters, self.variables, list(self.edges.values()))
+        return find_boundaries(self.rules, self.clusters, self.variables, list(self.edges.values()))
 
     def ask(self) -> list[Boundary]:
         """Compiles once more with XLA's fusion decisions logged; the boundaries then have the compiler's
@@ -309,16 +318,18 @@ class CompiledTrace:
         edge = self.edges.get((boundary.producer, boundary.consumer))
         if edge is None:
             raise NotTestable("this is no boundary between two clusters of this program")
-        tried = verify(boundary, edge, self._executable)
+        tried = verify(boundary, edge, self._executable, self.rules)
         self.boundaries = [
             tried if (one.producer, one.consumer) == (tried.producer, tried.consumer) else one
             for one in self.boundaries
         ]
         return tried
 
-    def _with_words(self, one: Boundary, said: dict[tuple[str, str], str]) -> Boundary:
-        why = said.get((one.producer, one.consumer))
-        return spoken(self.edges[one.producer, one.consumer], why) if why is not None else one
+    def _with_words(self, boundary: Boundary, said: dict[tuple[str, str], str]) -> Boundary:
+        pair = boundary.producer, boundary.consumer
+        if pair not in said:
+            return boundary
+        return spoken(self.edges[pair], self.rules, said[pair])
 
 
 def _wiring(module: Module) -> dict[str, tuple[str, str, tuple[str, ...]]]:

@@ -13,7 +13,7 @@ from xla.expected import EXPECTED
 
 import lazynb
 from lazynb.xla.clusters import find_clusters
-from lazynb.xla.fusion.boundaries import REASONS, find_boundaries, find_edges
+from lazynb.xla.fusion.boundaries import REASONS, find_boundaries
 from lazynb.xla.fusion.cpu_fusion_rules import (
     ALLOWED,
     CODE,
@@ -24,8 +24,10 @@ from lazynb.xla.fusion.cpu_fusion_rules import (
     NOT_LOOP,
     UNPROFITABLE,
     Consumer,
-    Rules,
+    FusionPass,
 )
+from lazynb.xla.fusion.cpu_rules import CpuRules
+from lazynb.xla.fusion.edges import find_edges
 from lazynb.xla.fusion.prefusion import Prefusion
 from lazynb.xla.fusion.reasons import Reason
 from lazynb.xla.hlo.module import parse
@@ -40,9 +42,9 @@ def entry(*lines: str, more: str = ""):
     )
 
 
-def rules(module) -> tuple[Rules, dict[str, int]]:
+def rules(module) -> tuple[FusionPass, dict[str, int]]:
     graph = Prefusion(module, module.computations["e"])
-    return Rules(graph), graph.written
+    return FusionPass(graph), graph.written
 
 
 ARRAY = "f32[8,16]{1,0}"
@@ -51,7 +53,7 @@ ARRAY = "f32[8,16]{1,0}"
 # ---- the table of reasons ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", sorted(REASONS.keys() - {"other", "unknown"}))
+@pytest.mark.parametrize("code", sorted(CpuRules.reasons.keys() - {"other", "unknown"}))
 def test_each_reason_has_a_program_that_shows_it(code):
     assert any(code in one.boundaries.replace(",", "").split() for one in EXPECTED.values())
 
@@ -69,7 +71,11 @@ def test_hints_stand_only_where_something_can_be_done():
 
 def test_what_the_rules_would_have_fused_is_unknown():
     module = entry(f"%a = {ARRAY} add(%x, %y)", f"ROOT %b = {ARRAY} negate(%a)")
-    [one] = [one for one in find_boundaries(module, find_clusters(module), lambda result: ()) if one.consumer]
+    [one] = [
+        one
+        for one in find_boundaries(CpuRules(module), find_clusters(module), lambda result: ())
+        if one.consumer
+    ]
     assert one.code == "unknown" and one.hint and one.label == "rule inferred"
 
 
@@ -85,7 +91,7 @@ def test_a_copy_that_came_after_fusion(clean):
 def test_a_module_of_another_maker():
     compiled = jax.jit(lambda x: jax.nn.softmax(x @ x)).lower(jnp.ones((16, 16))).compile()
     module = parse(compiled.as_text())
-    found = find_boundaries(module, find_clusters(module), lambda result: ())
+    found = find_boundaries(CpuRules(module), find_clusters(module), lambda result: ())
     assert len(found) > 3 and all(one.code in REASONS and one.code != "unknown" for one in found)
 
 
@@ -167,7 +173,7 @@ def test_opened_fusions_are_one_graph():
         more=fused,
     )
     graph = Prefusion(module, module.computations["e"])
-    assert [node.one.opcode for node in graph.nodes] == ["parameter"] * 3 + ["sine", "negate", "add"]
+    assert [node.opcode for node in graph.nodes] == ["parameter"] * 3 + ["sine", "negate", "add"]
     assert graph.nodes[3].holders == {"s", "fusion"} and graph.members["fusion"] == [3, 4]
 
 
@@ -279,5 +285,5 @@ def test_a_long_path_beside_a_short_one():
 def test_edges_of_a_program_without_any(clean):
     module = entry(f"ROOT %r = {ARRAY} add(%x, %y)")
     assert find_edges(module, find_clusters(module), lambda result: ()) == []
-    [one] = find_boundaries(module, find_clusters(module), lambda result: ("h",))
+    [one] = find_boundaries(CpuRules(module), find_clusters(module), lambda result: ("h",))
     assert (one.code, one.consumer, one.variables) == ("result", "", ("h",))

@@ -16,6 +16,8 @@ from xla.truths import check_cancelled
 
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fusion.boundaries import REASONS, Boundary
+from lazynb.xla.hlo.module import parse
+from lazynb.xla.hlo.opcodes import OPCODES
 
 KINDS = {"own kernel", "fused", "library", "folded", "merged", "cancelled", "dead"}
 
@@ -78,6 +80,13 @@ def test_fates_are_as_expected(name):
 
 
 # ---- what must hold of any program -------------------------------------------------------------------------
+
+
+@every
+def test_every_opcode_is_in_the_table(name):
+    trace = case(name).trace
+    first = parse(trace.before) if trace.before else trace.module
+    assert {one.opcode for module in (first, trace.module) for one in module} <= OPCODES.keys()
 
 
 @every
@@ -219,8 +228,9 @@ def test_agreement_over_the_table(record_property):
                     if inferred.code == "unknown"
                     else "disagree"
                 ] += 1
-                edge = case(name).trace.edges[said.producer, said.consumer]
-                found["same words" if family(edge.words) == family(said.said) else "other words"] += 1
+                trace = case(name).trace
+                words = trace.rules.words(trace.edges[said.producer, said.consumer])
+                found["same words" if family(words) == family(said.said) else "other words"] += 1
     print(dict(found))
     assert found["disagree"] == 0 and found["unknown"] == 0 and found["agree"] >= 100
     assert found["other words"] == 0

@@ -12,7 +12,7 @@ import type { Context, View } from "../view";
 import { Rows } from "../virtual";
 import { nodeWords, shortAval } from "../words";
 
-const MARKS: Record<Label, string> = {
+const MARKS: Partial<Record<Label, string>> = {
   "compiler said": "said",
   "rule inferred": "inferred",
   "verified by recompiling": "verified",

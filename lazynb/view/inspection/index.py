@@ -9,6 +9,7 @@ from typing import Any
 
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.program import CompiledTrace
 
 COLOURS = 8
@@ -118,21 +119,9 @@ def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[int, set
         return found
     for name in cluster.instructions:
         one = module.by_name[name]
-        if one.mark is not None and one.opcode not in _CHEAP:
+        if one.mark is not None and one.opcode not in _TRIVIAL:
             found.setdefault(one.mark, set()).add((one.scope, one.opcode))
     return found
 
 
-_CHEAP = frozenset(
-    {
-        "parameter",
-        "constant",
-        "broadcast",
-        "bitcast",
-        "tuple",
-        "get-tuple-element",
-        "reshape",
-        "fusion",
-        "call",
-    }
-)
+_TRIVIAL = opcodes_of(Trait.TRIVIAL)

@@ -10,7 +10,7 @@ from typing import Literal, NotRequired, TypedDict
 VERSION: Literal[1] = 1
 MIME_TYPE = "application/vnd.lazynb.inspection+json"
 
-Label = Literal["compiler said", "rule inferred", "verified by recompiling"]
+Label = Literal["compiler said", "rule inferred", "verified by recompiling", "not known"]
 
 
 class Source(TypedDict):

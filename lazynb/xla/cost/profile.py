@@ -20,6 +20,7 @@ import jax
 
 from lazynb import _jax as jc
 from lazynb.errors import LazynbError
+from lazynb.xla.clusters import CONTROL
 from lazynb.xla.hlo import module as hlo
 
 # What XLA:CPU records (0.10 and 0.12; tests/xla/test_profile.py holds it to this):
@@ -221,7 +222,7 @@ def _inside(module: hlo.Module | None) -> Callable[[str], frozenset[str]]:
     @functools.cache
     def inside(op: str) -> frozenset[str]:
         one = module.by_name.get(op) if module is not None else None
-        if module is None or one is None or one.opcode not in {"while", "conditional", "call"}:
+        if module is None or one is None or one.opcode not in CONTROL:
             return frozenset()
         inner = [
             other.name for name in one.calls for other in module.computations[name].instructions.values()

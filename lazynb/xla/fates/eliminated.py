@@ -10,6 +10,7 @@ from lazynb.xla.evidence import COMPILER, INFERRED
 from lazynb.xla.fates.cluster_index import ClusterIndex
 from lazynb.xla.fates.fate import Fate
 from lazynb.xla.hlo.module import Instruction, Module
+from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.pass_history import ARRANGING, PassHistory, equal
 
 
@@ -239,10 +240,13 @@ class Eliminated:
         return Fate("cancelled", "no work is left of it, only another name for the same bytes", INFERRED)
 
 
+_SPREADING = opcodes_of(Trait.SPREADS)
+
+
 def is_constant(module: Module, name: str) -> bool:
     """Whether an instruction is a constant, or a constant spread out."""
     one = module.by_name[name]
     computation = module.computations[one.computation]
-    while one.opcode in ("broadcast", "bitcast", "reshape", "convert", "copy"):
+    while one.opcode in _SPREADING:
         one = computation.instructions[one.operands[0]]
     return one.opcode in ("constant", "iota")

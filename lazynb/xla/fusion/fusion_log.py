@@ -48,8 +48,8 @@ def read_decisions(dump: Dump) -> list[Decision]:
 
 
 def _logs(dump: Dump) -> Iterator[list[str]]:
-    """The lines of each log that can be read: one that was cut off, or that a later release writes another
-    way, says nothing."""
+    """The lines of each log that can be read. A log that was cut off, or that a later release writes another
+    way, has none."""
     for file in dump.files("*_fusion.html"):
         yield _from_page(file.read_text(encoding="utf-8", errors="replace"))
     for file in dump.files("*_fusion.pyz"):
@@ -75,24 +75,25 @@ def _from_archive(content: bytes) -> list[str]:
 
 def _refusals(lines: Sequence[str]) -> list[Decision]:
     """The refusals, in the names that producer and consumer have at the end."""
-    became: dict[str, str] = {}
-    asked = ("", "")
-    refused: list[tuple[str, str, str]] = []
+    renames: dict[str, str] = {}
+    refusals: list[Decision] = []
+    producer = consumer = ""
     for line in lines:
-        if found := _WANTED.match(line):
-            asked = found["producer"], found["consumer"]
-        elif (found := _DONE.match(line)) and found["producer"] == asked[0] and found["consumer"] != asked[1]:
-            became[asked[1]] = found["consumer"]
-        elif found := _REFUSED.match(line):
-            refused.append((found["producer"], found["consumer"], _NOISE.sub("", found["why"]).strip()))
-    return [
-        Decision(_last(became, producer), _last(became, consumer), why) for producer, consumer, why in refused
-    ]
+        if wanted := _WANTED.match(line):
+            producer, consumer = wanted["producer"], wanted["consumer"]
+        elif done := _DONE.match(line):
+            if done["producer"] == producer and done["consumer"] != consumer:
+                renames[consumer] = done["consumer"]
+        elif refused := _REFUSED.match(line):
+            why = _NOISE.sub("", refused["why"]).strip()
+            refusals.append(Decision(refused["producer"], refused["consumer"], why))
+    return [Decision(_last(renames, one.producer), _last(renames, one.consumer), one.why) for one in refusals]
 
 
-def _last(became: dict[str, str], name: str) -> str:
-    while name in became:
-        name = became[name]
+def _last(renames: dict[str, str], name: str) -> str:
+    """The name that an instruction has in the end."""
+    while name in renames:
+        name = renames[name]
     return name
 
 
@@ -110,33 +111,35 @@ _CODES = [
 
 
 def code_of(why: str) -> str:
-    """The key of ``boundaries.REASONS`` for XLA's words; ``other`` for words that lazynb knows no more
-    about."""
+    """The key in the table of reasons for XLA's words; ``other`` for words that lazynb does not know."""
     return next((code for pattern, code in _CODES if re.search(pattern, why)), "other")
 
 
 def latest(decisions: Iterable[Decision]) -> dict[tuple[str, str], str]:
-    """By (producer, consumer) the last refusal: a pair is looked at again whenever the consumer has grown."""
+    """By (producer, consumer) the last refusal. XLA looks at a pair again whenever the consumer has grown."""
     return {(one.producer, one.consumer): one.why for one in decisions}
 
 
 def renamed(
     decisions: Sequence[Decision], passes: Sequence[Pass], module: Module, clusters: Sequence[Cluster]
 ) -> list[Decision]:
-    """``decisions`` in the names of the clusters of the optimised module: the passes after fusion give some
-    anew.
+    """``decisions`` in the names of the clusters of the optimised module: later passes rename some.
 
     Arguments:
       passes: those of the compilation that the decisions come from.
     """
-    then = _after_fusion(passes)
-    match = match_instructions(parse(then), module) if then else InstructionMatch({}, {})
+    match = InstructionMatch({}, {})
+    if fused := _after_fusion(passes):
+        match = match_instructions(parse(fused), module)
     homes = {name: cluster.name for cluster in clusters for name in cluster.instructions}
 
     def now(name: str) -> str:
         if homes.get(name) == name:
             return name
-        return next((homes[clone] for clone in match.same.get(name, ()) if clone in homes), name)
+        for clone in match.same.get(name, ()):
+            if clone in homes:
+                return homes[clone]
+        return name
 
     return [Decision(now(one.producer), now(one.consumer), one.why) for one in decisions]
 
@@ -145,14 +148,17 @@ _FUSION = re.compile(r"(?:priority-)?fusion(?:_\w+)?$")
 
 
 def _after_fusion(passes: Sequence[Pass]) -> str:
-    """The module when the fusion pass was through: it may have changed nothing, then it is the one before
-    what followed it."""
-    last = next(
-        (number for number in reversed(range(len(passes))) if _FUSION.match(passes[number].name)), None
-    )
-    if last is not None:
-        return passes[last].after
-    return next((one.before for one in passes if one.name in _LATER), "")
+    """The module when the fusion pass was through; empty if it is not known.
+
+    A fusion pass that changed nothing was not written down: the module is then the one before what followed.
+    """
+    for fusion in reversed(passes):
+        if _FUSION.match(fusion.name):
+            return fusion.after
+    for later in passes:
+        if later.name in _LATER:
+            return later.before
+    return ""
 
 
 _LATER = frozenset({"fusion-wrapper", "copy-insertion", "cpu-parallel-task-assigner", "(between pipelines)"})

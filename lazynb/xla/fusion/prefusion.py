@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from functools import cached_property
 
 from lazynb.xla.clusters import kind_of
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parameter_number
+from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 
-_UNIQUE = frozenset(
-    {"parameter", "custom-call", "rng", "while", "conditional", "call", "infeed", "outfeed", "after-all"}
-)
-"""Opcodes of which two are two, however alike they look."""
+_SEPARATE = opcodes_of(Trait.SEPARATE)
 
 _OPENED = frozenset({"loop", "input", "output"})
 
@@ -28,17 +27,22 @@ class Node:
 
     Attributes:
       number: position in the graph; operands have smaller ones.
-      one: an instruction like it in the optimised module.
+      instruction: one like it in the optimised module.
       operands: numbers of nodes.
       users: numbers of the nodes that read it, each once.
       holders: names of the clusters that compute it.
     """
 
     number: int
-    one: Instruction
+    instruction: Instruction
     operands: tuple[int, ...]
     users: list[int] = dataclasses.field(default_factory=list)
     holders: set[str] = dataclasses.field(default_factory=set)
+
+    @property
+    def opcode(self) -> str:
+        """Of the instruction."""
+        return self.instruction.opcode
 
 
 class Prefusion:
@@ -57,68 +61,79 @@ class Prefusion:
         self.nodes: list[Node] = []
         self.written: dict[str, int] = {}
         self.members: dict[str, list[int]] = {}
-        for one in computation.instructions.values():
-            operands = [self.written[name] for name in one.operands]
-            if _is_late_copy(one, computation):
-                self.written[one.name] = operands[0]
-            elif self._can_open(one):
-                self.written[one.name] = self._opened(one, operands)
+        for instruction in computation.instructions.values():
+            operands = [self.written[name] for name in instruction.operands]
+            if _is_late_copy(instruction, computation):
+                number = operands[0]
+            elif self._can_open(instruction):
+                number = self._open(instruction, operands)
             else:
-                self.written[one.name] = self._node(one, operands, one.name)
+                number = self._node(instruction, operands, instruction.name)
+            self.written[instruction.name] = number
         self.root = self.written[computation.root.name]
 
-    def _can_open(self, one: Instruction) -> bool:
-        return (
-            one.opcode == "fusion"
-            and kind_of(one)[0] in _OPENED
-            and (self._module.computations[one.calls[0]].root.opcode != "tuple")
-        )
+    def read_by(self, numbers: Sequence[int]) -> list[int]:
+        """What some nodes read of others, each once, in the order in which they read it."""
+        inside = set(numbers)
+        operands = dict.fromkeys(operand for number in numbers for operand in self.nodes[number].operands)
+        return [operand for operand in operands if operand not in inside]
 
-    def _opened(self, fusion: Instruction, operands: list[int]) -> int:
-        here: dict[str, int] = {}
+    @cached_property
+    def ancestors(self) -> list[int]:
+        """By number, the nodes that it depends on and itself, as bits."""
+        ancestors: list[int] = []
+        for node in self.nodes:
+            bits = 1 << node.number
+            for operand in node.operands:
+                bits |= ancestors[operand]
+            ancestors.append(bits)
+        return ancestors
+
+    def _can_open(self, instruction: Instruction) -> bool:
+        if instruction.opcode != "fusion" or kind_of(instruction)[0] not in _OPENED:
+            return False
+        return self._module.computations[instruction.calls[0]].root.opcode != "tuple"
+
+    def _open(self, fusion: Instruction, operands: list[int]) -> int:
+        """Adds what a fusion computes. Returns the node whose value it has."""
         body = self._module.computations[fusion.calls[0]]
-        for one in body.instructions.values():
-            if one.opcode == "parameter":
-                here[one.name] = operands[parameter_number(one)]
+        here: dict[str, int] = {}
+        inner: set[int] = set()
+        for instruction in body.instructions.values():
+            if instruction.opcode == "parameter":
+                number = operands[parameter_number(instruction)]
             else:
-                here[one.name] = self._node(one, [here[name] for name in one.operands], fusion.name)
-        inner = {number for name, number in here.items() if body.instructions[name].opcode != "parameter"}
+                number = self._node(instruction, [here[name] for name in instruction.operands], fusion.name)
+                inner.add(number)
+            here[instruction.name] = number
         self.members[fusion.name] = sorted(inner)
         return here[body.root.name]
 
-    def _node(self, one: Instruction, operands: list[int], holder: str) -> int:
-        key = (
-            one.name if one.opcode in _UNIQUE or kind_of(one)[0] == "custom" else self._alike(one),
-            tuple(operands),
-        )
+    def _node(self, instruction: Instruction, operands: list[int], holder: str) -> int:
+        """The node for an instruction: a new one, unless there is one that computes the same."""
+        key = (self._identity(instruction), tuple(operands))
         number = self._known.setdefault(key, len(self.nodes))
         if number == len(self.nodes):
-            self.nodes.append(Node(number, one, tuple(operands)))
+            self.nodes.append(Node(number, instruction, tuple(operands)))
             for operand in dict.fromkeys(operands):
                 self.nodes[operand].users.append(number)
         self.nodes[number].holders.add(holder)
         return number
 
-    def _alike(self, one: Instruction) -> str:
+    def _identity(self, instruction: Instruction) -> str:
         """What two copies of one instruction share: all of the line but names and what the backend noted."""
-        called = [self._module.computations[name].root.opcode for name in one.calls]
-        return _NAMES.sub("", one.plain.partition(", backend_config=")[0]) + " ".join(called)
-
-    @cached_property
-    def ancestors(self) -> list[int]:
-        """By number, the nodes that it depends on and itself, as bits."""
-        found: list[int] = []
-        for node in self.nodes:
-            bits = 1 << node.number
-            for operand in node.operands:
-                bits |= found[operand]
-            found.append(bits)
-        return found
+        if instruction.opcode in _SEPARATE or kind_of(instruction)[0] == "custom":
+            return instruction.name
+        applied = [self._module.computations[name].root.opcode for name in instruction.calls]
+        line = instruction.plain.partition(", backend_config=")[0]
+        return _NAMES.sub("", line) + " ".join(applied)
 
 
-def _is_late_copy(one: Instruction, computation: Computation) -> bool:
+def _is_late_copy(instruction: Instruction, computation: Computation) -> bool:
     """Whether it only moves bytes: such copies are put in after fusion, those to another layout before."""
-    return one.opcode == "copy" and computation.instructions[one.operands[0]].shape == one.shape
+    if instruction.opcode != "copy":
+        return False
+    return computation.instructions[instruction.operands[0]].shape == instruction.shape
 
 
 _NAMES = re.compile(r"%[\w.\-]+")

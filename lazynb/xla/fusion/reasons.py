@@ -89,5 +89,6 @@ REASONS = {
     ),
     "copy": Reason("a copy, which XLA put in after fusion: the two ends want the value in different memory"),
     "other": Reason("XLA has a rule of its own for this case: see its words"),
+    "no-rules": Reason("lazynb does not know by which rules XLA fuses for this backend"),
     "unknown": Reason("no rule of ours explains it", "ask the compiler: it logs each decision"),
 }

@@ -11,8 +11,9 @@ import dataclasses
 from collections.abc import Iterator
 
 from lazynb.xla.hlo.module import Instruction, Module, parameter_number
+from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 
-_TRANSPARENT = frozenset({"copy", "bitcast"})
+_TRANSPARENT = opcodes_of(Trait.SAME_VALUES)
 
 
 @dataclasses.dataclass(frozen=True)

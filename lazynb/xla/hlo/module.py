@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 
+from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.shapes import parts, shape_bytes as shape_bytes
 
 
@@ -162,7 +163,7 @@ class Module:
             yield from computation.instructions.values()
 
 
-_RUNNING = frozenset({"fusion", "call", "while", "conditional", "async-start", "custom-call"})
+_RUNNING = opcodes_of(Trait.RUNS)
 _HEADER = re.compile(r"^(ENTRY )?%?([\w.\-]+)\s*\(.*\{$")
 _MODULE = re.compile(r"^HloModule ([^\s,]+)", re.MULTILINE)
 

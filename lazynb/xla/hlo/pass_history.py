@@ -13,24 +13,11 @@ from functools import cached_property
 
 from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instructions
 from lazynb.xla.hlo.module import Instruction, Module, parse
+from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.passes import Pass
 
-ARRANGING = frozenset(
-    {
-        "parameter",
-        "constant",
-        "tuple",
-        "get-tuple-element",
-        "bitcast",
-        "broadcast",
-        "reshape",
-        "copy",
-        "opt-barrier",
-        "after-all",
-    }
-)
-"""Opcodes that name, arrange or spread values: no operation was ever computed by these alone, but for those
-that do just that."""
+ARRANGING = opcodes_of(Trait.ARRANGES)
+"""Opcodes by which no operation was ever computed, but those that only name, arrange or spread values."""
 
 Marks = Mapping[str, frozenset[int]]
 _NOBODY: frozenset[int] = frozenset()
@@ -165,7 +152,7 @@ def equal(module: Module) -> dict[str, int]:
         operands: Sequence[int | None] = [found.get(name) for name in one.operands]
         if one.opcode in _COMMUTING:
             operands = sorted(operands, key=str)
-        unique = one.name if one.opcode in ("parameter", "custom-call", "rng", "infeed") else ""
+        unique = one.name if one.opcode in _DISTINCT else ""
         called = tuple(module.computations[name].root.plain for name in one.calls)
         text = _NAMES.sub("", _LAYOUT.sub("", one.plain))
         found[one.name] = numbers.setdefault(
@@ -174,6 +161,7 @@ def equal(module: Module) -> dict[str, int]:
     return found
 
 
-_COMMUTING = frozenset("add multiply maximum minimum and or xor".split())
+_COMMUTING = opcodes_of(Trait.COMMUTES)
+_DISTINCT = opcodes_of(Trait.DISTINCT)
 _NAMES = re.compile(r"%[\w.\-#]+")
 _LAYOUT = re.compile(r"(?<=\])\{[\d,]*\}")

@@ -1,0 +1,77 @@
+"""The rules of a backend: what there is to know about a backend of XLA to say why two clusters are two.
+
+Each backend that lazynb knows implements :class:`BackendRules` (:mod:`lazynb.xla.fusion.cpu_rules`);
+:mod:`lazynb.xla.fusion.backends` finds the one of a platform.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping
+
+from lazynb.xla.evidence import COMPILER, INFERRED, UNKNOWN
+from lazynb.xla.fusion.edges import Edge
+from lazynb.xla.fusion.reasons import REASONS, Reason
+from lazynb.xla.hlo.module import Module
+
+
+class BackendRules(abc.ABC):
+    """The rules of one backend, for one optimised module.
+
+    Attributes:
+      module: the module.
+      reasons: the entries of :data:`REASONS` that can apply.
+      keeping_copies: XLA's options with which two equal computations stay two.
+      without_library: by library, XLA's options with which it uses code of its own instead.
+    """
+
+    reasons: Mapping[str, Reason]
+    keeping_copies: Mapping[str, str] = {}
+    without_library: Mapping[str, Mapping[str, str]] = {}
+
+    def __init__(self, module: Module):
+        self.module = module
+
+    @abc.abstractmethod
+    def code_of(self, edge: Edge) -> str:
+        """The key in ``reasons`` of why XLA did not fuse the two, by the rules."""
+
+    @abc.abstractmethod
+    def meaning(self, edge: Edge, words: str) -> str:
+        """The key in ``reasons`` of what the compiler's own ``words`` mean here."""
+
+    @abc.abstractmethod
+    def label(self, code: str, words: str | None) -> str:
+        """How the reason ``code`` is known; ``words`` are the compiler's, None if it was not asked."""
+
+    @abc.abstractmethod
+    def keeping_alive(self, edge: Edge) -> tuple[str, ...] | None:
+        """The variables that alone make XLA write the array: without them ``edge.consumer`` would be its only
+        reader.
+
+        Returns None if there is no such cause, and no names if the values that are the cause have none.
+        """
+
+
+class NoRules(BackendRules):
+    """A backend whose rules lazynb does not know. It says what holds of HLO on every backend, and no more."""
+
+    reasons = {code: REASONS[code] for code in ("result", "loop-carry", "other", "no-rules")}
+
+    def code_of(self, edge: Edge) -> str:
+        """``loop-carry`` where HLO itself has the boundary, else ``no-rules``."""
+        return "loop-carry" if edge.is_carried else "no-rules"
+
+    def meaning(self, edge: Edge, words: str) -> str:
+        """The compiler's words are not interpreted."""
+        return "loop-carry" if edge.is_carried else "other"
+
+    def label(self, code: str, words: str | None) -> str:
+        """``not known`` where no reason is given."""
+        if words is not None:
+            return COMPILER
+        return UNKNOWN if code == "no-rules" else INFERRED
+
+    def keeping_alive(self, edge: Edge) -> tuple[str, ...] | None:
+        """None: nobody can tell."""
+        return None

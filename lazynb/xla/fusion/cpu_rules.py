@@ -1,0 +1,159 @@
+"""XLA:CPU's rules: why its fusion pass left two clusters apart, as a reason of ours.
+
+What the pass would say is worked out in :mod:`lazynb.xla.fusion.cpu_fusion_rules`.
+"""
+
+from __future__ import annotations
+
+from lazynb.xla.clusters import Cluster
+from lazynb.xla.evidence import COMPILER, INFERRED
+from lazynb.xla.fusion.backend_rules import BackendRules
+from lazynb.xla.fusion.cpu_fusion_rules import CODE, CUSTOM, Consumer, FusionPass
+from lazynb.xla.fusion.cpu_instructions import TAKEN_IN, branches, loop_fusible
+from lazynb.xla.fusion.edges import Edge
+from lazynb.xla.fusion.fusion_log import code_of as code_of_words
+from lazynb.xla.fusion.prefusion import Prefusion
+from lazynb.xla.fusion.reasons import REASONS
+from lazynb.xla.hlo.module import Module
+
+
+class CpuRules(BackendRules):
+    """XLA:CPU's rules for one optimised module."""
+
+    reasons = {code: reason for code, reason in REASONS.items() if code != "no-rules"}
+    keeping_copies = {"xla_disable_hlo_passes": "cse"}
+    without_library = {"YNNPACK": {"xla_cpu_experimental_ynn_fusion_type": ""}}
+
+    def __init__(self, module: Module):
+        super().__init__(module)
+        self._passes: dict[str, FusionPass] = {}
+
+    def code_of(self, edge: Edge) -> str:
+        """``unknown`` where the rules would have XLA fuse the two."""
+        if edge.is_carried:
+            return "loop-carry"
+        if "copy" in (edge.producer.opcode, edge.consumer.opcode):
+            return "copy"
+        words = self._verdict(edge)
+        if words is not None:
+            return self.meaning(edge, words)
+        impossible = self._impossible(edge)
+        if not impossible and self._is_late_copy(edge):
+            return "copy"
+        return impossible or "unknown"
+
+    def meaning(self, edge: Edge, words: str) -> str:
+        """XLA has one sentence for several cases, and asks whether it may duplicate before all else."""
+        if edge.is_carried:
+            return "loop-carry"
+        code = code_of_words(words)
+        if code in ("several-users", "producer-not-fusible", "consumer-not-fusible"):
+            code = self._impossible(edge) or code
+        if self._is_for_sharing(edge, code) and self.keeping_alive(edge) is not None:
+            return "kept-alive"
+        if code == "expensive-reused" and edge.source.opcode == "reduce":
+            return "reduction-reused"
+        if code == "size-limit" and words == CODE and branches(edge.source):
+            return "recomputed"
+        return code
+
+    def label(self, code: str, words: str | None) -> str:
+        """That a library call would have taken the producer in is a rule of ours: XLA decides that before its
+        fusion pass."""
+        if words is None or (code == "kept-alive" and words == CUSTOM):
+            return INFERRED
+        return COMPILER
+
+    def keeping_alive(self, edge: Edge) -> tuple[str, ...] | None:
+        """The value itself may be wanted, or what another reader makes of it for the user, if the consumer
+        makes that once more for itself and nobody else reads it."""
+        if not all(self._is_made_again(edge, other) for other in edge.others):
+            return None
+        if edge.users + edge.is_result < 2:
+            return None
+        holders = [edge.producer, *edge.others]
+        return tuple(name for holder in holders for name in edge.variables.get(holder.name, ()))
+
+    def words(self, edge: Edge) -> str:
+        """What XLA's fusion pass would say; empty if it would fuse the two, or is never asked."""
+        return self._verdict(edge) or ""
+
+    def _verdict(self, edge: Edge) -> str | None:
+        """What XLA's fusion pass says of the last step between the two: where a bitcast lies between them, it
+        is asked about the bitcast. Returns None if it says nothing."""
+        fusion_pass = self._pass(edge)
+        graph = fusion_pass.graph
+        nodes = _nodes(graph, edge.consumer)
+        custom = edge.consumer.opcode == "fusion" and edge.consumer.kind in ("library", "custom")
+        consumer = Consumer(nodes, fused=len(nodes) > 1, custom=custom)
+        source = graph.written[edge.producer.name]
+        for number in graph.read_by(nodes):
+            if not _comes_from(graph, number, source):
+                continue
+            if words := fusion_pass.verdict(number, consumer):
+                return words
+        return None
+
+    def _pass(self, edge: Edge) -> FusionPass:
+        """The fusion pass on the computation that both ends stand in."""
+        name = self.module.by_name[edge.producer.name].computation
+        if name not in self._passes:
+            self._passes[name] = FusionPass(Prefusion(self.module, self.module.computations[name]))
+        return self._passes[name]
+
+    def _impossible(self, edge: Edge) -> str:
+        """The reason if one end can never be fused, whoever else reads the value; else empty."""
+        if edge.producer.kind == "library":
+            return "library-producer"
+        if edge.consumer.kind == "library":
+            return "library-consumer"
+        if not loop_fusible(edge.source):
+            return "producer-not-fusible"
+        if len(_nodes(self._pass(edge).graph, edge.consumer)) == 1 and not loop_fusible(edge.target):
+            return "consumer-not-fusible"
+        return ""
+
+    def _is_late_copy(self, edge: Edge) -> bool:
+        """Whether one end is a copy that was put in after the fusion pass, which would have fused it."""
+        graph = self._pass(edge).graph
+        ends = ((edge.producer, edge.source), (edge.consumer, edge.target))
+        return any(
+            root.opcode == "copy" and len(graph.members.get(cluster.name, ())) == 1 for cluster, root in ends
+        )
+
+    def _is_for_sharing(self, edge: Edge, code: str) -> bool:
+        """Whether XLA would have fused the two if nobody else wanted the value."""
+        if code == "library-consumer":
+            return self._would_be_taken_in(edge)
+        return code in ("several-users", "expensive-several-users")
+
+    def _would_be_taken_in(self, edge: Edge) -> bool:
+        """Whether the library would compute the producer itself if nobody else wanted its value."""
+        return (
+            edge.consumer.library == "YNNPACK"
+            and edge.target.opcode == "reduce"
+            and edge.source.opcode in TAKEN_IN
+            and not edge.others
+        )
+
+    def _is_made_again(self, edge: Edge, other: Cluster) -> bool:
+        """Whether the consumer makes for itself what ``other`` gives the user, and nobody else reads that."""
+        graph = self._pass(edge).graph
+        own = set(graph.members.get(edge.consumer.name, ()))
+        made = graph.members.get(other.name)
+        if not made or not own.issuperset(made) or other.name not in edge.variables:
+            return False
+        users = [graph.nodes[number] for number in graph.nodes[made[-1]].users]
+        return all(user.number in own or user.instruction.opcode == "tuple" for user in users)
+
+
+def _nodes(graph: Prefusion, cluster: Cluster) -> list[int]:
+    """The numbers of the nodes that a cluster computes, the last is its root."""
+    return graph.members.get(cluster.name) or [graph.written[cluster.name]]
+
+
+def _comes_from(graph: Prefusion, number: int, source: int) -> bool:
+    """Whether node ``number`` is node ``source``, or a bitcast of it."""
+    while number != source and graph.nodes[number].instruction.opcode == "bitcast":
+        [number] = graph.nodes[number].operands
+    return number == source

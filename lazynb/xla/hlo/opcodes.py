@@ -1,0 +1,226 @@
+"""HLO's opcodes: one table, with what lazynb has to know of each.
+
+A module that asks about a group of opcodes takes it from here with :func:`opcodes_of`; none has a list of its
+own. An opcode that a later release of XLA adds is one more row; until then it is in no group.
+
+The names are those of ``HLO_OPCODE_LIST`` in ``xla/hlo/ir/hlo_opcode.h`` (openxla/xla at 0725a3a), by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class Kind(enum.Enum):
+    """What an opcode does; each has one."""
+
+    ASYNC = "starts, moves on or ends a computation that runs beside others"
+    COLLECTIVE = "exchanges values between devices"
+    COMBINATION = "each element of the result comes from several of an operand, by a computation or an order"
+    COMPOSITE = "an algorithm that XLA takes apart, or that a library does"
+    CONTROL = "runs computations whose instructions are clusters of their own"
+    ELEMENTWISE = "each element from those at the same place (``HloInstruction::IsElementwise``)"
+    FREE = "names or arranges values and runs nothing"
+    FUSION = "runs its computation as one kernel"
+    LIBRARY = "calls code that is not XLA's"
+    MOVEMENT = "the operands' elements at other places"
+    PRODUCT = "sums of products"
+    SIZE = "the size of a dimension that is known when the program runs"
+    SOURCE = "elements out of nothing, or out of a state"
+    TRANSFER = "values from or to the host, another program or another memory"
+
+
+class Trait(enum.Enum):
+    """What more is true of some opcodes."""
+
+    # of every backend
+    ARRANGES = "names, arranges or spreads values; computes nothing by itself"
+    COMMUTES = "the order of its two operands does not matter (``HloOpcodeIsBinaryCommutative``)"
+    DISTINCT = "two of it have two values, however alike they look"
+    RENAMES = "its value is its first operand's"
+    RUNS = "runs what it calls once, instead of applying it to each element"
+    SAME_VALUES = "its elements are its operand's, at another place or under another name"
+    SEPARATE = "two of it are never made one before fusion, however alike they look"
+    SPREADS = "out of a constant it makes the same constant at more places, or of another dtype"
+    TRIVIAL = "to compute it in two clusters is not worth telling"
+    # of the fusion pass that backends share
+    CHEAP = "may be computed twice (``InstructionFusion::IsExpensive`` is false)"
+    CHEAP_IF_REAL = "so may this, of real numbers"
+    FIRST_ONCE = "reads elements of its first operand once, of the others more often (``OperandElementUse``)"
+    PERMUTES = "reads each element of its operands once, at another place (``OperandElementUse``)"
+    UNFUSIBLE = "is never fused: a parameter, control flow, or side effects (``HloInstruction::IsFusible``)"
+    # of XLA:CPU
+    CPU_BRANCHES = "two places of a kernel cannot share its code (``ElementalIrEmitter::OpInvalidatesCache``)"
+    CPU_LOOP = "computed inside the loop of what reads it, though it is not elementwise (``CanBeLoopFused``)"
+    YNNPACK = "YNNPACK computes it in a reduction that alone reads it (measured: XLA has no list)"
+    YNNPACK_LATER = "so it does from JAX 0.11 on"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Opcode:
+    """One opcode.
+
+    Attributes:
+      name: as in the text of a module.
+      kind: what it does.
+      traits: what more is true of it.
+    """
+
+    name: str
+    kind: Kind
+    traits: frozenset[Trait]
+
+
+def opcodes_of(group: Kind | Trait) -> frozenset[str]:
+    """The names of the opcodes of a kind, or with a trait."""
+    return frozenset(one.name for one in OPCODES.values() if group is one.kind or group in one.traits)
+
+
+def _row(line: str) -> Opcode:
+    name, *words = line.split()
+    kind, *traits = [word.upper().replace("-", "_") for word in words]
+    return Opcode(name, Kind[kind], frozenset(Trait[trait] for trait in traits))
+
+
+_TABLE = """
+abs                       elementwise  cheap-if-real ynnpack
+acos                      elementwise
+acosh                     elementwise
+add                       elementwise  commutes cheap ynnpack
+add-dependency            free         renames
+after-all                 free         arranges separate
+all-gather                collective
+all-gather-done           collective   unfusible
+all-gather-start          collective   unfusible
+all-reduce                collective
+all-reduce-done           collective   unfusible
+all-reduce-start          collective   unfusible
+all-to-all                collective
+and                       elementwise  commutes cheap
+asin                      elementwise
+asinh                     elementwise
+async-done                async
+async-start               async        runs
+async-update              async
+atan                      elementwise
+atan2                     elementwise
+atanh                     elementwise
+batch-norm-grad           composite
+batch-norm-inference      composite
+batch-norm-training       composite
+bitcast                   free         arranges renames same-values spreads trivial cheap permutes cpu-loop
+bitcast-convert           elementwise  cheap
+broadcast                 movement     arranges spreads trivial cheap cpu-loop
+call                      control      runs separate trivial unfusible
+cbrt                      elementwise
+ceil                      elementwise  cheap ynnpack
+cholesky                  composite
+clamp                     elementwise  cheap
+collective-broadcast      collective   unfusible
+collective-permute        collective
+collective-permute-done   collective   unfusible
+collective-permute-start  collective   unfusible
+collective-reduce         collective
+compare                   elementwise  cheap
+complex                   elementwise  cheap
+concatenate               movement     cheap permutes cpu-loop cpu-branches
+conditional               control      runs separate unfusible
+constant                  free         arranges trivial cheap
+convert                   elementwise  spreads ynnpack
+convolution               product
+copy                      elementwise  arranges same-values spreads cheap
+copy-done                 transfer     cheap
+copy-start                transfer     cheap
+cosh                      elementwise
+cosine                    elementwise  cheap-if-real ynnpack-later
+count-leading-zeros       elementwise  cheap
+custom-call               library      runs distinct separate
+divide                    elementwise  ynnpack
+domain                    free         renames unfusible
+dot                       product      cpu-branches
+dynamic-reshape           movement     cheap
+dynamic-slice             movement     cheap first-once cpu-loop
+dynamic-update-slice      movement     cheap cpu-loop cpu-branches
+erf                       elementwise  ynnpack
+exponential               elementwise  ynnpack
+exponential-minus-one     elementwise  ynnpack
+fft                       composite
+floor                     elementwise  cheap ynnpack
+fusion                    fusion       runs trivial
+gather                    movement     cpu-loop
+get-dimension-size        size
+get-tuple-element         free         arranges trivial cheap
+imag                      elementwise  cheap
+infeed                    transfer     distinct separate unfusible cheap
+iota                      source       cheap cpu-loop
+is-finite                 elementwise  cheap
+log                       elementwise  ynnpack
+log-plus-one              elementwise  ynnpack
+logistic                  elementwise
+map                       elementwise
+maximum                   elementwise  commutes cheap ynnpack
+minimum                   elementwise  commutes cheap ynnpack
+mulhi                     elementwise  commutes cheap
+multiply                  elementwise  commutes cheap ynnpack
+negate                    elementwise  cheap ynnpack
+not                       elementwise  cheap
+opt-barrier               free         arranges renames cheap
+or                        elementwise  commutes cheap
+outfeed                   transfer     separate unfusible cheap
+pad                       movement     cheap first-once cpu-loop cpu-branches
+parameter                 free         arranges distinct separate trivial unfusible
+partition-id              free         cheap
+popcnt                    elementwise  cheap
+power                     elementwise  ynnpack
+ragged-all-to-all         collective
+ragged-dot                product
+real                      elementwise  cheap
+recv                      transfer     unfusible
+recv-done                 transfer     unfusible
+reduce                    combination  first-once cpu-loop cpu-branches
+reduce-precision          elementwise  cheap
+reduce-scatter            collective
+reduce-window             combination  cpu-branches
+remainder                 elementwise
+replica-id                free         cheap
+reshape                   movement     arranges spreads trivial cheap permutes cpu-loop
+reverse                   movement     cheap permutes cpu-loop
+rng                       source       distinct separate
+rng-bit-generator         source
+rng-get-and-update-state  source       unfusible
+round-nearest-afz         elementwise  cheap
+round-nearest-even        elementwise  cheap ynnpack
+rsqrt                     elementwise  ynnpack
+scaled-dot                product
+scan                      combination
+scatter                   combination
+select                    elementwise  cheap
+select-and-scatter        combination
+send                      transfer     unfusible
+send-done                 transfer     unfusible
+set-dimension-size        size
+shift-left                elementwise  cheap
+shift-right-arithmetic    elementwise  cheap
+shift-right-logical       elementwise  cheap
+shuffle                   movement
+sign                      elementwise  cheap-if-real ynnpack
+sine                      elementwise  cheap-if-real ynnpack-later
+sinh                      elementwise
+slice                     movement     cheap permutes cpu-loop
+sort                      combination
+sqrt                      elementwise  ynnpack
+stochastic-convert        elementwise  cheap
+subtract                  elementwise  cheap ynnpack
+tan                       elementwise  cheap-if-real
+tanh                      elementwise  ynnpack
+topk                      combination
+transpose                 movement     cheap permutes cpu-loop
+triangular-solve          composite
+tuple                     free         arranges trivial cheap
+while                     control      runs separate unfusible
+xor                       elementwise  commutes cheap
+"""
+
+OPCODES = {one.name: one for one in map(_row, _TABLE.strip().splitlines())}
+"""The opcodes by name."""
