@@ -56,5 +56,5 @@ def _unfollowed(cluster_index: ClusterIndex, mark: int, absent: bool) -> Fate:
     return Fate(
         "lost",
         f"{there} is in the optimised program under its mark, and the compiler's passes were {what}",
-        clusters=tuple(cluster_index.homes(mark)),
+        clusters=tuple(cluster_index.clusters(mark)),
     )

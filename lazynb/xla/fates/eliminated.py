@@ -37,7 +37,7 @@ class Eliminated:
                 by="lowering",
             )
         if not self._needs_input(mark):
-            homes = tuple(self._cluster_index.homes(mark))
+            homes = tuple(self._cluster_index.clusters(mark))
             return Fate("folded", "folded to a constant: no input of the program is in it", clusters=homes)
         fate = self._followed(mark)
         if fate.kind == "cancelled" and fate.by == "reshape-decomposer":
@@ -46,7 +46,7 @@ class Eliminated:
             )
         if fate.kind == "cancelled":
             fate = self._moved(hard) or fate
-        if fate.kind == "cancelled" and self._cluster_index.homes(mark):
+        if fate.kind == "cancelled" and self._cluster_index.clusters(mark):
             fate = dataclasses.replace(
                 self._cluster_index.fate(mark), label=INFERRED, text=f"what is left of it: {fate.text}"
             )
@@ -100,7 +100,7 @@ class Eliminated:
         history = self._history
         found: dict[str, list[str]] = {}
         for one in history.last:
-            home = self._cluster_index.home(one.name)
+            home = self._cluster_index.cluster(one.name)
             if (
                 home is not None
                 and not history.last.is_applied(one.computation)
@@ -224,7 +224,7 @@ class Eliminated:
     def _unmarked(self, names: set[str]) -> Fate:
         """It arrived in the optimised module, under no mark."""
         homes = tuple(
-            dict.fromkeys(home for name in sorted(names) if (home := self._cluster_index.home(name)))
+            dict.fromkeys(home for name in sorted(names) if (home := self._cluster_index.cluster(name)))
         )
         if homes:
             return Fate(
