@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lazynb.xla.hlo.instruction_match import pair
+from lazynb.xla.hlo.instruction_match import match_instructions
 from lazynb.xla.hlo.module import parse
 
 
@@ -24,14 +24,20 @@ FUSED = """%f (p: f32[4], q: f32[4]) -> f32[4] {
 
 
 def test_the_same_module_is_paired_with_itself():
-    pairing = pair(BEFORE, BEFORE)
-    assert pairing.instead == {} and pairing.same == {name: [name] for name in ("a", "s", "m", "x", "y")}
+    match = match_instructions(BEFORE, BEFORE)
+    assert match.instead == {} and match.same == {name: [name] for name in ("a", "s", "m", "x", "y")}
 
 
 def test_into_a_fusion_and_out_of_it():
     after = module("ROOT %fusion = f32[4] fusion(%x, %y), kind=kLoop, calls=%f", more=FUSED)
-    assert pair(BEFORE, after).same == {"m": ["m.1"], "s": ["s.1"], "a": ["a.1"], "x": ["x"], "y": ["y"]}
-    assert pair(after, BEFORE).same["a.1"] == ["a"]
+    assert match_instructions(BEFORE, after).same == {
+        "m": ["m.1"],
+        "s": ["s.1"],
+        "a": ["a.1"],
+        "x": ["x"],
+        "y": ["y"],
+    }
+    assert match_instructions(after, BEFORE).same["a.1"] == ["a"]
 
 
 def test_a_copy_in_each_of_two_places():
@@ -41,18 +47,18 @@ def test_a_copy_in_each_of_two_places():
         "%s = f32[4] sine(%a.2)",
         "ROOT %m = f32[4] multiply(%s, %a)",
     )
-    assert sorted(pair(BEFORE, after).same["a"]) == ["a", "a.2"]
+    assert sorted(match_instructions(BEFORE, after).same["a"]) == ["a", "a.2"]
 
 
 def test_what_is_read_instead():
     after = module("%s = f32[4] sine(%x)", "ROOT %m = f32[4] multiply(%s, %x)")
-    assert pair(BEFORE, after).instead == {"a": ["x"]}
+    assert match_instructions(BEFORE, after).instead == {"a": ["x"]}
 
 
 def test_operands_that_changed_places_replace_nothing():
     after = module("%a = f32[4] add(%y, %x)", "%s = f32[4] sine(%a)", "ROOT %m = f32[4] multiply(%a, %s)")
-    pairing = pair(BEFORE, after)
-    assert pairing.instead == {} and pairing.same["s"] == ["s"] and pairing.same["x"] == ["x"]
+    match = match_instructions(BEFORE, after)
+    assert match.instead == {} and match.same["s"] == ["s"] and match.same["x"] == ["x"]
 
 
 def test_copies_and_views_that_came_in_are_looked_through():
@@ -63,7 +69,10 @@ def test_copies_and_views_that_came_in_are_looked_through():
         "%s = f32[4] sine(%b)",
         "ROOT %m = f32[4] multiply(%s, %a)",
     )
-    assert pair(BEFORE, after).same["a"] == ["a"] and pair(BEFORE, after).instead == {}
+    assert (
+        match_instructions(BEFORE, after).same["a"] == ["a"]
+        and match_instructions(BEFORE, after).instead == {}
+    )
 
 
 def test_a_long_chain():
@@ -71,4 +80,4 @@ def test_a_long_chain():
         lines = [f"%n{k}{suffix} = f32[4] sine(%{f'n{k - 1}{suffix}' if k else 'x'})" for k in range(5000)]
         return module(*lines, f"ROOT %r = f32[4] negate(%n4999{suffix})")
 
-    assert len(pair(chain(""), chain(".1")).same) == 5002
+    assert len(match_instructions(chain(""), chain(".1")).same) == 5002
