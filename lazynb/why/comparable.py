@@ -37,11 +37,11 @@ class Step:
       names: of the user's variables for an input.
       operands: where they come from.
       avals: types of the results.
-      held: for an input ``host`` (a number from Python) or its sharding; None where JAX may move it.
+      held: for an input ``host`` (a number from Python) or its sharding; None if JAX may move it.
       scalar: text of a number or literal.
       needed: whether something wanted depends on it.
       operation: stands for the operation and its parameters; the same one is the same object.
-      line: file and line of the user's code that asked for it; None where that cannot be known.
+      line: file and line of the user's code that asked for it; None if that cannot be known.
       call: the library function that the user called there, and which call of it; None for an operator.
       origin: the instruction that asked for it; None for inputs and inside functions that JAX traced.
     """

@@ -54,7 +54,7 @@ class _Side:
       back: the reverse of ``partner``.
       outside: steps that are there because of where the traces begin and end.
       lines: the source lines of its operations.
-      told: operations without partner that were told.
+      explained: operations without partner that a change is about already.
     """
 
     number: int
@@ -64,7 +64,7 @@ class _Side:
     back: dict[int, int]
     outside: set[int]
     lines: set[str]
-    told: set[int] = dataclasses.field(default_factory=set)
+    explained: set[int] = dataclasses.field(default_factory=set)
 
     def steps_of(self, change: Change) -> tuple[int, ...]:
         """The steps of this program that a change is about."""
@@ -77,8 +77,8 @@ class _Side:
         return Change(kind, fields, before=numbers, at=at)
 
     def without_partner(self) -> list[Step]:
-        """The needed operations that nothing corresponds to, and that nothing told yet explains."""
-        skip = self.outside | self.told
+        """The needed operations that nothing corresponds to, and that no change explains yet."""
+        skip = self.outside | self.explained
         return [
             step
             for step in self.program.operations
@@ -151,7 +151,7 @@ class Comparison:
         self._nested = types_explained
         self._dimensions: set[tuple[int, int]] = set()
         self._users_functions: dict[int, bool] = {}
-        self._told_calls: set[tuple[str, int]] = set()
+        self._explained_calls: set[tuple[str, int]] = set()
         self._users = now.users()
         self._ends_elsewhere = False
         outside_before: set[int] = set()
@@ -257,7 +257,7 @@ class Comparison:
         pairs: list[tuple[Step, Step]] = []
         derivatives: list[tuple[Step, Step]] = []
         for old, step in self._needed_pairs():
-            if old.number in self._side_before.told or step.number in self._side_now.told:
+            if old.number in self._side_before.explained or step.number in self._side_now.explained:
                 continue
             (derivatives if _is_derivative(step) else pairs).append((old, step))
         self._compare(pairs)
@@ -295,8 +295,8 @@ class Comparison:
     def _replaced(self, old: Step, new: Step) -> None:
         """One operation stands for another, or one function of several operations that the user called."""
         before, now = self._side_before.called(old), self._side_now.called(new)
-        self._side_before.told.update(before)
-        self._side_now.told.update(now)
+        self._side_before.explained.update(before)
+        self._side_now.explained.update(now)
         fields = {"now": _call_name(new, now), "before": _call_name(old, before)}
         self.changes.append(Change("replaced", fields, tuple(now), tuple(before), new))
 
@@ -365,9 +365,9 @@ class Comparison:
 
     def _add_parameter(self, old: Step, new: Step, parameter: Parameter) -> None:
         if new.call is not None:
-            if new.call in self._told_calls:
+            if new.call in self._explained_calls:
                 return  # one argument of a function makes several of its operations differ
-            self._told_calls.add(new.call)
+            self._explained_calls.add(new.call)
         if parameter.name in UNNAMED:
             self._argument(old, new)
             return
@@ -433,10 +433,10 @@ class Comparison:
         """Tells of the operations that only one of the programs has."""
         unmatched = [side.without_partner() for side in self._sides]
         self._turns(unmatched)
-        told = [self._told_instructions(side) for side in self._sides]
+        changed = [self._changed_instructions(side) for side in self._sides]
         groups, derivatives = [], []
         for side, steps in zip(self._sides, unmatched, strict=True):
-            rest = [step for step in steps if not self._is_explained(step, side, told[side.number])]
+            rest = [step for step in steps if not self._is_explained(step, side, changed[side.number])]
             groups.append(_by_line(side.program, [step for step in rest if not _is_derivative(step)]))
             derivatives.append(_by_line(side.program, [step for step in rest if _is_derivative(step)]))
         self._substituted(*groups)
@@ -445,16 +445,16 @@ class Comparison:
             # A derivative differs with what it is of, which would be told; so something was asked of it.
             self._one_sided(derivatives)
 
-    def _is_explained(self, step: Step, side: _Side, told: set[Hashable]) -> bool:
-        """Whether an operation without partner follows from a difference that is told.
+    def _is_explained(self, step: Step, side: _Side, changed: set[Hashable]) -> bool:
+        """Whether an operation without partner follows from a known difference.
 
         Arguments:
-          told: the instructions of the operations that were told.
+          changed: the instructions of the operations that differ.
         """
         instruction = side.program.instruction(step)
-        if instruction in self._loops or instruction in told:
+        if instruction in self._loops or instruction in changed:
             return True
-        return self._silent(step, side) or self._told_by_dead(step, side)
+        return self._silent(step, side) or self._follows_dead(step, side)
 
     def _substituted(self, removed: list[list[Step]], added: list[list[Step]]) -> None:
         """Tells of the groups that stand at the same place of both programs, between the same two that
@@ -483,18 +483,18 @@ class Comparison:
                     fields.update(was="were", it="they were")
                 self.changes.append(side.change(kind, fields, _numbers(group), group[0]))
 
-    def _told_instructions(self, side: _Side) -> set[Hashable]:
-        """The instructions of the operations that differ and were told."""
-        told: set[Hashable] = set()
+    def _changed_instructions(self, side: _Side) -> set[Hashable]:
+        """The instructions of the operations that are known to differ."""
+        instructions: set[Hashable] = set()
         for change in self.changes:
             if change.kind in _OPERATIONS:
                 steps = [side.program.steps[number] for number in side.steps_of(change)]
-                told.update(map(side.program.instruction, steps))
-        return told - {None}
+                instructions.update(map(side.program.instruction, steps))
+        return instructions - {None}
 
-    def _told_by_dead(self, step: Step, side: _Side) -> bool:
-        """Whether an operation that only a derivative needs is there because the operation itself differs,
-        which is dead."""
+    def _follows_dead(self, step: Step, side: _Side) -> bool:
+        """Whether an operation that only a derivative needs is there because a dead operation differs, the
+        one that the derivative is of."""
         instruction = side.program.instruction(step)
         if instruction is None:
             return False
@@ -509,7 +509,7 @@ class Comparison:
             if not old.same_operation(new):
                 count = len(self.changes)
                 self._operation(old, new)
-                return len(self.changes) > count or new.call in self._told_calls
+                return len(self.changes) > count or new.call in self._explained_calls
         return False
 
     # ---- loops and jitted functions ------------------------------------------------------------------------
@@ -584,8 +584,8 @@ class Comparison:
     def _add_jitted(self, kind: str, side: _Side, step: Step, body: Sequence[Step]) -> None:
         """Tells that ``step`` of one program is ``body`` in the other."""
         numbers = _numbers(body)
-        side.told.add(step.number)
-        self._sides[1 - side.number].told.update(numbers)
+        side.explained.add(step.number)
+        self._sides[1 - side.number].explained.update(numbers)
         fields = {"function": step.label}
         if side.number:
             self.changes.append(Change(kind, fields, (step.number,), numbers, step))

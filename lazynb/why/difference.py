@@ -225,8 +225,10 @@ class _Candidate:
         step = self.comparable.steps[number]
         before = self.old_comparable.steps[self.comparison.alignment.old[number]]
         user = next(iter(self.comparable.users().get((number, 0), ())), None)
-        if step.name or before.name:
-            name = step.label if step.name else before.label
+        if step.name:
+            name = step.label
+        elif before.name:
+            name = before.label
         elif user is not None:
             name = f"an array that {user.label} takes"
         else:
@@ -238,7 +240,7 @@ class _Candidate:
         return Difference([cause], self.other, self.comparison.alignment.old)
 
     def difference(self, changes: Sequence[Change]) -> Difference:
-        """What is told of it."""
+        """The difference that the user is told."""
         alignment = self.comparison.alignment
         ordered = sorted(changes, key=lambda change: RANKS[change.kind])
         causes = _once([_cause(change) for change in ordered])

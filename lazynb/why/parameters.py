@@ -1,4 +1,4 @@
-"""How the parameters of two operations differ, named as the user writes them."""
+"""The parameters of two operations that differ, named as the user writes them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _PLUMBING = frozenset(
     compiler_options_kvs sharding jvp_jaxpr_fun jvp_jaxpr_thunk fwd_jaxpr_thunk bwd linear num_consts
     num_carry cond_nconsts body_nconsts in_tree out_tree call_jaxpr_thunk _split_transpose name""".split()
 )
-"""Parameters that JAX adds. They follow from others where anything else differs."""
+"""Parameters that JAX adds. They follow from others if anything else differs."""
 
 _WORDS = {
     "axes": "axis",
@@ -47,23 +47,23 @@ _WORDS = {
     "y": "exponent",
 }
 _SINGLE = frozenset("axis start end step size length".split())
-"""Shown without the brackets of a tuple where it has one element."""
+"""Shown without the brackets of a tuple if it has one element."""
 
 
 UNNAMED = frozenset(
     "dimension_numbers split_dims padding_config gather_dimension_numbers scatter_dimension_numbers".split()
 )
-"""Parameters of JAX's that stand for something which the user writes in another comparable."""
+"""Parameters of JAX's that stand for something that the user writes in another form."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parameter:
-    """One that differs.
+    """A parameter that differs.
 
     Attributes:
-      name: as the user writes it, where known.
+      name: as the user writes it, if that is known.
       before, now: text of its values.
-      numbers: pairs of integers of both, where they are integers at the same places; None else.
+      numbers: the pairs of integers that differ, if both values are integers; else None.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Recurrences: a difference that comes again at each step of a loop, told as one."""
+"""Recurrences: differences that come again at each step of a loop, each told once."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def as_recurrence(
       runs: the programs that were run at the miss's line, in order, by the miss that made each.
     """
     same_line = [other for other in earlier if other.spot.identity == miss.spot.identity][-_BACK:]
-    told = list(changes)
+    series = list(changes)
     if len(same_line) + 1 >= _STEPS and any(change.kind in _RECURRING for change in changes):
         comparables = [comparable_of(other) for other in same_line]
         steps = [Comparison(other, comparable).changes for other in comparables]
-        told = [_recurrence(change, steps) or change for change in told]
-        told = _longer(told, [*comparables, comparable])
-    return _alternating(told, miss, runs)
+        series = [_recurrence(change, steps) or change for change in changes]
+        series = _longer(series, [*comparables, comparable])
+    return _alternating(series, miss, runs)
 
 
 def _recurrence(change: Change, steps: Sequence[Sequence[Change]]) -> Change | None:
@@ -106,15 +106,15 @@ def _longer(changes: list[Change], comparables: Sequence[Comparable]) -> list[Ch
 
 
 def _alternating(changes: list[Change], miss: Miss, runs: Sequence[Miss]) -> list[Change]:
-    """``changes``, with a shape that comes and goes between two told so, as the runs at this line show it."""
+    """``changes``, in which a shape alternates if the runs at this line went to and fro between two."""
     if not _alternates(miss, runs):
         return changes
-    told = []
+    alternating = []
     for change in changes:
         if change.kind == "shape":
             change = _series(change, "alternates", [str(change.fields["before"]), str(change.fields["now"])])
-        told.append(change)
-    return told
+        alternating.append(change)
+    return alternating
 
 
 def _alternates(miss: Miss, runs: Sequence[Miss]) -> bool:

@@ -1,4 +1,4 @@
-"""Where two traces begin and end: a trace break more or less makes other programs of the same lines."""
+"""The bounds of two traces: one trace break more or less makes other programs of the same lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Sides = tuple[Sequence[Step], Sequence[Step]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
-    """A trace break that one of two traces has and the other has not.
+    """A trace break that only one of two traces has.
 
     Attributes:
       kind: ``broke``, ``goes_on``, ``begins_later`` or ``begins_earlier``.
@@ -34,7 +34,8 @@ class Bound:
 
 
 class TraceBounds:
-    """How the trace of ``now`` lies to that of ``before``, found in ``bounds``.
+    """The trace breaks, in ``bounds``, by which the trace of ``now`` begins or ends elsewhere than that of
+    ``before``.
 
     What is on one side only counts as cut off if its lines still stand in the source of the other side;
     otherwise the user has added or removed it.
