@@ -32,25 +32,29 @@ class ClusterIndex:
         self._module = module
         self._clusters = {cluster.name: cluster for cluster in clusters}
         self._cluster_of = cluster_of(clusters)
+        self.unattributed = False
+        self._attribute(lineage or {})
+        self._members: dict[str, set[int]] = {}
+        for mark in self.marked.keys() | self._inferred.keys():
+            for cluster in self.clusters(mark):
+                self._members.setdefault(cluster, set()).add(mark)
+
+    def _attribute(self, lineage: Mapping[str, frozenset[int]]) -> None:
+        """Finds the operations of every instruction that runs: by its mark, else by its lineage."""
         marked: dict[str, frozenset[int]] = {}
         inferred: dict[str, frozenset[int]] = {}
-        self.unattributed = False
-        for instruction in module:
-            if module.is_applied(instruction.computation):
+        for instruction in self._module:
+            if self._module.is_applied(instruction.computation):
                 continue
             name = instruction.name
             if instruction.mark is not None:
                 marked[name] = frozenset({instruction.mark})
             elif works(instruction):
-                inferred[name] = (lineage or {}).get(name, frozenset())
+                inferred[name] = lineage.get(name, frozenset())
                 if not inferred[name] and name in self._cluster_of:
                     self.unattributed = True
         self.marked = by_mark(marked)
         self._inferred = by_mark(inferred)
-        self._members: dict[str, set[int]] = {}
-        for mark in self.marked.keys() | self._inferred.keys():
-            for cluster in self.clusters(mark):
-                self._members.setdefault(cluster, set()).add(mark)
 
     def instructions(self, mark: int) -> list[Instruction]:
         """What was made from an operation, in the order of the text."""
@@ -97,9 +101,8 @@ class ClusterIndex:
 
     def _working(self, clusters: Sequence[Cluster], instructions: Sequence[Instruction]) -> Sequence[Cluster]:
         """Those of ``clusters`` that do the work of ``instructions``; all, if none does."""
-        names = {self._cluster_of.get(instruction.name) for instruction in instructions if works(instruction)}
-        kernels = [cluster for cluster in clusters if cluster.name in names and cluster.kind != "control"]
-        return kernels or clusters
+        names = {self._cluster_of.get(instruction.name) for instruction in filter(works, instructions)}
+        return [cluster for cluster in _kernels(clusters) if cluster.name in names] or clusters
 
     def _kind(self, working: Sequence[Cluster]) -> str:
         if all(cluster.kind == "library" for cluster in working):
