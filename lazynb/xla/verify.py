@@ -1,4 +1,4 @@
-"""Experiments: a program is compiled again without the supposed cause of a boundary, to see whether the
+"""The experiments: a program is compiled again without the supposed cause of a boundary, to see whether the
 boundary goes."""
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class NotTestable(LazynbError):
 def verify(boundary: Boundary, edge: Edge, executable: Executable) -> Boundary:
     """``boundary`` with what recompiling without its cause showed. Nothing is run.
 
-    The label becomes ``verified by recompiling`` only where the boundary went with the cause.
+    The label becomes ``verified by recompiling`` only if the boundary went with the cause.
 
     Raises:
       NotTestable: there is no experiment for this reason, or not for this program.
@@ -37,9 +37,8 @@ def verify(boundary: Boundary, edge: Edge, executable: Executable) -> Boundary:
     if _stays(parse(text), edge):
         verdict = f"Compiled again {what}: the boundary stays, so this alone is not the reason."
         return dataclasses.replace(boundary, verdict=verdict)
-    return dataclasses.replace(
-        boundary, label=VERIFIED, verdict=f"Compiled again {what}: the boundary is gone."
-    )
+    verdict = f"Compiled again {what}: the boundary is gone."
+    return dataclasses.replace(boundary, label=VERIFIED, verdict=verdict)
 
 
 Experiment = Callable[[Boundary, Edge, Executable], tuple[dict[str, Any], str]]
@@ -47,8 +46,10 @@ Experiment = Callable[[Boundary, Edge, Executable], tuple[dict[str, Any], str]]
 
 def _drop_output(boundary: Boundary, edge: Edge, executable: Executable) -> tuple[dict[str, Any], str]:
     """Without the results that the variables hold."""
-    held = {edge.producer.name, *(other.name for other in edge.others)} & set(edge.variables)
-    kept = tuple(slot for slot, name in zip(executable.wanted, results(edge.module)) if name not in held)
+    writers = {edge.producer.name, *(other.name for other in edge.others)}
+    held = writers.intersection(edge.variables)
+    slots = zip(executable.wanted, results(edge.module))
+    kept = tuple(slot for slot, name in slots if name not in held)
     if not kept or len(kept) == len(executable.wanted):
         raise NotTestable("without what keeps the value alive, nothing of the program is left")
     named = " and ".join(f"`{name}`" for name in boundary.variables) or "it"
@@ -59,31 +60,25 @@ def _own_copy(boundary: Boundary, edge: Edge, executable: Executable) -> tuple[d
     """With the producer computed once more for this reader alone; XLA's ``cse`` would make one of the two
     again."""
     mark = edge.source.mark
-    readers = {one.mark for one in edge.readers if one.mark is not None and one.mark != mark}
+    marks = dict.fromkeys(reader.mark for reader in edge.readers if reader.mark != mark)
+    readers = [reader for reader in marks if reader is not None]
     if mark is None or not readers:
         raise NotTestable("both ends belong to one recorded operation, which cannot be taken apart")
     steps = executable.state.path()
-    direct = [
-        reader
-        for reader in readers
-        if set(steps[reader].operands) & set(range(steps[mark].first, steps[mark].slots))
-    ]
-    if not direct:
+    slots = range(steps[mark].first, steps[mark].slots)
+    copies = {reader: mark for reader in readers if any(slot in slots for slot in steps[reader].operands)}
+    if not copies:
         raise NotTestable("XLA made instructions between the two operations that were not recorded")
-    return (
-        {"copies": {reader: mark for reader in direct}, "options": {"xla_disable_hlo_passes": "cse"}},
-        f"with a copy of `{edge.source.opcode}` for this reader alone",
-    )
+    changes = {"copies": copies, "options": {"xla_disable_hlo_passes": "cse"}}
+    return changes, f"with a copy of `{edge.source.opcode}` for this reader alone"
 
 
 def _no_library(boundary: Boundary, edge: Edge, executable: Executable) -> tuple[dict[str, Any], str]:
     """With XLA:CPU's own code where it would call YNNPACK."""
     libraries = {edge.producer.library, edge.consumer.library} - {""}
     if libraries != {"YNNPACK"}:
-        raise NotTestable(
-            "XLA has no code of its own to put in place of "
-            f"{' and '.join(sorted(libraries)) or 'the library'}"
-        )
+        names = " and ".join(sorted(libraries)) or "the library"
+        raise NotTestable(f"XLA has no code of its own to put in place of {names}")
     return {"options": {"xla_cpu_experimental_ynn_fusion_type": ""}}, "without YNNPACK"
 
 
@@ -98,12 +93,15 @@ change in words."""
 
 def _stays(module: Module, edge: Edge) -> bool:
     """Whether the same value is still written by one cluster and read by another."""
-    source, readers = edge.source, {(one.mark, one.opcode) for one in edge.readers}
-    clusters = find_clusters(module)
-    for other in find_edges(module, clusters, lambda result: ()):
-        now = other.source
-        if (now.mark, now.opcode, now.shape) == (source.mark, source.opcode, source.shape) and readers & {
-            (one.mark, one.opcode) for one in other.readers
-        }:
-            return True
-    return False
+    edges = find_edges(module, find_clusters(module), lambda result: ())
+    return any(_has_same_source(edge, other) and _readers(edge) & _readers(other) for other in edges)
+
+
+def _has_same_source(edge: Edge, other: Edge) -> bool:
+    a, b = edge.source, other.source
+    return (a.mark, a.opcode, a.shape) == (b.mark, b.opcode, b.shape)
+
+
+def _readers(edge: Edge) -> set[tuple[int | None, str]]:
+    """The marks and opcodes of the instructions that read the value."""
+    return {(reader.mark, reader.opcode) for reader in edge.readers}
