@@ -61,11 +61,11 @@ def compiled(programs: Iterable[Made]) -> Records[Compiled]:
     """A row for each line and kind of cause, in the order in which each came first."""
     groups: dict[Any, list[tuple[Made, tuple[Told, ...]]]] = {}
     remembered = set(map(id, log.misses))
-    for made in programs:
+    for program in programs:
         # A forgotten miss can no longer be held against what was cached then: ``lazynb.clear_cache()``, or a
         # very long log.
-        kinds, causes = _causes(made.miss, id(made.miss) in remembered or is_answered(made.miss))
-        groups.setdefault((made.miss.spot.identity, kinds), []).append((made, causes))
+        kinds, causes = _causes(program.miss, id(program.miss) in remembered or is_answered(program.miss))
+        groups.setdefault((program.miss.spot.identity, kinds), []).append((program, causes))
     return Records([_merged(group) for group in groups.values()], "no compilations", _row, ranked=True)
 
 
@@ -83,7 +83,7 @@ def _causes(miss: Miss, can_tell: bool) -> tuple[tuple[str, ...], tuple[Told, ..
 
 def _merged(group: list[tuple[Made, tuple[Told, ...]]]) -> Compiled:
     first, causes = group[0]
-    misses = [made.miss for made, _ in group]
+    misses = [program.miss for program, _ in group]
     return Compiled(
         location=first.miss.place,
         count=len(group),

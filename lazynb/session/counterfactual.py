@@ -118,17 +118,17 @@ def counterfactuals(breaks: Sequence[SeenBreak]) -> list[Counterfactual]:
         if trace_break.kind != ASKED_FOR:
             rows.setdefault(trace_break.identity, []).append(trace_break)
     ranked = sorted(rows.values(), key=lambda row: -sum(trace_break.seconds for trace_break in row))
-    found, start = [], time.perf_counter()
+    figures, start = [], time.perf_counter()
     for number, row in enumerate(ranked):
         if number >= MOST:
             problem = f"not worked out: there are {MOST} costlier ones"
-            found.append(_row(row, breaks, problem=problem))
+            figures.append(_row(row, breaks, problem=problem))
         elif number and time.perf_counter() - start > PATIENCE:
             problem = f"not worked out: costlier ones took {PATIENCE} seconds already"
-            found.append(_row(row, breaks, problem=problem))
+            figures.append(_row(row, breaks, problem=problem))
         else:
-            found.append(_of_row(row, breaks))
-    return sorted(found, key=lambda row: -1.0 if row.total is None else row.total, reverse=True)
+            figures.append(_of_row(row, breaks))
+    return sorted(figures, key=lambda row: -1.0 if row.total is None else row.total, reverse=True)
 
 
 def together(breaks: Sequence[SeenBreak]) -> Counterfactual | None:

@@ -42,7 +42,7 @@ class CompiledTrace:
     """
 
     def __init__(
-        self, executable: Executable, made: bool, origins: Origins, snapshot: Snapshot, inputs: Inputs
+        self, executable: Executable, is_new: bool, origins: Origins, snapshot: Snapshot, inputs: Inputs
     ):
         self._executable = executable
         self._inputs = inputs
@@ -53,8 +53,8 @@ class CompiledTrace:
         self._fates_complete = False
         self._nodes_of: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # as of which fates
         self.operations = executable.operations
-        self.cache_event = executable.origin if made else "hit"
-        self.compile_seconds = executable.compile_seconds if made else 0.0
+        self.cache_event = executable.origin if is_new else "hit"
+        self.compile_seconds = executable.compile_seconds if is_new else 0.0
 
     @property
     def compiled(self) -> Any:
