@@ -1,4 +1,4 @@
-"""Advice from totals: a step that takes longer to record than to run, and what to wrap in ``jax.jit``."""
+"""The advice from totals: a step that takes longer to record than to run, and what to wrap in ``jax.jit``."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class Advice:
     """A step that was repeated and takes longer to record than to run.
 
     Attributes:
-      location: the line of the function to wrap; of the break that ends the step, where there is none.
+      location: the line of the function to wrap; if there is none, that of the break that ends the step.
       count: how often the step was seen.
       operations: recorded operations in one.
       record_seconds: recording one, with the Python between the operations; median.
       run_seconds: running its programs again without recording, on its inputs; measured, median.
       lazy_seconds: one step as it was: recording, finding and running its programs, waiting; median.
-      function: what to wrap; empty where no function of the user's can be named.
+      function: what to wrap; empty if no function of the user's can be named.
       covered: how many of the operations it recorded, at most: what it calls may be called by others too.
       gain: how many times faster than ``lazy_seconds`` the programs run without recording.
       doubts: what speaks against wrapping it, a phrase each; empty when nothing was seen.
@@ -58,29 +58,35 @@ def advise(seen: RunRecorder, functions: Iterable[Any]) -> list[Advice]:
     Arguments:
       functions: from which the user's functions are found.
     """
-    found = []
-    sketches = {run.end: run.summary for run in seen.runs if run.summary is not None}
+    advice = []
+    summaries = {run.end: run.summary for run in seen.runs if run.summary is not None}
+    broken = {trace_break.spot.code for trace_break in seen.breaks}
     for step in _joined(steps(seen.breaks))[:_MOST]:
-        measured = _measure(step)
-        if measured is not None and step.record_seconds > measured[0].median:
-            wrap = _to_wrap(
-                _recorded(step, sketches), Calls(functions), {one.spot.code for one in seen.breaks}
-            )
-            found.append(_advice(step, *measured, wrap))
-    return sorted(found, key=lambda one: -one.count * (one.lazy_seconds - one.run_seconds))
+        measurement = _measure(step)
+        if measurement is None:
+            continue
+        run, inputs = measurement
+        if step.record_seconds > run.median:
+            wrap = _to_wrap(_recorded(step, summaries), Calls(functions), broken)
+            advice.append(_advice(step, run, inputs, wrap))
+    return sorted(advice, key=_loss, reverse=True)
 
 
 _MOST = 4
 
 
-def _joined(found: Iterable[Step]) -> list[Step]:
-    """Those with the same programs as one: a loop that is begun again is no other step. What came oftenest
-    first."""
+def _loss(advice: Advice) -> float:
+    """The seconds that all repetitions of a step take longer than its programs alone."""
+    return advice.count * (advice.lazy_seconds - advice.run_seconds)
+
+
+def _joined(repeated: Iterable[Step]) -> list[Step]:
+    """The steps, those with the same programs as one: a loop that is begun again is no other step. What came
+    oftenest is first."""
     same: dict[tuple[int, ...], list[Sequence[SeenBreak]]] = {}
-    for step in found:
-        same.setdefault(tuple(sorted(id(seen.run.binding.executable) for seen in step.runs)), []).extend(
-            step.times
-        )
+    for step in repeated:
+        programs = tuple(sorted(id(seen.run.binding.executable) for seen in step.runs))
+        same.setdefault(programs, []).extend(step.times)
     return sorted(map(Step, same.values()), key=lambda step: -len(step.times))
 
 
@@ -97,7 +103,7 @@ class Step:
     @property
     def runs(self) -> list[Seen]:
         """The runs of one repetition."""
-        return [seen for one in self.times[-1] for seen in one.runs]
+        return _runs(self.times[-1])
 
     @property
     def operations(self) -> int:
@@ -107,45 +113,57 @@ class Step:
     @property
     def record_seconds(self) -> float:
         """Median; the first repetition, in which JAX traces for the first time, is left out."""
-        return statistics.median(
-            sum(seen.run.record_seconds for one in time for seen in one.runs) for time in self.times[1:]
-        )
+        return statistics.median(map(_record_seconds, self.times[1:]))
 
     @property
     def lazy_seconds(self) -> float:
         """Recording and the breaks, without compiling; median, as ``record_seconds``."""
-        return statistics.median(
-            sum(
-                one.seconds - one.compile_seconds + sum(seen.run.record_seconds for seen in one.runs)
-                for one in time
-            )
-            for time in self.times[1:]
-        )
+        return statistics.median(map(_lazy_seconds, self.times[1:]))
+
+
+def _runs(breaks: Sequence[SeenBreak]) -> list[Seen]:
+    return [seen for trace_break in breaks for seen in trace_break.runs]
+
+
+def _record_seconds(breaks: Sequence[SeenBreak]) -> float:
+    return sum(seen.run.record_seconds for seen in _runs(breaks))
+
+
+def _lazy_seconds(breaks: Sequence[SeenBreak]) -> float:
+    waits = sum(trace_break.seconds - trace_break.compile_seconds for trace_break in breaks)
+    return waits + _record_seconds(breaks)
 
 
 def steps(breaks: Sequence[SeenBreak]) -> Iterator[Step]:
     """The sequences of breaks that come three times or more in a row, each with the same programs."""
-    programs = [tuple([id(seen.run.binding.executable) for seen in one.runs]) for one in breaks]
+    programs = [
+        tuple([id(seen.run.binding.executable) for seen in trace_break.runs]) for trace_break in breaks
+    ]
     start = 0
     while start < len(breaks):
-        length, times = next(
-            (
-                (length, times)
-                for length in range(1, _LONGEST + 1)
-                if (times := _repetitions(programs, start, length)) >= _REPEATED
-            ),
-            (1, 1),
-        )
+        length, times = _repeated(programs, start)
+        end = start + length * times
         if times >= _REPEATED:
-            yield Step([breaks[at : at + length] for at in range(start, start + length * times, length)])
-        start += length * times
+            yield Step([breaks[at : at + length] for at in range(start, end, length)])
+        start = end
 
 
 _LONGEST = 16
 _REPEATED = 3
 
 
+def _repeated(programs: Sequence[Any], start: int) -> tuple[int, int]:
+    """The length of the shortest sequence from ``start`` on that is repeated often enough, and how often it
+    comes; ``(1, 1)`` if none is."""
+    for length in range(1, _LONGEST + 1):
+        times = _repetitions(programs, start, length)
+        if times >= _REPEATED:
+            return length, times
+    return 1, 1
+
+
 def _repetitions(programs: Sequence[Any], start: int, length: int) -> int:
+    """How often the sequence of ``length`` from ``start`` on comes in a row."""
     first, times = programs[start : start + length], 1
     while programs[start + times * length : start + (times + 1) * length] == first:
         times += 1
@@ -153,21 +171,21 @@ def _repetitions(programs: Sequence[Any], start: int, length: int) -> int:
 
 
 def _measure(step: Step) -> tuple[Spread, str] | None:
-    """How long the step's programs run without recording, and on what; None where they cannot or need not be
-    run again."""
+    """How long the step's programs run without recording, and on what; returns None if they cannot or need
+    not be run again."""
     if step.operations < _FEW or any(seen.run.binding.executable.may_fail for seen in step.runs):
         return None
     apart = Separate(step.times[-1])
     try:
         apart.find_values()
-        [found] = measure(apart.run)
+        [spread] = measure(apart.run)
     except InputsGone:
         return None
     except Exception:  # a made-up input may be one that the program cannot take
         if not apart.made_up:
             raise
         return None
-    return found, apart.measured_on()
+    return spread, apart.measured_on()
 
 
 _FEW = 4  # operations: below, wrapping them spares nothing
@@ -178,33 +196,36 @@ _FEW = 4  # operations: below, wrapping them spares nothing
 
 def _advice(step: Step, run: Spread, inputs: str, wrap: Wrap) -> Advice:
     gain = step.lazy_seconds / run.median
-    last = step.times[-1][-1].spot.place
     head = (
         f"a step of {step.operations:,} operations takes {took(step.record_seconds)} to record and "
         f"{took(run.median)} to run"
     )
-    location = place(wrap.code.co_filename, wrap.code.co_firstlineno) if wrap.code is not None else last
+    if wrap.code is None:
+        location = step.times[-1][-1].spot.place
+    else:
+        location = place(wrap.code.co_filename, wrap.code.co_firstlineno)
     return Advice(
-        location,
-        len(step.times),
-        step.operations,
-        step.record_seconds,
-        run.median,
-        step.lazy_seconds,
-        wrap.name,
-        wrap.covered,
-        gain,
-        wrap.doubts,
-        inputs,
-        f"{head}; {_words(wrap, step, run, gain)}",
+        location=location,
+        count=len(step.times),
+        operations=step.operations,
+        record_seconds=step.record_seconds,
+        run_seconds=run.median,
+        lazy_seconds=step.lazy_seconds,
+        function=wrap.name,
+        covered=wrap.covered,
+        gain=gain,
+        doubts=wrap.doubts,
+        inputs=inputs,
+        text=f"{head}; {_words(wrap, step, run, gain)}",
     )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wrap:
-    """A function to wrap, see :class:`Advice`; no code where none can be named.
+    """A function to wrap, see :class:`Advice`.
 
     Attributes:
+      code: of the function; None if no function can be named.
       breaks_inside: whether a break lies in it or in what it calls.
       shared: whether what it calls is called by others too, so that ``covered`` may count theirs.
     """
@@ -217,14 +238,14 @@ class Wrap:
     shared: bool
 
 
-def _recorded(step: Step, sketches: Mapping[State, TraceSummary]) -> collections.Counter[CodeType]:
+def _recorded(step: Step, summaries: Mapping[State, TraceSummary]) -> collections.Counter[CodeType]:
     """How many of the step's operations each code object of the user's recorded."""
-    found: collections.Counter[CodeType] = collections.Counter()
+    recorded: collections.Counter[CodeType] = collections.Counter()
     for seen in step.runs:
-        drawn = sketches.get(seen.end)
-        if drawn is not None:
-            found.update(origin.code for origin in drawn.origins if origin is not None)
-    return found
+        summary = summaries.get(seen.end)
+        if summary is not None:
+            recorded.update(origin.code for origin in summary.origins if origin is not None)
+    return recorded
 
 
 def _to_wrap(recorded: collections.Counter[CodeType], calls: Calls, broken: set[CodeType]) -> Wrap:
@@ -234,20 +255,16 @@ def _to_wrap(recorded: collections.Counter[CodeType], calls: Calls, broken: set[
     reached = {code: calls.reached(code) for code in candidates}
     covered = {code: sum(recorded[other] for other in reached[code]) for code in candidates}
     whole = [code for code in candidates if covered[code] and not reached[code] & broken]
-    best = max(whole, key=lambda code: (covered[code], len(reached[code])), default=None)
-    if best is not None:
-        return Wrap(
-            best,
-            best.co_qualname,
-            covered[best],
-            tuple(_doubts(reached[best])),
-            False,
-            any(recorded[code] for code in calls.shared(best)),
-        )
-    own = max((code for code in candidates if recorded[code]), key=lambda code: recorded[code], default=None)
-    if own is None:
+    if whole:
+        best = max(whole, key=lambda code: (covered[code], len(reached[code])))
+        doubts = tuple(_doubts(reached[best]))
+        is_shared = any(recorded[code] for code in calls.shared(best))
+        return Wrap(best, best.co_qualname, covered[best], doubts, False, is_shared)
+    recording = [code for code in candidates if recorded[code]]
+    if not recording:
         return Wrap(None, "", 0, (), False, False)
-    return Wrap(own, own.co_qualname, recorded[own], ("a trace break lies inside it",), True, False)
+    most = max(recording, key=lambda code: recorded[code])
+    return Wrap(most, most.co_qualname, recorded[most], ("a trace break lies inside it",), True, False)
 
 
 def _doubts(codes: set[CodeType]) -> Iterator[str]:
@@ -271,10 +288,8 @@ def _words(wrap: Wrap, step: Step, run: Spread, gain: float) -> str:
             f"{share}, but a trace break lies inside it: take that out, then wrap it in jax.jit; {measured}"
         )
     name = wrap.name.rpartition(".")[2]
-    does = f"`{name} = jax.jit({name})` records it as one operation, which takes a little too"
-    doubts = (
-        f"; it cannot be shown to be pure: {'; '.join(wrap.doubts)}"
-        if wrap.doubts
-        else ", and nothing breaks inside it"
-    )
-    return f"{share}{doubts}: {does}; {measured}"
+    effect = f"`{name} = jax.jit({name})` records it as one operation, which takes a little too"
+    doubts = ", and nothing breaks inside it"
+    if wrap.doubts:
+        doubts = f"; it cannot be shown to be pure: {'; '.join(wrap.doubts)}"
+    return f"{share}{doubts}: {effect}; {measured}"

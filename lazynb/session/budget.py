@@ -1,4 +1,4 @@
-"""A budget: how often a block may break the trace, compile, and launch kernels."""
+"""The budget of a block: how often it may break the trace, compile, and launch kernels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What is allowed; None for what does not matter.
+    """What is allowed. A limit is None if it does not matter.
 
     Raises:
       TypeError, ValueError: a limit is no whole number, or a negative one.
@@ -40,7 +40,7 @@ class Limits:
                 raise ValueError(f"budget({name}={limit}): a limit is 0 or more")
 
     def asked(self) -> dict[str, Any]:
-        """The limits that there are, by name."""
+        """The limits that matter, by name."""
         return {name: limit for name, limit in dataclasses.asdict(self).items() if limit is not None}
 
 
@@ -57,7 +57,7 @@ class Used:
         those that were asked for as such: ``lazynb.sync()``, ``block_until_ready()``, ``%%compile``.
       compiles: programs that had to be made.
       compilations: those by line and cause; :class:`lazynb.session.compiled.Compiled`.
-      kernels: kernel launches; None where nobody asked.
+      kernels: kernel launches; None if nobody asked.
       broken: trace breaks, each time counted.
     """
 
@@ -69,12 +69,12 @@ class Used:
 
     def over(self, limits: Limits) -> tuple[str, ...]:
         """The names of the ``limits`` that it is over."""
-        there = {
+        counts = {
             "compiles": self.compiles,
             "breaks": self.broken,
             "kernels": self.kernels.total if self.kernels else 0,
         }
-        return tuple(name for name, limit in limits.asked().items() if there[name] > limit)
+        return tuple(name for name, limit in limits.asked().items() if counts[name] > limit)
 
 
 class BudgetExceeded(LazynbError):
@@ -90,12 +90,10 @@ class BudgetExceeded(LazynbError):
         super().__init__(used, limits)
         self.limits = limits
         self.exceeded = used.over(limits)
-        self.breaks, self.compiles, self.compilations, self.kernels = (
-            used.breaks,
-            used.compiles,
-            used.compilations,
-            used.kernels,
-        )
+        self.breaks = used.breaks
+        self.compiles = used.compiles
+        self.compilations = used.compilations
+        self.kernels = used.kernels
         self._text = explain(used, limits)
 
     def __str__(self) -> str:
@@ -142,11 +140,8 @@ class Account:
         """
         __tracebackhide__ = True
         limits, counter = self.limits, self.counter
-        over = any(
-            limit is not None and there > limit
-            for limit, there in ((limits.compiles, counter.misses), (limits.breaks, counter.broken))
-        )
-        if not over and limits.kernels is None:  # nothing to work out
+        is_over = _is_over(limits.compiles, counter.misses) or _is_over(limits.breaks, counter.broken)
+        if not is_over and limits.kernels is None:  # nothing to work out
             return
         used = self.used()
         if used.over(limits):
@@ -156,6 +151,10 @@ class Account:
                 f"budget(kernels={limits.kernels}) cannot be checked: this backend gives no optimised HLO of "
                 f"{used.kernels.unknown} of the {len(used.kernels.programs)} programs that ran"
             )
+
+
+def _is_over(limit: int | None, count: int) -> bool:
+    return limit is not None and count > limit
 
 
 class Budget(contextlib.ContextDecorator):
@@ -181,15 +180,11 @@ class Budget(contextlib.ContextDecorator):
         return Budget(self.limits)  # a function may call itself
 
     def __call__(self, func: F) -> F:
-        if (
-            inspect.isgeneratorfunction(func)
-            or inspect.iscoroutinefunction(func)
-            or inspect.isasyncgenfunction(func)
-        ):
+        kinds = inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction
+        if any(is_kind(func) for is_kind in kinds):
             raise TypeError(
                 f"budget cannot decorate {func.__name__}, a generator or async function: calling it runs "
-                "nothing "
-                "yet. Use `with lazynb.budget(...)` inside it"
+                "nothing yet. Use `with lazynb.budget(...)` inside it"
             )
         return super().__call__(func)
 
@@ -210,8 +205,8 @@ class Budget(contextlib.ContextDecorator):
 
 
 def budget(compiles: int | None = None, breaks: int | None = None, kernels: int | None = None) -> Budget:
-    """Context manager and decorator: an error where the block breaks the trace, compiles or launches kernels
-    too often.
+    """Context manager and decorator: raises an error if the block breaks the trace, compiles or launches
+    kernels too often.
 
     What counts is what this thread runs in the block. It does not switch lazy mode on, and what is still
     pending at its end was not run: ``lazynb.sync()`` in the block makes it count.

@@ -37,8 +37,8 @@ def explain(used: Used, limits: Limits) -> str:
     return "\n".join([f"over budget: {'; '.join(heads)}", *parts])
 
 
-def _head(there: int, noun: str, limit: int) -> str:
-    return f"{count(there, noun)} where {limit:,} {'is' if limit == 1 else 'are'} allowed"
+def _head(number: int, noun: str, limit: int) -> str:
+    return f"{count(number, noun)} where {limit:,} {'is' if limit == 1 else 'are'} allowed"
 
 
 def _part(title: str, rows: Sequence[T], text: Callable[[T], list[str]]) -> str:
@@ -51,46 +51,50 @@ def _part(title: str, rows: Sequence[T], text: Callable[[T], list[str]]) -> str:
     return "\n".join(lines)
 
 
-def _break(one: TraceBreak) -> list[str]:
-    through = f" (through {one.library.label})" if one.library is not None else ""
-    cost = [
-        count(one.ops, "operation"),
-        f"compiled {_times(one.compiles)}" if one.compiles else "",
-        duration(one.seconds),
-    ]
+def _break(row: TraceBreak) -> list[str]:
+    cost = [count(row.ops, "operation")]
+    if row.compiles:
+        cost.append(f"compiled {_times(row.compiles)}")
+    cost.append(duration(row.seconds))
+    line = where(row.location)
+    if row.library is not None:
+        line += f" (through {row.library.label})"
     return [
-        f"{where(one.location)}{through}",
-        f"{one.code} {one.kind}, {_times(one.count)}: {one.text} ({', '.join(filter(None, cost))})",
-        f"instead: {one.hint}",
+        line,
+        f"{row.code} {row.kind}, {_times(row.count)}: {row.text} ({_listed(cost)})",
+        f"instead: {row.hint}",
     ]
 
 
-def _compilation(one: Compiled) -> list[str]:
-    cost = [
-        count(one.operations, "operation"),
-        "loaded from disk" if one.loaded == one.count else "",
-        duration(one.seconds),
-    ]
-    lines = [where(one.location), f"compiled {_times(one.count)}: {', '.join(filter(None, cost))}"]
-    if not one.causes:
+def _compilation(row: Compiled) -> list[str]:
+    cost = [count(row.operations, "operation")]
+    if row.loaded == row.count:
+        cost.append("loaded from disk")
+    cost.append(duration(row.seconds))
+    lines = [where(row.location), f"compiled {_times(row.count)}: {_listed(cost)}"]
+    if not row.causes:
         return [*lines, "why cannot be told"]
-    told: set[str] = set()
-    for number, cause in enumerate(one.causes[:_CAUSES]):
-        lines.append(f"{'the first because: ' if one.count > 1 and not number else 'because: '}{cause.text}")
-        if cause.cure and cause.cure not in told:
+    because = "the first because" if row.count > 1 else "because"
+    cures: set[str] = set()
+    for cause in row.causes[:_CAUSES]:
+        lines.append(f"{because}: {cause.text}")
+        because = "because"
+        if cause.cure and cause.cure not in cures:
             lines.append(f"instead: {cause.cure}")
-        told.add(cause.cure)
-    if len(one.causes) > _CAUSES:
-        lines.append(f"... and {count(len(one.causes) - _CAUSES, 'difference')} more")
+        cures.add(cause.cure)
+    if len(row.causes) > _CAUSES:
+        lines.append(f"... and {count(len(row.causes) - _CAUSES, 'difference')} more")
     return lines
 
 
-def _program(one: Launched) -> list[str]:
-    kernels = "XLA gives no HLO" if one.kernels is None else count(one.kernels, "kernel")
-    return [
-        where(one.location),
-        f"{kernels} for {count(one.operations, 'operation')}, run {_times(one.runs)}",
-    ]
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(filter(None, texts))
+
+
+def _program(row: Launched) -> list[str]:
+    kernels = "XLA gives no HLO" if row.kernels is None else count(row.kernels, "kernel")
+    operations = count(row.operations, "operation")
+    return [where(row.location), f"{kernels} for {operations}, run {_times(row.runs)}"]
 
 
 def where(place: Place) -> str:

@@ -1,4 +1,4 @@
-"""What the cache of executables holds, and why what it did not hold was not there."""
+"""The contents of the cache of executables, and the misses: what was not in it, and why."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class CachedExecutable:
       results: values that it computes.
       origin: ``compiled`` in this process, or ``disk``: found in the persistent cache.
       hits: runs for which nothing had to be compiled.
-      misses: how often it had to be made; more than once where it was forgotten in between.
+      misses: how often it had to be made; more than once if it was forgotten in between.
       seconds: lowering and compiling, or loading.
-      memory: bytes of its code (which XLA:CPU does not count) and of its intermediate values; None where
-        nothing is said of them.
+      memory: bytes of its code (which XLA:CPU does not count) and of its intermediate values; None if the
+        backend says nothing of them.
       reason: how its trace differs from the nearest that was cached when it was made.
     """
 
@@ -60,7 +60,7 @@ class Missed:
       number: counts the misses of this process, from 0; what ``%cache`` takes.
       location: the user's line that asked for the run.
       cause: how the trace differs from the nearest that was cached then.
-      cure: the edits that would make it a hit; empty where there is none.
+      cure: the edits that would make it a hit; empty if there is none.
       kinds: of the causes, see ``lazynb.why.causes``.
       origin: ``compiled``, or ``disk``.
       seconds: lowering and compiling, or loading.
@@ -109,7 +109,7 @@ class CacheInfo(Records[CachedExecutable]):
       missed: the misses that are remembered, the oldest first, with cause and cure.
       recorded: operations and inputs in the trie of recorded traces.
       held: bytes by which the process's heap grew while each of the executables was made (code, XLA's and
-        JAX's descriptions of it), all together; what other threads allocated meanwhile is in it. None where
+        JAX's descriptions of it), all together; what other threads allocated meanwhile is in it. None if
         nobody counts them (glibc does).
     """
 
@@ -125,14 +125,15 @@ class CacheInfo(Records[CachedExecutable]):
 
     @property
     def memory(self) -> str:
-        """What the executables hold, such as ``31.4 MiB``; empty where nobody knows."""
+        """What the executables hold, such as ``31.4 MiB``; empty if nobody knows."""
         return f"{self.held / 2**20:,.1f} MiB" if self.held is not None else ""
 
     @property
     def _heading(self) -> str:
-        held = f"{self.memory} of heap taken when they were made" if self.memory and self else ""
-        parts = (plural(len(self), "executable"), plural(self.hits, "hit"), plural(self.misses, "miss"), held)
-        return ", ".join(filter(None, parts))
+        parts = [plural(len(self), "executable"), plural(self.hits, "hit"), plural(self.misses, "miss")]
+        if self.memory and self:
+            parts.append(f"{self.memory} of heap taken when they were made")
+        return ", ".join(parts)
 
     def __repr__(self) -> str:
         parts = [f"{self._heading}\n{super().__repr__()}"]
@@ -150,29 +151,32 @@ class CacheInfo(Records[CachedExecutable]):
         return "".join(parts)
 
 
-def _executable(made: Executable) -> CachedExecutable:
-    miss = made.miss
+def _executable(executable: Executable) -> CachedExecutable:
+    number, lines, misses, reason = -1, executable.place.label, 1, ""
+    miss = executable.miss
+    if miss is not None:
+        number, lines, misses, reason = miss.number, lines_of(miss), times_made(miss), reason_of(miss)
     return CachedExecutable(
-        miss.number if miss is not None else -1,
-        made.place,
-        lines_of(miss) if miss is not None else made.place.label,
-        made.operations,
-        len(made.wanted),
-        made.origin,
-        made.hits,
-        times_made(miss) if miss is not None else 1,
-        made.compile_seconds,
-        memory_of(made),
-        reason_of(miss) if miss is not None else "",
+        number=number,
+        location=executable.place,
+        lines=lines,
+        operations=executable.operations,
+        results=len(executable.wanted),
+        origin=executable.origin,
+        hits=executable.hits,
+        misses=misses,
+        seconds=executable.compile_seconds,
+        memory=memory_of(executable),
+        reason=reason,
     )
 
 
-def memory_of(made: Executable) -> int | None:
-    """Bytes of a program's code, where the backend tells them apart (XLA:CPU does not), and of its
-    intermediate values; None where it says nothing of either."""
+def memory_of(executable: Executable) -> int | None:
+    """Bytes of a program's code, if the backend tells them apart (XLA:CPU does not), and of its intermediate
+    values; returns None if it says nothing of either."""
     try:
-        found = made.compiled.memory_analysis()
-        return int(found.generated_code_size_in_bytes + found.temp_size_in_bytes) or None
+        stats = executable.compiled.memory_analysis()
+        return int(stats.generated_code_size_in_bytes + stats.temp_size_in_bytes) or None
     except Exception:  # what a backend cannot say, it says in many ways
         return None
 
@@ -180,58 +184,66 @@ def memory_of(made: Executable) -> int | None:
 def lines_of(miss: Miss) -> str:
     """The lines of the program: ``cell 4, lines 2–5``, or the first and the last of several cells or
     files."""
-    drawn = miss.summary
-    origins = [drawn.origins[step.depth - 1] for step in needed_steps(drawn.end.path(), miss.wanted)]
-    places = list({(one.code.co_filename, one.line): one for one in origins if one is not None}.values())
-    first, *others = [one.place for one in places] or [miss.place]
-    if any(place.file != first.file for place in others):
-        return f"{first.label} … {others[-1].label}" if others[-1].label != first.label else first.label
-    low, high = min(place.line for place in (first, *others)), max(place.line for place in (first, *others))
+    summary = miss.summary
+    steps = needed_steps(summary.end.path(), miss.wanted)
+    origins = [summary.origins[step.depth - 1] for step in steps]
+    by_line = {(origin.code.co_filename, origin.line): origin for origin in origins if origin is not None}
+    places = [origin.place for origin in by_line.values()] or [miss.place]
+    first, last = places[0], places[-1]
+    if any(place.file != first.file for place in places):
+        return f"{first.label} … {last.label}" if last.label != first.label else first.label
+    numbers = [place.line for place in places]
+    low, high = min(numbers), max(numbers)
     if low == high:
         return first.label
-    return (
-        f"cell {first.cell}, lines {low}–{high}"
-        if first.cell is not None
-        else (f"{first.label.rpartition(':')[0]}:{low}–{high}")
-    )
+    if first.cell is not None:
+        return f"cell {first.cell}, lines {low}–{high}"
+    return f"{first.label.rpartition(':')[0]}:{low}–{high}"
 
 
-def _executable_row(one: CachedExecutable) -> dict[str, str]:
+def _executable_row(executable: CachedExecutable) -> dict[str, str]:
     return {
-        "n": str(one.number),
-        "lines": one.lines,
-        "last line": one.location.text,
-        "operations": f"{one.operations:,}",
-        "results": f"{one.results:,}",
-        "hits": f"{one.hits:,}",
-        "misses": f"{one.misses:,}",
-        "compiling": duration(one.seconds),
-        "memory": _bytes(one.memory),
-        "origin": one.origin,
-        "reason": _short(one.reason),
+        "n": str(executable.number),
+        "lines": executable.lines,
+        "last line": executable.location.text,
+        "operations": f"{executable.operations:,}",
+        "results": f"{executable.results:,}",
+        "hits": f"{executable.hits:,}",
+        "misses": f"{executable.misses:,}",
+        "compiling": duration(executable.seconds),
+        "memory": _bytes(executable.memory),
+        "origin": executable.origin,
+        "reason": _short(executable.reason),
     }
 
 
 def _missed(miss: Miss) -> Missed:
-    kinds = tuple(cause.kind for cause in causes_of(miss))
     return Missed(
-        miss.number, miss.place, reason_of(miss), "; ".join(cures_of(miss)), kinds, miss.origin, miss.seconds
+        number=miss.number,
+        location=miss.place,
+        cause=reason_of(miss),
+        cure="; ".join(cures_of(miss)),
+        kinds=tuple(cause.kind for cause in causes_of(miss)),
+        origin=miss.origin,
+        seconds=miss.seconds,
     )
 
 
-def _missed_row(one: Missed) -> dict[str, str]:
-    where = f"{one.location.label}: {one.location.text}" if one.location.text else one.location.label
+def _missed_row(missed: Missed) -> dict[str, str]:
+    line = missed.location.label
+    if missed.location.text:
+        line = f"{line}: {missed.location.text}"
     return {
-        "n": str(one.number),
-        "line": where,
-        "cause": one.cause,
-        "what to do": one.cure,
-        "time": duration(one.seconds),
+        "n": str(missed.number),
+        "line": line,
+        "cause": missed.cause,
+        "what to do": missed.cure,
+        "time": duration(missed.seconds),
     }
 
 
 def _bytes(size: int | None) -> str:
-    """``1.2 kB``; empty where it is not known."""
+    """``1.2 kB``; empty if it is not known."""
     if size is None:
         return ""
     for unit in ("B", "kB", "MB"):
@@ -260,5 +272,5 @@ def clear_cache() -> None:
     operations.clear()
     for trace in every_trace():
         trace.cut()  # what is recorded from here on starts at a new root
-    for one in (log, break_log, miss_log):
-        one.clear()
+    for each_log in (log, break_log, miss_log):
+        each_log.clear()

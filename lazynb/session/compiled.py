@@ -1,4 +1,4 @@
-"""Programs that had to be made, as rows: those of one line with causes of the same kinds are one."""
+"""The rows of programs that had to be made: those of one line with causes of the same kinds are one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Told(NamedTuple):
 
     Attributes:
       text: in the user's terms.
-      cure: the edit that would make it a hit; empty where there is none.
+      cure: the edit that would make it a hit; empty if there is none.
     """
 
     text: str
@@ -32,8 +32,8 @@ class Compiled:
     Attributes:
       location: the user's line that asked for the run.
       count: how many.
-      causes: how the first of them differed from the nearest cached trace, the most important first; empty
-        where that cannot be told.
+      causes: how the first of them differed from the nearest cached trace, the most important first; empty if
+        that cannot be told.
       operations: recorded operations in the first of them.
       loaded: how many of them came from the persistent cache.
       seconds: lowering, compiling and loading, all together.
@@ -61,18 +61,19 @@ def compiled(programs: Iterable[Made]) -> Records[Compiled]:
     """A row for each line and kind of cause, in the order in which each came first."""
     groups: dict[Any, list[tuple[Made, tuple[Told, ...]]]] = {}
     remembered = set(map(id, log.misses))
-    for made in programs:
+    for program in programs:
         # A forgotten miss can no longer be held against what was cached then: ``lazynb.clear_cache()``, or a
         # very long log.
-        told = id(made.miss) in remembered or is_answered(made.miss)
-        kinds, causes = _causes(made.miss) if told else ((), ())
-        groups.setdefault((made.miss.spot.identity, kinds), []).append((made, causes))
+        kinds, causes = _causes(program.miss, id(program.miss) in remembered or is_answered(program.miss))
+        groups.setdefault((program.miss.spot.identity, kinds), []).append((program, causes))
     return Records([_merged(group) for group in groups.values()], "no compilations", _row, ranked=True)
 
 
-def _causes(miss: Miss) -> tuple[tuple[str, ...], tuple[Told, ...]]:
-    """The causes and their kinds; none where working out the difference fails: that must not hide what it
-    belongs to."""
+def _causes(miss: Miss, can_tell: bool) -> tuple[tuple[str, ...], tuple[Told, ...]]:
+    """The kinds of the causes, and the causes; none if working out the difference fails, which must not hide
+    the miss."""
+    if not can_tell:
+        return (), ()
     try:
         causes = list(causes_of(miss))
     except Exception:
@@ -82,23 +83,26 @@ def _causes(miss: Miss) -> tuple[tuple[str, ...], tuple[Told, ...]]:
 
 def _merged(group: list[tuple[Made, tuple[Told, ...]]]) -> Compiled:
     first, causes = group[0]
+    misses = [program.miss for program, _ in group]
     return Compiled(
-        first.miss.place,
-        len(group),
-        causes,
-        first.operations,
-        sum(made.miss.origin == "disk" for made, _ in group),
-        sum(made.miss.seconds for made, _ in group),
+        location=first.miss.place,
+        count=len(group),
+        causes=causes,
+        operations=first.operations,
+        loaded=sum(miss.origin == "disk" for miss in misses),
+        seconds=sum(miss.seconds for miss in misses),
     )
 
 
-def _row(one: Compiled) -> dict[str, str]:
-    where = f"{one.location.label}: {one.location.text}" if one.location.text else one.location.label
+def _row(compiled: Compiled) -> dict[str, str]:
+    line = compiled.location.label
+    if compiled.location.text:
+        line = f"{line}: {compiled.location.text}"
     return {
-        "line": where,
-        "times": f"{one.count:,}",
-        "operations": f"{one.operations:,}",
-        "time": duration(one.seconds),
-        "why": one.reason,
-        "instead": one.cure,
+        "line": line,
+        "times": f"{compiled.count:,}",
+        "operations": f"{compiled.operations:,}",
+        "time": duration(compiled.seconds),
+        "why": compiled.reason,
+        "instead": compiled.cure,
     }

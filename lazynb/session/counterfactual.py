@@ -1,5 +1,5 @@
-"""What a trace break costs: the program as it would be if the break were not there, compiled and measured
-beside the real ones.
+"""The cost of a trace break: the program as it would be without the break, compiled and measured beside the
+real ones.
 
 The runs that a break keeps apart are joined. What Python read stays a result, and so does what somebody could
 still reach; what only fed the next program becomes internal. A loop's breaks are one row: some of its
@@ -27,7 +27,7 @@ from lazynb.xla.inputs import InputsGone
 
 
 class Pair(NamedTuple):
-    """A figure as it is and as it would be; None where it is not known."""
+    """A figure as it is and as it would be; None if it is not known."""
 
     now: float | None
     then: float | None
@@ -49,16 +49,16 @@ class Counterfactual:
       programs: programs run, one after the other.
       compiles: different programs, each of which is compiled once.
       compile_seconds: what compiling them takes.
-      kernels: kernels run (clusters of XLA); None where the backend gives no HLO.
-      bytes: read and written, by XLA's analysis; of each loop one iteration. None where XLA gives no figure.
+      kernels: kernels run (clusters of XLA); None if the backend gives no HLO.
+      bytes: read and written, by XLA's analysis; of each loop one iteration. None if XLA gives no figure.
       now, then: measured seconds: the programs one after the other, with the waits that the breaks ask for;
-        and the one program. Recording is in neither. None where nothing was measured.
+        and the one program. Recording is in neither. None if nothing was measured.
       saved: seconds that one break costs: the measured difference, for each break that was left out.
-      total: what all ``followed`` breaks cost; inferred from ``saved`` where not all were left out.
+      total: what all ``followed`` breaks cost; inferred from ``saved`` if not all were left out.
       inferred: whether it is.
       inputs: on what was measured.
       assumptions: under which this holds.
-      problem: why figures are missing; empty when they are all there.
+      problem: why figures are missing; empty if none is.
     """
 
     code: str
@@ -114,28 +114,28 @@ def counterfactuals(breaks: Sequence[SeenBreak]) -> list[Counterfactual]:
     The costliest ``MOST`` are worked out; compiles and runs programs, beside every cache.
     """
     rows: dict[Any, list[SeenBreak]] = {}
-    for one in breaks:
-        if one.kind != ASKED_FOR:
-            rows.setdefault(one.identity, []).append(one)
-    ranked = sorted(rows.values(), key=lambda row: -sum(one.seconds for one in row))
-    found, start = [], time.perf_counter()
+    for trace_break in breaks:
+        if trace_break.kind != ASKED_FOR:
+            rows.setdefault(trace_break.identity, []).append(trace_break)
+    ranked = sorted(rows.values(), key=lambda row: -sum(trace_break.seconds for trace_break in row))
+    figures, start = [], time.perf_counter()
     for number, row in enumerate(ranked):
         if number >= MOST:
-            found.append(_row(row, breaks, problem=f"not worked out: there are {MOST} costlier ones"))
+            problem = f"not worked out: there are {MOST} costlier ones"
+            figures.append(_row(row, breaks, problem=problem))
         elif number and time.perf_counter() - start > PATIENCE:
-            found.append(
-                _row(row, breaks, problem=f"not worked out: costlier ones took {PATIENCE} seconds already")
-            )
+            problem = f"not worked out: costlier ones took {PATIENCE} seconds already"
+            figures.append(_row(row, breaks, problem=problem))
         else:
-            found.append(_of_row(row, breaks))
-    return sorted(found, key=lambda one: -(one.total if one.total is not None else -1.0))
+            figures.append(_of_row(row, breaks))
+    return sorted(figures, key=lambda row: -1.0 if row.total is None else row.total, reverse=True)
 
 
 def together(breaks: Sequence[SeenBreak]) -> Counterfactual | None:
-    """The program without any of ``breaks``, as one row of kind ``all``; None where they are all of one line
-    and kind."""
-    row = [one for one in breaks if one.kind != ASKED_FOR]
-    if len({one.identity for one in row}) < 2:
+    """The program without any of ``breaks``, as one row of kind ``all``; returns None if they are all of one
+    line and kind."""
+    row = [trace_break for trace_break in breaks if trace_break.kind != ASKED_FOR]
+    if len({trace_break.identity for trace_break in row}) < 2:
         return None
     return dataclasses.replace(_of_row(row, breaks), code="", kind="all")
 
@@ -147,14 +147,20 @@ PATIENCE = 30
 
 
 def _row(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak], **figures: Any) -> Counterfactual:
-    one = row[0]
+    kind = row[0].kind
     return Counterfactual(
-        REASONS[one.kind].code, one.kind, one.spot.place, len(row), _followed(row, breaks), **figures
+        code=REASONS[kind].code,
+        kind=kind,
+        location=row[0].spot.place,
+        count=len(row),
+        followed=_followed(row, breaks),
+        **figures,
     )
 
 
 def _followed(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> int:
-    return sum(one is not breaks[-1] for one in row)
+    """After how many breaks of ``row`` another break came."""
+    return sum(trace_break is not breaks[-1] for trace_break in row)
 
 
 def _of_row(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> Counterfactual:
@@ -174,6 +180,7 @@ def _of_row(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> Counterfac
 
 
 def _alone(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> str:
+    """Why there is nothing to join at the breaks of ``row``."""
     if not _followed(row, breaks):
         return "nothing ran after it: without it the same program runs once, whenever its value is needed"
     return (
@@ -188,19 +195,17 @@ def _alone(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> str:
 def _windows(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> Iterator[list[SeenBreak]]:
     """Breaks that follow each other and of which all but the last are of ``row``, a bounded number at a
     time."""
-    mine = {one.number for one in row}
+    numbers = {trace_break.number for trace_break in row}
     window: list[SeenBreak] = []
-    for one in breaks:
-        if window and not _fits(window, one):
+    for trace_break in breaks:
+        if window and not _fits(window, trace_break):
+            last = window[-1:]
+            goes_on = len(window) > 1 and last[0].number in numbers and _fits(last, trace_break)
             if len(window) > 1:
                 yield window
-            window = (
-                window[-1:]
-                if len(window) > 1 and window[-1].number in mine and _fits(window[-1:], one)
-                else []
-            )
-        window.append(one)
-        if one.number not in mine:
+            window = last if goes_on else []
+        window.append(trace_break)
+        if trace_break.number not in numbers:
             if len(window) > 1:
                 yield window
             window = []
@@ -208,30 +213,34 @@ def _windows(row: Sequence[SeenBreak], breaks: Sequence[SeenBreak]) -> Iterator[
         yield window
 
 
-def _fits(window: Sequence[SeenBreak], one: SeenBreak) -> bool:
-    operations = _operations(window) + _operations([one])
-    most = config.max_program if len(window) == 1 else min(JOINED, config.max_program)
+def _fits(window: Sequence[SeenBreak], trace_break: SeenBreak) -> bool:
+    """Whether one break more can be joined."""
+    operations = _operations(window) + _operations([trace_break])
+    most = config.max_program
+    if len(window) > 1:
+        most = min(JOINED, most)
     return len(window) <= BREAKS and operations <= most
 
 
 def _operations(window: Sequence[SeenBreak]) -> int:
-    return sum(seen.operations for one in window for seen in one.runs)
+    return sum(seen.operations for trace_break in window for seen in trace_break.runs)
 
 
 JOINED = 300
-"""Operations that are joined where two runs have less: XLA's compile time grows faster than their number."""
+"""Operations that are joined if two runs have less: XLA's compile time grows faster than their number."""
 BREAKS = 32
 """Breaks that are left out in one program."""
 
 
 def _typical(windows: Sequence[list[SeenBreak]]) -> list[SeenBreak]:
     """The first of those whose programs come most often, the longest of them."""
-    often = collections.Counter(map(_programs, windows))
-    return max(windows, key=lambda window: (len(window) * often[_programs(window)], len(window)), default=[])
+    counts = collections.Counter(map(_programs, windows))
+    return max(windows, key=lambda window: (len(window) * counts[_programs(window)], len(window)), default=[])
 
 
 def _programs(window: Sequence[SeenBreak]) -> tuple[int, ...]:
-    return tuple([id(seen.run.binding.executable) for one in window for seen in one.runs])
+    runs = [seen.run for trace_break in window for seen in trace_break.runs]
+    return tuple([id(run.binding.executable) for run in runs])
 
 
 # ---- figures -----------------------------------------------------------------------------------------------
@@ -242,11 +251,15 @@ def _figures(
 ) -> Counterfactual:
     executables = [seen.run.binding.executable for seen in apart.runs]
     different = list(dict.fromkeys(executables))
-    shapes = {one: _shape(one) for one in [*different, joined.executable]}
+    sizes = {executable: _size(executable) for executable in different}
+    size = _size(joined.executable)
     count, followed = len(apart.breaks) - 1, _followed(row, breaks)
     now, then, problem = _times(apart, joined)
-    assumptions = tuple(_assumptions([one.kind for one in apart.breaks[:-1]], apart))
-    saved = (now.median - then.median) / count if now is not None and then is not None else None
+    saved = total = None
+    if now is not None and then is not None:
+        saved = (now.median - then.median) / count
+        total = saved * followed
+    compile_seconds = sum(executable.compile_seconds for executable in different)
     return _row(
         row,
         breaks,
@@ -254,37 +267,46 @@ def _figures(
         operations=sum(seen.operations for seen in apart.runs),
         programs=Pair(len(executables), 1),
         compiles=Pair(len(different), 1),
-        compile_seconds=Pair(
-            sum(one.compile_seconds for one in different), joined.executable.compile_seconds
-        ),
-        kernels=Pair(_sum(shapes[one][0] for one in executables), shapes[joined.executable][0]),
-        bytes=Pair(_sum(shapes[one][1] for one in executables), shapes[joined.executable][1]),
+        compile_seconds=Pair(compile_seconds, joined.executable.compile_seconds),
+        kernels=Pair(_sum(sizes[executable].kernels for executable in executables), size.kernels),
+        bytes=Pair(_sum(sizes[executable].bytes for executable in executables), size.bytes),
         now=now,
         then=then,
         saved=saved,
-        total=saved * followed if saved is not None else None,
+        total=total,
         inferred=count < followed,
         inputs=apart.measured_on() if now is not None else "",
-        assumptions=assumptions,
+        assumptions=tuple(_assumptions(apart)),
         problem=problem,
     )
 
 
-def _shape(executable: Executable) -> tuple[int | None, float | None]:
-    """Kernels and bytes of a program."""
+class _Size(NamedTuple):
+    """Kernels and bytes of a program; None if they are not known."""
+
+    kernels: int | None
+    bytes: float | None
+
+
+def _size(executable: Executable) -> _Size:
     try:
         text = executable.compiled.as_text()
     except Exception:  # each backend has its own error for "no HLO"
         text = ""
     if not text:
-        return None, None
+        return _Size(None, None)
     module = parse(text)
-    return len(find_clusters(module)), program_cost(module).bytes
+    return _Size(len(find_clusters(module)), program_cost(module).bytes)
 
 
-def _sum(figures: Iterator[float | None]) -> float | None:
-    known = list(figures)
-    return None if None in known else sum(one for one in known if one is not None)
+def _sum(figures: Iterable[float | None]) -> float | None:
+    """The sum of ``figures``; returns None if one is not known."""
+    total: float = 0
+    for figure in figures:
+        if figure is None:
+            return None
+        total += figure
+    return total
 
 
 def _times(apart: Separate, joined: Merged) -> tuple[Spread | None, Spread | None, str]:
@@ -303,7 +325,8 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
 
 
-def _assumptions(kinds: Iterable[str], apart: Separate) -> Iterator[str]:
+def _assumptions(apart: Separate) -> Iterator[str]:
+    kinds = [trace_break.kind for trace_break in apart.breaks[:-1]]
     yield "the program takes the same path"
     yield from dict.fromkeys(_NEEDS[kind] for kind in kinds if kind in _NEEDS)
     if _numbers_after(apart):

@@ -1,4 +1,4 @@
-"""What was run, as a table: the event log with the reason of each miss."""
+"""The events as a table: what was run, with the reason of each miss."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ class Event:
         why = vars(self).get("_why") if name == "reason" else None
         if why is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        found: str = why()
-        vars(self)["reason"] = found
-        return found
+        reason: str = why()
+        vars(self)["reason"] = reason
+        return reason
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}

@@ -56,9 +56,8 @@ class Explanation:
 
     Attributes:
       name: of the function.
-      result: what it returned, its pending values computed; None when it raised.
-      error: what it raised, as text (the exception itself would keep its frames alive); empty when it
-        returned.
+      result: what it returned, its pending values computed; None if it raised.
+      error: what it raised, as text (the exception itself would keep its frames alive); empty if it returned.
       seconds: from its call to its results; what explaining took is not in it.
       operations: operations recorded and run, dead ones included.
       runs: programs run.
@@ -66,7 +65,7 @@ class Explanation:
       compilations: the programs that had to be made, in order.
       counterfactuals: for each line that broke the trace, the program without that break; what saves most
         first.
-      together: the program without all of them; None where there are fewer than two.
+      together: the program without all of them; None if there are fewer than two.
       advice: what takes longer to record than to run.
       notes: what else there is to say, a sentence each.
     """
@@ -80,15 +79,7 @@ class Explanation:
         self.operations = seen.operations
         self.runs = len(seen.runs) + seen.missed
         self.breaks = Breaks(seen.tallies.tallies())
-        self.compilations = Records(
-            [
-                _compiled(run.run.miss, run.run.binding.executable)
-                for run in seen.runs
-                if run.run.miss is not None
-            ],
-            "nothing was compiled",
-            _compiled_row,
-        )
+        self.compilations = Records(_compilations(seen), "nothing was compiled", _compiled_row)
         self.notes = list(_notes(watched))
         self.counterfactuals: Records[Counterfactual] = Records(
             counterfactuals(seen.breaks), "no trace breaks", _apart_row, ranked=True
@@ -190,11 +181,11 @@ def _watching(watched: Watched) -> Iterator[None]:
     recorder = thread_trace()
     with lazy(strict=False), observing(watched.observer):
         recorder.cut()
-        start, told = time.perf_counter(), recorder.told_seconds
+        start, observed = time.perf_counter(), recorder.told_seconds
         try:
             yield
         finally:
-            watched.seconds = time.perf_counter() - start - (recorder.told_seconds - told)
+            watched.seconds = time.perf_counter() - start - (recorder.told_seconds - observed)
             recorder.cut()
 
 
@@ -235,10 +226,23 @@ def _notes(watched: Watched) -> Iterator[str]:
         yield f"the first {len(seen.runs):,} programs were looked at; {seen.missed:,} more ran"
 
 
+def _compilations(seen: RunRecorder) -> list[Compiled]:
+    """The programs that had to be made, in order."""
+    compilations = []
+    for run in (each.run for each in seen.runs):
+        if run.miss is not None:
+            compilations.append(_compiled(run.miss, run.binding.executable))
+    return compilations
+
+
 def _compiled(miss: Miss, executable: Executable) -> Compiled:
-    location = executable.place if miss.kind == ASKED_FOR else miss.place
     return Compiled(
-        location, executable.operations, miss.origin, miss.seconds, reason_of(miss), tuple(cures_of(miss))
+        location=executable.place if miss.kind == ASKED_FOR else miss.place,
+        operations=executable.operations,
+        origin=miss.origin,
+        seconds=miss.seconds,
+        reason=reason_of(miss),
+        cures=tuple(cures_of(miss)),
     )
 
 
@@ -249,55 +253,62 @@ def _where(place: Place) -> str:
     return f"{place.label}: {place.text}" if place.text else place.label
 
 
-def _compiled_row(one: Compiled) -> dict[str, str]:
+def _compiled_row(compiled: Compiled) -> dict[str, str]:
     return {
-        "line": _where(one.location),
-        "operations": f"{one.operations:,}",
-        "origin": one.origin,
-        "time": duration(one.seconds),
-        "reason": one.reason,
-        "instead": "; ".join(one.cures),
+        "line": _where(compiled.location),
+        "operations": f"{compiled.operations:,}",
+        "origin": compiled.origin,
+        "time": duration(compiled.seconds),
+        "reason": compiled.reason,
+        "instead": "; ".join(compiled.cures),
     }
 
 
-def _apart_row(one: Counterfactual) -> dict[str, str]:
-    known = one.now is not None and one.then is not None
+def _apart_row(row: Counterfactual) -> dict[str, str]:
+    running = spread = ""
+    if row.now is not None and row.then is not None:
+        running = _change(row.now.median, row.then.median)
+        spread = f"{row.now} → {row.then}"
     return {
-        "code": one.code,
-        "line": _where(one.location),
-        "costs": costs(one),
-        "left out": f"{one.joined} of {one.followed}" if one.joined else "",
-        "programs": _pair(one.programs),
-        "running": _change(one.now.median, one.then.median) if one.now and one.then else "",
-        "kernels": _pair(one.kernels),
-        "bytes": _pair(one.bytes),
-        "compiled": _pair(one.compiles),
-        "compiling": _change(one.compile_seconds.now, one.compile_seconds.then),
-        "spread": f"{one.now} → {one.then}" if known else "",
+        "code": row.code,
+        "line": _where(row.location),
+        "costs": costs(row),
+        "left out": f"{row.joined} of {row.followed}" if row.joined else "",
+        "programs": _pair(row.programs),
+        "running": running,
+        "kernels": _pair(row.kernels),
+        "bytes": _pair(row.bytes),
+        "compiled": _pair(row.compiles),
+        "compiling": _change(row.compile_seconds.now, row.compile_seconds.then),
+        "spread": spread,
     }
 
 
-def costs(one: Counterfactual) -> str:
-    """What the breaks of a row cost, in words; where that is not known, why."""
-    if one.saved is None or one.total is None:
-        return one.problem
-    if not one.clear:
+def costs(row: Counterfactual) -> str:
+    """What the breaks of a row cost, in words; if that is not known, why."""
+    if row.saved is None or row.total is None:
+        return row.problem
+    if not row.clear:
         return "no more than the measured times spread"
-    if one.saved < 0:
-        return f"nothing: one program takes {took(-one.saved)} longer, for each break"
-    total = f"{took(one.total)}{' inferred' if one.inferred else ''} for {one.followed:,}"
-    return f"{took(one.saved)} each, {total}" if one.followed > 1 else took(one.saved)
+    if row.saved < 0:
+        return f"nothing: one program takes {took(-row.saved)} longer, for each break"
+    if row.followed <= 1:
+        return took(row.saved)
+    total = f"{took(row.total)}{' inferred' if row.inferred else ''} for {row.followed:,}"
+    return f"{took(row.saved)} each, {total}"
 
 
-def all_together(one: Counterfactual) -> str:
-    """What all breaks cost, in a sentence; empty where that is not known."""
-    if one.saved is None:
+def all_together(row: Counterfactual) -> str:
+    """What all breaks cost, in a sentence; empty if that is not known."""
+    if row.saved is None:
         return ""
-    return f"All of them left out ({one.joined} of {one.followed} in one program): {costs(one)}"
+    return f"All of them left out ({row.joined} of {row.followed} in one program): {costs(row)}"
 
 
 def _pair(pair: Pair) -> str:
-    return "" if pair.now is None or pair.then is None else f"{pair.now:,.0f} → {pair.then:,.0f}"
+    if pair.now is None or pair.then is None:
+        return ""
+    return f"{pair.now:,.0f} → {pair.then:,.0f}"
 
 
 def _change(now: float | None, then: float | None) -> str:
@@ -308,12 +319,12 @@ def _change(now: float | None, then: float | None) -> str:
     return f"{took(now)} → {took(then)}"
 
 
-def _advice_row(one: Advice) -> dict[str, str]:
+def _advice_row(advice: Advice) -> dict[str, str]:
     return {
-        "step": _where(one.location),
-        "times": f"{one.count:,}",
-        "operations": f"{one.operations:,}",
-        "recording": took(one.record_seconds),
-        "running": took(one.run_seconds),
-        "advice": one.text,
+        "step": _where(advice.location),
+        "times": f"{advice.count:,}",
+        "operations": f"{advice.operations:,}",
+        "recording": took(advice.record_seconds),
+        "running": took(advice.run_seconds),
+        "advice": advice.text,
     }

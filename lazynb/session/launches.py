@@ -1,4 +1,4 @@
-"""Kernel launches: how many kernels the programs that ran consist of, by their optimised HLO."""
+"""The kernel launches: how many kernels the programs that ran consist of, by their optimised HLO."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Launched:
       location: the user's line of its last operation.
       operations: recorded operations in it.
       kernels: kernels of one run, one inside a loop that XLA kept (``scan``, ``while_loop``) counted once;
-        None where XLA gives no HLO.
+        None if XLA gives no HLO.
       runs: how often it ran.
     """
 
@@ -44,11 +44,16 @@ class Launches:
 
     @property
     def total(self) -> int:
-        return sum((one.kernels or 0) * one.runs for one in self.programs)
+        return sum(map(_count, self.programs))
 
     @property
     def unknown(self) -> int:
-        return sum(one.kernels is None for one in self.programs)
+        return sum(program.kernels is None for program in self.programs)
+
+
+def _count(program: Launched) -> int:
+    """Kernels that a program launched, 0 if that is not known."""
+    return (program.kernels or 0) * program.runs
 
 
 class Counter:
@@ -57,18 +62,18 @@ class Counter:
 
     def __init__(self) -> None:
         self._runs: collections.OrderedDict[Executable, int] = collections.OrderedDict()
-        self._gone: list[Launched] = []
+        self._dropped: list[Launched] = []
 
     def note(self, executable: Executable) -> None:
         """Another run of ``executable``."""
         self._runs[executable] = self._runs.get(executable, 0) + 1
         if len(self._runs) > KEPT:
-            self._gone.append(_launched(*self._runs.popitem(last=False)))
+            self._dropped.append(_launched(*self._runs.popitem(last=False)))
 
     def launches(self) -> Launches:
         """What ran so far."""
-        found = [*self._gone, *(_launched(executable, runs) for executable, runs in self._runs.items())]
-        return Launches(tuple(sorted(found, key=lambda one: -(one.kernels or 0) * one.runs)))
+        kept = [_launched(executable, runs) for executable, runs in self._runs.items()]
+        return Launches(tuple(sorted([*self._dropped, *kept], key=_count, reverse=True)))
 
 
 KEPT = 1_000
@@ -79,9 +84,11 @@ def _launched(executable: Executable, runs: int) -> Launched:
 
 
 def kernels_of(compiled: Any) -> int | None:
-    """Kernels in JAX's compiled object; None where the backend gives no HLO."""
+    """Kernels in JAX's compiled object; returns None if the backend gives no HLO."""
     try:
         text = compiled.as_text()
     except Exception:  # each backend has its own error for "no HLO"
         return None
-    return sum(cluster.kind != "control" for cluster in find_clusters(parse(text))) if text else None
+    if not text:
+        return None
+    return sum(cluster.kind != "control" for cluster in find_clusters(parse(text)))

@@ -1,4 +1,4 @@
-"""Runs that a trace break kept apart, as one program; and how both ways are run again, to be measured."""
+"""The runs that a trace break kept apart, as one program; and how both ways are run again, to be measured."""
 
 from __future__ import annotations
 
@@ -33,16 +33,14 @@ class Separate:
 
     def __init__(self, breaks: Sequence[SeenBreak]):
         self.breaks = breaks
-        self.runs = [seen for one in breaks for seen in one.runs]
+        self.runs = [seen for trace_break in breaks for seen in trace_break.runs]
         self._numbers = {seen.number for seen in self.runs}
-        self.outside: list[Held] = list(
-            {
-                id(source.held): source.held
-                for seen in self.runs
-                for source in self._taken(seen)
-                if not self.within(source.earlier)
-            }.values()
-        )
+        outside: dict[int, Held] = {}
+        for seen in self.runs:
+            for source in self._taken(seen):
+                if not self.within(source.earlier):
+                    outside[id(source.held)] = source.held
+        self.outside = list(outside.values())
         self._values: dict[int, Any] = {}
         self.made_up = 0
 
@@ -57,14 +55,15 @@ class Separate:
     def outputs(self) -> list[tuple[int, int]]:
         """Run and slot of what one program would have to give: what Python read, what somebody could still
         reach when the last break was over, and all that the last run gave."""
-        over, last = self.breaks[-1].number, self.runs[-1]
-        read = {(one.runs[-1].number, one.read) for one in self.breaks}
-        return [
-            (seen.number, slot)
-            for seen in self.runs
-            for slot in seen.wanted
-            if seen is last or (seen.number, slot) in read or seen.alive(slot, over)
-        ]
+        end = self.breaks[-1].number
+        read = {(trace_break.runs[-1].number, trace_break.read) for trace_break in self.breaks}
+        outputs = []
+        for seen in self.runs:
+            is_last = seen is self.runs[-1]
+            for slot in seen.wanted:
+                if is_last or (seen.number, slot) in read or seen.alive(slot, end):
+                    outputs.append((seen.number, slot))
+        return outputs
 
     def find_values(self) -> None:
         """Looks up what flowed in from outside, or makes it up.
@@ -89,40 +88,45 @@ class Separate:
 
     def donated(self) -> set[int]:
         """Ids of those of ``outside`` whose memory a run took."""
-        return {
-            id(seen.sources[binding.inputs[number]].held)
-            for seen in self.runs
-            for binding in [seen.run.binding]
-            for number in binding.executable.donated
-        }
+        donated: set[int] = set()
+        for seen in self.runs:
+            binding = seen.run.binding
+            donated.update(
+                id(seen.sources[binding.inputs[number]].held) for number in binding.executable.donated
+            )
+        return donated
 
     def run(self) -> Callable[[], Any]:
         """Prepares one pass through all programs; what it returns runs them and gives all results."""
-        gone = self.donated()
-        values = {key: fresh(value) if key in gone else value for key, value in self._values.items()}
+        donated = self.donated()
+        values = {key: fresh(value) if key in donated else value for key, value in self._values.items()}
         jax.block_until_ready([value for value in values.values() if isinstance(value, jax.Array)])
-        steps = [
-            (seen, one.forced if REASONS[one.kind].waits and seen is one.runs[-1] else None)
-            for one in self.breaks
-            for seen in one.runs
-        ]
+        steps = self._steps()
 
         def go() -> Any:
             given: dict[tuple[int, int], Any] = {}
             for seen, awaited in steps:
-                sources = [seen.sources[number] for number in seen.run.binding.inputs]
-                results = seen.run.binding.executable.run(
-                    [
-                        given[source.earlier] if source.earlier in given else values[id(source.held)]
-                        for source in sources
-                    ]
-                )
+                inputs = [
+                    given[source.earlier] if source.earlier in given else values[id(source.held)]
+                    for source in self._taken(seen)
+                ]
+                results = seen.run.binding.executable.run(inputs)
                 given.update(zip([(seen.number, slot) for slot in seen.wanted], results, strict=True))
-                if awaited is not None and (value := given.get((seen.number, awaited))) is not None:
+                value = given.get((seen.number, awaited)) if awaited is not None else None
+                if value is not None:
                     value.block_until_ready()
             return [value for value in given.values() if not value.is_deleted()]
 
         return go
+
+    def _steps(self) -> list[tuple[Seen, int | None]]:
+        """The runs in order, each with the slot that is waited for after it; None if none is."""
+        steps: list[tuple[Seen, int | None]] = []
+        for trace_break in self.breaks:
+            steps += [(seen, None) for seen in trace_break.runs]
+            if trace_break.runs and REASONS[trace_break.kind].waits:
+                steps[-1] = trace_break.runs[-1], trace_break.forced
+        return steps
 
 
 class Merged:
@@ -130,7 +134,7 @@ class Merged:
 
     Raises:
       Unmergeable: lazynb would not have recorded them as one trace.
-      Exception: what JAX raises where the program cannot be compiled.
+      Exception: what JAX raises if the program cannot be compiled.
     """
 
     def __init__(self, apart: Separate):
@@ -146,11 +150,9 @@ class Merged:
 
     def run(self) -> Callable[[], Any]:
         """Prepares one run; what it returns runs the program and gives its results."""
-        gone = self.executable.donated
-        values = [
-            fresh(value) if number in gone else value
-            for number, value in enumerate(map(self._apart.value, self._inputs))
-        ]
+        values = [self._apart.value(held) for held in self._inputs]
+        for number in self.executable.donated:
+            values[number] = fresh(values[number])
         jax.block_until_ready([value for value in values if isinstance(value, jax.Array)])
         return lambda: self.executable.run(values)
 
@@ -159,73 +161,67 @@ class Merged:
         wanted: dict[int, set[int]] = {seen.number: set() for seen in self._apart.runs}
         for number, slot in outputs:
             wanted[number].add(slot)
-        found = []
+        needed = []
         for seen in reversed(self._apart.runs):
             path = seen.end.path()
             steps = needed_steps(path, sorted(wanted[seen.number]))
             inputs = [step.first for step in path if step.operation is None]
             used = {step.first for step in steps if step.operation is None}
             for slot, source in zip(inputs, seen.sources, strict=True):
-                if slot in used and source.earlier is not None and source.earlier[0] in wanted:
-                    wanted[source.earlier[0]].add(source.earlier[1])
-            found.append((seen, steps))
-        found.reverse()
-        return found
+                if slot not in used or source.earlier is None:
+                    continue
+                number, result = source.earlier
+                if number in wanted:
+                    wanted[number].add(result)
+            needed.append((seen, steps))
+        needed.reverse()
+        return needed
 
     def _path(self, parts: Sequence[tuple[Seen, list[State]]]) -> tuple[State, dict[tuple[int, int], int]]:
         """One path for all steps, in no trie: its end, and the slot of each result by run and slot there."""
         root = parts[0][0].root
         state: State = Root(root.placement, root.config)
         moved: dict[tuple[int, int], int] = {}
-        there: dict[int, int] = {}  # by id of what flows in from outside
+        outside: dict[int, int] = {}  # by id of what flows in from outside, its slot
         for seen, steps in parts:
-            sources = dict(
-                zip(
-                    [step.first for step in seen.end.path() if step.operation is None],
-                    seen.sources,
-                    strict=True,
-                )
-            )
+            inputs = [step.first for step in seen.end.path() if step.operation is None]
+            sources = dict(zip(inputs, seen.sources, strict=True))
             for step in steps:
                 if step.operation is not None:
                     operands = tuple([moved[seen.number, slot] for slot in step.operands])
-                    first = state.slots
+                    for result in range(step.slots - step.first):
+                        moved[seen.number, step.first + result] = state.slots + result
                     state = _after(state, step, (step.operation, operands), operands)
-                    moved.update(
-                        ((seen.number, slot), first + n)
-                        for n, slot in enumerate(range(step.first, step.slots))
-                    )
                     continue
                 held, earlier = sources[step.first]
                 if earlier is not None and earlier in moved:
                     moved[seen.number, step.first] = moved[earlier]
                     continue
-                if id(held) not in there:
-                    there[id(held)] = state.slots
+                if id(held) not in outside:
+                    outside[id(held)] = state.slots
                     state = _after(state, step, step.key, ())
                     self._inputs.append(held)
-                moved[seen.number, step.first] = there[id(held)]
+                moved[seen.number, step.first] = outside[id(held)]
         return state, moved
 
     def _donated(self, end: State, wanted: Sequence[int]) -> tuple[int, ...]:
         """Numbers of the inputs whose memory the runs took and of which a result has the type."""
-        gone = self._apart.donated()
-        owner = {
-            slot: step.avals[slot - step.first]
-            for step in end.path()
-            for slot in range(step.first, step.slots)
-        }
-        left = [(owner[slot].shape, owner[slot].dtype) for slot in wanted]
+        donated = self._apart.donated()
+        avals: dict[int, Any] = {}
+        for step in end.path():
+            avals.update(zip(range(step.first, step.slots), step.avals))
+        left = [(avals[slot].shape, avals[slot].dtype) for slot in wanted]
         taken = []
         for number, held in enumerate(self._inputs):
             kind = (held.aval.shape, held.aval.dtype)
-            if id(held) in gone and kind in left:
+            if id(held) in donated and kind in left:
                 left.remove(kind)
                 taken.append(number)
         return tuple(taken)
 
 
 def _after(parent: State, step: State, key: Any, operands: tuple[int, ...]) -> State:
+    """The same step as ``step``, after ``parent``."""
     state = State(parent, key, step.operation, operands, step.avals, step.devices)
     state.program = step.program
     return state
@@ -236,8 +232,8 @@ class Spread(NamedTuple):
 
     Attributes:
       median: of all.
-      low, high: a quarter of them is below, a quarter above; the same as ``median`` where there was time for
-        one only.
+      low, high: a quarter of them is below, a quarter above; the same as ``median`` if there was time for one
+        only.
       runs: how often.
     """
 
@@ -256,25 +252,26 @@ def took(seconds: float) -> str:
 
 
 def measure(*ways: Callable[[], Callable[[], Any]]) -> list[Spread]:
-    """Times each of ``ways`` in turn, again and again, until its results are there.
+    """Times each of ``ways`` in turn, again and again, until its results are computed.
 
     Arguments:
       ways: each prepares a run (not timed) and returns what runs it.
     """
-    found: list[list[float]] = [[] for _ in ways]
+    times: list[list[float]] = [[] for _ in ways]
     began = time.perf_counter()
+    pairs = list(zip(ways, times, strict=True))
     for number in range(-1, _REPEATS):
-        pairs = list(zip(ways, found, strict=True))
-        for way, seconds in pairs if number % 2 else reversed(pairs):
+        for way, seconds in pairs:
             go = way()
             start = time.perf_counter()
             jax.block_until_ready(go())
             spent = time.perf_counter() - start
             if number >= 0 or spent > _LONG:  # the first run of each warms up
                 seconds.append(spent)
-        if all(found) and time.perf_counter() - began > _ENOUGH:
+        pairs.reverse()
+        if all(times) and time.perf_counter() - began > _ENOUGH:
             break
-    return [_spread(seconds) for seconds in found]
+    return [_spread(seconds) for seconds in times]
 
 
 def _spread(seconds: Sequence[float]) -> Spread:
@@ -295,9 +292,9 @@ def joinable(breaks: Sequence[SeenBreak]) -> None:
     Raises:
       Unmergeable: it would not.
     """
-    if any(len(one.runs) != 1 for one in breaks):
+    if any(len(trace_break.runs) != 1 for trace_break in breaks):
         raise Unmergeable("several programs ran for one of these breaks")
-    runs = [one.runs[0] for one in breaks]
+    runs = [trace_break.runs[0] for trace_break in breaks]
     if any(seen.root is not runs[0].root for seen in runs):
         raise Unmergeable("JAX's configuration changed in between, which begins a new program")
     if len({seen.end.program for seen in runs} - {None}) > 1:

@@ -1,4 +1,4 @@
-"""Predict, then reveal: which lines the reader expects to end in one kernel, against what XLA did and why."""
+"""The prediction of a reader: which lines are expected to end in one kernel, against what XLA did and why."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from lazynb.errors import LazynbError
-from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
+from lazynb.record.snapshot.snapshot import Place, Snapshot
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fusion.boundaries import Boundary
 
@@ -17,16 +17,13 @@ class BadPrediction(LazynbError):
 
 
 def written_lines(snapshot: Snapshot) -> list[Place]:
-    """The lines that wrote operations, in the order of their first one; of several cells, those of the
-    last."""
-    places = dict.fromkeys(
-        node.place for node in snapshot.nodes if node.kind == "op" and node.place is not None
-    )
-    last = next(reversed(places), None)
-    return sorted(
-        (place for place in places if last is not None and place.file == last.file),
-        key=lambda place: place.line,
-    )
+    """The lines that wrote operations, in the order of the text; of several cells, those of the last."""
+    places = [node.place for node in snapshot.nodes if node.kind == "op" and node.place is not None]
+    if not places:
+        return []
+    places = list(dict.fromkeys(places))
+    lines = [place for place in places if place.file == places[-1].file]
+    return sorted(lines, key=lambda place: place.line)
 
 
 def parse_groups(text: str) -> list[set[int]]:
@@ -37,39 +34,37 @@ def parse_groups(text: str) -> list[set[int]]:
     """
     groups = []
     for part in text.split("|"):
-        if not re.fullmatch(r"[\s,]*\d+(?:\s*-\s*\d+)?(?:[\s,]+\d+(?:\s*-\s*\d+)?)*[\s,]*", part):
+        if not _GROUP.fullmatch(part):
             raise BadPrediction(
                 f"{part.strip()!r} is no group of lines: write line numbers with spaces or as 2-4, and | "
-                "between "
-                "groups, such as 2-4 | 5 7"
+                "between groups, such as 2-4 | 5 7"
             )
-        groups.append(
-            {
-                line
-                for first, last in re.findall(r"(\d+)(?:\s*-\s*(\d+))?", part)
-                for line in range(int(first), int(last or first) + 1)
-            }
-        )
-    twice = [
-        line
-        for number, group in enumerate(groups)
-        for line in group
-        if any(line in other for other in groups[:number])
-    ]
-    if twice:
-        raise BadPrediction(f"line {twice[0]} stands in two groups")
+        group: set[int] = set()
+        for first, last in _LINES.findall(part):
+            group.update(range(int(first), int(last or first) + 1))
+        groups.append(group)
+    known: set[int] = set()
+    for group in groups:
+        for line in group:
+            if line in known:
+                raise BadPrediction(f"line {line} stands in two groups")
+        known |= group
     return groups
+
+
+_GROUP = re.compile(r"[\s,]*\d+(?:\s*-\s*\d+)?(?:[\s,]+\d+(?:\s*-\s*\d+)?)*[\s,]*")
+_LINES = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """Of two lines of which one uses what the other gives: what was expected, what XLA did, and why.
+    """What was expected of two lines of which one uses what the other gives, what XLA did, and why.
 
     Attributes:
       producer, consumer: the lines.
       expected: whether they were expected to share a kernel.
       fused: whether they do.
-      boundaries: where they do not, the boundaries between their kernels with the reasons.
+      boundaries: if they do not, the boundaries between their kernels with the reasons.
     """
 
     producer: Place
@@ -88,10 +83,10 @@ class Verdict:
         """What XLA did, and why, in a sentence or two."""
         if self.fused:
             return "One kernel computes both: no rule of XLA's keeps them apart."
-        reasons = list(dict.fromkeys(f"{one.text} ({one.label})" for one in self.boundaries))
+        reasons = dict.fromkeys(f"{boundary.text} ({boundary.label})" for boundary in self.boundaries)
         if not reasons:
             return "Two kernels; no array goes straight from one to the other."
-        return "Two kernels: " + "; ".join(reasons) + "."
+        return f"Two kernels: {'; '.join(reasons)}."
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,29 +124,25 @@ def compare(compilation: Compilation, groups: Sequence[Iterable[int]]) -> Compar
       BadPrediction: no operation was written on a line that a group names.
     """
     places = written_lines(compilation.snapshot)
+    group_of = {line: number for number, group in enumerate(groups) for line in group}
     known = {place.line: place for place in places}
-    missing = sorted({line for group in groups for line in group} - known.keys())
+    missing = sorted(group_of.keys() - known.keys())
     if missing and known:
         lines = ", ".join(str(line) for line in known)
         raise BadPrediction(f"no operation was recorded on line {missing[0]}; lines with operations: {lines}")
-    group_of = {line: number for number, group in enumerate(groups) for line in group}
     program = _Lines(compilation)
     verdicts = []
     for producer, consumer in program.pairs(places):
-        together = group_of.get(producer.line, -producer.line - 1) == group_of.get(
-            consumer.line, -consumer.line - 1
-        )
+        group = group_of.get(producer.line, -producer.line - 1)
+        expected = group == group_of.get(consumer.line, -consumer.line - 1)
         shared = program.shared(producer, consumer)
-        verdicts.append(
-            Verdict(
-                producer, consumer, together, shared, () if shared else program.between(producer, consumer)
-            )
-        )
-    splits = [
-        Split(place, program.clusters[place], inner)
-        for place in places
-        if (inner := program.between(place, place))
-    ]
+        boundaries = () if shared else program.between(producer, consumer)
+        verdicts.append(Verdict(producer, consumer, expected, shared, boundaries))
+    splits = []
+    for place in places:
+        boundaries = program.between(place, place)
+        if boundaries:
+            splits.append(Split(place, program.clusters[place], boundaries))
     return Comparison(tuple(verdicts), tuple(splits))
 
 
@@ -159,55 +150,40 @@ class _Lines:
     """The compiled programs by source line."""
 
     def __init__(self, compilation: Compilation):
-        self._nodes = [
-            node for node in compilation.snapshot.nodes if node.kind == "op" and node.place is not None
-        ]
         self._boundaries = compilation.boundaries
-        self._homes = {node: set(fate.clusters) for node, fate in compilation.fates.items()}
+        self._clusters_of = {node: set(fate.clusters) for node, fate in compilation.fates.items()}
+        self._places: dict[int, Place] = {}
+        self._uses: list[tuple[int, int]] = []  # nodes of which the second uses what the first gives
         self.clusters: dict[Place, tuple[str, ...]] = {}
-        for node in self._nodes:
-            before = self.clusters.get(self._place(node), ())
-            self.clusters[self._place(node)] = tuple(dict.fromkeys([*before, *sorted(self._homes[node.id])]))
-
-    @staticmethod
-    def _place(node: Node) -> Place:
-        assert node.place is not None
-        return node.place
+        nodes = [node for node in compilation.snapshot.nodes if node.kind == "op"]
+        for node in nodes:
+            if node.place is not None:
+                self._places[node.id] = node.place
+                clusters = [*self.clusters.get(node.place, ()), *sorted(self._clusters_of[node.id])]
+                self.clusters[node.place] = tuple(dict.fromkeys(clusters))
+        for node in nodes:
+            if node.id in self._places:
+                self._uses += [(source, node.id) for source, _ in node.operands if source in self._places]
 
     def pairs(self, places: Sequence[Place]) -> list[tuple[Place, Place]]:
         """Lines of which the second uses what the first gives, and that have kernels."""
-        written = {node.id: self._place(node) for node in self._nodes}
-        found = dict.fromkeys(
-            (written[source], self._place(node))
-            for node in self._nodes
-            for source, _ in node.operands
-            if source in written
-        )
-        return sorted(
-            (
-                (a, b)
-                for a, b in found
-                if a != b and a in places and b in places and self.clusters[a] and self.clusters[b]
-            ),
-            key=lambda pair: (pair[1].line, pair[0].line),
-        )
+        with_kernels = {place for place in places if self.clusters[place]}
+        pairs = dict.fromkeys((self._places[source], self._places[user]) for source, user in self._uses)
+        different = [(a, b) for a, b in pairs if a != b and with_kernels.issuperset((a, b))]
+        return sorted(different, key=lambda pair: (pair[1].line, pair[0].line))
 
     def shared(self, producer: Place, consumer: Place) -> bool:
         """Whether an operation of ``consumer`` is in one kernel with the operation of ``producer`` that it
         uses."""
-        ids = {node.id for node in self._nodes if node.place == producer}
-        return any(
-            self._homes[node.id] & self._homes[source]
-            for node in self._nodes
-            if node.place == consumer
-            for source, _ in node.operands
-            if source in ids
-        )
+        pair = producer, consumer
+        uses = [use for use in self._uses if (self._places[use[0]], self._places[use[1]]) == pair]
+        return any(self._clusters_of[source] & self._clusters_of[user] for source, user in uses)
 
     def between(self, producer: Place, consumer: Place) -> tuple[Boundary, ...]:
         """The boundaries between kernels of two lines, or within one."""
+        writers, readers = self.clusters[producer], self.clusters[consumer]
         return tuple(
-            one
-            for one in self._boundaries
-            if one.producer in self.clusters[producer] and one.consumer in self.clusters[consumer]
+            boundary
+            for boundary in self._boundaries
+            if boundary.producer in writers and boundary.consumer in readers
         )

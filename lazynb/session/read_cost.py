@@ -1,10 +1,11 @@
-"""The cost of looking: what reading a pending tensor would run, told without running, compiling or
+"""The cost of a look: what reading a pending tensor would run, worked out without running, compiling or
 waiting."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from lazynb.execute.donation import foreseen
 from lazynb.execute.executable import Executable
@@ -24,10 +25,10 @@ class ReadCost:
         same traces.
       programs: in how many programs, one after the other.
       compiled: how many of them are compiled already.
-      cached: whether all are; None where it cannot be told without waiting for an input.
-      seconds: until Python went on when the program was last run for a value; None where that is not known,
-        or where there are several.
-      ran: whether the program has run; None where it is not compiled, or where there are several.
+      cached: whether all are; None if it cannot be told without waiting for an input.
+      seconds: until Python went on when the program was last run for a value; None if that is not known, or
+        if there are several programs.
+      ran: whether the program has run; None if it is not compiled, or if there are several programs.
       tensors: how many would be read; 0 for all that is pending.
     """
 
@@ -50,57 +51,82 @@ class ReadCost:
         return f"{runs}: {state}." if state else f"{runs}."
 
     def _state(self) -> str:
+        """Whether the programs are compiled, in words; empty if that cannot be told."""
         if self.cached is None:
             return ""
         if not self.cached:
-            some = f"{self.programs - self.compiled:,} of them " if self.compiled else ""
-            return f"{some}not compiled yet"
+            if self.compiled:
+                return f"{self.programs - self.compiled:,} of them not compiled yet"
+            return "not compiled yet"
         if self.seconds is not None:
             return f"compiled already, {duration(self.seconds)} last time"
         return "compiled already, not run yet" if self.ran is False else "compiled already"
 
 
 def read_cost(tensors: Sequence[LazyTensor]) -> ReadCost | None:
-    """What reading ``tensors`` would run now; without any, what ``lazynb.sync()`` would. None where nothing
-    would, and where another thread is at work on the traces.
+    """What reading ``tensors`` would run now; without any, what ``lazynb.sync()`` would. Returns None if
+    nothing would run, or if another thread is at work on the traces.
 
-    Runs nothing, compiles nothing, waits for nothing, changes no cache.
+    It runs nothing, compiles nothing, waits for nothing and changes no cache.
     """
-    found = [one for pending in _traces(tensors) if (one := _foresee(pending)) is not None]
-    if not found or any(one is _BUSY for one in found):
+    programs = [program for program in map(_foresee, _traces(tensors)) if program is not None]
+    if not programs or any(program is _BUSY for program in programs):
         return None
-    known = [known for _, known, _ in found]
-    cached = False if False in known else None if None in known else True
-    only = found[0][2] if len(found) == 1 else None
-    return ReadCost(
-        sum(count for count, _, _ in found),
-        len(found),
-        known.count(True),
-        cached,
-        only.took if only is not None else None,
-        only.runs > 0 if only is not None else None,
-        len(tensors),
+    compiled = [program.is_compiled for program in programs]
+    cost = ReadCost(
+        operations=sum(program.operations for program in programs),
+        programs=len(programs),
+        compiled=compiled.count(True),
+        cached=_all(compiled),
+        seconds=None,
+        ran=None,
+        tensors=len(tensors),
     )
+    executable = programs[0].executable
+    if len(programs) == 1 and executable is not None:
+        return dataclasses.replace(cost, seconds=executable.took, ran=executable.runs > 0)
+    return cost
+
+
+def _all(values: Sequence[bool | None]) -> bool | None:
+    """Whether all are true; returns None if that depends on those that are not known."""
+    if False in values:
+        return False
+    return None if None in values else True
 
 
 def _traces(tensors: Sequence[LazyTensor]) -> list[Pending]:
     """The traces that would run, as :meth:`Execution.force` finds them: with all that somebody can reach of
     each."""
-    ends = {id(pending): pending for pending in execution.waiting([]) if not tensors}
-    ends |= {id(tensor._pending): tensor._pending for tensor in tensors if tensor._pending is not None}
+    ends: Iterable[Pending | None] = [tensor._pending for tensor in tensors]
+    if not tensors:
+        ends = execution.waiting([])
     order: dict[int, Pending] = {}
-    for end in ends.values():
+    for end in {id(end): end for end in ends if end is not None}.values():
         for pending in closure(end.live()) if end.depends else [end]:
             order.setdefault(id(pending), pending)
     return list(order.values())
 
 
-_BUSY: tuple[int, bool | None, Executable | None] = (0, None, None)
+class _Foreseen(NamedTuple):
+    """A program that would run.
+
+    Attributes:
+      is_compiled: None if it cannot be told without waiting for an input.
+      executable: None if it is not compiled.
+    """
+
+    operations: int
+    is_compiled: bool | None
+    executable: Executable | None
 
 
-def _foresee(pending: Pending) -> tuple[int, bool | None, Executable | None] | None:
-    """Operations that would run, whether their program is compiled, and the program; None if nobody waits for
-    any."""
+_BUSY = _Foreseen(0, None, None)
+"""Another thread is at work on the trace."""
+
+
+def _foresee(pending: Pending) -> _Foreseen | None:
+    """The program that would run; returns None if nobody waits for any."""
     lock = pending.trace.lock
     if not lock.acquire(blocking=False):
         return _BUSY
@@ -115,7 +141,8 @@ def _foresee(pending: Pending) -> tuple[int, bool | None, Executable | None] | N
             [value._value if value.__class__ is LazyTensor else value for value in pending.inputs],
         )
         request.donated = foreseen(request)
-        known, executable = executables.peek(request)
-        return sum(step.operation is not None for step in request.steps), known, executable
+        is_compiled, executable = executables.peek(request)
+        operations = sum(step.operation is not None for step in request.steps)
+        return _Foreseen(operations, is_compiled, executable)
     finally:
         lock.release()

@@ -1,4 +1,4 @@
-"""How much of a session's time goes into recording, from the logs alone: nothing is run."""
+"""The share of recording in a session's time, from the logs alone: nothing is run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class RecordingShare(NamedTuple):
       runs: how many there were.
       record_seconds: from the beginning of their traces to the end, the Python between the operations
         included.
-      run_seconds: finding and handing over their programs, and waiting. Rather too much than too little:
-        where the event log no longer holds every compilation, the time of the others counts too.
+      run_seconds: finding and handing over their programs, and waiting. Rather too much than too little: if
+        the event log no longer holds every compilation, the time of the others counts too.
     """
 
     runs: int
@@ -36,7 +36,7 @@ class RecordingShare(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """A line for the user; empty where recording does not dominate."""
+        """A line for the user; empty if recording does not dominate."""
         if not self.dominates:
             return ""
         return (

@@ -1,4 +1,4 @@
-"""What was run, made and broken for a while, by one thread or by all, counted."""
+"""The counts of what was run, made and broken for a while, by one thread or by all."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RunCounter(Observer):
       program: called with each program that runs, if given.
 
     Attributes:
-      runs, hits: programs run, and those of them that were there already.
+      runs, hits: programs run, and those of them that were compiled already.
       operations: recorded operations in what was run, each time counted; the dead ones too.
       made: the programs that had to be made, in order; the first ones, when their traces hold more than
         ``config.max_explained`` steps together.
@@ -86,13 +86,10 @@ class RunCounter(Observer):
     def _note(self, executable: Executable, miss: Miss | None) -> None:
         if self._program is not None:
             self._program(executable)
-        if (
-            miss is None
-            and executable.runs == 1
-            and executable.miss is not None
-            and executable.miss.number >= self._first
-        ):
-            miss = executable.miss  # lazynb.compile() made it ahead of this run, its first
+        if miss is None and executable.runs == 1:
+            ahead = executable.miss  # lazynb.compile() may have made it ahead of this run, its first
+            if ahead is not None and ahead.number >= self._first:
+                miss = ahead
         if miss is None:
             self.hits += executable.runs > 1
             return

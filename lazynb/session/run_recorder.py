@@ -1,5 +1,5 @@
-"""What one thread runs while somebody explains it: the runs, what flowed between them, and the breaks that
-cut them.
+"""The recorder of what one thread runs while somebody explains it: the runs, what flowed between them, and
+the breaks that cut them.
 
 It holds no tensor and no large array: it would keep memory alive, prevent donation and change which results
 are in reach.
@@ -34,16 +34,18 @@ class Held:
       aval: its type.
     """
 
-    __slots__ = ("_found", "aval")
+    __slots__ = ("_reference", "aval")
 
     def __init__(self, value: Any, aval: Any, keep: bool):
         self.aval = aval
-        self._found: Any = (lambda: value) if keep else weakref.ref(value)
+        self._reference: Any = (lambda: value) if keep else weakref.ref(value)
 
     def value(self) -> Any | None:
-        """The array or host scalar; None when it is gone."""
-        found = self._found()
-        return None if isinstance(found, jax.Array) and found.is_deleted() else found
+        """The array or host scalar; returns None if it is gone."""
+        value = self._reference()
+        if isinstance(value, jax.Array) and value.is_deleted():
+            return None
+        return value
 
 
 class Source(NamedTuple):
@@ -68,7 +70,7 @@ class Seen:
       root, end: the path of its trace.
       wanted: slots that it computed.
       sources: of the trace's inputs.
-      summary: the trace; None where the same trace was sketched often enough before.
+      summary: the trace; None if the same trace was summarised often enough before.
       began: ``time.perf_counter()`` when the trace was opened.
       operations: recorded operations, dead ones included.
       died: by slot, how many breaks there had been when nobody could reach the result any more.
@@ -117,7 +119,7 @@ class SeenBreak(NamedTuple):
 
     @property
     def read(self) -> int | None:
-        """The slot whose value left the trace; None where it was only waited for."""
+        """The slot whose value left the trace; None if it was only waited for."""
         return None if self.kind == "block" else self.forced
 
     @property
@@ -149,7 +151,7 @@ class RunRecorder(Observer):
         self._flows = 0
         self._held: dict[int, Held] = {}
         self._given: dict[int, tuple[weakref.ref[Any], int, int]] = {}  # by id of a result: itself, run, slot
-        self._sketched: dict[State, int] = {}
+        self._summarised: dict[State, int] = {}
         self._seen: dict[int, Seen] = {}  # by id of the Run, until its break is noted
 
     def ran(
@@ -179,25 +181,22 @@ class RunRecorder(Observer):
     ) -> None:
         misses = [run.miss for run in runs if run.miss is not None]
         if kind != ASKED_FOR:
-            self.tallies.add(
-                kind, spot, operations, sum(miss.origin == "compiled" for miss in misses), seconds, detail
+            compiles = sum(miss.origin == "compiled" for miss in misses)
+            self.tallies.add(kind, spot, operations, compiles, seconds, detail)
+        known = [self._seen.pop(id(run)) for run in runs if id(run) in self._seen]
+        recorded = [seen for seen in known if seen.began >= self.began]
+        if recorded:
+            trace_break = SeenBreak(
+                number=len(self.breaks),
+                kind=kind,
+                spot=spot,
+                detail=detail,
+                runs=recorded,
+                forced=forced._slot if forced is not None else None,
+                seconds=seconds,
+                compile_seconds=sum(miss.seconds for miss in misses),
             )
-        found = [self._seen.pop(id(run)) for run in runs if id(run) in self._seen]
-        found = [seen for seen in found if seen.began >= self.began]
-        if found:
-            slot = forced._slot if forced is not None else None
-            self.breaks.append(
-                SeenBreak(
-                    len(self.breaks),
-                    kind,
-                    spot,
-                    detail,
-                    found,
-                    slot,
-                    seconds,
-                    sum(miss.seconds for miss in misses),
-                )
-            )
+            self.breaks.append(trace_break)
 
     def release(self) -> None:
         """Lets go of the user's values."""
@@ -217,18 +216,19 @@ class RunRecorder(Observer):
         values: Sequence[Any],
         results: Sequence[Any],
     ) -> None:
-        end, often = pending.state, self._sketched.get(pending.state, 0)
-        self._sketched[end] = often + 1
+        end = pending.state
+        times = self._summarised.get(end, 0)
+        self._summarised[end] = times + 1
         seen = Seen(
-            len(self.runs),
-            run,
-            pending.root,
-            end,
-            tuple([tensor._slot for tensor in tensors]),
-            self._sources(end, values),
-            summarise(pending, {}) if often < _SKETCHES else None,
-            pending.began,
-            len(pending),
+            number=len(self.runs),
+            run=run,
+            root=pending.root,
+            end=end,
+            wanted=tuple([tensor._slot for tensor in tensors]),
+            sources=self._sources(end, values),
+            summary=summarise(pending, {}) if times < _SUMMARIES else None,
+            began=pending.began,
+            operations=len(pending),
         )
         for tensor, result in zip(tensors, results, strict=True):
             seen.watched.append(weakref.ref(tensor, self._watch(seen.died, tensor._slot)))
@@ -237,12 +237,13 @@ class RunRecorder(Observer):
         self._seen[id(run)] = seen
 
     def _watch(self, died: dict[int, int], slot: int) -> Any:
+        """What notes in ``died`` that the result ``slot`` cannot be reached any more."""
         breaks = self.breaks  # not ``self``: a cycle would hold what is watched
 
-        def gone(_: Any) -> None:
+        def note(_: Any) -> None:
             died[slot] = len(breaks)
 
-        return gone
+        return note
 
     def _sources(self, end: State, values: Sequence[Any]) -> list[Source]:
         avals = [step.avals[0] for step in end.path() if step.operation is None]
@@ -252,10 +253,14 @@ class RunRecorder(Observer):
         ]
 
     def _earlier(self, value: Any) -> tuple[int, int] | None:
+        """Run and slot of which ``value`` is the result; returns None if it came from outside."""
         reference, run, slot = self._given.get(id(value), (None, 0, 0))
-        return (run, slot) if reference is not None and reference() is value else None
+        if reference is None or reference() is not value:
+            return None
+        return run, slot
 
     def _hold(self, value: Any, aval: Any) -> Held:
+        """Holds ``value``: a small array itself, as long as there is room for it."""
         if jc.is_host_array(value):
             return Held(value, aval, True)
         known = self._held.get(id(value))
@@ -263,12 +268,13 @@ class RunRecorder(Observer):
             return known
         size = 0 if jc.is_key(aval) else aval.size * aval.dtype.itemsize
         keep = not is_large(aval) and size <= self._holding
-        self._holding -= size if keep else 0
+        if keep:
+            self._holding -= size
         held = self._held[id(value)] = Held(value, aval, keep)
         return held
 
 
 _RUNS = 10_000
 _FLOWS = 200_000  # inputs and results of the runs that are kept
-_SKETCHES = 3
+_SUMMARIES = 3
 _HOLDING = 64 << 20  # bytes of small arrays

@@ -1,12 +1,13 @@
-"""Lays two programs side by side: which operation of one is which of the other.
+"""The alignment of two programs: which operation of one is which of the other.
 
-A longest common subsequence (Myers 1986, "An O(ND) difference algorithm") of operations that agree in all,
-then between those of ones that agree in name and source line, then in name. What is left over was added,
-removed or replaced.
+It is a longest common subsequence (Myers 1986, "An O(ND) difference algorithm") of operations that agree in
+all; between these, of operations that agree in name and source line; then of those that agree in name. What
+is left over was added, removed or replaced.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
 from lazynb.why.comparable import Comparable, Step, Value
@@ -16,6 +17,8 @@ MAX_DIFFERENCES = 300
 both is paired."""
 
 Pairs = list[tuple[int, int]]
+Gaps = list[tuple[Sequence[Step], Sequence[Step]]]
+"""Steps without partner that lie between the same two pairs, of both programs."""
 
 
 def common(first: Sequence[Hashable], second: Sequence[Hashable]) -> Pairs:
@@ -30,20 +33,25 @@ def common(first: Sequence[Hashable], second: Sequence[Hashable]) -> Pairs:
     pairs = [(n, n) for n in range(front)]
     a, b = first[front : len(first) - back], second[front : len(second) - back]
     if a and b:
-        found = _myers(a, b)
-        pairs += [(i + front, j + front) for i, j in (found if found is not None else _unique(a, b))]
+        between = _myers(a, b)
+        if between is None:
+            between = _unique(a, b)
+        pairs += [(i + front, j + front) for i, j in between]
     return pairs + [(len(first) - n, len(second) - n) for n in range(back, 0, -1)]
 
 
 def _myers(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs | None:
-    """A longest common subsequence; None where there are more than :data:`MAX_DIFFERENCES` differences."""
+    """A longest common subsequence; returns None if there are more than :data:`MAX_DIFFERENCES`
+    differences."""
     furthest = {1: 0}
     history: list[dict[int, int]] = []
     for differences in range(min(len(a) + len(b), MAX_DIFFERENCES) + 1):
         history.append(dict(furthest))
         for k in range(-differences, differences + 1, 2):
-            down = k == -differences or (k != differences and furthest[k - 1] < furthest[k + 1])
-            x = furthest[k + 1] if down else furthest[k - 1] + 1
+            if _is_down(furthest, differences, k):
+                x = furthest[k + 1]
+            else:
+                x = furthest[k - 1] + 1
             y = x - k
             while x < len(a) and y < len(b) and a[x] == b[y]:
                 x, y = x + 1, y + 1
@@ -53,12 +61,16 @@ def _myers(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs | None:
     return None
 
 
+def _is_down(furthest: dict[int, int], differences: int, k: int) -> bool:
+    """Whether the furthest path to the diagonal ``k`` comes from the diagonal above it."""
+    return k == -differences or (k != differences and furthest[k - 1] < furthest[k + 1])
+
+
 def _walk_back(history: Sequence[dict[int, int]], x: int, y: int) -> Pairs:
     pairs: Pairs = []
     for differences in range(len(history) - 1, -1, -1):
         furthest, k = history[differences], x - y
-        down = k == -differences or (k != differences and furthest[k - 1] < furthest[k + 1])
-        before = k + 1 if down else k - 1
+        before = k + 1 if _is_down(furthest, differences, k) else k - 1
         from_x = furthest[before]
         from_y = from_x - before
         while x > max(from_x, 0) and y > max(from_y, 0):
@@ -72,17 +84,14 @@ def _walk_back(history: Sequence[dict[int, int]], x: int, y: int) -> Pairs:
 
 def _unique(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs:
     """What stands once in both, as far as it is in order."""
-    places = [{key: n for n, key in enumerate(keys)} for keys in (a, b)]
-    counts: list[dict[Hashable, int]] = []
-    for keys in (a, b):
-        count: dict[Hashable, int] = {}
-        for key in keys:
-            count[key] = count.get(key, 0) + 1
-        counts.append(count)
+    first, second = Counter(a), Counter(b)
+    positions = {key: n for n, key in enumerate(b)}
     pairs: Pairs = []
+    last = -1
     for n, key in enumerate(a):
-        if counts[0][key] == 1 and counts[1].get(key) == 1 and (not pairs or places[1][key] > pairs[-1][1]):
-            pairs.append((n, places[1][key]))
+        if first[key] == 1 and second[key] == 1 and positions[key] > last:
+            last = positions[key]
+            pairs.append((n, last))
     return pairs
 
 
@@ -120,6 +129,10 @@ class Alignment:
         """Whether the two values correspond."""
         return before[1] == now[1] and self.old.get(now[0]) == before[0]
 
+    def same_values(self, before: Sequence[Value], now: Sequence[Value]) -> bool:
+        """Whether there are as many values, and those at the same place correspond."""
+        return len(before) == len(now) and all(map(self.same_value, before, now))
+
     def _join(self, before: Step, now: Step) -> None:
         self.old[now.number], self.new[before.number] = before.number, now.number
 
@@ -127,96 +140,103 @@ class Alignment:
 
     def _operations(self) -> None:
         same = _Same()
-        levels: list[Callable[[Comparable, Step], Hashable]] = [
-            lambda form, step: (same.number(step), form.text(step)),
-            lambda form, step: (step.name, form.text(step)),
-            lambda form, step: step.name,
-        ]
-        gaps = [(self.before.operations, self.now.operations)]
-        for level, key in enumerate(levels):
-            left: list[tuple[list[Step], list[Step]]] = []
-            for a, b in gaps:
-                pairs = common([key(self.before, step) for step in a], [key(self.now, step) for step in b])
-                if level == 2:
-                    pairs = [(i, j) for i, j in pairs if self._may_be(a[i], b[j])]
-                for i, j in pairs:
-                    self._join(a[i], b[j])
-                left += _between(a, b, pairs)
-            gaps = left
-        self._gaps = gaps
+        gaps: Gaps = [(self.before.operations, self.now.operations)]
+        gaps = self._pair(gaps, lambda program, step: (same.number(step), program.text(step)))
+        gaps = self._pair(gaps, lambda program, step: (step.name, program.text(step)))
+        self._gaps = self._pair(gaps, lambda program, step: step.name, self._may_be)
+
+    def _pair(
+        self,
+        gaps: Gaps,
+        key: Callable[[Comparable, Step], Hashable],
+        may_be: Callable[[Step, Step], bool] = lambda before, now: True,
+    ) -> Gaps:
+        """Pairs the steps with the same key in each gap, and returns the gaps that are left."""
+        left: Gaps = []
+        for a, b in gaps:
+            pairs = common([key(self.before, step) for step in a], [key(self.now, step) for step in b])
+            pairs = [(i, j) for i, j in pairs if may_be(a[i], b[j])]
+            for i, j in pairs:
+                self._join(a[i], b[j])
+            left += _between(a, b, pairs)
+        return left
 
     def _replaced(self) -> None:
-        """In what is left between two pairs, an operation takes the place of one that had the same operands,
-        or that stood on the same line."""
+        """In what is left between two pairs, an operation takes the place of one that had the same
+        operands."""
         for a, b in self._gaps:
             left = [step for step in a if step.number not in self.new]
-            for step in b:
-                if step.number in self.old:
-                    continue
-                found = next(
-                    (
-                        other
-                        for other in left
-                        if self._same_array_operands(other, step) and self._may_be(other, step)
-                    ),
-                    None,
-                )
-                if found is not None:
-                    left.remove(found)
-                    self._join(found, step)
+            self._join_first(left, b, self._is_replaced)
+
+    def _is_replaced(self, before: Step, now: Step) -> bool:
+        return self._same_array_operands(before, now) and self._may_be(before, now)
 
     def _may_be(self, before: Step, now: Step) -> bool:
-        """Whether the line of ``before`` may have become that of ``now``: not where either stands unchanged
-        in both sources."""
+        """Whether the line of ``before`` may have become that of ``now``: it cannot if either stands
+        unchanged in both sources."""
         old, new = self.before.text(before), self.now.text(now)
-        return old == new or self._sources is None or not (old in self._sources[1] or new in self._sources[0])
+        if old == new or self._sources is None:
+            return True
+        return old not in self._sources[1] and new not in self._sources[0]
 
     def _same_array_operands(self, before: Step, now: Step) -> bool:
         """Whether both take the same arrays (numbers may differ), and at least one."""
-        old = [value for value in before.operands if not _is_plain(self.before, value)]
-        new = [value for value in now.operands if not _is_plain(self.now, value)]
-        return bool(new) and len(old) == len(new) and all(map(self.same_value, old, new))
+        old, new = _arrays(self.before, before), _arrays(self.now, now)
+        return bool(new) and self.same_values(old, new)
 
     def _moved(self) -> None:
         """What was left over on both sides, is the same and stood on the same line, changed places."""
         left = [step for step in self.before.operations if step.number not in self.new and step.needed]
-        if not left:
-            return
-        for step in self.now.operations:
-            if step.number in self.old or not step.needed:
+        if left:
+            steps = [step for step in self.now.operations if step.needed]
+            self._join_first(left, steps, self._is_moved)
+
+    def _is_moved(self, before: Step, now: Step) -> bool:
+        return (
+            before.same_operation(now)
+            and self.before.text(before) == self.now.text(now)
+            and len(before.operands) == len(now.operands)
+        )
+
+    def _join_first(
+        self, left: list[Step], steps: Sequence[Step], suits: Callable[[Step, Step], bool]
+    ) -> None:
+        """Joins each of ``steps`` without partner with the first one ``left`` that suits it."""
+        for step in steps:
+            if step.number in self.old:
                 continue
-            found = next(
-                (
-                    other
-                    for other in left
-                    if other.same_operation(step)
-                    and self.before.text(other) == self.now.text(step)
-                    and len(other.operands) == len(step.operands)
-                ),
-                None,
-            )
-            if found is not None:
-                left.remove(found)
-                self._join(found, step)
+            for other in left:
+                if suits(other, step):
+                    left.remove(other)
+                    self._join(other, step)
+                    break
 
     # ---- inputs --------------------------------------------------------------------------------------------
 
     def _inputs(self, by_position: bool) -> None:
-        """An input corresponds to that of the same name, else to what the same operation takes at the same
-        place."""
-        before, now = self.before, self.now
-        named = {step.name: step for step in before.steps if not step.is_operation and step.name}
-        for step in now.steps:
-            if not step.is_operation and step.name in named:
-                self._join_inputs(named[step.name], step)
+        """An input corresponds to the one of the same name, else to what the same operation takes at the
+        same place."""
+        self._inputs_by_name()
         if by_position:
-            given = [
-                [step for step in form.steps if not step.is_operation and step.operation is None]
-                for form in (before, now)
-            ]
-            if len(given[0]) == len(given[1]):
-                for old, new in zip(*given, strict=True):
-                    self._join(old, new)
+            self._arguments()
+        self._inputs_by_use()
+
+    def _inputs_by_name(self) -> None:
+        named = {step.name: step for step in self.before.inputs if step.name}
+        for step in self.now.inputs:
+            if step.name in named:
+                self._join_inputs(named[step.name], step)
+
+    def _arguments(self) -> None:
+        """Joins the arguments of two functions, if there are as many. Literals are not arguments."""
+        before = [step for step in self.before.inputs if step.operation is None]
+        now = [step for step in self.now.inputs if step.operation is None]
+        if len(before) == len(now):
+            for old, new in zip(before, now, strict=True):
+                self._join(old, new)
+
+    def _inputs_by_use(self) -> None:
+        before, now = self.before, self.now
         for step in now.operations:
             match = self.old.get(step.number)
             if match is None or not step.needed:
@@ -229,9 +249,13 @@ class Alignment:
             self._join(old, new)
 
 
-def _is_plain(form: Comparable, value: Value) -> bool:
-    """Whether a value is a number of the program's own."""
-    step = form.steps[value[0]]
+def _arrays(program: Comparable, step: Step) -> list[Value]:
+    """The operands of ``step`` without the numbers of the program's own."""
+    return [value for value in step.operands if not _is_plain(program.steps[value[0]])]
+
+
+def _is_plain(step: Step) -> bool:
+    """Whether a step gives a number of the program's own."""
     return not step.is_operation and step.scalar is not None
 
 
@@ -243,17 +267,17 @@ class _Same:
         self._by_content: dict[Hashable, int] = {}
 
     def number(self, step: Step) -> int:
-        known = self._by_id.get(id(step.operation))
-        if known is None:
-            known = self._by_id[id(step.operation)] = self._by_content.setdefault(
-                step.content, len(self._by_content)
-            )
-        return known
+        number = self._by_id.get(id(step.operation))
+        if number is None:
+            number = self._by_content.setdefault(step.content, len(self._by_content))
+            self._by_id[id(step.operation)] = number
+        return number
 
 
-def _between(a: Sequence[Step], b: Sequence[Step], pairs: Pairs) -> list[tuple[list[Step], list[Step]]]:
+def _between(a: Sequence[Step], b: Sequence[Step], pairs: Pairs) -> Gaps:
     """What lies between the pairs, where both sides have something."""
-    gaps, i, j = [], 0, 0
+    gaps: Gaps = []
+    i, j = 0, 0
     for x, y in [*pairs, (len(a), len(b))]:
         if x > i and y > j:
             gaps.append((list(a[i:x]), list(b[j:y])))

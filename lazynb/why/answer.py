@@ -1,5 +1,7 @@
-"""Why a program was not in the cache: the answers about one miss, worked out when somebody asks and kept with
-it."""
+"""The answers about one miss: why its program was not in the cache.
+
+They are worked out when somebody asks, and kept with the miss.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +22,15 @@ def difference_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> Differen
       earlier: misses that are known of; by default those that the log still has. The log may have been
         cleared since somebody asked.
     """
-    rivals = miss.rivals if earlier is None else [other for other in earlier if other.number < miss.number]
+    if earlier is None:
+        rivals = miss.rivals
+    else:
+        rivals = [other for other in earlier if other.number < miss.number]
     return difference(miss, rivals, log.programs(miss.spot.identity))
 
 
 def causes_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> Sequence[Cause]:
-    """The same in causes, the one that matters most first. What is answered once stays the answer."""
+    """The same difference as causes, the one that matters most first. The first answer is kept."""
     if miss not in _known:
         _known[miss] = difference_of(miss, earlier).causes
     return _known[miss]
@@ -47,7 +52,7 @@ def is_answered(miss: Miss) -> bool:
 
 
 def times_made(miss: Miss) -> int:
-    """How often the same program was made, this time included, as far as is remembered."""
+    """How often the same program is known to have been made, this time included."""
     count = 1
     while any(cause.kind == "forgotten" for cause in causes_of(miss)):
         before = difference_of(miss).nearest

@@ -1,5 +1,6 @@
-"""Why a trace was not in the cache: a table of data, one entry for each kind of difference to the nearest
-cached trace.
+"""The kinds of causes: why a trace was not in the cache.
+
+They are a table of data, one entry for each kind of difference to the nearest cached trace.
 
 The order is that of importance: a difference further up explains those below it more often than the reverse.
 Codes are stable: they are never reused for something else.
@@ -18,7 +19,7 @@ class CauseKind:
       code: stable identifier, such as ``LNB411``.
       kind: short name, such as ``shape``.
       text: what differs; the fields in braces are filled in.
-      cure: the edit that would make it a hit; empty where there is none to make.
+      cure: the edit that would make it a hit; empty if there is none.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""A program as what is compared: of a compiled trace, or of the jaxpr of a function that JAX called.
+"""The program that is compared: of a compiled trace, or of the jaxpr of a function that JAX called.
 
 Its steps are inputs, literals and operations; operands refer to steps, so that two programs can be laid side
 by side.
@@ -30,36 +30,35 @@ class Step:
     """An input, a literal or an operation.
 
     Attributes:
-      number: position in its form; for a trace that of the recorded path.
-      primitive: of an operation; None else.
+      number: position in its program; for a trace that of the recorded path.
+      primitive: of an operation; None for an input or a literal.
       params: of an operation.
-      name: what the user would call the operation; the simplest of ``names`` for an input; empty where there
-        is none.
+      name: what the user would call the operation; the simplest of ``names`` for an input; may be empty.
       names: of the user's variables for an input.
       operands: where they come from.
       avals: types of the results.
-      held: for an input ``host`` (a number from Python) or its sharding; None where JAX may move it.
+      held: for an input ``host`` (a number from Python) or its sharding; None if JAX may move it.
       scalar: text of a number or literal.
       needed: whether something wanted depends on it.
       operation: stands for the operation and its parameters; the same one is the same object.
-      line: file and line of the user's code that asked for it; None where that cannot be known.
+      line: file and line of the user's code that asked for it; None if that cannot be known.
       call: the library function that the user called there, and which call of it; None for an operator.
       origin: the instruction that asked for it; None for inputs and inside functions that JAX traced.
     """
 
     number: int
-    primitive: Any
-    params: dict[str, Any]
-    name: str
-    names: tuple[str, ...]
-    operands: tuple[Value, ...]
-    avals: tuple[Any, ...]
-    held: Any
-    scalar: str | None
-    needed: bool
-    operation: Any
-    line: tuple[str, int] | None
-    call: tuple[str, int] | None
+    primitive: Any = None
+    params: dict[str, Any] = dataclasses.field(default_factory=dict)
+    name: str = ""
+    names: tuple[str, ...] = ()
+    operands: tuple[Value, ...] = ()
+    avals: tuple[Any, ...] = ()
+    held: Any = None
+    scalar: str | None = None
+    needed: bool = True
+    operation: Any = None
+    line: tuple[str, int] | None = None
+    call: tuple[str, int] | None = None
     origin: Origin | None = None
 
     @property
@@ -95,6 +94,7 @@ class Comparable:
     Attributes:
       steps: in order.
       operations: those that compute something.
+      inputs: the others, literals among them.
       wanted: values that it returns.
       names: the user's variables by value.
     """
@@ -102,6 +102,7 @@ class Comparable:
     def __init__(self, steps: Sequence[Step], wanted: Sequence[Value], names: dict[Value, tuple[str, ...]]):
         self.steps = steps
         self.operations = [step for step in steps if step.is_operation]
+        self.inputs = [step for step in steps if not step.is_operation]
         self.wanted = wanted
         self.names = names
         self._texts: dict[tuple[str, int], str] = {}
@@ -121,8 +122,8 @@ class Comparable:
         return text
 
     def instruction(self, step: Step) -> Hashable:
-        """Where in the source the operation was asked for, to the column; the same each time a loop comes
-        there. None where that cannot be known."""
+        """Where in the source the operation was asked for, to the column; the same at each turn of a loop.
+        Returns None if that cannot be known."""
         if step.origin is None:
             return None
         code = step.origin.code
@@ -134,68 +135,55 @@ class Comparable:
 
     def users(self) -> dict[Value, list[Step]]:
         """By value, the needed operations that take it."""
-        found: dict[Value, list[Step]] = {}
+        users: dict[Value, list[Step]] = {}
         for step in self.operations:
             if step.needed:
                 for value in step.operands:
-                    found.setdefault(value, []).append(step)
-        return found
+                    users.setdefault(value, []).append(step)
+        return users
 
 
 def comparable_of(miss: Miss) -> Comparable:
     """The trace of ``miss``. Time in proportion to its length."""
-    drawn = miss.summary
-    path = drawn.end.path()
+    summary = miss.summary
+    path = summary.end.path()
     needed = set(map(id, needed_steps(path, miss.wanted)))
     owners: list[Value] = []
     steps: list[Step] = []
     lines = _Lines()
-    inputs = iter(drawn.inputs)
-    for number, (state, origin) in enumerate(zip(path, drawn.origins, strict=True)):
-        here = id(state) in needed
-        if state.operation is None:
+    inputs = iter(summary.inputs)
+    for number, (state, origin) in enumerate(zip(path, summary.origins, strict=True)):
+        is_needed = id(state) in needed
+        operation = state.operation
+        if operation is None:
             value = next(inputs)
-            name = value.names[0] if value.names else ""
             assert isinstance(state.key, tuple)
-            steps.append(
-                Step(
-                    number,
-                    None,
-                    {},
-                    name,
-                    value.names,
-                    (),
-                    state.avals,
-                    state.key[1],
-                    value.scalar,
-                    here,
-                    None,
-                    None,
-                    None,
-                )
+            step = Step(
+                number,
+                name=value.names[0] if value.names else "",
+                names=value.names,
+                avals=state.avals,
+                held=state.key[1],
+                scalar=value.scalar,
+                needed=is_needed,
             )
         else:
-            operation = state.operation
-            steps.append(
-                Step(
-                    number,
-                    operation.primitive,
-                    operation.params,
-                    operation_name(operation.name),
-                    (),
-                    tuple([owners[slot] for slot in state.operands]),
-                    state.avals,
-                    None,
-                    None,
-                    here,
-                    operation,
-                    lines.of(origin),
-                    _call(origin),
-                    origin,
-                )
+            step = Step(
+                number,
+                operation.primitive,
+                operation.params,
+                operation_name(operation.name),
+                operands=tuple([owners[slot] for slot in state.operands]),
+                avals=state.avals,
+                needed=is_needed,
+                operation=operation,
+                line=lines.of(origin),
+                call=_call(origin),
+                origin=origin,
             )
+        steps.append(step)
         owners.extend((number, result) for result in range(len(state.avals)))
-    names = {owners[slot]: names for slot, names in drawn.live.items()}
+    names = {owners[slot]: names for slot, names in summary.live.items()}
     return Comparable(steps, [owners[slot] for slot in miss.wanted], names)
 
 
@@ -209,10 +197,10 @@ class _Lines:
         if origin is None:
             return None
         key = (id(origin.code), origin.lasti)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = (origin.code.co_filename, origin.line)
-        return found
+        line = self._known.get(key)
+        if line is None:
+            line = self._known[key] = (origin.code.co_filename, origin.line)
+        return line
 
 
 def _call(origin: Origin | None) -> tuple[str, int] | None:
@@ -236,41 +224,39 @@ def comparable_of_jaxpr(jaxpr: Any) -> Comparable:
     values: dict[Any, Value] = {}
 
     def given(aval: Any, scalar: str | None = None, operation: Any = None) -> Value:
-        steps.append(
-            Step(len(steps), None, {}, "", (), (), (aval,), None, scalar, True, operation, None, None)
-        )
+        steps.append(Step(len(steps), avals=(aval,), scalar=scalar, operation=operation))
         return len(steps) - 1, 0
+
+    def value_of(atom: Any) -> Value:
+        if isinstance(atom, jc.Literal):
+            return _literal(given, atom)
+        return values[atom]
 
     for var in jc.jaxpr_inputs(jaxpr):
         values[var] = given(var.aval)
     for eqn in inner.eqns:
-        operands = tuple(
-            [_literal(given, atom) if isinstance(atom, jc.Literal) else values[atom] for atom in eqn.invars]
+        operands = tuple(map(value_of, eqn.invars))
+        step = Step(
+            len(steps),
+            eqn.primitive,
+            eqn.params,
+            operation_name(_name_in(eqn)),
+            operands=operands,
+            avals=tuple([var.aval for var in eqn.outvars]),
+            operation=eqn,
+            line=_line_in(eqn),
         )
-        name = eqn.primitive.name
-        name = str(eqn.params.get("name") or name) if name in jc.JIT_PRIMITIVES else name
-        steps.append(
-            Step(
-                len(steps),
-                eqn.primitive,
-                eqn.params,
-                operation_name(name),
-                (),
-                operands,
-                tuple([var.aval for var in eqn.outvars]),
-                None,
-                None,
-                True,
-                eqn,
-                _line_in(eqn),
-                None,
-            )
-        )
-        values.update((var, (len(steps) - 1, result)) for result, var in enumerate(eqn.outvars))
-    wanted = [
-        _literal(given, atom) if isinstance(atom, jc.Literal) else values[atom] for atom in inner.outvars
-    ]
-    return Comparable(steps, wanted, {})
+        steps.append(step)
+        values.update((var, (step.number, result)) for result, var in enumerate(eqn.outvars))
+    return Comparable(steps, [value_of(atom) for atom in inner.outvars], {})
+
+
+def _name_in(eqn: Any) -> str:
+    """The name of an equation's primitive; for a jitted function its own name."""
+    name: str = eqn.primitive.name
+    if name in jc.JIT_PRIMITIVES:
+        return str(eqn.params.get("name") or name)
+    return name
 
 
 def _literal(given: Callable[..., Value], literal: Any) -> Value:

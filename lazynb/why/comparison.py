@@ -1,11 +1,11 @@
-"""Two programs compared: what differs in them, and what of that only follows from another difference."""
+"""The comparison of two programs: what differs, and which of it only follows from another difference."""
 
 from __future__ import annotations
 
 import bisect
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from lazynb import _jax as jc
@@ -32,7 +32,7 @@ class Change:
       kind: see ``lazynb.why.causes.CAUSES``.
       fields: what its text is filled in with.
       now, before: steps of the two programs that it is about.
-      at: the step of either whose line tells it; None where it has none.
+      at: the step of either whose line tells it; None if there is none.
     """
 
     kind: str
@@ -40,6 +40,80 @@ class Change:
     now: tuple[int, ...] = ()
     before: tuple[int, ...] = ()
     at: Step | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """One of the two programs, as it is compared with the other.
+
+    Attributes:
+      number: 0 before, 1 now.
+      program: its steps.
+      partner: by number of a step, that of the other program's which corresponds.
+      other: the other program.
+      back: the reverse of ``partner``.
+      outside: steps that are there because of where the traces begin and end.
+      lines: the source lines of its operations.
+      explained: operations without partner that a change is about already.
+    """
+
+    number: int
+    program: Comparable
+    partner: dict[int, int]
+    other: Comparable
+    back: dict[int, int]
+    outside: set[int]
+    lines: set[str]
+    explained: set[int] = dataclasses.field(default_factory=set)
+
+    def steps_of(self, change: Change) -> tuple[int, ...]:
+        """The steps of this program that a change is about."""
+        return change.now if self.number else change.before
+
+    def change(self, kind: str, fields: dict[str, Any], numbers: tuple[int, ...], at: Step) -> Change:
+        """A change that is about steps of this program alone."""
+        if self.number:
+            return Change(kind, fields, now=numbers, at=at)
+        return Change(kind, fields, before=numbers, at=at)
+
+    def without_partner(self) -> list[Step]:
+        """The needed operations that nothing corresponds to, and that no change explains yet."""
+        skip = self.outside | self.explained
+        return [
+            step
+            for step in self.program.operations
+            if step.needed and step.number not in self.partner and step.number not in skip
+        ]
+
+    def gap(self, step: Step) -> tuple[int, int]:
+        """The operations with a partner before and after ``step``; -1 if there is none."""
+        paired = [other.number for other in self.program.operations if other.number in self.partner]
+        at = bisect.bisect(paired, step.number)
+        return paired[at - 1] if at else -1, paired[at] if at < len(paired) else -1
+
+    def called(self, step: Step) -> list[int]:
+        """The operations of one call, if nothing but ``step`` corresponds to something of the other
+        program."""
+        if step.call is None:
+            return [step.number]
+        call = [other for other in self.program.operations if other.needed and other.call == step.call]
+        group = [other.number for other in call]
+        if not group or any(number in self.partner and number != step.number for number in group):
+            return [step.number]
+        return group
+
+    def reached(self) -> set[int]:
+        """The steps that take a value which has another type in the other program."""
+        changed: set[int] = set()
+        for step in self.program.steps:
+            partner = self.partner.get(step.number)
+            if partner is not None and step.avals != self.other.steps[partner].avals:
+                changed.add(step.number)
+        reached: set[int] = set()
+        for step in self.program.operations:
+            if any(source in changed or source in reached for source, _ in step.operands):
+                reached.add(step.number)
+        return reached
 
 
 class Comparison:
@@ -76,22 +150,24 @@ class Comparison:
         self._settings = settings_explained
         self._nested = types_explained
         self._dimensions: set[tuple[int, int]] = set()
-        self._told: tuple[set[int], set[int]] = (
-            set(),
-            set(),
-        )  # steps without partner that were told, by program
         self._users_functions: dict[int, bool] = {}
-        self._told_calls: set[tuple[str, int]] = set()
+        self._explained_calls: set[tuple[str, int]] = set()
         self._users = now.users()
-        none: tuple[set[int], set[int], bool] = (set(), set(), False)
-        *self._outside, self._ends_elsewhere = outside(self.alignment) if outside is not None else none
-        self._lines = [{form.text(step) for step in form.operations} - {""} for form in (before, now)]
+        self._ends_elsewhere = False
+        outside_before: set[int] = set()
+        outside_now: set[int] = set()
+        if outside is not None:
+            outside_before, outside_now, self._ends_elsewhere = outside(self.alignment)
+        old, new = self.alignment.old, self.alignment.new
+        self._side_before = _Side(0, before, new, now, old, outside_before, _lines(before))
+        self._side_now = _Side(1, now, old, before, new, outside_now, _lines(now))
+        self._sides = self._side_before, self._side_now
         self._loops = self._repeated()
+        self._find()
+
+    def _find(self) -> None:
         self._inputs()
-        self._affected = [
-            self._reached(before, self.alignment.new, now),
-            self._reached(now, self.alignment.old, before),
-        ]
+        self._affected = self._side_before.reached(), self._side_now.reached()
         self._jitted()
         self._pairs()
         self._unmatched()
@@ -115,94 +191,92 @@ class Comparison:
             if old.operation is not None or new.operation is not None:
                 self._literal(old, new)
             return
-        a, b = old.avals[0], new.avals[0]
         if is_number(old) or is_number(new):
-            if is_number(old) != is_number(new):
-                self._add_input("scalar", old, new, _kind_of(old), _kind_of(new))
-            elif (a.dtype, a.weak_type) != (b.dtype, b.weak_type) and not self._settings:
-                self._add_input("number", old, new, _kind_of(old), _kind_of(new))
+            self._number(old, new)
             return
+        a, b = old.avals[0], new.avals[0]
         if len(a.shape) != len(b.shape):
             self._add_input("rank", old, new, str(a.shape), str(b.shape))
         elif a.shape != b.shape:
             self._dimensions.update(zip(a.shape, b.shape, strict=True))
             self._add_input("shape", old, new, str(a.shape), str(b.shape))
         if not self._settings:
-            if a.dtype != b.dtype:
-                self._add_input("dtype", old, new, str(a.dtype), str(b.dtype))
-            elif a.weak_type != b.weak_type:
-                words = [f"{'weakly typed ' if aval.weak_type else ''}{aval.dtype}" for aval in (a, b)]
-                self._add_input("weak_type", old, new, *words)
+            self._dtype(old, new)
         if old.held != new.held:
             self._add_input("sharding", old, new, _held(old), _held(new))
 
+    def _number(self, old: Step, new: Step) -> None:
+        """Compares two inputs of which one is a number from Python at least."""
+        a, b = old.avals[0], new.avals[0]
+        if is_number(old) != is_number(new):
+            self._add_input("scalar", old, new, _kind_of(old), _kind_of(new))
+        elif (a.dtype, a.weak_type) != (b.dtype, b.weak_type) and not self._settings:
+            self._add_input("number", old, new, _kind_of(old), _kind_of(new))
+
+    def _dtype(self, old: Step, new: Step) -> None:
+        a, b = old.avals[0], new.avals[0]
+        if a.dtype != b.dtype:
+            self._add_input("dtype", old, new, str(a.dtype), str(b.dtype))
+        elif a.weak_type != b.weak_type:
+            self._add_input("weak_type", old, new, _dtype_of(a), _dtype_of(b))
+
     def _add_input(self, kind: str, old: Step, new: Step, before: str, now: str) -> None:
-        user = next(iter(self._users.get((new.number, 0), ())), None)
-        name = (
-            new.label if new.name else f"an array that {user.label} takes" if user is not None else "an input"
-        )
+        user = self._user(new)
         if kind == "number" or (is_number(new) and not new.name):
-            name = f"the number that {user.label} takes" if user is not None else "a number"
+            name = "a number" if user is None else f"the number that {user.label} takes"
+        elif new.name:
+            name = new.label
+        else:
+            name = "an input" if user is None else f"an array that {user.label} takes"
         if old.name and new.name != old.name:
             before = f"{before} (`{old.name}`)"
         fields = {"name": name, "it": new.label if new.name else "it", "now": now, "before": before}
         self.changes.append(Change(kind, fields, (new.number,), (old.number,), user))
 
+    def _user(self, given: Step) -> Step | None:
+        """The first operation that takes an input; returns None if none does."""
+        return next(iter(self._users.get((given.number, 0), ())), None)
+
     def _literal(self, old: Step, new: Step) -> None:
         if old.operation == new.operation:
             return
-        user = next(iter(self._users.get((new.number, 0), ())), None)
+        user = self._user(new)
         if user is None:
             return
-        texts = [step.scalar if step.scalar is not None else "an array" for step in (old, new)]
-        if texts[0] == texts[1] and self._silent_types and old.scalar is not None:
+        before, now = _literal_text(old), _literal_text(new)
+        if before == now and self._silent_types and old.scalar is not None:
             return  # its type follows from the other operand's
         matched = self.alignment.old.get(user.number)
         if matched is not None:
-            self.changes.append(
-                Change(
-                    "literal",
-                    {"operation": user.label, "now": texts[1], "before": texts[0]},
-                    (user.number,),
-                    (matched,),
-                    user,
-                )
-            )
-
-    def _reached(self, form: Comparable, match: dict[int, int], other: Comparable) -> set[int]:
-        """The steps that take a value which has another type in the other program."""
-        changed: set[int] = set()
-        for step in form.steps:
-            partner = match.get(step.number)
-            if partner is not None and step.avals != other.steps[partner].avals:
-                changed.add(step.number)
-        reached: set[int] = set()
-        for step in form.operations:
-            if any(source in changed or source in reached for source, _ in step.operands):
-                reached.add(step.number)
-        return reached
+            fields = {"operation": user.label, "now": now, "before": before}
+            self.changes.append(Change("literal", fields, (user.number,), (matched,), user))
 
     # ---- operations that correspond ------------------------------------------------------------------------
 
     def _pairs(self) -> None:
-        pairs = [
-            (self.before.steps[match], step)
-            for step in self.now.operations
-            if step.needed
-            and (match := self.alignment.old.get(step.number)) is not None
-            and self.before.steps[match].needed
-            and match not in self._told[0]
-            and step.number not in self._told[1]
-        ]
-        self._compare([pair for pair in pairs if not _is_derivative(pair[1])])
+        pairs: list[tuple[Step, Step]] = []
+        derivatives: list[tuple[Step, Step]] = []
+        for old, step in self._needed_pairs():
+            if old.number in self._side_before.explained or step.number in self._side_now.explained:
+                continue
+            (derivatives if _is_derivative(step) else pairs).append((old, step))
+        self._compare(pairs)
         if not self.changes:
-            self._compare([pair for pair in pairs if _is_derivative(pair[1])])
+            self._compare(derivatives)
+
+    def _needed_pairs(self) -> Iterator[tuple[Step, Step]]:
+        """The operations that correspond and are both needed, in the order of the present program."""
+        for step in self.now.operations:
+            match = self.alignment.old.get(step.number)
+            if match is not None and step.needed and self.before.steps[match].needed:
+                yield self.before.steps[match], step
 
     def _compare(self, pairs: Sequence[tuple[Step, Step]]) -> None:
+        contexts = not (self._nested or self._settings)
         for old, step in pairs:
             if not old.same_operation(step):
                 self._operation(old, step)
-            elif old.operation is not step.operation and not self._nested and not self._settings:
+            elif contexts and old.operation is not step.operation:
                 self._add_pair("context", old, step, name=step.label)
             if old.name == step.name:
                 self._operands(old, step)
@@ -220,166 +294,121 @@ class Comparison:
 
     def _replaced(self, old: Step, new: Step) -> None:
         """One operation stands for another, or one function of several operations that the user called."""
-        groups = [
-            self._called(form, match, step)
-            for form, match, step in (
-                (self.before, self.alignment.new, old),
-                (self.now, self.alignment.old, new),
-            )
-        ]
-        for told, group in zip(self._told, groups, strict=True):
-            told.update(group)
-        before, now = (
-            f"`{step.call[0]}`" if len(group) > 1 and step.call is not None else step.label
-            for step, group in zip((old, new), groups, strict=True)
-        )
-        self.changes.append(
-            Change("replaced", {"now": now, "before": before}, tuple(groups[1]), tuple(groups[0]), new)
-        )
-
-    @staticmethod
-    def _called(form: Comparable, match: dict[int, int], step: Step) -> list[int]:
-        """The operations of one call, if nothing but ``step`` corresponds to something of the other
-        program."""
-        group = [
-            one.number
-            for one in form.operations
-            if one.needed and one.call == step.call and step.call is not None
-        ]
-        return (
-            group
-            if all(number == step.number or number not in match for number in group) and group
-            else [step.number]
-        )
+        before, now = self._side_before.called(old), self._side_now.called(new)
+        self._side_before.explained.update(before)
+        self._side_now.explained.update(now)
+        fields = {"now": _call_name(new, now), "before": _call_name(old, before)}
+        self.changes.append(Change("replaced", fields, tuple(now), tuple(before), new))
 
     def _types(self, old: Step, new: Step) -> Types:
-        avals = [
-            (self.before.aval(a), self.now.aval(b)) for a, b in zip(old.operands, new.operands, strict=False)
-        ]
-        return joined([types_between(a, b) for a, b in avals if hasattr(a, "shape") and hasattr(b, "shape")])
+        types = []
+        for a, b in zip(old.operands, new.operands, strict=False):
+            before, now = self.before.aval(a), self.now.aval(b)
+            if hasattr(before, "shape") and hasattr(now, "shape"):
+                types.append(types_between(before, now))
+        return joined(types)
 
     def _function(self, old: Step, new: Step, follows: bool) -> None:
         """A function of the user's that JAX called differs: says where in it."""
         before, now = jc.jaxprs_in(old.params), jc.jaxprs_in(new.params)
-        found: list[Change] = []
-        if len(before) == len(now):
-            for a, b in zip(before, now, strict=True):
-                inside = Comparison(
-                    comparable_of_jaxpr(a),
-                    comparable_of_jaxpr(b),
-                    types_explained=True,
-                    settings_explained=self._settings,
-                )
-                found += [
-                    dataclasses.replace(change, now=(new.number,), before=(old.number,))
-                    for change in inside.changes
-                ]
-        if found:
-            self.changes += [
-                change
-                if change.kind == "nested" and change.fields["function"] == new.label
-                else Change(
-                    "nested",
-                    {"function": new.label, "change": change},
-                    (new.number,),
-                    (old.number,),
-                    change.at or new,
-                )
-                for change in found
-            ]
-        elif len(before) != len(now):
+        if len(before) != len(now):
             self._argument(old, new)
-        else:
+            return
+        changes: list[Change] = []
+        for a, b in zip(before, now, strict=True):
+            changes += self._inside(comparable_of_jaxpr(a), comparable_of_jaxpr(b))
+        if not changes:
             self._library(old, new, self._types(old, new), follows)
+        numbers = (new.number,), (old.number,)
+        for change in changes:
+            if change.kind == "nested" and change.fields["function"] == new.label:
+                nested = change.fields
+            else:
+                nested = {"function": new.label, "change": change}
+            self.changes.append(Change("nested", nested, *numbers, change.at or new))
+
+    def _inside(self, before: Comparable, now: Comparable) -> Sequence[Change]:
+        """The differences of two functions that JAX called."""
+        settings = self._settings
+        return Comparison(before, now, types_explained=True, settings_explained=settings).changes
 
     def _library(self, old: Step, new: Step, types: Types, follows: bool) -> None:
-        found = library_parameters(old, new, types)
-        if found is None or (not found and not follows and not holds_new_object(old, new)):
-            if not follows and contexts_differ(old, new):
-                self._add_pair("context", old, new, name=new.label)
-            elif not follows:
-                self._argument(old, new)
-            return
-        if not found and not follows:
-            self._add_pair("identity", old, new, operation=new.label)
-        for parameter in found:
+        parameters = library_parameters(old, new, types)
+        if not parameters and not follows:
+            self._unexplained(old, new, built_alike=parameters is not None)
+        for parameter in parameters or ():
             if not self._follows(parameter):
                 self._dimensions.update(parameter.numbers or ())
                 self._add_parameter(old, new, parameter)
+
+    def _unexplained(self, old: Step, new: Step, *, built_alike: bool) -> None:
+        """A library function differs, and no parameter or type of its operands tells why."""
+        if built_alike and holds_new_object(old, new):
+            self._add_pair("identity", old, new, operation=new.label)
+        elif contexts_differ(old, new):
+            self._add_pair("context", old, new, name=new.label)
+        else:
+            self._argument(old, new)
 
     def _argument(self, old: Step, new: Step) -> None:
         """An argument of a library function differs, which does not stand as it is among an operation's
         parameters."""
         before, now = (", ".join(aval.str_short() for aval in step.avals) for step in (old, new))
-        operation = f"`{new.call[0]}`" if new.call is not None else new.label
         gives = f": it gives {now}, gave {before}" if now != before else ""
-        self._add_pair("argument", old, new, operation=operation, gives=gives)
+        self._add_pair("argument", old, new, operation=_called_name(new), gives=gives)
 
     def _follows(self, parameter: Parameter) -> bool:
         """Whether a parameter differs as the sizes do that were told already."""
-        return self._settings or (
-            bool(parameter.numbers) and self._dimensions.issuperset(parameter.numbers or ())
-        )
+        if self._settings:
+            return True
+        return bool(parameter.numbers) and self._dimensions.issuperset(parameter.numbers or ())
 
     def _add_parameter(self, old: Step, new: Step, parameter: Parameter) -> None:
         if new.call is not None:
-            if new.call in self._told_calls:
+            if new.call in self._explained_calls:
                 return  # one argument of a function makes several of its operations differ
-            self._told_calls.add(new.call)
+            self._explained_calls.add(new.call)
         if parameter.name in UNNAMED_PARAMETERS:
             self._argument(old, new)
             return
-        operation = f"`{new.call[0]}`" if new.call is not None else new.label
         fields = {
             "name": f"`{parameter.name}`",
-            "operation": operation,
+            "operation": _called_name(new),
             "before": parameter.before,
             "now": parameter.now,
         }
-        self.changes.append(Change("parameter", fields, (new.number,), (old.number,), new))
+        self._add_pair("parameter", old, new, **fields)
 
     def _operands(self, old: Step, new: Step) -> None:
         """What a pair takes, where that is not told by the steps that give it."""
         if self.now.instruction(new) in self._loops:
             return  # which turn is which is not known
         if len(old.operands) != len(new.operands):
-            if not self._silent(new, 1):
+            if not self._silent(new, self._side_now):
                 count = len(new.operands)
-                self._add_pair(
-                    "operand",
-                    old,
-                    new,
-                    operation=new.label,
-                    now=f"{count} operand{'s' * (count != 1)}",
-                    before=str(len(old.operands)),
-                )
+                now, before = f"{count} operand{'s' * (count != 1)}", str(len(old.operands))
+                self._add_pair("operand", old, new, operation=new.label, now=now, before=before)
             return
         for a, b in zip(old.operands, new.operands, strict=True):
+            first, second = self.before.steps[a[0]], self.now.steps[b[0]]
             if self.alignment.same_value(a, b):
                 continue
-            first, second = self.before.steps[a[0]], self.now.steps[b[0]]
-            if (first.is_operation and first.number not in self.alignment.new) or (
-                second.is_operation and second.number not in self.alignment.old
-            ):
-                continue  # removed or added
-            kind = (
-                "operand"
-                if first.is_operation == second.is_operation
-                else "input_added"
-                if first.is_operation
-                else "input_removed"
-            )
+            if first.is_operation and first.number not in self.alignment.new:
+                continue  # removed
+            if second.is_operation and second.number not in self.alignment.old:
+                continue  # added
             now, before = self._described(self.now, b), self._described(self.before, a)
             if now == before and not second.is_operation:
                 now = f"another {now.removeprefix('an ')}"
+            kind = _operand_kind(first, second)
             self._add_pair(kind, old, new, operation=new.label, now=now, before=before)
             return
 
     @staticmethod
-    def _described(form: Comparable, value: Value) -> str:
-        step = form.steps[value[0]]
+    def _described(comparable: Comparable, value: Value) -> str:
+        step = comparable.steps[value[0]]
         if step.is_operation:
-            names = form.names.get(value, ())
+            names = comparable.names.get(value, ())
             return f"`{names[0]}`" if names else f"the result of {step.label}"
         if step.scalar is not None:
             return f"the number {step.scalar}"
@@ -393,136 +422,94 @@ class Comparison:
     def _same_line(self, old: Step, new: Step) -> bool:
         return self.before.text(old) == self.now.text(new)
 
-    def _silent(self, step: Step, side: int) -> bool:
+    def _silent(self, step: Step, side: _Side) -> bool:
         """Whether an operation is there or not because what it takes has another type: its line is in both
         programs."""
-        form = (self.before, self.now)[side]
-        other = self._lines[1 - side]
-        return form.text(step) in other and (step.number in self._affected[side] or self._settings)
+        if side.program.text(step) not in self._sides[1 - side.number].lines:
+            return False
+        return self._settings or step.number in self._affected[side.number]
 
     def _unmatched(self) -> None:
-        sides = (self.before, self.alignment.new), (self.now, self.alignment.old)
-        left = [
-            [
-                step
-                for step in form.operations
-                if step.needed
-                and step.number not in match
-                and step.number not in self._outside[side] | self._told[side]
-            ]
-            for side, (form, match) in enumerate(sides)
-        ]
-        self._turns(left)
-        told = [
-            {form.instruction(step) for step in self._changed_steps(side)} - {None}
-            for side, (form, _) in enumerate(sides)
-        ]
-        groups: list[list[list[Step]]] = [[], []]
-        for side, steps in enumerate(left):
-            form = sides[side][0]
-            rest = [
-                step
-                for step in steps
-                if (where := form.instruction(step)) not in self._loops
-                and where not in told[side]
-                and not self._silent(step, side)
-                and not self._told_by_dead(step, side)
-            ]
-            left[side] = [step for step in rest if _is_derivative(step)]
-            groups[side] = _by_line(form, [step for step in rest if not _is_derivative(step)])
-        for old, new in self._substituted(*groups):
-            names = {"before": _listed(self.before, old), "now": _listed(self.now, new)}
-            self.changes.append(
-                Change(
-                    "replaced",
-                    names,
-                    tuple(step.number for step in new),
-                    tuple(step.number for step in old),
-                    new[0],
-                )
-            )
-        for side in (0, 1):
-            for group in groups[side]:
-                self._one_sided(side, group)
-        if (
-            not self.changes
-        ):  # a derivative differs with what it is of, which is told; else something was asked of it
-            for side, steps in enumerate(left):
-                for group in _by_line(sides[side][0], steps):
-                    self._one_sided(side, group)
+        """Tells of the operations that only one of the programs has."""
+        unmatched = [side.without_partner() for side in self._sides]
+        self._turns(unmatched)
+        changed = [self._changed_instructions(side) for side in self._sides]
+        groups, derivatives = [], []
+        for side, steps in zip(self._sides, unmatched, strict=True):
+            rest = [step for step in steps if not self._is_explained(step, side, changed[side.number])]
+            groups.append(_by_line(side.program, [step for step in rest if not _is_derivative(step)]))
+            derivatives.append(_by_line(side.program, [step for step in rest if _is_derivative(step)]))
+        self._substituted(*groups)
+        self._one_sided(groups)
+        if not self.changes:
+            # A derivative differs with what it is of, which would be told; so something was asked of it.
+            self._one_sided(derivatives)
 
-    def _substituted(
-        self, removed: list[list[Step]], added: list[list[Step]]
-    ) -> list[tuple[list[Step], list[Step]]]:
-        """Takes out the groups that stand at the same place of both programs, between the same two that
-        correspond."""
-        found = []
+    def _is_explained(self, step: Step, side: _Side, changed: set[Hashable]) -> bool:
+        """Whether an operation without partner follows from a known difference.
+
+        Arguments:
+          changed: the instructions of the operations that differ.
+        """
+        instruction = side.program.instruction(step)
+        if instruction in self._loops or instruction in changed:
+            return True
+        return self._silent(step, side) or self._follows_dead(step, side)
+
+    def _substituted(self, removed: list[list[Step]], added: list[list[Step]]) -> None:
+        """Tells of the groups that stand at the same place of both programs, between the same two that
+        correspond, and takes them out of ``removed`` and ``added``."""
         for old in list(removed):
-            place = self._gap(self.before, self.alignment.new, old[0])
-            new = next(
-                (
-                    group
-                    for group in added
-                    if place
-                    == tuple(
-                        self.alignment.old.get(number, number)
-                        for number in self._gap(self.now, self.alignment.old, group[0])
-                    )
-                ),
-                None,
-            )
-            if new is not None:
-                removed.remove(old)
-                added.remove(new)
-                found.append((old, new))
-        return found
+            gap = self._side_before.gap(old[0])
+            new = next((group for group in added if self._gap_before(group) == gap), None)
+            if new is None:
+                continue
+            removed.remove(old)
+            added.remove(new)
+            fields = {"before": _listed(self.before, old), "now": _listed(self.now, new)}
+            self.changes.append(Change("replaced", fields, _numbers(new), _numbers(old), new[0]))
 
-    @staticmethod
-    def _gap(form: Comparable, match: dict[int, int], step: Step) -> tuple[int, int]:
-        """The operations with a partner before and after ``step``; -1 where there is none."""
-        paired = [one.number for one in form.operations if one.number in match]
-        at = bisect.bisect(paired, step.number)
-        return paired[at - 1] if at else -1, paired[at] if at < len(paired) else -1
+    def _gap_before(self, added: Sequence[Step]) -> tuple[int, ...]:
+        """Where a group of operations would stand in the earlier program."""
+        return tuple(self.alignment.old.get(number, number) for number in self._side_now.gap(added[0]))
 
-    def _one_sided(self, side: int, group: Sequence[Step]) -> None:
-        """Tells of operations that only one of the programs has."""
-        numbers = tuple(step.number for step in group)
-        names = _listed((self.before, self.now)[side], group)
-        several = " and " in names
-        fields = {
-            "operation": names,
-            "was": "were" if several else "was",
-            "it": "they were" if several else "it was",
-        }
-        which = {"now": numbers} if side else {"before": numbers}
-        self.changes.append(Change(("removed", "added")[side], fields, **which, at=group[0]))
+    def _one_sided(self, groups: Sequence[Sequence[Sequence[Step]]]) -> None:
+        """Tells of groups of operations that only one of the programs has, by side."""
+        for side, kind in zip(self._sides, ("removed", "added"), strict=True):
+            for group in groups[side.number]:
+                names = _listed(side.program, group)
+                fields = {"operation": names, "was": "was", "it": "it was"}
+                if " and " in names:
+                    fields.update(was="were", it="they were")
+                self.changes.append(side.change(kind, fields, _numbers(group), group[0]))
 
-    def _changed_steps(self, side: int) -> list[Step]:
-        """The steps of the pairs that were told."""
-        form = (self.before, self.now)[side]
-        numbers = [
-            number
-            for change in self.changes
-            if change.kind in _OPERATIONS
-            for number in (change.now if side else change.before)
-        ]
-        return [form.steps[number] for number in numbers]
+    def _changed_instructions(self, side: _Side) -> set[Hashable]:
+        """The instructions of the operations that are known to differ."""
+        instructions: set[Hashable] = set()
+        for change in self.changes:
+            if change.kind in _OPERATIONS:
+                steps = [side.program.steps[number] for number in side.steps_of(change)]
+                instructions.update(map(side.program.instruction, steps))
+        return instructions - {None}
 
-    def _told_by_dead(self, step: Step, side: int) -> bool:
-        """Whether an operation that only a derivative needs is there because the operation itself differs,
-        which is dead."""
-        form, match = ((self.before, self.alignment.new), (self.now, self.alignment.old))[side]
-        where = form.instruction(step)
-        if where is None:
+    def _follows_dead(self, step: Step, side: _Side) -> bool:
+        """Whether an operation that only a derivative needs is there because a dead operation differs, the
+        one that the derivative is of."""
+        instruction = side.program.instruction(step)
+        if instruction is None:
             return False
-        for other in form.operations:
-            if not other.needed and other.number in match and form.instruction(other) == where:
-                pair = other.number, match[other.number]
-                old, new = self.before.steps[pair[side]], self.now.steps[pair[1 - side]]
-                if not old.same_operation(new):
-                    count = len(self.changes)
-                    self._operation(old, new)
-                    return len(self.changes) > count or new.call in self._told_calls
+        for other in side.program.operations:
+            if other.needed or other.number not in side.partner:
+                continue
+            if side.program.instruction(other) != instruction:
+                continue
+            old, new = other, side.other.steps[side.partner[other.number]]
+            if side.number:
+                old, new = new, old
+            if not old.same_operation(new):
+                count = len(self.changes)
+                self._operation(old, new)
+                return len(self.changes) > count or new.call in self._explained_calls
         return False
 
     # ---- loops and jitted functions ------------------------------------------------------------------------
@@ -533,144 +520,181 @@ class Comparison:
             known = self._users_functions[id(step.operation)] = calls_users_function(step)
         return known
 
-    def _turn_counts(self, form: Comparable, side: int) -> dict[Any, Counter[str]]:
+    def _turn_counts(self, side: _Side) -> dict[Hashable, Counter[str]]:
         """By instruction, how often it recorded each operation. Derivatives are left out: one call records
         many."""
-        calls: dict[Any, Counter[str]] = {}
-        for step in form.operations:
-            where = form.instruction(step)
-            if where is not None and step.number not in self._outside[side] and not _is_derivative(step):
-                calls.setdefault(where, Counter())[step.name] += 1
+        calls: dict[Hashable, Counter[str]] = {}
+        for step in side.program.operations:
+            if step.number in side.outside or _is_derivative(step):
+                continue
+            instruction = side.program.instruction(step)
+            if instruction is not None:
+                calls.setdefault(instruction, Counter())[step.name] += 1
         return calls
 
-    def _repeated(self) -> dict[Any, tuple[int, int]]:
+    def _repeated(self) -> dict[Hashable, tuple[int, int]]:
         """The instructions that ran another number of times: by that of either program, how often before and
         now."""
         if len(self.before.operations) == len(self.now.operations):
             return {}
-        counts = self._turn_counts(self.before, 0), self._turn_counts(self.now, 1)
-        found: dict[Any, tuple[int, int]] = {}
+        counts_before, counts_now = self._turn_counts(self._side_before), self._turn_counts(self._side_now)
+        repeated: dict[Hashable, tuple[int, int]] = {}
         for step in self.now.operations:
             match = self.alignment.old.get(step.number)
             if match is None:
                 continue
-            places = self.before.instruction(self.before.steps[match]), self.now.instruction(step)
-            names = counts[0].get(places[0]), counts[1].get(places[1])
-            if names[0] and names[1] and names[0].keys() == names[1].keys():
-                before, now = min(names[0].values()), min(names[1].values())
-                if before != now:
-                    found[places[0]] = found[places[1]] = before, now
-        return found
+            old, new = self.before.instruction(self.before.steps[match]), self.now.instruction(step)
+            names_before, names_now = counts_before.get(old), counts_now.get(new)
+            if not names_before or not names_now or names_before.keys() != names_now.keys():
+                continue
+            before, now = min(names_before.values()), min(names_now.values())
+            if before != now:
+                repeated[old] = repeated[new] = before, now
+        return repeated
 
-    def _turns(self, left: Sequence[Sequence[Step]]) -> None:
+    def _turns(self, unmatched: Sequence[Sequence[Step]]) -> None:
         """Tells what a loop did more or less often."""
         loops: dict[tuple[int, int, int], list[Step]] = {}
-        for side, (form, steps) in enumerate(zip((self.before, self.now), left, strict=True)):
-            for step in steps:
-                often = self._loops.get(form.instruction(step))
-                if often is not None:
-                    loops.setdefault((side, *often), []).append(step)
-        for (side, before, now), steps in loops.items():
-            numbers = tuple(step.number for step in steps)
-            names = _listed((self.before, self.now)[side], steps)
+        for side in self._sides:
+            for step in unmatched[side.number]:
+                turns = self._loops.get(side.program.instruction(step))
+                if turns is not None:
+                    loops.setdefault((side.number, *turns), []).append(step)
+        for (number, before, now), steps in loops.items():
+            side = self._sides[number]
+            names = _listed(side.program, steps)
             runs = "run" if " and " in names else "runs"
             fields = {"operation": names, "runs": runs, "now": _times(now), "before": _times(before)}
-            self.changes.append(
-                Change("repeats", fields, **({"now": numbers} if side else {"before": numbers}), at=steps[0])
-            )
+            self.changes.append(side.change("repeats", fields, _numbers(steps), steps[0]))
 
     def _jitted(self) -> None:
         """A function that is jitted in one program alone: one operation stands for those that it consists
         of."""
-        for side, kind in ((0, "unjitted"), (1, "jitted")):
-            form, match = ((self.before, self.alignment.new), (self.now, self.alignment.old))[side]
-            other, back = ((self.now, self.alignment.old), (self.before, self.alignment.new))[side]
-            for step in form.operations:
+        for side, kind in zip(self._sides, ("unjitted", "jitted"), strict=True):
+            for step in side.program.operations:
                 if not step.needed or "name" not in step.params or not self._calls_users(step):
                     continue
-                partner = match.get(step.number)
-                if partner is not None and other.steps[partner].name == step.name:
+                partner = side.partner.get(step.number)
+                if partner is not None and side.other.steps[partner].name == step.name:
                     continue
-                inside = [
-                    one
-                    for one in other.operations
-                    if one.needed
-                    and one.origin is not None
-                    and one.origin.code.co_name == step.params["name"]
-                    and back.get(one.number) in (None, step.number)
-                ]
-                if inside:
-                    numbers = tuple(one.number for one in inside)
-                    self._told[side].add(step.number)
-                    self._told[1 - side].update(numbers)
-                    steps = ((step.number,), numbers)
-                    self.changes.append(
-                        Change(
-                            kind,
-                            {"function": step.label},
-                            steps[1 - side],
-                            steps[side],
-                            inside[0] if side == 0 else step,
-                        )
-                    )
+                body = _body(side, step)
+                if body:
+                    self._add_jitted(kind, side, step, body)
+
+    def _add_jitted(self, kind: str, side: _Side, step: Step, body: Sequence[Step]) -> None:
+        """Tells that ``step`` of one program is ``body`` in the other."""
+        numbers = _numbers(body)
+        side.explained.add(step.number)
+        self._sides[1 - side.number].explained.update(numbers)
+        fields = {"function": step.label}
+        if side.number:
+            self.changes.append(Change(kind, fields, (step.number,), numbers, step))
+        else:
+            self.changes.append(Change(kind, fields, numbers, (step.number,), body[0]))
 
     # ---- what comes out ------------------------------------------------------------------------------------
 
     def _results(self) -> None:
         if self._nested:
-            if not self.changes and (
-                len(self.before.wanted) != len(self.now.wanted)
-                or not all(map(self.alignment.same_value, self.before.wanted, self.now.wanted))
-            ):
-                sizes = [
-                    f"{len(form.wanted)} result{'s' * (len(form.wanted) != 1)}"
-                    for form in (self.before, self.now)
-                ]
-                sizes = sizes if sizes[0] != sizes[1] else [sizes[0], "others, or the same in another order"]
-                self.changes.append(Change("returns", {"before": sizes[0], "now": sizes[1]}))
-            return
-        if self._ends_elsewhere:
-            return
-        for kind, form, match, other, back in (
-            ("alive", self.now, self.alignment.old, self.before, self.alignment.new),
-            ("not_alive", self.before, self.alignment.new, self.now, self.alignment.old),
-        ):
-            known = set(other.wanted)
-            given = {
-                name for value in other.wanted if value[0] not in back for name in other.names.get(value, ())
-            }
-            for value in form.wanted:
-                partner = match.get(value[0])
-                if form.instruction(form.steps[value[0]]) in self._loops:
-                    continue
-                if (
-                    partner is not None
-                    and (partner, value[1]) not in known
-                    and given.isdisjoint(form.names.get(value, ()))
-                ):
-                    self._alive(
-                        kind, form, value
-                    )  # unless the variable holds what was added, or held what was removed
+            if not self.changes and not self.alignment.same_values(self.before.wanted, self.now.wanted):
+                self._returns()
+        elif not self._ends_elsewhere:
+            self._alive("alive", self._side_now)
+            self._alive("not_alive", self._side_before)
 
-    def _alive(self, kind: str, form: Comparable, value: Value) -> None:
-        names = form.names.get(value, ())
-        step = form.steps[value[0]]
-        name = f"the variable `{names[0]}`" if names else f"the result of {step.label}"
-        numbers = {"now": (value[0],)} if kind == "alive" else {"before": (value[0],)}
-        self.changes.append(Change(kind, {"name": name}, **numbers, at=step))
+    def _returns(self) -> None:
+        """Tells that two functions return other values."""
+        before, now = _result_count(self.before), _result_count(self.now)
+        if before == now:
+            now = "others, or the same in another order"
+        self.changes.append(Change("returns", {"before": before, "now": now}))
+
+    def _alive(self, kind: str, side: _Side) -> None:
+        """Tells of the values that only one of the programs returns, though both have them.
+
+        A variable that holds what was added, or held what was removed, is not among them.
+        """
+        known = set(side.other.wanted)
+        reused: set[str] = set()
+        for value in side.other.wanted:
+            if value[0] not in side.back:
+                reused.update(side.other.names.get(value, ()))
+        for value in side.program.wanted:
+            number, result = value
+            partner, step = side.partner.get(number), side.program.steps[number]
+            if partner is None or (partner, result) in known:
+                continue
+            if side.program.instruction(step) in self._loops:
+                continue
+            names = side.program.names.get(value, ())
+            if reused.isdisjoint(names):
+                name = f"the variable `{names[0]}`" if names else f"the result of {step.label}"
+                self.changes.append(side.change(kind, {"name": name}, (number,), step))
 
     def _order(self) -> None:
         """The same steps in another order."""
         furthest = -1
-        for step in self.now.operations:
-            match = self.alignment.old.get(step.number)
-            if match is None or not step.needed or not self.before.steps[match].needed:
-                continue
-            if match < furthest:
+        for old, step in self._needed_pairs():
+            if old.number < furthest:
                 after = self.now.steps[self.alignment.new[furthest]]
                 fields = {"operation": step.label, "after": after.label}
-                self.changes.append(Change("moved", fields, (step.number,), (match,), step))
-            furthest = max(furthest, match)
+                self.changes.append(Change("moved", fields, (step.number,), (old.number,), step))
+            furthest = max(furthest, old.number)
+
+
+def _lines(program: Comparable) -> set[str]:
+    """The source lines of a program's operations."""
+    return {program.text(step) for step in program.operations} - {""}
+
+
+def _numbers(steps: Sequence[Step]) -> tuple[int, ...]:
+    return tuple(step.number for step in steps)
+
+
+def _result_count(program: Comparable) -> str:
+    count = len(program.wanted)
+    return f"{count} result{'s' * (count != 1)}"
+
+
+def _body(side: _Side, step: Step) -> list[Step]:
+    """The operations of the other program that the function stands for which ``step`` calls as a jitted
+    one."""
+    name = step.params["name"]
+    body = []
+    for other in side.other.operations:
+        if not other.needed or other.origin is None or other.origin.code.co_name != name:
+            continue
+        if side.back.get(other.number) in (None, step.number):
+            body.append(other)
+    return body
+
+
+def _called_name(step: Step) -> str:
+    """The library function that the user called, quoted; else the operation."""
+    return f"`{step.call[0]}`" if step.call is not None else step.label
+
+
+def _call_name(step: Step, group: Sequence[int]) -> str:
+    """What stands for a group of operations of one call."""
+    return _called_name(step) if len(group) > 1 else step.label
+
+
+def _operand_kind(before: Step, now: Step) -> str:
+    """The kind of change if a pair takes ``now`` instead of ``before``."""
+    if before.is_operation == now.is_operation:
+        return "operand"
+    return "input_added" if before.is_operation else "input_removed"
+
+
+def _literal_text(step: Step) -> str:
+    return step.scalar if step.scalar is not None else "an array"
+
+
+def _dtype_of(aval: Any) -> str:
+    return f"weakly typed {aval.dtype}" if aval.weak_type else str(aval.dtype)
+
+
+_KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
 
 
 def _kind_of(step: Step) -> str:
@@ -678,37 +702,36 @@ def _kind_of(step: Step) -> str:
     aval = step.avals[0]
     if not is_number(step):
         return f"an array, {aval.str_short()}"
-    text = (
-        f"{step.scalar}.0"
-        if aval.dtype.kind == "f" and str(step.scalar).lstrip("-").isdigit()
-        else step.scalar
-    )
-    kinds = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
-    kind = (
-        kinds.get(aval.dtype.kind, str(aval.dtype))
-        if aval.weak_type or aval.dtype.kind == "b"
-        else str(aval.dtype)
-    )
+    dtype = aval.dtype
+    text, kind = step.scalar, str(dtype)
+    if dtype.kind == "f" and str(text).lstrip("-").isdigit():
+        text = f"{text}.0"
+    if aval.weak_type or dtype.kind == "b":
+        kind = _KINDS.get(dtype.kind, kind)
     return f"{text} ({kind})"
 
 
+_SHOWN_DEVICES = 4
+
+
 def _held(step: Step) -> str:
+    """The devices that hold an input, in words."""
     sharding = step.held
     if sharding is None:
         return "not bound to a device"
     devices = sorted(sharding.device_set, key=lambda device: device.id)
-    where = ", ".join(f"{device.platform}:{device.id}" for device in devices[:4]) + (
-        ", ..." if len(devices) > 4 else ""
-    )
+    where = ", ".join(f"{device.platform}:{device.id}" for device in devices[:_SHOWN_DEVICES])
+    if len(devices) == 1:
+        return f"on {where}"
+    if len(devices) > _SHOWN_DEVICES:
+        where += ", ..."
     spec = getattr(sharding, "spec", None)
-    return (
-        f"on {where}"
-        if len(devices) == 1
-        else f"sharded over {where}" + (f" as {tuple(spec)}" if spec is not None else "")
-    )
+    if spec is None:
+        return f"sharded over {where}"
+    return f"sharded over {where} as {tuple(spec)}"
 
 
-def _by_line(form: Comparable, steps: Sequence[Step]) -> list[list[Step]]:
+def _by_line(comparable: Comparable, steps: Sequence[Step]) -> list[list[Step]]:
     """Neighbours of one line, in order."""
     groups: list[list[Step]] = []
     for step in steps:
@@ -719,28 +742,30 @@ def _by_line(form: Comparable, steps: Sequence[Step]) -> list[list[Step]]:
     return groups
 
 
-def _listed(form: Comparable, group: Sequence[Step]) -> str:
+def _listed(comparable: Comparable, group: Sequence[Step]) -> str:
     """The operations in words: by call, the function that the user called, else the operation that says
     most."""
     units: dict[Any, list[Step]] = {}
     for step in group:
-        units.setdefault(form.instruction(step) or step.number, []).append(step)
+        units.setdefault(comparable.instruction(step) or step.number, []).append(step)
     names = list(dict.fromkeys(_unit_name(steps) for steps in units.values()))
-    words = [f"`{name}`" for name in names[:4]]
-    rest = len(names) - len(words)
-    if rest:
-        return ", ".join(words) + f" and {rest} more"
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    words = [f"`{name}`" for name in names[:_SHOWN_NAMES]]
+    if len(names) > len(words):
+        return f"{', '.join(words)} and {len(names) - len(words)} more"
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+_SHOWN_NAMES = 4
 
 
 def _is_derivative(step: Step) -> bool:
     """Whether an operation belongs to a function that JAX made of another one, as the backward pass of
     ``grad`` does."""
-    return (
-        step.origin is not None
-        and step.origin.callee is not None
-        and step.origin.callee.co_name in DERIVATIVE_FUNCTIONS
-    )
+    if step.origin is None or step.origin.callee is None:
+        return False
+    return step.origin.callee.co_name in DERIVATIVE_FUNCTIONS
 
 
 _OPERATIONS = frozenset("replaced parameter argument nested identity".split())

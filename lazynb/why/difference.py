@@ -1,4 +1,4 @@
-"""Why a trace was not in the cache: its difference to the nearest trace that was, in the user's terms."""
+"""The difference of a trace to the nearest one that was cached: why it was compiled, in the user's terms."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Cause:
     Attributes:
       kind: see ``lazynb.why.causes.CAUSES``.
       text: in the user's terms, with the line.
-      place: the user's line; None where it has none.
-      cure: the edit that would make it a hit; empty where there is none.
+      place: the user's line; None if there is none.
+      cure: the edit that would make it a hit; empty if there is none.
       steps: numbers of the steps of the miss that it is about.
       before: those of the nearest cached trace.
     """
@@ -60,7 +60,7 @@ class Difference:
 
     Attributes:
       causes: the most important first.
-      nearest: None where nothing was like it.
+      nearest: None if nothing was like it.
       pairs: by step of the miss, that of ``nearest`` which corresponds.
       unlike: steps of the miss that correspond to one and are a cause; those that differ in consequence are
         not among them.
@@ -87,35 +87,34 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Sequence[Miss]) -> Dif
     traces.
     """
     linecache.checkcache()
-    form = comparable_of(miss)
+    comparable = comparable_of(miss)
     ranked = _by_likeness(miss, earlier)
-    gone = [_Candidate(other, miss, form) for other in ranked if _was_forgotten(other, miss)][:_EXACT]
-    for candidate in gone:
+    forgotten = [other for other in ranked if _was_forgotten(other, miss)]
+    for other in forgotten[:_EXACT]:
+        candidate = _Candidate(other, miss, comparable)
         if candidate.is_same:
-            return Difference(
-                [_forgotten(candidate.other, earlier)], candidate.other, candidate.comparison.alignment.old
-            )
-    near = [other for other in ranked if not _was_forgotten(other, miss)][:_EXACT]
-    tried: list[_Candidate] = []
-    for other in near:
-        tried.append(_Candidate(other, miss, form))
-        if len(tried[-1].changes) == 1 and tried[-1].is_related:
+            return candidate.same_program(_forgotten(candidate.other, earlier))
+    remembered = [other for other in ranked if not _was_forgotten(other, miss)]
+    candidates = _candidates(remembered, miss, comparable)
+    related = [candidate for candidate in candidates if candidate.is_related]
+    if related:
+        best = min(related, key=lambda candidate: (candidate.distance, -candidate.other.number))
+        return best.difference(as_recurrence(best.changes, miss, comparable, earlier, runs))
+    for candidate in candidates:
+        if candidate.is_same:
+            return candidate.same_program(_unnamed(candidate.other, miss))
+    return Difference([_new(miss, earlier)], None)
+
+
+def _candidates(ranked: Sequence[Miss], miss: Miss, comparable: Comparable) -> list[_Candidate]:
+    """The first of ``ranked``, laid beside the miss, until one differs in one thing alone."""
+    candidates: list[_Candidate] = []
+    for other in ranked[:_EXACT]:
+        candidate = _Candidate(other, miss, comparable)
+        candidates.append(candidate)
+        if len(candidate.changes) == 1 and candidate.is_related:
             break  # nothing is nearer
-    found = [candidate for candidate in tried if candidate.is_related]
-    if not found:
-        same = next((candidate for candidate in tried if candidate.is_same), None)
-        if same is None:
-            return Difference([_new(miss, earlier)], None)
-        # JAX's configuration has parts without a name: a mesh in force, settings that came with an import.
-        kind = "unknown" if same.other.summary.root is miss.summary.root else "context"
-        told = CAUSES[kind]
-        return Difference(
-            [Cause(kind, told.text.format(name="the program"), None, told.cure)],
-            same.other,
-            same.comparison.alignment.old,
-        )
-    best = min(found, key=lambda candidate: (candidate.distance, -candidate.other.number))
-    return best.difference(as_recurrence(best.changes, miss, form, earlier, runs))
+    return candidates
 
 
 # ---- which trace is near -----------------------------------------------------------------------------------
@@ -137,22 +136,24 @@ def _by_likeness(miss: Miss, earlier: Sequence[Miss]) -> list[Miss]:
         shared = sum((own & theirs).values())
         others = sum(theirs.values())
         score = shared / max(size, others, 1) + 0.3 * shared / max(1, min(size, others))
-        if score > 0 or other.spot.place.text == asked:
-            scored.append((score + 0.2 * (other.spot.place.text == asked), other.number, other))
+        if other.spot.place.text == asked:
+            score += 0.2
+        if score > 0:
+            scored.append((score, other.number, other))
     return [other for *_, other in sorted(scored, key=lambda entry: entry[:2], reverse=True)]
 
 
 class _Candidate:
     """An earlier trace laid beside the miss."""
 
-    def __init__(self, other: Miss, miss: Miss, form: Comparable):
-        self.other, self.miss, self.form = other, miss, form
-        self.old_form = comparable_of(other)
+    def __init__(self, other: Miss, miss: Miss, comparable: Comparable):
+        self.other, self.miss, self.comparable = other, miss, comparable
+        self.old_comparable = comparable_of(other)
         self.settings = _settings(other, miss)
-        trace_bounds = TraceBounds(other, miss, (self.old_form, form))
+        trace_bounds = TraceBounds(other, miss, (self.old_comparable, comparable))
         self.comparison = Comparison(
-            self.old_form,
-            form,
+            self.old_comparable,
+            comparable,
             settings_explained=bool(self.settings),
             outside=trace_bounds.outside,
             sources=trace_bounds.sources,
@@ -172,29 +173,31 @@ class _Candidate:
         """Whether enough of the two is alike for a difference to mean something."""
         if self.is_same:
             return False  # what made a program of its own of it is not known
-        old = self.comparison.alignment.old
         likeness: dict[object, list[float]] = {}
-        for step in self.form.operations:
+        for step in self.comparable.operations:
             if step.needed:
-                match = old.get(step.number)
-                alike = (
-                    self._alike(match, step.number)
-                    if match is not None and (self.bounds or self.old_form.steps[match].needed)
-                    else 0.0
-                )
-                likeness.setdefault(_unit(step), []).append(alike)
-        units = {_unit(step) for step in self.old_form.operations if step.needed}
-        size = (min if self.bounds else max)(len(units), len(likeness))
-        same_end = (
-            not REASONS[self.miss.kind].barrier and self.other.spot.place.text == self.miss.spot.place.text
-        )
-        return sum(sum(unit) / len(unit) for unit in likeness.values()) >= (0.3 if same_end else 0.5) * size
+                likeness.setdefault(_unit(step), []).append(self._likeness(step))
+        units = {_unit(step) for step in self.old_comparable.operations if step.needed}
+        if self.bounds:
+            size = min(len(units), len(likeness))
+        else:
+            size = max(len(units), len(likeness))
+        same_line = self.other.spot.place.text == self.miss.spot.place.text
+        same_end = same_line and not REASONS[self.miss.kind].barrier
+        share = 0.3 if same_end else 0.5
+        return sum(sum(unit) / len(unit) for unit in likeness.values()) >= share * size
 
-    def _alike(self, old: int, new: int) -> float:
-        a, b = self.old_form.steps[old], self.form.steps[new]
-        if a.name != b.name:
+    def _likeness(self, step: Step) -> float:
+        """How much the operation ``step`` is like the one it corresponds to: from 0 to 1."""
+        match = self.comparison.alignment.old.get(step.number)
+        if match is None:
+            return 0.0
+        old = self.old_comparable.steps[match]
+        if not self.bounds and not old.needed:
+            return 0.0
+        if old.name != step.name:
             return 0.25
-        return 1.0 if self.old_form.text(a) == self.form.text(b) else 0.5
+        return 1.0 if self.old_comparable.text(old) == self.comparable.text(step) else 0.5
 
     @property
     def distance(self) -> float:
@@ -208,51 +211,61 @@ class _Candidate:
 
     def _donation(self) -> list[Change]:
         """The inputs whose memory only one of the two takes."""
-        found = []
-        old, new = (
-            self._given(form, miss) for form, miss in ((self.old_form, self.other), (self.form, self.miss))
-        )
-        match = self.comparison.alignment
-        for kind, numbers in (
-            ("donated", [n for n in new if match.old.get(n) is not None and match.old[n] not in old]),
-            ("not_donated", [match.new[n] for n in old if n in match.new and match.new[n] not in new]),
-        ):
-            for number in numbers:
-                step = self.form.steps[number]
-                user = next(iter(self.form.users().get((number, 0), ())), None)
-                before = self.old_form.steps[match.old[number]]
-                name = step.label if step.name else before.label if before.name else "an input"
-                if name == "an input" and user is not None:
-                    name = f"an array that {user.label} takes"
-                found.append(Change(kind, {"name": name}, (number,), (before.number,), user))
-        return found
+        alignment = self.comparison.alignment
+        old = _given(self.old_comparable, self.other)
+        new = _given(self.comparable, self.miss)
+        taken = [number for number in new if number in alignment.old and alignment.old[number] not in old]
+        partners = [alignment.new[number] for number in old if number in alignment.new]
+        kept = [number for number in partners if number not in new]
+        changes = [self._memory("donated", number) for number in taken]
+        return changes + [self._memory("not_donated", number) for number in kept]
 
-    @staticmethod
-    def _given(form: Comparable, miss: Miss) -> set[int]:
-        inputs = [step.number for step in form.steps if not step.is_operation]
-        return {inputs[number] for number in miss.donated if form.steps[inputs[number]].needed}
+    def _memory(self, kind: str, number: int) -> Change:
+        """Whether the memory of an input of the miss is taken differs."""
+        step = self.comparable.steps[number]
+        before = self.old_comparable.steps[self.comparison.alignment.old[number]]
+        user = next(iter(self.comparable.users().get((number, 0), ())), None)
+        if step.name:
+            name = step.label
+        elif before.name:
+            name = before.label
+        elif user is not None:
+            name = f"an array that {user.label} takes"
+        else:
+            name = "an input"
+        return Change(kind, {"name": name}, (number,), (before.number,), user)
+
+    def same_program(self, cause: Cause) -> Difference:
+        """The difference if both are one program, made again because of ``cause``."""
+        return Difference([cause], self.other, self.comparison.alignment.old)
 
     def difference(self, changes: Sequence[Change]) -> Difference:
-        """What is told of it."""
+        """The difference that the user is told."""
         alignment = self.comparison.alignment
-        told = sorted(changes, key=lambda change: RANKS[change.kind])
-        found = _once([_cause(change) for change in told])
-        if len(found) > _SHOWN:
-            found[_SHOWN - 1 :] = [
-                Cause("more", CAUSES["more"].text.format(count=len(found) - _SHOWN + 1), None, "")
-            ]
-        changed = {
-            number for change in changes if change.kind not in ("added", "repeats") for number in change.now
-        }
-        added = tuple(
-            step.number for step in self.form.steps if step.needed and step.number not in alignment.old
-        )
-        removed = tuple(
-            step.number for step in self.old_form.steps if step.needed and step.number not in alignment.new
-        )
-        return Difference(
-            found, self.other, dict(alignment.old), frozenset(changed - set(added)), added, removed
-        )
+        ordered = sorted(changes, key=lambda change: RANKS[change.kind])
+        causes = _once([_cause(change) for change in ordered])
+        if len(causes) > _SHOWN:
+            text = CAUSES["more"].text.format(count=len(causes) - _SHOWN + 1)
+            causes[_SHOWN - 1 :] = [Cause("more", text, None, "")]
+        changed: set[int] = set()
+        for change in changes:
+            if change.kind not in ("added", "repeats"):
+                changed.update(change.now)
+        added = _needed_without(self.comparable, alignment.old)
+        removed = _needed_without(self.old_comparable, alignment.new)
+        unlike = frozenset(changed - set(added))
+        return Difference(causes, self.other, dict(alignment.old), unlike, added, removed)
+
+
+def _given(comparable: Comparable, miss: Miss) -> set[int]:
+    """The needed inputs whose memory the program takes."""
+    inputs = [comparable.inputs[number] for number in miss.donated]
+    return {step.number for step in inputs if step.needed}
+
+
+def _needed_without(comparable: Comparable, partner: dict[int, int]) -> tuple[int, ...]:
+    """The needed steps that nothing corresponds to."""
+    return tuple(step.number for step in comparable.steps if step.needed and step.number not in partner)
 
 
 def _unit(step: Step) -> object:
@@ -264,19 +277,16 @@ _LEAVES_RESULTS = frozenset("literal nested parameter identity number configurat
 """Kinds that say nothing of which results there are, so that whose memory is taken may differ as well."""
 
 
-def _once(found: Sequence[Cause]) -> list[Cause]:
+def _once(causes: Sequence[Cause]) -> list[Cause]:
     """Causes that read the same (an edited line in a loop) as one."""
-    told: dict[tuple[str, str], Cause] = {}
-    for cause in found:
-        known = told.get((cause.kind, cause.text))
-        told[cause.kind, cause.text] = (
-            cause
-            if known is None
-            else dataclasses.replace(
-                known, steps=known.steps + cause.steps, before=known.before + cause.before
-            )
-        )
-    return list(told.values())
+    once: dict[tuple[str, str], Cause] = {}
+    for cause in causes:
+        known = once.get((cause.kind, cause.text))
+        if known is not None:
+            steps, before = known.steps + cause.steps, known.before + cause.before
+            cause = dataclasses.replace(known, steps=steps, before=before)
+        once[cause.kind, cause.text] = cause
+    return list(once.values())
 
 
 # ---- what is told ------------------------------------------------------------------------------------------
@@ -302,27 +312,30 @@ def _bound_change(bound: Bound) -> Change:
 
 def _words(change: Change) -> tuple[str, str]:
     """Text and cure of a change."""
-    told, fields, inner = CAUSES[change.kind], change.fields, change.fields.get("change")
+    kind, fields, inner = CAUSES[change.kind], change.fields, change.fields.get("change")
     if inner is None:
-        return told.text.format(**fields), told.cure.format(**fields)
+        return kind.text.format(**fields), kind.cure.format(**fields)
     text, cure = _words(inner)
-    return told.text.format(function=fields["function"], text=text), cure
+    return kind.text.format(function=fields["function"], text=text), cure
 
 
 def _cause(change: Change) -> Cause:
     """A change as the user is told it."""
     text, cure = _words(change)
-    place = change.at.place if change.at is not None else change.fields.get("place")
+    if change.at is None:
+        place = change.fields.get("place")
+    else:
+        place = change.at.place
     if change.at is not None and place is not None:
-        text += (
-            f": {change.fields.get('it', 'it was')} at {place.label}"
-            if change.kind in _GONE
-            else f": {place.label}"
-        )
+        if change.kind in _LOST:
+            text += f": {change.fields.get('it', 'it was')} at {place.label}"
+        else:
+            text += f": {place.label}"
     return Cause(change.kind, text, place, cure, change.now, change.before)
 
 
-_GONE = frozenset(("removed", "not_alive"))
+_LOST = frozenset(("removed", "not_alive"))
+"""Kinds whose line is one of the earlier program."""
 
 
 def _new(miss: Miss, earlier: Sequence[Miss]) -> Cause:
@@ -331,13 +344,24 @@ def _new(miss: Miss, earlier: Sequence[Miss]) -> Cause:
     return Cause("new", CAUSES["new"].text.format(among=among), None, "")
 
 
+def _unnamed(other: Miss, miss: Miss) -> Cause:
+    """The same program was made again because of a part of JAX's configuration that has no name: a mesh in
+    force, a setting that came with an import."""
+    kind = "unknown" if other.summary.root is miss.summary.root else "context"
+    cause = CAUSES[kind]
+    return Cause(kind, cause.text.format(name="the program"), None, cause.cure)
+
+
 def _forgotten(other: Miss, earlier: Iterable[Miss]) -> Cause:
+    """The same program was made before, and pushed out of the cache since."""
     assert other.forgotten is not None
-    kept = sum(
-        one.number <= other.forgotten and (one.forgotten is None or one.forgotten >= other.forgotten)
-        for one in earlier
-    )
+    kept = sum(_was_kept(miss, other.forgotten) for miss in earlier)
     setting = "max_executables" if kept >= config.max_executables else "max_recorded"
     fields = {"setting": setting, "limit": getattr(config, setting)}
-    told = CAUSES["forgotten"]
-    return Cause("forgotten", told.text.format(**fields), None, told.cure.format(**fields))
+    cause = CAUSES["forgotten"]
+    return Cause("forgotten", cause.text.format(**fields), None, cause.cure.format(**fields))
+
+
+def _was_kept(miss: Miss, number: int) -> bool:
+    """Whether the cache held the program of ``miss`` when that of the miss ``number`` was made."""
+    return miss.number <= number and (miss.forgotten is None or miss.forgotten >= number)

@@ -1,4 +1,4 @@
-"""How the parameters of two operations differ, named as the user writes them."""
+"""The parameters of two operations that differ, named as the user writes them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from lazynb.record.structure import Pinned, structure
 from lazynb.why.comparable import Step, comparable_of_jaxpr, is_users
 
 _SINGLE = frozenset("axis start end step size length".split())
-"""Shown without the brackets of a tuple where it has one element."""
+"""Shown without the brackets of a tuple if it has one element."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Parameter:
-    """One that differs.
+    """A parameter that differs.
 
     Attributes:
-      name: as the user writes it, where known.
+      name: as the user writes it, if that is known.
       before, now: text of its values.
-      numbers: pairs of integers of both, where they are integers at the same places; None else.
+      numbers: the pairs of integers that differ, if both values are integers; else None.
     """
 
     name: str
@@ -60,14 +60,18 @@ def types_between(before: Any, now: Any) -> Types:
     """How the types (avals) ``before`` and ``now`` differ."""
     rank, shape = len(before.shape) != len(now.shape), before.shape != now.shape
     dtype = before.dtype != now.dtype or before.weak_type != now.weak_type
-    return Types(
-        rank, shape, dtype, not (shape or dtype) and before != now
-    )  # an explicit sharding is part of the type
+    sharding = not (shape or dtype) and before != now  # an explicit sharding is part of the type
+    return Types(rank, shape, dtype, sharding)
 
 
-def joined(found: list[Types]) -> Types:
+def joined(types: list[Types]) -> Types:
     """All differences of several values."""
-    return Types(*(any(getattr(one, field.name) for one in found) for field in dataclasses.fields(Types)))
+    return Types(
+        any(each.rank for each in types),
+        any(each.shape for each in types),
+        any(each.dtype for each in types),
+        any(each.sharding for each in types),
+    )
 
 
 def is_plumbing(name: str, value: Any) -> bool:
@@ -78,38 +82,41 @@ def is_plumbing(name: str, value: Any) -> bool:
 def plain_parameters(before: Step, now: Step, types: Types) -> list[Parameter]:
     """The parameters written by the user that differ and do not follow from ``types``. Functions are left
     out."""
-    found = []
+    parameters = []
     for name, value in now.params.items():
         old = before.params.get(name)
-        if (
-            is_plumbing(name, value)
-            or structure(old) == structure(value)
-            or (_is_opaque(old) and _is_opaque(value))
-        ):
+        if is_plumbing(name, value) or structure(old) == structure(value):
+            continue
+        if _is_opaque(old) and _is_opaque(value):
             continue
         if not types.explain(name):
-            found.append(_parameter(now.name, name, old, value))
-    return _as_index(before, now, found)
+            parameters.append(_parameter(now.name, name, old, value))
+    return _as_index(before, now, parameters)
 
 
-def _as_index(before: Step, now: Step, found: list[Parameter]) -> list[Parameter]:
+def _as_index(before: Step, now: Step, parameters: list[Parameter]) -> list[Parameter]:
     """The start and end of a slice of one element, along one axis, are an index."""
-    if [one.name for one in found] != ["start", "end"]:
-        return found
-    bounds = [
-        zip(step.params["start_indices"], step.params["limit_indices"], strict=True) for step in (before, now)
-    ]
-    moved = [(old, new) for old, new in zip(*bounds, strict=False) if old != new]
-    if len(moved) != 1 or any(end - start != 1 for start, end in moved[0]):
-        return found
-    (old, _), (new, _) = moved[0]
+    if [parameter.name for parameter in parameters] != ["start", "end"]:
+        return parameters
+    pairs = zip(_ranges(before), _ranges(now), strict=False)
+    moved = [(old, new) for old, new in pairs if old != new]
+    if len(moved) != 1:
+        return parameters
+    (old, old_end), (new, new_end) = moved[0]
+    if old_end - old != 1 or new_end - new != 1:
+        return parameters
     return [Parameter("index", str(old), str(new), ((old, new),))]
 
 
+def _ranges(step: Step) -> list[tuple[int, int]]:
+    """By axis, the start and end of a slice."""
+    return list(zip(step.params["start_indices"], step.params["limit_indices"], strict=True))
+
+
 def library_parameters(before: Step, now: Step, types: Types) -> list[Parameter] | None:
-    """As :func:`plain_parameters`, looking into the functions of JAX's own that ``before`` and ``now`` call;
-    None where these are built differently."""
-    found = plain_parameters(before, now, types)
+    """The same as :func:`plain_parameters`, with those in the functions of JAX's own that both steps call.
+    Returns None if these functions are built differently."""
+    parameters = plain_parameters(before, now, types)
     old, new = jc.jaxprs_in(before.params), jc.jaxprs_in(now.params)
     if len(old) != len(new):
         return None
@@ -121,8 +128,8 @@ def library_parameters(before: Step, now: Step, types: Types) -> list[Parameter]
             inside = library_parameters(x, y, types)
             if inside is None:
                 return None
-            found += [one for one in inside if one not in found]
-    return found
+            parameters += [parameter for parameter in inside if parameter not in parameters]
+    return parameters
 
 
 def contexts_differ(before: Step, now: Step) -> bool:
@@ -142,13 +149,13 @@ def calls_users_function(step: Step) -> bool:
 
 def holds_new_object(before: Step, now: Step) -> bool:
     """Whether the two differ in an object without content to compare alone: a callback made anew."""
-    return any(
-        _is_opaque(old := before.params.get(name))
-        and _is_opaque(value)
-        and structure(old) != structure(value)
-        for name, value in now.params.items()
-        if name not in ADDED_PARAMETERS
-    )
+    for name, value in now.params.items():
+        if name in ADDED_PARAMETERS or not _is_opaque(value):
+            continue
+        old = before.params.get(name)
+        if _is_opaque(old) and structure(old) != structure(value):
+            return True
+    return False
 
 
 def _is_opaque(value: Any) -> bool:
@@ -159,16 +166,25 @@ def _is_opaque(value: Any) -> bool:
 
 
 def _parameter(operation: str, name: str, before: Any, now: Any) -> Parameter:
-    word = "length" if operation == "arange" and name == "shape" else PARAMETERS_IN_WORDS.get(name, name)
+    word = PARAMETERS_IN_WORDS.get(name, name)
+    if operation == "arange" and name == "shape":
+        word = "length"
     numbers = _numbers(before, now)
     if word in _SINGLE and numbers is not None and len(numbers) == 1:  # along one axis
         return Parameter(word, str(numbers[0][0]), str(numbers[0][1]), numbers)
-    return Parameter(word, _text(before, word in _SINGLE), _text(now, word in _SINGLE), numbers)
+    if word in _SINGLE:
+        before, now = _without_brackets(before), _without_brackets(now)
+    return Parameter(word, _text(before), _text(now), numbers)
 
 
-def _text(value: Any, single: bool) -> str:
-    if single and isinstance(value, tuple) and len(value) == 1:
-        value = value[0]
+def _without_brackets(value: Any) -> Any:
+    """The element of a tuple of one; anything else as it is."""
+    if isinstance(value, tuple) and len(value) == 1:
+        return value[0]
+    return value
+
+
+def _text(value: Any) -> str:
     if hasattr(value, "name") and hasattr(value, "value"):  # an enumeration
         return str(value.name)
     text = str(value)
@@ -176,7 +192,16 @@ def _text(value: Any, single: bool) -> str:
 
 
 def _numbers(before: Any, now: Any) -> tuple[tuple[int, int], ...] | None:
-    old, new = (value if isinstance(value, tuple) else (value,) for value in (before, now))
-    if len(old) != len(new) or not all(type(one) is int for one in (*old, *new)):
+    """The pairs of integers that differ; returns None if not all are integers, or one side has more."""
+    old, new = _integers(before), _integers(now)
+    if old is None or new is None or len(old) != len(new):
         return None
     return tuple((a, b) for a, b in zip(old, new, strict=True) if a != b)
+
+
+def _integers(value: Any) -> tuple[int, ...] | None:
+    """The integers of a parameter; returns None if it has others."""
+    numbers = value if isinstance(value, tuple) else (value,)
+    if all(type(number) is int for number in numbers):
+        return numbers
+    return None

@@ -1,4 +1,4 @@
-"""Programs that loop: a difference that comes again at each step is told as what it is."""
+"""Recurrences: differences that come again at each step of a loop, each told once."""
 
 from __future__ import annotations
 
@@ -17,91 +17,107 @@ _BACK = 5
 _STEPS = 3
 """Steps from which something is a series."""
 
+_RECURRING = frozenset(("shape", "parameter", "added", "repeats"))
+"""Kinds of differences that a loop may bring again at each step."""
+
 
 def as_recurrence(
-    changes: Sequence[Change], miss: Miss, form: Comparable, earlier: Sequence[Miss], runs: Sequence[Miss]
+    changes: Sequence[Change],
+    miss: Miss,
+    comparable: Comparable,
+    earlier: Sequence[Miss],
+    runs: Sequence[Miss],
 ) -> list[Change]:
     """``changes``, with those that came at each of the earlier steps told as a series.
 
     Arguments:
       runs: the programs that were run at the miss's line, in order, by the miss that made each.
     """
-    alike = [other for other in earlier if other.spot.identity == miss.spot.identity][-_BACK:]
-    told = list(changes)
-    if len(alike) + 1 >= _STEPS and any(
-        change.kind in ("shape", "parameter", "added", "repeats") for change in changes
-    ):
-        forms = [comparable_of(other) for other in alike]
-        steps = [Comparison(other, form).changes for other in forms]
-        told = [_recurrence(change, steps) or change for change in told]
-        told = _longer(told, [*forms, form])
-    return _alternating(told, miss, runs)
+    same_line = [other for other in earlier if other.spot.identity == miss.spot.identity][-_BACK:]
+    series = list(changes)
+    if len(same_line) + 1 >= _STEPS and any(change.kind in _RECURRING for change in changes):
+        comparables = [comparable_of(other) for other in same_line]
+        steps = [Comparison(other, comparable).changes for other in comparables]
+        series = [_recurrence(change, steps) or change for change in changes]
+        series = _longer(series, [*comparables, comparable])
+    return _alternating(series, miss, runs)
 
 
 def _recurrence(change: Change, steps: Sequence[Sequence[Change]]) -> Change | None:
-    """``change`` as one of a series; None where it is none."""
+    """``change`` as one of a series; returns None if it is not one."""
     if change.kind not in ("shape", "parameter"):
         return None
-    named = "name" if change.kind == "shape" else "operation"
     values = [str(change.fields["now"])]
     for step in reversed(steps):
-        same = [
-            one
-            for one in step
-            if one.kind == change.kind
-            and one.fields["name"] == change.fields["name"]
-            and one.fields[named] == change.fields[named]
-        ]
-        if not same or str(same[0].fields["before"]) in values:
+        same = next((other for other in step if _is_same(change, other)), None)
+        if same is None or str(same.fields["before"]) in values:
             break
-        values.insert(0, str(same[0].fields["before"]))
+        values.insert(0, str(same.fields["before"]))
     if len(values) < _STEPS:
         return None
     if change.kind == "parameter":
-        return _as(change, "counter", values)
+        return _series(change, "counter", values)
     kind, shown = _shapes(values)
-    return _as(change, kind, shown)
+    return _series(change, kind, shown)
+
+
+def _is_same(change: Change, other: Change) -> bool:
+    """Whether ``other`` is about the same input, or about the same parameter of the same operation."""
+    if other.kind != change.kind or other.fields["name"] != change.fields["name"]:
+        return False
+    return change.kind == "shape" or other.fields["operation"] == change.fields["operation"]
 
 
 def _shapes(values: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Whether a series of shapes grows along one axis, and how to show it."""
     shapes = [ast.literal_eval(value) for value in values]
-    axes = {axis for one in shapes for axis in range(len(one)) if one[axis] != shapes[0][axis]}
-    if len(axes) == 1:
-        (axis,) = axes
-        sizes = [one[axis] for one in shapes]
-        if all(b > a for a, b in pairwise(sizes)):
-            return "grows", [str(size) for size in sizes] if len(shapes[0]) == 1 else values
-    return "varies", values
+    rank = len(shapes[0])
+    changing = [axis for axis in range(rank) if any(shape[axis] != shapes[0][axis] for shape in shapes)]
+    if len(changing) != 1:
+        return "varies", values
+    sizes = [shape[changing[0]] for shape in shapes]
+    if not _increases(sizes):
+        return "varies", values
+    if rank == 1:
+        return "grows", [str(size) for size in sizes]
+    return "grows", values
 
 
-def _as(change: Change, kind: str, values: Sequence[str]) -> Change:
-    fields = dict(change.fields, series=(" and " if kind == "alternates" else ", ").join(values[-_BACK:]))
+def _increases(numbers: Sequence[int]) -> bool:
+    return all(after > before for before, after in pairwise(numbers))
+
+
+def _series(change: Change, kind: str, values: Sequence[str]) -> Change:
+    separator = " and " if kind == "alternates" else ", "
+    fields = dict(change.fields, series=separator.join(values[-_BACK:]))
     return dataclasses.replace(change, kind=kind, fields=fields)
 
 
-def _longer(changes: list[Change], forms: Sequence[Comparable]) -> list[Change]:
+def _longer(changes: list[Change], comparables: Sequence[Comparable]) -> list[Change]:
     """Operations that were added at each step are one cause: the trace is longer each time."""
-    lengths = [sum(step.needed for step in form.operations) for form in forms]
+    lengths = [sum(step.needed for step in comparable.operations) for comparable in comparables]
     grown = [change for change in changes if change.kind in ("added", "repeats")]
-    if not grown or any(b <= a for a, b in pairwise(lengths)):
+    if not grown or not _increases(lengths):
         return changes
-    one = grown[0]
+    rest = [change for change in changes if change not in grown]
     now = tuple(number for change in grown for number in change.now)
-    told = Change("longer", {"series": ", ".join(map(str, lengths[-_BACK:]))}, now, (), one.at)
-    return [change for change in changes if change not in grown] + [told]
+    series = ", ".join(map(str, lengths[-_BACK:]))
+    return [*rest, Change("longer", {"series": series}, now, (), grown[0].at)]
 
 
 def _alternating(changes: list[Change], miss: Miss, runs: Sequence[Miss]) -> list[Change]:
-    """A shape that comes and goes between two, as the runs at this line say."""
-    if all(change.kind != "shape" for change in changes):
+    """``changes``, in which a shape alternates if the runs at this line went to and fro between two."""
+    if not _alternates(miss, runs):
         return changes
-    others = {ran for ran in runs if ran is not miss}
-    if len(others) != 1 or sum(a is not b for a, b in pairwise(runs)) < _STEPS:
-        return changes
-    return [
-        _as(change, "alternates", [str(change.fields["before"]), str(change.fields["now"])])
-        if change.kind == "shape"
-        else change
-        for change in changes
-    ]
+    alternating = []
+    for change in changes:
+        if change.kind == "shape":
+            change = _series(change, "alternates", [str(change.fields["before"]), str(change.fields["now"])])
+        alternating.append(change)
+    return alternating
+
+
+def _alternates(miss: Miss, runs: Sequence[Miss]) -> bool:
+    """Whether the runs went to and fro between ``miss`` and one other program."""
+    others = {run for run in runs if run is not miss}
+    return len(others) == 1 and sum(before is not after for before, after in pairwise(runs)) >= _STEPS

@@ -1,4 +1,4 @@
-"""Where two traces begin and end: a trace break more or less makes other programs of the same lines."""
+"""The bounds of two traces: one trace break more or less makes other programs of the same lines."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from lazynb.source import Place, Spot, cell_source, line_of
 from lazynb.why.alignment import Alignment
 from lazynb.why.comparable import Comparable, Step
 
+Sides = tuple[Sequence[Step], Sequence[Step]]
+"""Steps of the earlier program, and of the present one."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
-    """A trace break that one of two traces has and the other has not.
+    """A trace break that only one of two traces has.
 
     Attributes:
       kind: ``broke``, ``goes_on``, ``begins_later`` or ``begins_earlier``.
@@ -31,61 +34,61 @@ class Bound:
 
 
 class TraceBounds:
-    """How the trace of ``now`` lies to that of ``before``, found in ``bounds``.
+    """The trace breaks, in ``bounds``, by which the trace of ``now`` begins or ends elsewhere than that of
+    ``before``.
 
-    What is on one side only counts as cut off where its lines still stand in the source of the other side;
+    What is on one side only counts as cut off if its lines still stand in the source of the other side;
     otherwise the user has added or removed it.
     """
 
-    def __init__(self, before: Miss, now: Miss, forms: tuple[Comparable, Comparable]):
+    def __init__(self, before: Miss, now: Miss, comparables: tuple[Comparable, Comparable]):
         self._misses = before, now
-        self._forms = forms
+        self._comparables = comparables
         self.bounds: list[Bound] = []
         self.sources = self._source(0), self._source(1)
 
     def outside(self, alignment: Alignment) -> tuple[set[int], set[int], bool]:
         """The steps of both programs that the bounds explain, and whether the traces end elsewhere."""
-        heads, tails = self._ends(alignment)
         before, now = self._misses
-        follows = [
-            _asked(one) != _asked(other)
-            and one.cut is not None
-            and (one.cut.kind, one.cut.spot.place.text) == _asked(other)
-            for one, other in ((before, now), (now, before))
-        ]
-        if any(follows):
-            return set(), set(), False  # one begins where the other ends: they are two parts of one program
-        if _asked(before) != _asked(now):
-            if tails[0] and not self._off_line(tails[1], 1) and self._written(tails[0], 0):
-                self._add("broke", now.kind, now.spot, tails)
-            elif tails[1] and not self._off_line(tails[0], 0) and self._written(tails[1], 1):
-                self._add("goes_on", before.kind, before.spot, tails)
-        cuts = [
-            (miss.cut.kind, miss.cut.spot.place.text) if miss.cut is not None else None
-            for miss in (before, now)
-        ]
-        if cuts[0] != cuts[1]:
-            if heads[0] and not heads[1] and now.cut is not None and self._written(heads[0], 0):
-                self._add("begins_later", now.cut.kind, now.cut.spot, heads)
-            elif heads[1] and not heads[0] and before.cut is not None and self._written(heads[1], 1):
-                self._add("begins_earlier", before.cut.kind, before.cut.spot, heads)
+        if _follows(before, now) or _follows(now, before):
+            return set(), set(), False  # they are two parts of one program
+        heads, tails = self._leftover(alignment)
+        if _end(before) != _end(now):
+            self._compare_ends(tails)
+        if _start(before) != _start(now):
+            self._compare_starts(heads)
         old = {number for bound in self.bounds for number in bound.before}
         new = {number for bound in self.bounds for number in bound.now}
         return old, new, any(bound.kind in ("broke", "goes_on") for bound in self.bounds)
 
-    def _add(self, kind: str, reason: str, spot: Spot, steps: Sequence[Sequence[Step]]) -> None:
+    def _compare_ends(self, tails: Sides) -> None:
+        """Adds the trace break that cuts off the tail of one program."""
+        before, now = self._misses
+        if tails[0] and not self._off_line(tails[1], 1) and self._written(tails[0], 0):
+            self._add("broke", now.kind, now.spot, tails)
+        elif tails[1] and not self._off_line(tails[0], 0) and self._written(tails[1], 1):
+            self._add("goes_on", before.kind, before.spot, tails)
+
+    def _compare_starts(self, heads: Sides) -> None:
+        """Adds the trace break that cuts off the head of one program."""
+        before, now = self._misses
+        if heads[0] and heads[1]:
+            return
+        if heads[0] and now.cut is not None and self._written(heads[0], 0):
+            self._add("begins_later", now.cut.kind, now.cut.spot, heads)
+        elif heads[1] and before.cut is not None and self._written(heads[1], 1):
+            self._add("begins_earlier", before.cut.kind, before.cut.spot, heads)
+
+    def _add(self, kind: str, reason: str, spot: Spot, steps: Sides) -> None:
         before, now = (tuple(step.number for step in side) for side in steps)
         self.bounds.append(Bound(kind, reason, spot.place, now, before))
 
-    def _ends(self, alignment: Alignment) -> tuple[list[list[Step]], list[list[Step]]]:
-        """By side, what is left over before the first pair and after the last."""
-        heads, tails = [], []
-        for form, match in zip(self._forms, (alignment.new, alignment.old), strict=True):
-            paired = [step.number for step in form.operations if step.number in match]
-            left = [step for step in form.operations if step.needed and step.number not in match]
-            heads.append([step for step in left if paired and step.number < paired[0]])
-            tails.append([step for step in left if paired and step.number > paired[-1]])
-        return heads, tails
+    def _leftover(self, alignment: Alignment) -> tuple[Sides, Sides]:
+        """What is left over before the first pair, and what is left over after the last."""
+        before, now = self._comparables
+        old_head, old_tail = _head_and_tail(before, alignment.new)
+        new_head, new_tail = _head_and_tail(now, alignment.old)
+        return (old_head, new_head), (old_tail, new_tail)
 
     def _off_line(self, steps: Sequence[Step], side: int) -> bool:
         """Whether some of ``steps`` do not stand on the line of the side's own trace break."""
@@ -94,30 +97,63 @@ class TraceBounds:
         return any(step.line != line for step in steps)
 
     def _written(self, steps: Sequence[Step], side: int) -> bool:
-        """Whether the lines of ``steps``, left over on ``side``, stand in the source of the other side: most
-        of them, as others may have been edited at the same time."""
-        form = self._forms[side]
-        lines = {form.text(step) for step in steps} - {""}
+        """Whether the lines of ``steps``, left over on ``side``, stand in the source of the other side.
+
+        Most of them suffice: others may have been edited at the same time.
+        """
+        comparable = self._comparables[side]
+        lines = {comparable.text(step) for step in steps} - {""}
         return bool(lines) and 2 * len(lines & self.sources[1 - side]) > len(lines)
 
     def _source(self, side: int) -> set[str]:
         """Lines of the code behind one side."""
         spot = self._misses[side].spot
-        files = {
-            step.line[0]
-            for form in self._forms
-            for step in form.operations
-            if step.line is not None and (form is self._forms[side] or cell_source(step.line[0]) is None)
-        }
-        texts = [spot.cell[1]] if spot.cell is not None else []
-        for file in {*files, spot.code.co_filename}:
-            known = cell_source(file)
-            if known is not None:
-                texts.append(known)
+        texts = []
+        if spot.cell is not None:
+            texts.append(spot.cell[1])
+        for file in self._files(side) | {spot.code.co_filename}:
+            cell = cell_source(file)
+            if cell is not None:
+                texts.append(cell)
             elif file != spot.code.co_filename or spot.cell is None:
                 texts.append("".join(linecache.getlines(file)))
         return {line.strip() for text in texts for line in text.splitlines()}
 
+    def _files(self, side: int) -> set[str]:
+        """The sources of one side's operations, and the other side's files: a file is read as it is now."""
+        own = _files_of(self._comparables[side])
+        other = _files_of(self._comparables[1 - side])
+        return own | {file for file in other if cell_source(file) is None}
 
-def _asked(miss: Miss) -> tuple[str, str]:
+
+def _files_of(comparable: Comparable) -> set[str]:
+    return {step.line[0] for step in comparable.operations if step.line is not None}
+
+
+def _head_and_tail(comparable: Comparable, match: dict[int, int]) -> tuple[list[Step], list[Step]]:
+    """The needed operations without partner that stand before the first one with a partner, and after the
+    last one."""
+    paired = [step.number for step in comparable.operations if step.number in match]
+    if not paired:
+        return [], []
+    leftover = [step for step in comparable.operations if step.needed and step.number not in match]
+    head = [step for step in leftover if step.number < paired[0]]
+    tail = [step for step in leftover if step.number > paired[-1]]
+    return head, tail
+
+
+def _end(miss: Miss) -> tuple[str, str]:
+    """The trace break that asked for the program: its kind and source line."""
     return miss.kind, miss.spot.place.text
+
+
+def _start(miss: Miss) -> tuple[str, str] | None:
+    """The trace break that the program begins after: its kind and source line."""
+    if miss.cut is None:
+        return None
+    return miss.cut.kind, miss.cut.spot.place.text
+
+
+def _follows(miss: Miss, other: Miss) -> bool:
+    """Whether ``miss`` begins where ``other`` ends, and ends elsewhere."""
+    return _start(miss) == _end(other) and _end(miss) != _end(other)

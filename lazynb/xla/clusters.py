@@ -57,7 +57,7 @@ class Cluster:
       kind: ``loop``, ``input``, ``output``, ``custom`` (XLA's fusion kinds), ``library`` (a library does the
         work), ``single`` (an instruction that was not fused) or ``control`` (a loop, branch or call around
         other clusters).
-      library: which one, where the module says so.
+      library: which one, if the module says so.
       root: the instruction within it whose value it writes.
       inside: name of the loop, branch or call that runs it; empty for the program itself.
       instructions: names of all instructions in it.
@@ -88,59 +88,63 @@ class Cluster:
 
 def find_clusters(module: Module) -> list[Cluster]:
     """The clusters of an optimised module, in order of execution, those inside a loop after the loop."""
-    found = []
+    clusters = []
     waiting = [_working(module, module.entry, "")]
     while waiting:
         step = next(waiting[-1], None)
         if step is None:
             waiting.pop()
             continue
-        one, computation, inside = step
-        found.append(_cluster(module, computation, one, inside))
-        if one.opcode in CONTROL:
-            waiting.extend(_working(module, called, one.name) for called in reversed(one.calls))
-    return found
+        instruction, inside = step
+        clusters.append(_cluster(module, instruction, inside))
+        if instruction.opcode in CONTROL:
+            name = instruction.name
+            waiting.extend(_working(module, called, name) for called in reversed(instruction.calls))
+    return clusters
 
 
-def _working(module: Module, name: str, inside: str) -> Iterator[tuple[Instruction, Computation, str]]:
-    computation = module.computations[name]
-    return ((one, computation, inside) for one in computation.instructions.values() if one.opcode not in FREE)
+def _working(module: Module, name: str, inside: str) -> Iterator[tuple[Instruction, str]]:
+    """The instructions of a computation that do work, each with what the computation is inside of."""
+    for instruction in module.computations[name].instructions.values():
+        if instruction.opcode not in FREE:
+            yield instruction, inside
 
 
-def _cluster(module: Module, computation: Computation, one: Instruction, inside: str) -> Cluster:
-    kind, library = kind_of(one)
-    members = [one] if kind == "control" else [one, *_within(module, one)]
-    body = module.computations[one.calls[0]] if one.opcode == "fusion" else None
-    arrays = dict.fromkeys(
-        array
-        for name in one.operands
-        for array in leaves(computation, name)
-        if computation.instructions[array].opcode != "constant"
-    )
-    inputs = tuple(
-        Value(
-            writer(computation, name),
-            computation.instructions[name].shape,
-            computation.instructions[name].bytes,
-        )
-        for name in arrays
-    )
+def _cluster(module: Module, instruction: Instruction, inside: str) -> Cluster:
+    kind, library = kind_of(instruction)
+    members = [instruction]
+    if kind != "control":
+        members.extend(_within(module, instruction))
+    root = instruction
+    if instruction.opcode == "fusion":
+        root = module.computations[instruction.calls[0]].root
     return Cluster(
-        one.name,
-        one.opcode,
-        kind,
-        library,
-        body.root.name if body else one.name,
-        inside,
-        tuple(member.name for member in members),
-        inputs,
-        (Value(one.name, one.shape, one.bytes),),
+        name=instruction.name,
+        opcode=instruction.opcode,
+        kind=kind,
+        library=library,
+        root=root.name,
+        inside=inside,
+        instructions=tuple(member.name for member in members),
+        inputs=_inputs(module.computations[instruction.computation], instruction),
+        outputs=(Value(instruction.name, instruction.shape, instruction.bytes),),
     )
 
 
-def _within(module: Module, one: Instruction) -> Iterator[Instruction]:
+def _inputs(computation: Computation, instruction: Instruction) -> tuple[Value, ...]:
+    """The arrays that an instruction takes, without constants, each once."""
+    inputs: dict[str, Value] = {}
+    for operand in instruction.operands:
+        for name in leaves(computation, operand):
+            array = computation.instructions[name]
+            if array.opcode != "constant" and name not in inputs:
+                inputs[name] = Value(writer(computation, name), array.shape, array.bytes)
+    return tuple(inputs.values())
+
+
+def _within(module: Module, instruction: Instruction) -> Iterator[Instruction]:
     """What a fusion or an applied computation consists of, nested ones included."""
-    waiting = list(one.calls)
+    waiting = list(instruction.calls)
     while waiting:
         for inner in module.computations[waiting.pop()].instructions.values():
             yield inner
@@ -153,74 +157,75 @@ def leaves(computation: Computation, name: str) -> list[str]:
     Each is named by the instruction that has it as its value: a cluster, a parameter, or the
     ``get-tuple-element`` of one.
     """
-    found, waiting = [], [name]
+    arrays, waiting = [], [name]
     while waiting:
-        one = computation.instructions[waiting.pop()]
-        if one.opcode in _RENAMING:
-            waiting.append(one.operands[0])
-        elif one.opcode == "tuple":
-            waiting.extend(reversed(one.operands))
-        elif one.opcode == "get-tuple-element" and (part := _part(computation, one)):
+        instruction = computation.instructions[waiting.pop()]
+        if instruction.opcode in _RENAMING:
+            waiting.append(instruction.operands[0])
+        elif instruction.opcode == "tuple":
+            waiting.extend(reversed(instruction.operands))
+        elif instruction.opcode == "get-tuple-element" and (part := _part(computation, instruction)):
             waiting.append(part)
-        elif not one.shape.startswith("token"):
-            found.append(one.name)
-    return found
+        elif not instruction.shape.startswith("token"):
+            arrays.append(instruction.name)
+    return arrays
 
 
-def _part(computation: Computation, one: Instruction) -> str:
-    """What a ``get-tuple-element`` takes out of a tuple that was put together in the same computation; else
-    nothing."""
-    source = computation.instructions[one.operands[0]]
+def _part(computation: Computation, element: Instruction) -> str:
+    """What a ``get-tuple-element`` takes out of a tuple that was put together in the same computation; empty
+    if it is not such a tuple."""
+    source = computation.instructions[element.operands[0]]
     while source.opcode in _RENAMING:
         source = computation.instructions[source.operands[0]]
-    return source.operands[int(one.attribute("index"))] if source.opcode == "tuple" else ""
+    if source.opcode != "tuple":
+        return ""
+    return source.operands[int(element.attribute("index"))]
 
 
 def writer(computation: Computation, name: str) -> str:
     """The instruction that wrote the array ``name``: a cluster, or a parameter of the computation."""
-    one = computation.instructions[name]
-    while one.opcode in _RENAMING or one.opcode == "get-tuple-element":
-        one = computation.instructions[one.operands[0]]
-    return one.name
+    instruction = computation.instructions[name]
+    while instruction.opcode in _RENAMING or instruction.opcode == "get-tuple-element":
+        instruction = computation.instructions[instruction.operands[0]]
+    return instruction.name
 
 
-def kind_of(one: Instruction) -> tuple[str, str]:
-    """Kind and library of the cluster that ``one`` is."""
-    if one.opcode in CONTROL:
+def kind_of(instruction: Instruction) -> tuple[str, str]:
+    """Kind and library of the cluster that ``instruction`` is."""
+    if instruction.opcode in CONTROL:
         return "control", ""
-    if one.opcode == "fusion":
-        kind = _KINDS.get(one.attribute("kind"), "custom")
-        library = _library(one.text) if kind == "custom" else ""
+    if instruction.opcode == "fusion":
+        kind = _KINDS.get(instruction.attribute("kind"), "custom")
+        library = _library(instruction.text) if kind == "custom" else ""
         return ("library" if library else kind), library
-    if one.opcode in _LIBRARY_CALLS:
-        return "library", _library(one.attribute("custom_call_target")) or one.attribute("custom_call_target")
+    if instruction.opcode in _LIBRARY_CALLS:
+        target = instruction.attribute("custom_call_target")
+        return "library", _library(target) or target
     return "single", ""
 
 
 def _library(text: str) -> str:
+    """The library whose sign is in an instruction's text; empty if there is none."""
     plain = text.partition("metadata=")[0] + text.partition("backend_config=")[2]
-    return next(
-        (name for sign, name in _LIBRARIES.items() if f"{sign}_" in plain or f"__{sign}" in plain), ""
-    )
+    for sign, name in _LIBRARIES.items():
+        if f"{sign}_" in plain or f"__{sign}" in plain:
+            return name
+    return ""
 
 
 def readers(module: Module, cluster: Cluster, source: str) -> list[Instruction]:
     """The instructions within ``cluster`` that read what the instruction ``source`` writes."""
-    one = module.by_name[cluster.name]
-    if one.opcode != "fusion":
-        return [one]
-    computation, body = module.computations[one.computation], module.computations[one.calls[0]]
-    numbers = {
-        number
-        for number, name in enumerate(one.operands)
-        if source in (writer(computation, array) for array in leaves(computation, name))
-    }
-    return [
-        user
-        for parameter in body.parameters
-        if parameter_number(parameter) in numbers
-        for user in body.users[parameter.name]
-    ]
+    instruction = module.by_name[cluster.name]
+    if instruction.opcode != "fusion":
+        return [instruction]
+    computation = module.computations[instruction.computation]
+    body = module.computations[instruction.calls[0]]
+    readers: list[Instruction] = []
+    for parameter in body.parameters:
+        arrays = leaves(computation, instruction.operands[parameter_number(parameter)])
+        if any(writer(computation, array) == source for array in arrays):
+            readers += body.users[parameter.name]
+    return readers
 
 
 def results(module: Module) -> Sequence[str]:

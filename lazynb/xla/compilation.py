@@ -32,7 +32,7 @@ class Hlo:
 
     Attributes:
       before: StableHLO, as JAX lowered it; operation number k of the graph stands under the scope ``n{k}``.
-      after: optimised HLO; empty where the backend gives none.
+      after: optimised HLO; empty if the backend gives none.
     """
 
     before: str
@@ -43,14 +43,13 @@ class Hlo:
     def passes(self) -> Records[Pass]:
         """The passes of XLA that changed the module, each with its changes.
 
-        Compiles once more where they were not written down when the program was compiled.
+        The program is compiled once more if they were not written down when it was compiled.
 
         Raises:
           DumpUnavailable: there is no place to write to.
         """
-        return Records(
-            self._trace.passes if self._trace is not None else (), "XLA wrote no passes down", _pass_row
-        )
+        passes = self._trace.passes if self._trace is not None else ()
+        return Records(passes, "XLA wrote no passes down", _pass_row)
 
 
 class Compilation:
@@ -100,25 +99,23 @@ class Compilation:
     @property
     def clusters(self) -> Records[Cluster]:
         """What runs, in order, of all programs."""
-        return Records(
-            [cluster for trace in self.traces for cluster in trace.clusters], "nothing runs", _cluster_row
-        )
+        clusters = [cluster for trace in self.traces for cluster in trace.clusters]
+        return Records(clusters, "nothing runs", _cluster_row)
 
     @property
     def fates(self) -> dict[int, Fate]:
         """What became of each operation, by its node number in ``snapshot``: exactly one fate each."""
-        known = {node: fate for trace in self.traces for node, fate in trace.fates.items()}
+        known: dict[int, Fate] = {}
+        for trace in self.traces:
+            known.update(trace.fates)
         return {node.id: known.get(node.id, DEAD) for node in self.snapshot.nodes if node.kind == "op"}
 
     @property
     def boundaries(self) -> Records[Boundary]:
         """The arrays that one cluster writes and another reads, each with the reason why the two are not
         fused."""
-        return Records(
-            [boundary for trace in self.traces for boundary in trace.boundaries],
-            "no boundaries",
-            _boundary_row,
-        )
+        boundaries = [boundary for trace in self.traces for boundary in trace.boundaries]
+        return Records(boundaries, "no boundaries", _boundary_row)
 
     @property
     def cost(self) -> list[Cost | None]:
@@ -133,8 +130,8 @@ class Compilation:
     def profile(self, runs: int = 5) -> list[Timing | None]:
         """Runs each program ``runs`` times on its inputs, and measures its kernels.
 
-        Returns: seconds a run of each of ``clusters``, in their order; None for one that was not seen (a
-        branch not taken).
+        Returns: seconds a run of each of ``clusters``, in their order; None for a cluster that was not seen
+        (a branch not taken).
 
         The user's values, breaks and caches are not touched. Inputs that are gone are made up.
 
@@ -179,30 +176,30 @@ class Compilation:
         return f"Compilation({self.operations} operations, {self.cache_event}, {time})"
 
 
-def _cluster_row(one: Cluster) -> dict[str, str]:
+def _cluster_row(cluster: Cluster) -> dict[str, str]:
     return {
-        "cluster": one.name,
-        "kind": one.kind,
-        "library": one.library,
-        "inside": one.inside,
-        "bytes in": f"{one.input_bytes:,}",
-        "bytes out": f"{one.output_bytes:,}",
+        "cluster": cluster.name,
+        "kind": cluster.kind,
+        "library": cluster.library,
+        "inside": cluster.inside,
+        "bytes in": f"{cluster.input_bytes:,}",
+        "bytes out": f"{cluster.output_bytes:,}",
     }
 
 
-def _boundary_row(one: Boundary) -> dict[str, str]:
+def _boundary_row(boundary: Boundary) -> dict[str, str]:
     return {
-        "from": one.producer,
-        "to": one.consumer or "(result)",
-        "bytes": f"{one.bytes:,}",
-        "code": one.code,
-        "reason": one.text,
-        "label": one.label,
+        "from": boundary.producer,
+        "to": boundary.consumer or "(result)",
+        "bytes": f"{boundary.bytes:,}",
+        "code": boundary.code,
+        "reason": boundary.text,
+        "label": boundary.label,
     }
 
 
-def _pass_row(one: Pass) -> dict[str, str]:
-    return {"#": str(one.index), "pipeline": one.pipeline, "pass": one.name}
+def _pass_row(step: Pass) -> dict[str, str]:
+    return {"#": str(step.index), "pipeline": step.pipeline, "pass": step.name}
 
 
 def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True) -> Compilation:
@@ -226,9 +223,9 @@ def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead:
             prepared = execution.prepare(pending)
         if prepared is None:
             continue
-        binding, made = prepared
+        binding, is_new = prepared
         wanted = tuple([tensor._slot for tensor in pending.live()])
         origins = origins_of(pending, binding, wanted, description)
         inputs = Inputs(pending, binding.inputs)
-        traces.append(CompiledTrace(binding.executable, made, origins, snapshot, inputs))
+        traces.append(CompiledTrace(binding.executable, is_new, origins, snapshot, inputs))
     return Compilation(traces, snapshot)

@@ -37,25 +37,26 @@ class Inputs:
         self.made_up = 0
 
     def values(self) -> list[Any]:
-        """An array (or a host scalar) for each input: the user's own while it is there, else one of the same
+        """An array (or a host scalar) for each input: the user's own while it exists, else one of the same
         type: normal random numbers, zeros for integers.
 
         Raises:
-          InputsGone: one that is gone cannot be made up.
+          InputsGone: an input is gone and cannot be made up.
         """
-        found = [_concrete(held()) for held in self._held]
-        self.made_up = sum(value is None for value in found)
-        return [made_up(aval) if value is None else value for value, aval in zip(found, self._avals)]
+        values = [_concrete(held()) for held in self._held]
+        self.made_up = sum(value is None for value in values)
+        return [made_up(aval) if value is None else value for value, aval in zip(values, self._avals)]
 
 
 def _hold(value: Any) -> Any:
+    """A function that gives ``value`` while it exists. It does not keep an array alive."""
     if isinstance(value, (LazyTensor, jax.Array)):
         return weakref.ref(value)
     return lambda: value
 
 
 def _concrete(value: Any) -> Any | None:
-    """The array behind ``value``; None if it is gone, deleted or still pending."""
+    """The array behind ``value``; returns None if it is gone, deleted or still pending."""
     if isinstance(value, LazyTensor):
         value = value._value
     if isinstance(value, jax.Array) and value.is_deleted():

@@ -1,4 +1,4 @@
-"""From a compiled program back to what was recorded: marks, arguments and results as nodes of the graph."""
+"""The origins of a compiled program: the nodes of the graph behind its marks, arguments and results."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def origins_of(
     """
     steps = needed_steps(pending.state.path(), wanted)
     _, moved = pending.trie.copy(pending.root, steps)
-    here = {there: slot for slot, there in moved.items()}
+    slots = {new: slot for slot, new in moved.items()}
     operations: dict[int, int] = {}
     inputs: dict[int, int] = {}
     for step in binding.executable.state.path():
-        node = description.result(pending, here[step.first])[0] if step.first in here else None
-        if node is None:
+        if step.first not in slots:
             continue
+        node, _ = description.result(pending, slots[step.first])
         if step.operation is not None:
             operations[step.depth - 1] = node
         else:
@@ -54,6 +54,6 @@ _ARGUMENT = re.compile(r"args\[(\d+)\]")
 
 
 def argument(scope: str) -> int | None:
-    """Which argument of the program a parameter with this scope stands for."""
-    found = _ARGUMENT.match(scope)
-    return int(found[1]) if found else None
+    """Which argument of the program a parameter with this scope stands for; returns None if for none."""
+    match = _ARGUMENT.match(scope)
+    return int(match[1]) if match else None

@@ -1,4 +1,4 @@
-"""One compiled program as XLA left it: clusters, fates, boundaries, passes. Everything is worked out when it
+"""The compiled program as XLA left it: clusters, fates, boundaries, passes. Everything is worked out when it
 is asked for."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class CompiledTrace:
     """
 
     def __init__(
-        self, executable: Executable, made: bool, origins: Origins, snapshot: Snapshot, inputs: Inputs
+        self, executable: Executable, is_new: bool, origins: Origins, snapshot: Snapshot, inputs: Inputs
     ):
         self._executable = executable
         self._inputs = inputs
@@ -54,12 +54,10 @@ class CompiledTrace:
         self.measured: Profile | None = None
         self._fates: dict[int, Fate] | None = None
         self._fates_complete = False
-        self._inhabitants: tuple[dict[int, Fate], dict[str, list[int]]] | None = (
-            None  # the fates, and by cluster its nodes
-        )
+        self._nodes_of: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # as of which fates
         self.operations = executable.operations
-        self.cache_event = executable.origin if made else "hit"
-        self.compile_seconds = executable.compile_seconds if made else 0.0
+        self.cache_event = executable.origin if is_new else "hit"
+        self.compile_seconds = executable.compile_seconds if is_new else 0.0
 
     @property
     def compiled(self) -> Any:
@@ -68,7 +66,7 @@ class CompiledTrace:
 
     @cached_property
     def text(self) -> str:
-        """The optimised HLO; empty where the backend gives none."""
+        """The optimised HLO; empty if the backend gives none."""
         try:
             return self.compiled.as_text() or ""
         except Exception:  # each backend has its own error for "no HLO"
@@ -76,17 +74,19 @@ class CompiledTrace:
 
     @cached_property
     def module(self) -> Module | None:
-        """The optimised module; None where the backend gives no HLO."""
+        """The optimised module; None if the backend gives no HLO."""
         return parse(self.text) if self.text else None
 
     @cached_property
     def _ahead(self) -> Read | None:
-        """What was read while XLA compiled, if that is this very program."""
+        """What was read while XLA compiled; None if nothing was, or if it is not this very program."""
         reading = self._executable.dump.reading if self._executable.dump is not None else None
-        found = reading.result() if isinstance(reading, Reading) else None
-        if found is None or found.optimised is None or self.module is None:
+        if not isinstance(reading, Reading):
             return None
-        return found if _wiring(found.optimised) == _wiring(self.module) else None
+        contents = reading.result()
+        if contents.optimised is None or self.module is None:
+            return None
+        return contents if _wiring(contents.optimised) == _wiring(self.module) else None
 
     @cached_property
     def stablehlo(self) -> str:
@@ -95,7 +95,7 @@ class CompiledTrace:
 
     @cached_property
     def clusters(self) -> list[Cluster]:
-        """What it runs, in order; empty where the backend gives no HLO."""
+        """What it runs, in order; empty if the backend gives no HLO."""
         if self._ahead is not None:
             return self._ahead.clusters
         return find_clusters(self.module) if self.module is not None else []
@@ -104,7 +104,7 @@ class CompiledTrace:
 
     @property
     def dump(self) -> Dump:
-        """What XLA wrote while it compiled. Compiles once more where that was not written down then.
+        """What XLA wrote while it compiled. Compiles once more if that was not written down then.
 
         Raises:
           DumpUnavailable: there is no place to write to.
@@ -127,7 +127,7 @@ class CompiledTrace:
 
     @cached_property
     def written(self) -> Read:
-        """What the dump says. Compiles once more where nothing was written down.
+        """What the dump says. Compiles once more if nothing was written down.
 
         Raises:
           DumpUnavailable: there is no place to write to.
@@ -137,13 +137,13 @@ class CompiledTrace:
 
     @property
     def before(self) -> str:
-        """HLO before the first pass; empty where XLA wrote none. Compiles once more where nothing was written
+        """HLO before the first pass; empty if XLA wrote none. Compiles once more if nothing was written
         down."""
         return self.written.before
 
     @property
     def passes(self) -> Sequence[Pass]:
-        """The passes that changed the module, in order. Compiles once more where they were not written down.
+        """The passes that changed the module, in order. Compiles once more if they were not written down.
 
         Raises:
           DumpUnavailable: there is no place to write to.
@@ -156,7 +156,7 @@ class CompiledTrace:
     def fates(self) -> dict[int, Fate]:
         """The fate of each operation in the program, by its node in the graph.
 
-        An operation that is not in the optimised module is followed through the passes. Where those were not
+        An operation that is not in the optimised module is followed through the passes. If those were not
         written down (the program came from a cache), a small program is compiled once more for it; of a large
         one the operation is ``lost`` until somebody asks for ``passes``.
         """
@@ -168,21 +168,21 @@ class CompiledTrace:
     def _find_fates(self) -> dict[int, Fate]:
         nodes = self.origins.operations
         if self.module is None:
-            return dict.fromkeys(
-                nodes.values(), Fate("lost", "this backend gives no HLO, so nobody can tell")
-            )
-        found = self._followed(self.written if self.has_dump else None)
-        if (
-            not self.has_dump
-            and len(self.module.by_name) <= _SMALL
-            and any(fate.kind == "lost" for fate in found.values())
-        ):
-            with contextlib.suppress(DumpUnavailable):
-                found = self._followed(self.written)
-        return {
-            nodes[mark]: dataclasses.replace(fate, merged_with=nodes.get(fate.merged_with))  # type: ignore[arg-type]
-            for mark, fate in found.items()
-        }
+            unknown = Fate("lost", "this backend gives no HLO, so nobody can tell")
+            return dict.fromkeys(nodes.values(), unknown)
+        if self.has_dump:
+            by_mark = self._followed(self.written)
+        else:
+            by_mark = self._followed(None)
+            is_small = len(self.module.by_name) <= _SMALL
+            if is_small and any(fate.kind == "lost" for fate in by_mark.values()):
+                with contextlib.suppress(DumpUnavailable):
+                    by_mark = self._followed(self.written)
+        fates: dict[int, Fate] = {}
+        for mark, fate in by_mark.items():
+            partner = nodes.get(fate.merged_with) if fate.merged_with is not None else None
+            fates[nodes[mark]] = dataclasses.replace(fate, merged_with=partner)
+        return fates
 
     def _followed(self, written: Read | None) -> dict[int, Fate]:
         assert self.module is not None
@@ -191,26 +191,29 @@ class CompiledTrace:
     def nodes_behind(self, instruction: Instruction) -> list[int]:
         """Nodes that an instruction of the optimised module was made from: by its mark, else by what it
         stands for."""
-        marks = (
-            {instruction.mark} if self._lineage is None else self._lineage.get(instruction.name, frozenset())
-        )
-        return sorted(self.origins.operations[mark] for mark in marks if mark in self.origins.operations)
+        nodes = self.origins.operations
+        if self._lineage is not None:
+            marks = self._lineage.get(instruction.name, frozenset())
+            return sorted(nodes[mark] for mark in marks if mark in nodes)
+        return [nodes[instruction.mark]] if instruction.mark in nodes else []
 
     @cached_property
     def _lineage(self) -> Marks | None:
-        history = self.written.history_to(self.module) if self.has_dump and self.module is not None else None
+        if not self.has_dump or self.module is None:
+            return None
+        history = self.written.history_to(self.module)
         return history.lineage if history is not None else None
 
     def nodes_of(self, cluster: Cluster) -> list[int]:
         """Nodes that ``cluster`` computes, or a part of them, as their fates say."""
         fates = self.fates
-        if self._inhabitants is None or self._inhabitants[0] is not fates:
-            found: dict[str, list[int]] = {}
+        if self._nodes_of is None or self._nodes_of[0] is not fates:
+            nodes: dict[str, list[int]] = {}
             for node in sorted(fates):
                 for name in fates[node].clusters:
-                    found.setdefault(name, []).append(node)
-            self._inhabitants = fates, found
-        return list(self._inhabitants[1].get(cluster.name, ()))
+                    nodes.setdefault(name, []).append(node)
+            self._nodes_of = fates, nodes
+        return list(self._nodes_of[1].get(cluster.name, ()))
 
     # ---- what they cost ------------------------------------------------------------------------------------
 
@@ -225,15 +228,15 @@ class CompiledTrace:
 
     @cached_property
     def memory(self) -> Memory:
-        """Live ranges and totals; without what XLA wrote down when it compiled, the totals alone."""
-        dump = self.dump if self._has_files else None
-        assignment, ranges = (
-            dump.text(f"*{name}.txt") if dump else "" for name in ("buffer-assignment", "live-range")
-        )
-        return parse_memory(assignment, ranges, memory_stats(self.compiled))
+        """Live ranges and totals; the totals alone if XLA wrote nothing down when it compiled."""
+        stats = memory_stats(self.compiled)
+        if not self._has_files:
+            return parse_memory("", "", stats)
+        dump = self.dump
+        return parse_memory(dump.text("*buffer-assignment.txt"), dump.text("*live-range.txt"), stats)
 
     def profile(self, runs: int = 5) -> Profile:
-        """Runs the program on its inputs, made-up ones where they are gone, and measures each kernel.
+        """Runs the program on its inputs and measures each kernel. Inputs that are gone are made up.
 
         Raises:
           InputsGone: an input is gone and cannot be made up.
@@ -252,16 +255,12 @@ class CompiledTrace:
     @property
     def times(self) -> dict[str, Timing]:
         """By cluster, the time of one run of the program that it took; empty before :meth:`profile`."""
+        if self.measured is None or not self.measured.programs:
+            return {}
         names = {cluster.name for cluster in self.clusters}
-        programs = (
-            self.measured.programs if self.measured is not None else ()
-        )  # copies of donated inputs are programs too
-        ours = max(programs, key=lambda one: len(names & one.timings.keys()), default=None)
-        return (
-            {name: timing for name, timing in ours.timings.items() if name in names}
-            if ours is not None
-            else {}
-        )
+        # Copies of donated inputs are programs too.
+        own = max(self.measured.programs, key=lambda program: len(names & program.timings.keys()))
+        return {name: timing for name, timing in own.timings.items() if name in names}
 
     # ---- why the clusters are what they are ----------------------------------------------------------------
 
@@ -304,13 +303,13 @@ class CompiledTrace:
         compiled = self._executable.compile_again(options=dump.options(decisions=True))
         if _kernels(parse(compiled.as_text())) != _kernels(self.module):
             return self.boundaries  # XLA made another program of it: its reasons would be that one's
-        said = latest(renamed(read_decisions(dump), read_passes(dump), self.module, self.clusters))
-        self.boundaries = [self._with_words(one, said) for one in self.boundaries]
+        decisions = latest(renamed(read_decisions(dump), read_passes(dump), self.module, self.clusters))
+        self.boundaries = [self._with_words(boundary, decisions) for boundary in self.boundaries]
         return self.boundaries
 
     def verify(self, boundary: Boundary) -> Boundary:
-        """``boundary`` with what compiling again without its cause showed; it stands so in ``boundaries``
-        from then on.
+        """``boundary`` with what compiling again without its cause showed; it replaces the one in
+        ``boundaries``.
 
         Raises:
           NotTestable: there is no experiment for its reason, or not for this program.
@@ -318,24 +317,27 @@ class CompiledTrace:
         edge = self.edges.get((boundary.producer, boundary.consumer))
         if edge is None:
             raise NotTestable("this is no boundary between two clusters of this program")
-        tried = verify(boundary, edge, self._executable, self.rules)
-        self.boundaries = [
-            tried if (one.producer, one.consumer) == (tried.producer, tried.consumer) else one
-            for one in self.boundaries
-        ]
-        return tried
+        verified = verify(boundary, edge, self._executable, self.rules)
+        boundaries = list(self.boundaries)
+        for number, other in enumerate(boundaries):
+            if (other.producer, other.consumer) == (verified.producer, verified.consumer):
+                boundaries[number] = verified
+        self.boundaries = boundaries
+        return verified
 
-    def _with_words(self, boundary: Boundary, said: dict[tuple[str, str], str]) -> Boundary:
+    def _with_words(self, boundary: Boundary, decisions: dict[tuple[str, str], str]) -> Boundary:
+        """``boundary`` with the compiler's reason, if there is one."""
         pair = boundary.producer, boundary.consumer
-        if pair not in said:
+        if pair not in decisions:
             return boundary
-        return spoken(self.edges[pair], self.rules, said[pair])
+        return spoken(self.edges[pair], self.rules, decisions[pair])
 
 
 def _wiring(module: Module) -> dict[str, tuple[str, str, tuple[str, ...]]]:
     """A module without what is printed in any order (``backend_config``)."""
-    return {one.name: (one.opcode, one.shape, one.operands) for one in module}
+    return {each.name: (each.opcode, each.shape, each.operands) for each in module}
 
 
 def _kernels(module: Module) -> list[tuple[str, str]]:
+    """The names and kinds of a module's clusters."""
     return [(cluster.name, cluster.kind) for cluster in find_clusters(module)]

@@ -1,4 +1,4 @@
-"""Reads what XLA writes down while XLA still compiles.
+"""The reader of what XLA writes down, which reads while XLA still compiles.
 
 Its passes over HLO take about a quarter of a compilation; making machine code of the result is the rest, in
 which Python only waits. What the passes did is worked out then, so that an inspector costs little beside the
@@ -27,10 +27,10 @@ class Read:
     """What a dump says.
 
     Attributes:
-      before: HLO before the first pass; empty where XLA wrote none.
+      before: HLO before the first pass; empty if XLA wrote none.
       passes: those that changed the module.
-      optimised: the module after the last; None where XLA wrote none.
-      history: the program's way through the passes; None where it cannot be followed.
+      optimised: the module after the last; None if XLA wrote none.
+      history: the program's way through the passes; None if it cannot be followed.
       clusters: of the optimised module.
       costs: of the clusters, by name.
     """
@@ -43,8 +43,8 @@ class Read:
     costs: dict[str, Cost] = dataclasses.field(default_factory=dict)
 
     def history_to(self, module: Module) -> PassHistory | None:
-        """The history that ends in ``module``, the optimised one as JAX prints it: newer releases print parts
-        of results in another way than they dump them."""
+        """The history that ends in ``module``, the optimised module as JAX prints it: newer releases print
+        parts of results in another way than they dump them."""
         if self.history is None or self.history.last.by_name.keys() == module.by_name.keys():
             return self.history
         return _history(self.before, self.passes, module)
@@ -85,7 +85,7 @@ class Reading:
         self._thread.start()
 
     def _follow(self) -> None:
-        """Until the passes are done or the compilation is over (it may have failed)."""
+        """Waits until the passes are done or the compilation is over (it may have failed), and reads."""
         while not self._dump.files("*after_optimizations-*.txt") and not self._done.wait(_INTERVAL):
             pass
         if self._dump.files("*after_optimizations.txt"):
@@ -97,9 +97,8 @@ class Reading:
         self._done.set()
         self._thread.join()
         sizes = _sizes(self._dump)
-        if self._read is None or (
-            sizes and sizes != self._sizes
-        ):  # a file was there before all of it was written
+        was_partial = bool(sizes) and sizes != self._sizes  # a file was read before all of it was written
+        if self._read is None or was_partial:
             self._sizes, self._read = sizes, read(self._dump)
         return self._read
 

@@ -1,4 +1,4 @@
-"""Experiments: a program is compiled again without the supposed cause of a boundary, to see whether the
+"""The experiments: a program is compiled again without the supposed cause of a boundary, to see whether the
 boundary goes."""
 
 from __future__ import annotations
@@ -70,8 +70,10 @@ Experiment = Callable[[Subject], tuple[dict[str, Any], str]]
 def _drop_output(subject: Subject) -> tuple[dict[str, Any], str]:
     """Without the results that the variables hold."""
     edge, wanted = subject.edge, subject.executable.wanted
-    held = {edge.producer.name, *(other.name for other in edge.others)} & set(edge.variables)
-    kept = tuple(slot for slot, name in zip(wanted, results(edge.module)) if name not in held)
+    writers = {edge.producer.name, *(other.name for other in edge.others)}
+    held = writers.intersection(edge.variables)
+    slots = zip(wanted, results(edge.module))
+    kept = tuple(slot for slot, name in slots if name not in held)
     if not kept or len(kept) == len(wanted):
         raise NotTestable("without what keeps the value alive, nothing of the program is left")
     named = " and ".join(f"`{name}`" for name in subject.boundary.variables) or "it"
@@ -82,15 +84,16 @@ def _own_copy(subject: Subject) -> tuple[dict[str, Any], str]:
     """With the producer computed once more for this reader alone. XLA must not make one of the two again."""
     edge = subject.edge
     mark = edge.source.mark
-    readers = {reader.mark for reader in edge.readers if reader.mark is not None} - {mark}
+    marks = dict.fromkeys(reader.mark for reader in edge.readers if reader.mark != mark)
+    readers = [reader for reader in marks if reader is not None]
     if mark is None or not readers:
         raise NotTestable("both ends belong to one recorded operation, which cannot be taken apart")
     steps = subject.executable.state.path()
-    produced = set(range(steps[mark].first, steps[mark].slots))
-    direct = [reader for reader in readers if produced.intersection(steps[reader].operands)]
-    if not direct:
+    slots = range(steps[mark].first, steps[mark].slots)
+    copies = {reader: mark for reader in readers if any(slot in slots for slot in steps[reader].operands)}
+    if not copies:
         raise NotTestable("XLA made instructions between the two operations that were not recorded")
-    changes = {"copies": dict.fromkeys(direct, mark), "options": dict(subject.rules.keeping_copies)}
+    changes = {"copies": copies, "options": dict(subject.rules.keeping_copies)}
     return changes, f"with a copy of `{edge.source.opcode}` for this reader alone"
 
 
@@ -99,8 +102,8 @@ def _no_library(subject: Subject) -> tuple[dict[str, Any], str]:
     libraries = {subject.edge.producer.library, subject.edge.consumer.library} - {""}
     known = subject.rules.without_library
     if len(libraries) != 1 or not libraries <= known.keys():
-        named = " and ".join(sorted(libraries)) or "the library"
-        raise NotTestable(f"XLA has no code of its own to put in place of {named}")
+        names = " and ".join(sorted(libraries)) or "the library"
+        raise NotTestable(f"XLA has no code of its own to put in place of {names}")
     [library] = libraries
     return {"options": dict(known[library])}, f"without {library}"
 
@@ -115,14 +118,15 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 def _stays(module: Module, edge: Edge) -> bool:
     """Whether the same value is still written by one cluster and read by another."""
-    readers = {(reader.mark, reader.opcode) for reader in edge.readers}
-    for other in find_edges(module, find_clusters(module), lambda result: ()):
-        theirs = {(reader.mark, reader.opcode) for reader in other.readers}
-        if _value(other) == _value(edge) and readers & theirs:
-            return True
-    return False
+    edges = find_edges(module, find_clusters(module), lambda result: ())
+    return any(_has_same_source(edge, other) and _readers(edge) & _readers(other) for other in edges)
 
 
-def _value(edge: Edge) -> tuple[int | None, str, str]:
-    """What is written at ``edge``, whatever the instruction is called."""
-    return edge.source.mark, edge.source.opcode, edge.source.shape
+def _has_same_source(edge: Edge, other: Edge) -> bool:
+    a, b = edge.source, other.source
+    return (a.mark, a.opcode, a.shape) == (b.mark, b.opcode, b.shape)
+
+
+def _readers(edge: Edge) -> set[tuple[int | None, str]]:
+    """The marks and opcodes of the instructions that read the value."""
+    return {(reader.mark, reader.opcode) for reader in edge.readers}

@@ -24,8 +24,8 @@ FUSED = """%f (p: f32[4], q: f32[4]) -> f32[4] {
 
 
 def test_the_same_module_is_paired_with_itself():
-    pairing = match_instructions(BEFORE, BEFORE)
-    assert pairing.instead == {} and pairing.same == {name: [name] for name in ("a", "s", "m", "x", "y")}
+    match = match_instructions(BEFORE, BEFORE)
+    assert match.instead == {} and match.same == {name: [name] for name in ("a", "s", "m", "x", "y")}
 
 
 def test_into_a_fusion_and_out_of_it():
@@ -57,8 +57,8 @@ def test_what_is_read_instead():
 
 def test_operands_that_changed_places_replace_nothing():
     after = module("%a = f32[4] add(%y, %x)", "%s = f32[4] sine(%a)", "ROOT %m = f32[4] multiply(%a, %s)")
-    pairing = match_instructions(BEFORE, after)
-    assert pairing.instead == {} and pairing.same["s"] == ["s"] and pairing.same["x"] == ["x"]
+    match = match_instructions(BEFORE, after)
+    assert match.instead == {} and match.same["s"] == ["s"] and match.same["x"] == ["x"]
 
 
 def test_copies_and_views_that_came_in_are_looked_through():

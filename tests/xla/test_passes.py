@@ -157,7 +157,7 @@ def test_a_file_that_was_cut_off(dump, text):
         one.changes
     module = parse(TEXT.replace("n0/sin", "other").replace("sine", "cosine"))
     written = read(dump)
-    assert written.course is None
+    assert written.history is None
     [fate] = fates([0], module, [], written).values()
     assert fate.kind == "lost" and "not to be read" in fate.text
 

@@ -67,8 +67,7 @@ def test_reveal_shows_text_and_escapes(clean):
     assert "1 of 2 right" in bundle["text/plain"] and "1 of 2 right" in bundle["text/html"]
     a = jnp.ones(3)
     with lazynb.lazy():
-        y = a + 1
-        "<script>"  # noqa: B018, E702
+        y = a + 1  # <script>
         z = y * 2  # noqa: F841
         shown = Reveal(compare(lazynb.compile(), []))._repr_mimebundle_()["text/html"]
     assert "<script>" not in shown and "&lt;script&gt;" in shown

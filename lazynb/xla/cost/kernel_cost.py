@@ -1,4 +1,4 @@
-"""What a kernel costs by XLA's own analysis: operations and bytes.
+"""The cost of a kernel by XLA's own analysis: operations and bytes.
 
 ``jaxlib`` gives XLA's analysis of a whole module only. The figures of one kernel are those of a module that
 holds this one instruction, with a parameter for each operand and the computations that it calls.
@@ -60,9 +60,9 @@ def kernel_costs(module: hlo.Module | str, names: Sequence[str]) -> dict[str, Co
       ValueError: the text is no HLO module.
       KeyError: it has no instruction of that name.
     """
-    known = hlo.parse(module) if isinstance(module, str) else module
-    extract, often = _Extract(known), executions(known, names)
-    return {name: _kernel_cost(extract, known.by_name[name], often[name]) for name in names}
+    parsed = hlo.parse(module) if isinstance(module, str) else module
+    extract, times = _Extract(parsed), executions(parsed, names)
+    return {name: _kernel_cost(extract, parsed.by_name[name], times[name]) for name in names}
 
 
 def program_cost(module: hlo.Module | str) -> Cost:
@@ -73,31 +73,32 @@ def program_cost(module: hlo.Module | str) -> Cost:
     Raises:
       ValueError: the text is no HLO module.
     """
-    known = hlo.parse(module) if isinstance(module, str) else module
-    loops = any(one.opcode == "while" for one in known)
-    return _cost(_Extract(known).program(), ", one iteration of each loop" if loops else "", known)
+    parsed = hlo.parse(module) if isinstance(module, str) else module
+    has_loops = any(instruction.opcode == "while" for instruction in parsed)
+    return _cost(_Extract(parsed).program(), ", one iteration of each loop" if has_loops else "", parsed)
 
 
 def executions(module: hlo.Module, names: Sequence[str]) -> dict[str, int | None]:
     """How often each instruction is executed in one run of the program: the product of the iterations of the
     loops around it.
 
-    None where XLA does not know the number of iterations of one of them, or where the instruction stands in a
+    It is None if XLA does not know the number of iterations of one of them, or if the instruction stands in a
     branch.
     """
-    return {name: _often(module, module.by_name[name].computation) for name in names}
+    return {name: _executions(module, module.by_name[name].computation) for name in names}
 
 
 def trip_count(loop: hlo.Instruction) -> int | None:
-    """Iterations of a ``while``, where XLA found out."""
-    found = _TRIPS.search(loop.text)
-    return int(found[1]) if found else None
+    """Iterations of a ``while``; returns None if XLA did not find out."""
+    match = _TRIPS.search(loop.text)
+    return int(match[1]) if match else None
 
 
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 
 
-def _often(module: hlo.Module, computation: str) -> int | None:
+def _executions(module: hlo.Module, computation: str) -> int | None:
+    """How often a computation is executed; returns None if that is not known."""
     times = 1
     while computation != module.entry:
         caller = module.callers.get(computation)
@@ -107,60 +108,64 @@ def _often(module: hlo.Module, computation: str) -> int | None:
             trips = trip_count(caller)
             if trips is None:
                 return None
-            times *= trips + (caller.attribute("condition") == f"%{computation}")  # the last time it is false
+            if caller.attribute("condition") == f"%{computation}":
+                trips += 1  # the last time it is false
+            times *= trips
         computation = caller.computation
     return times
 
 
-def _kernel_cost(extract: _Extract, one: hlo.Instruction, often: int | None) -> Cost:
-    inner = extract.reached(one)
-    return _cost(extract.kernel(one), _meaning(one, inner, often), [one, *inner])
+def _kernel_cost(extract: _Extract, kernel: hlo.Instruction, times: int | None) -> Cost:
+    inner = extract.reached(kernel)
+    return _cost(extract.kernel(kernel), _meaning(kernel, inner, times), [kernel, *inner])
 
 
-def _meaning(one: hlo.Instruction, inner: Sequence[hlo.Instruction], often: int | None) -> str:
-    """What the figures of ``one`` stand for, where that is not simply one run of it in one run of the
+def _meaning(kernel: hlo.Instruction, inner: Sequence[hlo.Instruction], times: int | None) -> str:
+    """What the figures of ``kernel`` stand for, if that is not simply one run of it in one run of the
     program."""
-    said = ""
-    if one.opcode == "while":
-        trips = trip_count(one)
-        said = f" of one iteration (body and condition) of {'an unknown number' if trips is None else trips}"
-    elif one.opcode == "conditional":
-        said = ", for each figure the largest of the branches"
-    if any(other.opcode == "while" for other in inner):
-        said += ", one iteration of each loop inside"
-    if often is None:
-        return said + "; how often it runs is not known"
-    return said if often == 1 else f"{said}; it runs {often} times"
+    meaning = ""
+    if kernel.opcode == "while":
+        trips = trip_count(kernel)
+        number = "an unknown number" if trips is None else trips
+        meaning = f" of one iteration (body and condition) of {number}"
+    elif kernel.opcode == "conditional":
+        meaning = ", for each figure the largest of the branches"
+    if any(instruction.opcode == "while" for instruction in inner):
+        meaning += ", one iteration of each loop inside"
+    if times is None:
+        return f"{meaning}; how often it runs is not known"
+    if times == 1:
+        return meaning
+    return f"{meaning}; it runs {times} times"
 
 
 def _cost(text: str, meaning: str, instructions: Iterable[hlo.Instruction]) -> Cost:
     """What XLA says of the module ``text``, which is made of ``instructions``."""
     try:
-        found = jc.cost_properties(text)
+        figures = jc.cost_properties(text)
     except ValueError as error:
         return Cost(None, None, None, f"XLA's cost analysis cannot read this instruction: {error}")
-    if found is None:
+    if figures is None:
         return Cost(None, None, None, "this backend has no cost analysis")
-    if found.get("optimal_seconds", 0.0) < 0:
-        calls = dict.fromkeys(
-            one.attribute("custom_call_target") for one in instructions if one.opcode == "custom-call"
-        )
-        return Cost(
-            None,
-            None,
-            None,
-            f"XLA does not know what the custom call {', '.join(calls)} costs".replace("  ", " "),
-        )
+    if figures.get("optimal_seconds", 0.0) < 0:
+        return Cost(None, None, None, _unknown_call(instructions))
     return Cost(
-        _figure(found, "flops"),
-        _figure(found, "transcendentals"),
-        _figure(found, "bytes accessed"),
-        f"XLA's cost analysis{meaning}",
+        flops=_figure(figures, "flops"),
+        transcendentals=_figure(figures, "transcendentals"),
+        bytes=_figure(figures, "bytes accessed"),
+        source=f"XLA's cost analysis{meaning}",
     )
 
 
-def _figure(found: dict[str, float], name: str) -> float | None:
-    value = found.get(name, 0.0)
+def _unknown_call(instructions: Iterable[hlo.Instruction]) -> str:
+    """The reason why there are no figures: a custom call among ``instructions``."""
+    calls = [instruction for instruction in instructions if instruction.opcode == "custom-call"]
+    targets = dict.fromkeys(call.attribute("custom_call_target") for call in calls)
+    return f"XLA does not know what the custom call {', '.join(targets)} costs".replace("  ", " ")
+
+
+def _figure(figures: dict[str, float], name: str) -> float | None:
+    value = figures.get(name, 0.0)
     return None if math.isnan(value) or value < 0 else value
 
 
@@ -171,55 +176,52 @@ class _Extract:
         self._module = module
         self._bodies: dict[str, str] = {}
 
-    def kernel(self, one: hlo.Instruction) -> str:
-        """A module that runs ``one`` on parameters."""
-        computation = self._module.computations[one.computation]
+    def kernel(self, instruction: hlo.Instruction) -> str:
+        """A module that runs ``instruction`` on parameters."""
+        computation = self._module.computations[instruction.computation]
         parameters = [
             f"  %{name} = {computation.instructions[name].shape} parameter({number})"
-            for number, name in enumerate(dict.fromkeys(one.operands))
+            for number, name in enumerate(dict.fromkeys(instruction.operands))
         ]
-        root = _line(one, True)
-        if one.opcode == "parameter":
-            root = root.replace(f"parameter({hlo.parameter_number(one)})", "parameter(0)")
-        return "\n".join([_HEADER, *self._called(one), "ENTRY %kernel {", *parameters, root, "}"])
+        root = _line(instruction, True)
+        if instruction.opcode == "parameter":
+            root = root.replace(f"parameter({hlo.parameter_number(instruction)})", "parameter(0)")
+        called = map(self._body, self._reached(instruction.calls))
+        return "\n".join([_HEADER, *called, "ENTRY %kernel {", *parameters, root, "}"])
 
     def program(self) -> str:
         """The module without what says nothing about cost."""
-        last = self._module.computations[self._module.entry]
-        called = dict.fromkeys(name for one in last.instructions.values() for name in self._reached(one))
-        return "\n".join(
-            [_HEADER, *(self._body(name) for name in called), "ENTRY " + self._body(self._module.entry)]
-        )
+        entry = self._module.entry
+        called = map(self._body, self._reached(self._calls(entry)))
+        return "\n".join([_HEADER, *called, "ENTRY " + self._body(entry)])
 
-    def reached(self, one: hlo.Instruction) -> list[hlo.Instruction]:
-        """The instructions of the computations that ``one`` calls, theirs too."""
-        return [
-            inner
-            for name in self._reached(one)
-            for inner in self._module.computations[name].instructions.values()
-        ]
+    def reached(self, instruction: hlo.Instruction) -> list[hlo.Instruction]:
+        """The instructions of the computations that ``instruction`` calls, directly or not."""
+        reached: list[hlo.Instruction] = []
+        for name in self._reached(instruction.calls):
+            reached += self._module.computations[name].instructions.values()
+        return reached
 
-    def _called(self, one: hlo.Instruction) -> list[str]:
-        return [self._body(name) for name in self._reached(one)]
-
-    def _reached(self, one: hlo.Instruction) -> list[str]:
-        """Computations that ``one`` calls, directly or not; callees first, as the text of a module has
-        them."""
-        wanted, stack = set(), list(one.calls)
+    def _reached(self, calls: Iterable[str]) -> list[str]:
+        """The computations ``calls`` and those that they call, directly or not; callees first, as in the text
+        of a module."""
+        wanted, stack = set(), list(calls)
         while stack:
             name = stack.pop()
             if name not in wanted:
                 wanted.add(name)
-                stack += [
-                    callee
-                    for inner in self._module.computations[name].instructions.values()
-                    for callee in inner.calls
-                ]
+                stack += self._calls(name)
         return [name for name in self._module.computations if name in wanted]
+
+    def _calls(self, name: str) -> list[str]:
+        """The computations that the instructions of a computation call."""
+        instructions = self._module.computations[name].instructions.values()
+        return [callee for instruction in instructions for callee in instruction.calls]
 
     def _body(self, name: str) -> str:
         if name not in self._bodies:
-            lines = (_line(one, one.root) for one in self._module.computations[name].instructions.values())
+            instructions = self._module.computations[name].instructions.values()
+            lines = [_line(instruction, instruction.root) for instruction in instructions]
             self._bodies[name] = "\n".join([f"%{name} {{", *lines, "}"])
         return self._bodies[name]
 
@@ -227,10 +229,10 @@ class _Extract:
 _HEADER = "HloModule cost"
 
 
-def _line(one: hlo.Instruction, root: bool) -> str:
+def _line(instruction: hlo.Instruction, root: bool) -> str:
     """The instruction without what refers to other parts of its module: the header's tables, and its
     neighbours."""
-    return f"  {'ROOT ' * root}%{one.name} = {_NEIGHBOURS.sub('', one.plain)}"
+    return f"  {'ROOT ' * root}%{instruction.name} = {_NEIGHBOURS.sub('', instruction.plain)}"
 
 
 _NEIGHBOURS = re.compile(r", control-predecessors=\{[^}]*\}")

@@ -1,4 +1,4 @@
-"""What this machine can do at best, measured: the roof under which kernels are drawn."""
+"""The peak of this machine, measured: the roof under which kernels are drawn."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def measured_peak(device: Any = None) -> Machine:
     """Measures what ``device`` (a ``jax.Device``; the default device if None) reaches; once a process, in
     about a second.
 
-    Runs at once also in lazy mode, and leaves no trace in lazynb's records or in a persistent compilation
-    cache.
+    The measurement runs at once in lazy mode too. It leaves no trace in lazynb's records or in a persistent
+    compilation cache.
     """
     with _lock:
         return _measured(jc.default_device() if device is None else device)
@@ -59,19 +59,25 @@ def _measured(device: Any) -> Machine:
     with _undisturbed():
         flops, size = _or_none(lambda: _matrix_product(device))
         bandwidth, length = _or_none(lambda: _triad(device))
-    threads = (
-        f", {len(os.sched_getaffinity(0)) if hasattr(os, 'sched_getaffinity') else os.cpu_count()} threads"
-    )
-    where = f"{device.device_kind}{threads if device.platform == 'cpu' else ''}, JAX {jax.__version__}"
-    said = [
-        f"float32 product of two {size}x{size} matrices"
-        if flops
-        else "no operations a second: the product did not run",
-        f"a + 0.5 * b over arrays of {length >> 20} MiB, two read and one written"
-        if bandwidth
-        else "no bandwidth: the sum did not run",
-    ]
-    return Machine(flops, bandwidth, f"measured here ({where}), best of several runs: {'; '.join(said)}")
+    product = "no operations a second: the product did not run"
+    if flops:
+        product = f"float32 product of two {size}x{size} matrices"
+    triad = "no bandwidth: the sum did not run"
+    if bandwidth:
+        triad = f"a + 0.5 * b over arrays of {length >> 20} MiB, two read and one written"
+    where = f"{_name(device)}, JAX {jax.__version__}"
+    return Machine(flops, bandwidth, f"measured here ({where}), best of several runs: {product}; {triad}")
+
+
+def _name(device: Any) -> str:
+    """The kind of a device; for a processor with the number of threads."""
+    if device.platform != "cpu":
+        return str(device.device_kind)
+    if hasattr(os, "sched_getaffinity"):
+        threads: int | None = len(os.sched_getaffinity(0))
+    else:
+        threads = os.cpu_count()
+    return f"{device.device_kind}, {threads} threads"
 
 
 @contextlib.contextmanager
@@ -83,7 +89,7 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _or_none(measure: Callable[[], tuple[float, int]]) -> tuple[float | None, int]:
-    """What ``measure`` gives; a device that cannot run it (too little memory, say) has no such figure."""
+    """What ``measure`` gives; ``(None, 0)`` if the device cannot run it, for too little memory, say."""
     try:
         return measure()
     except (RuntimeError, MemoryError):
@@ -91,8 +97,8 @@ def _or_none(measure: Callable[[], tuple[float, int]]) -> tuple[float | None, in
 
 
 def _best(run: Callable[[], Any], seconds: float = SECONDS) -> float:
-    """Seconds of the fastest of several runs; at least three, the first one (memory touched for the first
-    time) not counted."""
+    """Seconds of the fastest of at least three runs. A run before them, which touches memory for the first
+    time, is not counted."""
     jax.block_until_ready(run())
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:
@@ -121,7 +127,9 @@ def _product(size: int, device: Any) -> Callable[[], Any]:
 def _triad(device: Any) -> tuple[float, int]:
     """Bytes a second and bytes of one array. The result is written over the first operand: fresh memory would
     be measured with the time that the operating system takes to hand it out."""
-    length = min(max(MIN_ARRAY, 2 * _last_cache()), MAX_ARRAY) if device.platform == "cpu" else MAX_ARRAY // 4
+    length = MAX_ARRAY // 4
+    if device.platform == "cpu":
+        length = min(max(MIN_ARRAY, 2 * _last_cache()), MAX_ARRAY)
     array = np.ones(length // 4, np.float32)
     held, other = [jax.device_put(array, device)], jax.device_put(array * 1e-3, device)
     triad = jax.jit(lambda a, b: a + 0.5 * b, donate_argnums=0).lower(held[0], other).compile()
@@ -134,10 +142,13 @@ def _triad(device: Any) -> tuple[float, int]:
 
 
 def _last_cache() -> int:
-    """Bytes of the largest processor cache; 0 where the system does not say."""
+    """Bytes of the largest processor cache; 0 if the system does not say."""
     sizes = [0]
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         with contextlib.suppress(OSError, ValueError):
             text = path.read_text().strip()
-            sizes.append(int(text.rstrip("KMG")) << {"K": 10, "M": 20, "G": 30}.get(text[-1], 0))
+            sizes.append(int(text.rstrip("KMG")) << _SHIFTS.get(text[-1], 0))
     return max(sizes)
+
+
+_SHIFTS = {"K": 10, "M": 20, "G": 30}

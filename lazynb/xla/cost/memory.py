@@ -1,4 +1,4 @@
-"""Where and when a program's values lie in memory, from what XLA writes when it assigns buffers.
+"""The memory of a program: where and when its values lie in it, from what XLA writes when it assigns buffers.
 
 XLA dumps two texts: the buffer assignment (which values share which allocation, at which offset) and the live
 ranges (from which instruction to which a value is needed). Both are the same on JAX 0.10 and 0.12 but for a
@@ -37,7 +37,7 @@ class Buffer:
     """A value in memory.
 
     Attributes:
-      name: HLO instruction that computes it, with the index of the part when that is a tuple: ``while.6{1}``.
+      name: HLO instruction that computes it, with the index of the part if that is a tuple: ``while.6{1}``.
         The table of pointers that makes a tuple is a value of its own, ``tuple.1{}``.
       bytes: its size.
       start: number of the step at which it is written (0 for an argument).
@@ -98,7 +98,7 @@ class Memory:
 
 
 def memory_stats(compiled: Any) -> Any:
-    """JAX's memory analysis of a ``jax.stages.Compiled``; None where the backend has none."""
+    """JAX's memory analysis of a ``jax.stages.Compiled``; returns None if the backend has none."""
     try:
         return compiled.memory_analysis()
     except Exception:  # each backend has its own error for "not implemented"
@@ -115,34 +115,35 @@ def parse_memory(buffer_assignment: str, live_ranges: str, stats: Any = None) ->
     """
     allocations = _allocations(buffer_assignment)
     steps, ranges = _live_ranges(live_ranges)
-    buffers = tuple(
-        sorted(_buffers(allocations, ranges, len(steps)), key=lambda one: (one.start, one.allocation))
-    )
+    buffers = _buffers(allocations, ranges, len(steps))
+    buffers.sort(key=lambda buffer: (buffer.start, buffer.allocation))
     peak, peak_step = _peak(buffers)
-    arguments, outputs, temps, aliases = _totals(allocations, stats)
-    allocated = sum(one.size for one in allocations) if allocations else None
     return Memory(
-        peak,
-        peak_step,
-        arguments,
-        outputs,
-        temps,
-        aliases,
-        allocated,
-        steps,
-        buffers,
-        _source(bool(allocations), bool(ranges), stats is not None),
+        peak_bytes=peak,
+        peak_step=peak_step,
+        argument_bytes=_total(allocations, stats, "argument", "parameter"),
+        output_bytes=_total(allocations, stats, "output", "maybe-live-out"),
+        temp_bytes=_total(allocations, stats, "temp", "preallocated-temp"),
+        alias_bytes=_total(allocations, stats, "alias", "parameter", "maybe-live-out"),
+        allocated_bytes=_size(allocations),
+        steps=steps,
+        buffers=tuple(buffers),
+        source=_source(bool(allocations), bool(ranges), stats is not None),
     )
 
 
 def _source(assigned: bool, ranged: bool, analysed: bool) -> str:
+    """Where the figures come from, and which of XLA's texts are missing."""
     if assigned and ranged:
         return "XLA's buffer assignment and live ranges"
-    missing = (
-        "live ranges" if assigned else "buffer assignment" if ranged else "buffer assignment and live ranges"
-    )
-    totals = "XLA's buffer assignment" if assigned else "XLA's memory analysis" if analysed else ""
-    return f"{totals}; " * bool(totals) + f"XLA wrote no {missing} for this program"
+    texts = {"buffer assignment": assigned, "live ranges": ranged}
+    missing = " and ".join(text for text, is_written in texts.items() if not is_written)
+    missing = f"XLA wrote no {missing} for this program"
+    if assigned:
+        return f"XLA's buffer assignment; {missing}"
+    if analysed:
+        return f"XLA's memory analysis; {missing}"
+    return missing
 
 
 # ---- the buffer assignment ---------------------------------------------------------------------------------
@@ -176,35 +177,30 @@ _TAG = re.compile(r", (thread-local|constant|preallocated-temp|parameter|output|
 
 
 def _allocations(text: str) -> list[_Allocation]:
-    found: list[_Allocation] = []
+    allocations: list[_Allocation] = []
     for line in text.splitlines():
         if head := _ALLOCATION.match(line):
             tags = frozenset(_TAG.findall(_SHAPE.sub("", head[3])))
-            found.append(_Allocation(int(head[1]), int(head[2]), tags, []))
-        elif found and (value := _VALUE.match(line)):
-            found[-1].values.append(_Value(value[1], int(value[3]), int(value[4]), bool(value[2])))
-    return [one for one in found if "thread-local" not in one.tags]
+            allocations.append(_Allocation(int(head[1]), int(head[2]), tags, []))
+        elif allocations and (value := _VALUE.match(line)):
+            name, phi, size, offset = value.groups()
+            allocations[-1].values.append(_Value(name, int(size), int(offset), bool(phi)))
+    return [allocation for allocation in allocations if "thread-local" not in allocation.tags]
 
 
-def _totals(allocations: Sequence[_Allocation], stats: Any) -> list[int | None]:
-    """Bytes of arguments, results, temporaries and aliases."""
-
-    def total(name: str, *tags: str) -> int | None:
-        said = _stat(stats, f"{name}_size_in_bytes")
-        computed = sum(one.size for one in allocations if one.tags.issuperset(tags)) if allocations else None
-        return computed if said is None else said
-
-    return [
-        total("argument", "parameter"),
-        total("output", "maybe-live-out"),
-        total("temp", "preallocated-temp"),
-        total("alias", "parameter", "maybe-live-out"),
-    ]
+def _total(allocations: Sequence[_Allocation], stats: Any, name: str, *tags: str) -> int | None:
+    """Bytes as JAX's memory analysis gives them under ``name``, else of the allocations with ``tags``."""
+    bytes_ = getattr(stats, f"{name}_size_in_bytes", None)
+    if isinstance(bytes_, int) and bytes_ >= 0:
+        return bytes_
+    return _size(allocations, *tags)
 
 
-def _stat(stats: Any, name: str) -> int | None:
-    value = getattr(stats, name, None)
-    return value if isinstance(value, int) and value >= 0 else None
+def _size(allocations: Sequence[_Allocation], *tags: str) -> int | None:
+    """Bytes of the allocations that have all ``tags``; returns None if no allocations are known."""
+    if not allocations:
+        return None
+    return sum(allocation.size for allocation in allocations if allocation.tags.issuperset(tags))
 
 
 # ---- the live ranges ---------------------------------------------------------------------------------------
@@ -217,17 +213,18 @@ _CUMULATIVE = re.compile(r"\(cumulative: (\d+) bytes\)$")
 
 def _live_ranges(text: str) -> tuple[tuple[str, ...], dict[str, tuple[int, int]]]:
     """The instruction of each step, and from which to which step each value lives."""
-    steps = tuple(found[2] for line in text.splitlines() if (found := _STEP.match(line)))
-    ranges = {
-        found[1]: (int(found[2]), int(found[3]))
-        for line in text.splitlines()
-        if (found := _RANGE.match(line))
-    }
-    return steps, ranges
+    steps: list[str] = []
+    ranges: dict[str, tuple[int, int]] = {}
+    for line in text.splitlines():
+        if step := _STEP.match(line):
+            steps.append(step[2])
+        elif live := _RANGE.match(line):
+            ranges[live[1]] = int(live[2]), int(live[3])
+    return tuple(steps), ranges
 
 
 def xla_peak(live_ranges: str) -> tuple[int, int] | None:
-    """Bytes and step of the peak as XLA itself wrote them; None where it did not."""
+    """Bytes and step of the peak as XLA itself wrote them; returns None if it did not."""
     step, total = None, None
     for line in live_ranges.splitlines():
         if head := _XLA_PEAK.match(line):
@@ -236,7 +233,9 @@ def xla_peak(live_ranges: str) -> tuple[int, int] | None:
             total = int(part[1])
         elif step is not None:
             break
-    return (total, step) if total is not None and step is not None else None
+    if step is None or total is None:
+        return None
+    return total, step
 
 
 def _peak(buffers: Sequence[Buffer]) -> tuple[int | None, int | None]:
@@ -244,9 +243,9 @@ def _peak(buffers: Sequence[Buffer]) -> tuple[int | None, int | None]:
     if not buffers:
         return None, None
     change: collections.Counter[int] = collections.Counter()
-    for one in buffers:
-        change[one.start] += one.bytes
-        change[one.end + 1] -= one.bytes
+    for buffer in buffers:
+        change[buffer.start] += buffer.bytes
+        change[buffer.end + 1] -= buffer.bytes
     live, peak, step = 0, 0, 0
     for at in sorted(change):
         live += change[at]
@@ -261,44 +260,50 @@ def _peak(buffers: Sequence[Buffer]) -> tuple[int | None, int | None]:
 def _buffers(
     allocations: Iterable[_Allocation], ranges: dict[str, tuple[int, int]], end: int
 ) -> list[Buffer]:
-    found = []
+    buffers = []
     for allocation in allocations:
-        values = sorted(
-            (value for value in allocation.values if value.key in ranges), key=lambda value: ranges[value.key]
-        )
-        argument = (
-            next((value for value in values if not value.phi), None)
-            if "parameter" in allocation.tags
-            else None
-        )
+        values = [value for value in allocation.values if value.key in ranges]
+        values.sort(key=lambda value: ranges[value.key])
+        argument = _argument(allocation, values)
         sharing = _sharing(values)
         for value in values:
             start, last = ranges[value.key]
-            kind = "argument" if value is argument else _kind(allocation, last == end)
-            found.append(
-                Buffer(
-                    value.name,
-                    value.size,
-                    start,
-                    last,
-                    kind,
-                    allocation.number,
-                    tuple(sharing[value.name]),
-                    donated=value is argument and "maybe-live-out" in allocation.tags,
-                )
+            is_argument = value is argument
+            buffer = Buffer(
+                name=value.name,
+                bytes=value.size,
+                start=start,
+                end=last,
+                kind="argument" if is_argument else _kind(allocation, last == end),
+                allocation=allocation.number,
+                shares=tuple(sharing[value.name]),
+                donated=is_argument and "maybe-live-out" in allocation.tags,
             )
-    return found
+            buffers.append(buffer)
+    return buffers
+
+
+def _argument(allocation: _Allocation, values: Iterable[_Value]) -> _Value | None:
+    """The argument that an allocation is for; returns None if it is for none."""
+    if "parameter" not in allocation.tags:
+        return None
+    return next((value for value in values if not value.phi), None)
 
 
 def _kind(allocation: _Allocation, outlives: bool) -> str:
     if "constant" in allocation.tags:
         return "constant"
-    return "output" if outlives and "maybe-live-out" in allocation.tags else "temp"
+    if outlives and "maybe-live-out" in allocation.tags:
+        return "output"
+    return "temp"
 
 
 def _sharing(values: Sequence[_Value]) -> dict[str, list[str]]:
-    """For each value of an allocation, given in the order in which they are written, whose memory it takes
-    and who takes its."""
+    """By value of an allocation, the values whose memory it takes and those that take its memory.
+
+    Arguments:
+      values: in the order in which they are written.
+    """
     neighbours: dict[str, list[str]] = {value.name: [] for value in values}
     pieces: list[tuple[int, int, str]] = []  # begin, end and last value of each piece of memory
     for value in values:

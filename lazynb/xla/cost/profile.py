@@ -1,4 +1,4 @@
-"""Measured time of each kernel, from JAX's profiler; no TensorBoard.
+"""The measured time of each kernel, from JAX's profiler; no TensorBoard.
 
 Each run is a profiler session of its own, which costs about 1 ms and 12 us for each kernel that it sees;
 nothing has to tell runs apart afterwards. While it runs, a kernel takes 0.3 us longer.
@@ -75,7 +75,7 @@ class Profile:
 
     Attributes:
       programs: the compiled programs that it ran, in the order in which they started.
-      wall: the whole function until its results were there; without the profiler, unless it takes so long
+      wall: the whole function until its results are computed; without the profiler, unless it takes so long
         (:data:`SLOW`) that the profiler makes no difference.
       text: how it was measured, and what is missing.
       module: name of the HLO module that was asked for; empty for any.
@@ -90,23 +90,26 @@ class Profile:
     def timings(self) -> dict[str, Timing]:
         """By HLO instruction; of several programs (of the module that was asked for), those of the one that
         took longest."""
-        meant = [one for one in self.programs if self.module in ("", one.module)]
-        longest = max(
-            meant, key=lambda one: sum(timing.median for timing in one.timings.values()), default=None
-        )
-        return longest.timings if longest else {}
+        candidates = [program for program in self.programs if self.module in ("", program.module)]
+        if not candidates:
+            return {}
+        return max(candidates, key=_seconds_of).timings
+
+
+def _seconds_of(program: ProgramTimes) -> float:
+    return sum(timing.median for timing in program.timings.values())
 
 
 def profile(run: Callable[[], Any], runs: int = 5, module: hlo.Module | None = None) -> Profile:
     """Calls ``run`` to warm up and then ``runs`` times under the profiler, each until the arrays that it
-    returns are there.
+    returns are computed.
 
     A quick ``run`` is called as often without the profiler, for ``wall``.
 
     Args:
       run: may be called again and again: what it donates it has to make anew, which counts in ``wall`` alone.
-      module: optimised HLO of the program that is meant, where ``run`` runs others beside it (copies of what
-        it donates). With it, a loop that goes on in several threads is timed exactly, else until somebody
+      module: optimised HLO of the program that is meant, if ``run`` runs others beside it (copies of what it
+        donates). With it, a loop that goes on in several threads is timed exactly, else until a thread
         noticed that it had ended.
 
     Raises:
@@ -118,22 +121,24 @@ def profile(run: Callable[[], Any], runs: int = 5, module: hlo.Module | None = N
     if runs < 1:
         raise ValueError(f"runs must be at least 1, not {runs}")
     _stop(jc.new_profile())  # before anything runs: is the profiler free?
-    slow = _seconds(run) > SLOW
-    inside, walls, found = _inside(module), [], []
+    is_slow = _seconds(run) > SLOW
+    inside, walls, times = _inside(module), [], []
     for _ in range(runs):
-        plain = None if slow else _seconds(run)
-        profiled, data = _profiled(run)
-        walls.append(profiled if plain is None else plain)
-        found.append(_times(list(_events(data)), inside))
-    programs = tuple(_programs(found))
+        if not is_slow:
+            walls.append(_seconds(run))
+        seconds, data = _profiled(run)
+        if is_slow:
+            walls.append(seconds)
+        times.append(_times(list(_events(data)), inside))
+    programs = tuple(_programs(times))
     text = f"JAX's profiler, {runs} runs after one to warm up, JAX {jax.__version__}"
-    missing = "" if programs else "; it gave no times of kernels on this backend"
-    return Profile(
-        programs, _timing(walls, [1] * runs), text + missing, module.name if module is not None else ""
-    )
+    if not programs:
+        text += "; it gave no times of kernels on this backend"
+    return Profile(programs, _timing(walls, [1] * runs), text, module.name if module is not None else "")
 
 
 def _profiled(run: Callable[[], Any]) -> tuple[float, bytes]:
+    """Seconds of a run under the profiler, and what the profiler wrote."""
     session = jc.new_profile()
     try:
         seconds = _seconds(run)
@@ -166,16 +171,21 @@ def _stop(session: Any) -> bytes:
 
 @dataclasses.dataclass(slots=True)
 class _Event:
-    """One execution of a kernel. Times in nanoseconds."""
+    """One execution of a kernel. Times are in nanoseconds.
+
+    Attributes:
+      op: the HLO instruction.
+      program: name of the HLO module, and a number that tells programs apart.
+      line: thread or stream.
+      noticed: by which thread its end was noted, since when in this task, and when.
+    """
 
     op: str
-    program: tuple[str, int]  # name of the HLO module, and a number that tells programs apart
-    line: int  # thread or stream
+    program: tuple[str, int]
+    line: int
     start: float
     end: float
-    noticed: tuple[int, float, float] | None = (
-        None  # by which thread its end was noted, since when in this task, and when
-    )
+    noticed: tuple[int, float, float] | None = None
 
 
 def _events(data: bytes) -> Iterator[_Event]:
@@ -187,33 +197,49 @@ def _events(data: bytes) -> Iterator[_Event]:
 
 
 def _plane_events(planes: Sequence[Any]) -> Iterator[_Event]:
-    waiting: dict[Any, _Event] = {}  # by the number that links a kernel to the note of its end
+    kernels: dict[Any, _Event] = {}  # by the number that links a kernel to the note of its end
     ends: list[tuple[Any, int, float]] = []
     tasks: dict[int, list[float]] = collections.defaultdict(list)
     for number, line in enumerate(line for plane in planes for line in plane.lines):
         for event in line.events:
             stats = {key: value for key, value in event.stats if key in _STATS}
             if "hlo_op" in stats:
-                program = (str(stats.get("hlo_module", "")), int(stats.get("program_id", 0)))
-                found = _Event(
-                    str(stats["hlo_op"]), program, number, event.start_ns, event.start_ns + event.duration_ns
-                )
-                waiting[stats.get("_p")] = found
-                yield found
+                kernel = _kernel(event, stats, number)
+                kernels[stats.get("_p")] = kernel
+                yield kernel
             elif "_c" in stats and event.name.startswith("end: "):
                 ends.append((stats["_c"], number, event.start_ns))
             elif event.name == "ThreadpoolListener::StartRegion":
                 tasks[number].append(event.start_ns)
-    for starts in tasks.values():
-        starts.sort()
-    for link, number, at in ends:
-        if link in waiting:
-            earlier = bisect.bisect(tasks[number], at)
-            since = tasks[number][earlier - 1] if earlier else 0.0
-            waiting[link].noticed = number, since, at
+    _note_ends(kernels, ends, tasks)
 
 
 _STATS = {"hlo_op", "hlo_module", "program_id", "_p", "_c"}
+
+
+def _kernel(event: Any, stats: dict[str, Any], line: int) -> _Event:
+    program = (str(stats.get("hlo_module", "")), int(stats.get("program_id", 0)))
+    return _Event(str(stats["hlo_op"]), program, line, event.start_ns, event.start_ns + event.duration_ns)
+
+
+def _note_ends(
+    kernels: dict[Any, _Event], ends: Sequence[tuple[Any, int, float]], tasks: dict[int, list[float]]
+) -> None:
+    """Gives each kernel the note of its end.
+
+    Arguments:
+      kernels: by the number that links them to the notes.
+      ends: link, thread and time of each note.
+      tasks: by thread, when it took up a task.
+    """
+    for starts in tasks.values():
+        starts.sort()
+    for link, line, at in ends:
+        if link in kernels:
+            starts = tasks.get(line, [])
+            earlier = bisect.bisect(starts, at)
+            since = starts[earlier - 1] if earlier else 0.0
+            kernels[link].noticed = line, since, at
 
 
 def _inside(module: hlo.Module | None) -> Callable[[str], frozenset[str]]:
@@ -250,33 +276,41 @@ def _times(events: list[_Event], inside: Callable[[str], frozenset[str]]) -> _Ti
             event.end = _kernel_end(event, starts)
     for event in control:
         event.end = _control_end(event, events, inside(event.op))
-    found: _Times = {}
+    times: _Times = {}
     for event in events:
-        seconds, calls = found.setdefault(event.program, {}).get(event.op, (0.0, 0))
-        found[event.program][event.op] = seconds + (event.end - event.start) * 1e-9, calls + 1
-    return found
+        program = times.setdefault(event.program, {})
+        seconds, calls = program.get(event.op, (0.0, 0))
+        program[event.op] = seconds + (event.end - event.start) * 1e-9, calls + 1
+    return times
 
 
 def _notice_the_rest(events: Sequence[_Event], control: set[int]) -> None:
-    """Where ends are noted, a missing one came when the profile was over. Then the next kernel of any thread
-    shows that a kernel ended, and the next execution of a loop that the loop did, which also a note that
-    comes late cannot undo."""
+    """Fills in the notes of ends that are missing because they came when the profile was over.
+
+    The next kernel of any thread shows that a kernel ended. The next execution of a loop shows that the loop
+    ended, even if the note of that comes later.
+    """
     following = last = max(event.end for event in events)
     again: dict[str, float] = {}
     for event in reversed(events):
-        line, since, at = event.noticed or (
-            _NOBODY,
-            0.0,
-            last if id(event) in control else max(event.end, following),
-        )
-        event.noticed = (line, since, min(at, again.get(event.op, at)) if id(event) in control else at)
+        is_control = id(event) in control
+        if event.noticed is not None:
+            line, since, at = event.noticed
+        elif is_control:
+            line, since, at = _NO_THREAD, 0.0, last
+        else:
+            line, since, at = _NO_THREAD, 0.0, max(event.end, following)
+        if is_control:
+            at = min(at, again.get(event.op, at))
+        event.noticed = line, since, at
         again[event.op] = following = event.start
 
 
-_NOBODY = -1
+_NO_THREAD = -1
 
 
 def _holds_another(event: _Event, starts: list[float]) -> bool:
+    """Whether another event of the same thread starts within an event."""
     following = bisect.bisect_right(starts, event.start)
     return following < len(starts) and starts[following] < event.end
 
@@ -306,16 +340,22 @@ def _control_end(event: _Event, events: list[_Event], inner: frozenset[str]) -> 
 
 
 def _programs(runs: Sequence[_Times]) -> Iterator[ProgramTimes]:
-    for program in dict.fromkeys(program for run in runs for program in run):
-        seen = [run[program] for run in runs if program in run]
-        timings = {}
-        for op in dict.fromkeys(op for run in seen for op in run):
-            of_op = [run[op] for run in seen if op in run]
-            timings[op] = _timing([seconds for seconds, _ in of_op], [calls for _, calls in of_op])
-        yield ProgramTimes(program[0], timings)
+    """The times of each program, in the order in which they were first seen."""
+    samples: dict[tuple[str, int], dict[str, list[tuple[float, int]]]] = {}
+    for run in runs:
+        for program, times in run.items():
+            of_program = samples.setdefault(program, {})
+            for op, sample in times.items():
+                of_program.setdefault(op, []).append(sample)
+    for (module, _), of_program in samples.items():
+        yield ProgramTimes(module, {op: _timing(*zip(*pairs)) for op, pairs in of_program.items()})
 
 
 def _timing(seconds: Sequence[float], calls: Sequence[int]) -> Timing:
     return Timing(
-        statistics.median(seconds), min(seconds), max(seconds), len(seconds), round(statistics.median(calls))
+        median=statistics.median(seconds),
+        low=min(seconds),
+        high=max(seconds),
+        runs=len(seconds),
+        calls=round(statistics.median(calls)),
     )

@@ -1,4 +1,5 @@
-"""Which operations live in which clusters of the optimised module, by the marks of its instructions."""
+"""The index of clusters: which operations are in which clusters of the optimised module, by the marks of its
+instructions."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def cluster_of(clusters: Iterable[Cluster]) -> dict[str, str]:
 
 
 class ClusterIndex:
-    """Which operations live in which clusters.
+    """Which operations are in which clusters.
 
     Attributes:
       marked: by mark, the instructions that bear it.
@@ -30,118 +31,136 @@ class ClusterIndex:
     ):
         self._module = module
         self._clusters = {cluster.name: cluster for cluster in clusters}
-        self._home = cluster_of(clusters)
-        running = [one for one in module if not module.is_applied(one.computation)]
-        own = {one.name: frozenset({one.mark}) for one in running if one.mark is not None}
-        self.marked = by_mark(own)
-        self._inferred = by_mark(
-            {
-                one.name: (lineage or {}).get(one.name, frozenset())
-                for one in running
-                if one.mark is None and works(one)
-            }
-        )
-        self.unattributed = any(
-            one.mark is None and works(one) and one.name in self._home and not (lineage or {}).get(one.name)
-            for one in running
-        )
-        self._inhabitants: dict[str, set[int]] = {}
+        self._cluster_of = cluster_of(clusters)
+        self.unattributed = False
+        self._attribute(lineage or {})
+        self._members: dict[str, set[int]] = {}
         for mark in self.marked.keys() | self._inferred.keys():
-            for name in self.homes(mark):
-                self._inhabitants.setdefault(name, set()).add(mark)
+            for cluster in self.clusters(mark):
+                self._members.setdefault(cluster, set()).add(mark)
+
+    def _attribute(self, lineage: Mapping[str, frozenset[int]]) -> None:
+        """Finds the operations of every instruction that runs: by its mark, else by its lineage."""
+        marked: dict[str, frozenset[int]] = {}
+        inferred: dict[str, frozenset[int]] = {}
+        for instruction in self._module:
+            if self._module.is_applied(instruction.computation):
+                continue
+            name = instruction.name
+            if instruction.mark is not None:
+                marked[name] = frozenset({instruction.mark})
+            elif works(instruction):
+                inferred[name] = lineage.get(name, frozenset())
+                if not inferred[name] and name in self._cluster_of:
+                    self.unattributed = True
+        self.marked = by_mark(marked)
+        self._inferred = by_mark(inferred)
 
     def instructions(self, mark: int) -> list[Instruction]:
         """What was made from an operation, in the order of the text."""
         names = self.marked.get(mark, set()) | self._inferred.get(mark, set())
         return [self._module.by_name[name] for name in sorted(names, key=self._module.order.__getitem__)]
 
-    def homes(self, mark: int) -> list[str]:
-        """The clusters that hold a part of an operation; those that do its work, where any does."""
-        all_ = self.instructions(mark)
-        return list(
-            dict.fromkeys(home for one in [*filter(works, all_), *all_] if (home := self._house(one)))
-        )
+    def clusters(self, mark: int) -> list[str]:
+        """The clusters that hold a part of an operation; those that do its work come first."""
+        instructions = self.instructions(mark)
+        working = filter(works, instructions)
+        clusters = dict.fromkeys(map(self._holder, [*working, *instructions]))
+        return [cluster for cluster in clusters if cluster is not None]
 
-    def _house(self, one: Instruction) -> str | None:
-        if one.name in self._home:
-            return self._home[one.name]
-        caller = self._module.callers.get(one.computation)  # a loop's or branch's arrangement of its values
-        return (
-            caller.name
-            if caller is not None and caller.name in self._clusters and one.opcode in ARRANGING
-            else None
-        )
+    def _holder(self, instruction: Instruction) -> str | None:
+        """The cluster that an instruction stands in, or the loop or branch whose values it arranges."""
+        if instruction.name in self._cluster_of:
+            return self._cluster_of[instruction.name]
+        caller = self._module.callers.get(instruction.computation)
+        if caller is None or caller.name not in self._clusters:
+            return None
+        return caller.name if instruction.opcode in ARRANGING else None
 
-    def home(self, name: str) -> str | None:
+    def cluster(self, name: str) -> str | None:
         """The cluster that an instruction stands in."""
-        return self._home.get(name)
+        return self._cluster_of.get(name)
 
     def certain(self, mark: int) -> bool:
         """Whether its mark alone says what became of it: instructions that do work bear it."""
-        return any(
-            works(self._module.by_name[name]) and name in self._home for name in self.marked.get(mark, ())
-        )
+        names = self.marked.get(mark, ())
+        return any(works(self._module.by_name[name]) and name in self._cluster_of for name in names)
 
     def fate(self, mark: int) -> Fate:
         """The fate of an operation of which there is something in the optimised module."""
-        homes = [self._clusters[name] for name in self.homes(mark)]
-        if not homes:
-            return _fate_of_unattributed({one.opcode for one in self.instructions(mark)})
-        known = {self._house(self._module.by_name[name]) for name in self.marked.get(mark, ())}
-        label = COMPILER if all(cluster.name in known for cluster in homes) else INFERRED
-        hard = {self._home.get(one.name) for one in self.instructions(mark) if works(one)}
-        working = [
-            cluster for cluster in homes if cluster.name in hard and cluster.kind != "control"
-        ] or homes
+        instructions = self.instructions(mark)
+        names = tuple(self.clusters(mark))
+        if not names:
+            return _fate_of_unattributed({instruction.opcode for instruction in instructions})
+        clusters = [self._clusters[name] for name in names]
+        certain = {self._holder(self._module.by_name[name]) for name in self.marked.get(mark, ())}
+        label = COMPILER if certain.issuperset(names) else INFERRED
+        working = self._working(clusters, instructions)
         kind = self._kind(working)
-        return Fate(kind, _words(kind, working, homes), label, tuple(cluster.name for cluster in homes))
+        return Fate(kind, _words(kind, working, clusters), label, names)
+
+    def _working(self, clusters: Sequence[Cluster], instructions: Sequence[Instruction]) -> Sequence[Cluster]:
+        """Those of ``clusters`` that do the work of ``instructions``; all, if none does."""
+        names = {self._cluster_of.get(instruction.name) for instruction in filter(works, instructions)}
+        return [cluster for cluster in _kernels(clusters) if cluster.name in names] or clusters
 
     def _kind(self, working: Sequence[Cluster]) -> str:
         if all(cluster.kind == "library" for cluster in working):
             return "library"
-        kernels = [cluster for cluster in working if cluster.kind != "control"]
-        return (
-            "fused" if any(len(self._inhabitants[cluster.name]) > 1 for cluster in kernels) else "own kernel"
-        )
+        kernels = _kernels(working)
+        if any(len(self._members[cluster.name]) > 1 for cluster in kernels):
+            return "fused"
+        return "own kernel"
 
 
-def works(one: Instruction) -> bool:
+def works(instruction: Instruction) -> bool:
     """Whether an instruction computes anything."""
-    return one.opcode not in ARRANGING and one.opcode != "fusion"
+    return instruction.opcode not in ARRANGING and instruction.opcode != "fusion"
 
 
-def _words(kind: str, working: Sequence[Cluster], homes: Sequence[Cluster]) -> str:
-    libraries = dict.fromkeys(
-        cluster.library or "a library" for cluster in working if cluster.kind == "library"
-    )
-    loops = dict.fromkeys(
-        cluster.opcode for cluster in homes if cluster.kind == "control" and cluster.opcode != "call"
-    )
-    kernels = [cluster for cluster in working if cluster.kind != "control"]
-    passed = [cluster for cluster in homes if cluster not in working and cluster.kind != "control"]
+def _kernels(clusters: Iterable[Cluster]) -> list[Cluster]:
+    return [cluster for cluster in clusters if cluster.kind != "control"]
+
+
+def _words(kind: str, working: Sequence[Cluster], clusters: Sequence[Cluster]) -> str:
+    """What became of an operation.
+
+    Arguments:
+      working: the clusters that do its work.
+      clusters: all that hold a part of it.
+    """
+    kernels = _kernels(working)
+    passed = [cluster for cluster in _kernels(clusters) if cluster not in working]
     also = ", and passed on in what reads it" if passed else ""
     if kind == "library":
-        return f"part of a call of {' and '.join(libraries)}{also}"
-    named = [*(f"a call of {name}" for name in libraries), *(f"a {opcode}" for opcode in loops)]
-    if named:
-        also = (
-            f", among them {' and '.join(named)}{also}"
-            if len(kernels) > 1
-            else f", in {' and '.join(named)}{also}"
-        )
+        return f"part of a call of {' and '.join(_libraries(working))}{also}"
+    calls = " and ".join(_calls(working, clusters))
+    if not kernels and kind != "fused":
+        return f"runs as {calls or 'a call'} of its own"
+    several = len(kernels) > 1
+    if calls:
+        also = f", {'among them' if several else 'in'} {calls}{also}"
     if kind == "fused":
-        return (
-            "fused with other operations into "
-            + (f"{len(kernels)} clusters" if len(kernels) > 1 else "a cluster")
-            + also
-        )
-    if not kernels:
-        return f"runs as {' and '.join(named) or 'a call'} of its own"
-    return (f"{len(kernels)} kernels of its own" if len(kernels) > 1 else "a kernel of its own") + also
+        where = f"{len(kernels)} clusters" if several else "a cluster"
+        return f"fused with other operations into {where}{also}"
+    where = f"{len(kernels)} kernels" if several else "a kernel"
+    return f"{where} of its own{also}"
+
+
+def _libraries(clusters: Sequence[Cluster]) -> Iterable[str]:
+    """The libraries that are called, each once."""
+    return dict.fromkeys(cluster.library or "a library" for cluster in clusters if cluster.kind == "library")
+
+
+def _calls(working: Sequence[Cluster], clusters: Sequence[Cluster]) -> list[str]:
+    """The library calls, loops and branches that an operation is in."""
+    control = [cluster for cluster in clusters if cluster.kind == "control"]
+    opcodes = dict.fromkeys(cluster.opcode for cluster in control if cluster.opcode != "call")
+    return [*(f"a call of {name}" for name in _libraries(working)), *(f"a {opcode}" for opcode in opcodes)]
 
 
 def _fate_of_unattributed(opcodes: set[str]) -> Fate:
-    """It is in the module, but nothing runs for it."""
+    """The fate of an operation that is in the module, but that no cluster runs."""
     if opcodes <= {"constant"}:
         return Fate("folded", "folded to a constant")
     if "bitcast" in opcodes:

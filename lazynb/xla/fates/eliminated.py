@@ -24,48 +24,51 @@ class Eliminated:
 
     def fate(self, mark: int) -> Fate:
         """What became of an operation of which no instruction that does work bears the mark at the end."""
-        here = self._cluster_index.instructions(mark)
-        was, hard = self._history.opcodes.get(mark, set()), self._hard(mark)
-        if any(one.opcode not in ARRANGING for one in here) or (
-            here and not hard and not self._only_constants(mark, here)
-        ):
+        if self._arrived(mark):
             return self._cluster_index.fate(mark)
-        if not was:
-            return Fate(
-                "cancelled",
-                "simplified away before XLA's first pass: no HLO instruction was made of it",
-                INFERRED if self._unmarked_at_first else COMPILER,
-                by="lowering",
-            )
+        if not self._history.opcodes.get(mark):
+            return self._lowered_away()
+        clusters = tuple(self._cluster_index.clusters(mark))
         if not self._needs_input(mark):
-            homes = tuple(self._cluster_index.homes(mark))
-            return Fate("folded", "folded to a constant: no input of the program is in it", clusters=homes)
+            text = "folded to a constant: no input of the program is in it"
+            return Fate("folded", text, clusters=clusters)
         fate = self._followed(mark)
         if fate.kind == "cancelled" and fate.by == "reshape-decomposer":
-            fate = Fate(
-                "cancelled", "no work: another name for the same bytes (`reshape-decomposer`)", by=fate.by
-            )
+            text = "no work: another name for the same bytes (`reshape-decomposer`)"
+            fate = Fate("cancelled", text, by=fate.by)
         if fate.kind == "cancelled":
-            fate = self._moved(hard) or fate
-        if fate.kind == "cancelled" and self._cluster_index.homes(mark):
-            fate = dataclasses.replace(
-                self._cluster_index.fate(mark), label=INFERRED, text=f"what is left of it: {fate.text}"
-            )
+            fate = self._moved(self._hard(mark)) or fate
+        if fate.kind == "cancelled" and clusters:
+            text = f"what is left of it: {fate.text}"
+            fate = dataclasses.replace(self._cluster_index.fate(mark), label=INFERRED, text=text)
         return fate
 
+    def _arrived(self, mark: int) -> bool:
+        """Whether what does the operation's work is in the optimised module."""
+        instructions = self._cluster_index.instructions(mark)
+        if any(instruction.opcode not in ARRANGING for instruction in instructions):
+            return True
+        if self._hard(mark):
+            return False
+        return any(instruction.opcode != "constant" for instruction in instructions)
+
     def _hard(self, mark: int) -> set[str]:
-        """The opcodes that do the operation's work; none where it only arranges values."""
+        """The opcodes that do the operation's work; none if it only arranges values."""
         return self._history.opcodes.get(mark, set()) - ARRANGING - {"call"}
 
-    def _only_constants(self, mark: int, here: Sequence[Instruction]) -> bool:
-        return all(one.opcode == "constant" for one in here)
+    def _lowered_away(self) -> Fate:
+        """The fate of an operation that has no instruction in the first module."""
+        text = "simplified away before XLA's first pass: no HLO instruction was made of it"
+        label = INFERRED if self._unmarked_at_first else COMPILER
+        return Fate("cancelled", text, label, by="lowering")
 
     @cached_property
     def _unmarked_at_first(self) -> bool:
-        return any(
-            one.opcode not in ARRANGING and not self._history.first[one.name]
-            for one in self._history.module(0)
-        )
+        """Whether the first module has work of which nothing tells the operation."""
+        for instruction in self._history.module(0):
+            if instruction.opcode not in ARRANGING and not self._history.first[instruction.name]:
+                return True
+        return False
 
     def _needs_input(self, mark: int) -> bool:
         """Whether an argument of the program enters the operation."""
@@ -73,22 +76,22 @@ class Eliminated:
         waiting = list(self._history.at_first.get(mark, ()))
         seen: set[str] = set()
         while waiting:
-            one = module.by_name[waiting.pop()]
-            if one.opcode == "parameter":
-                caller = module.callers.get(one.computation)
+            instruction = module.by_name[waiting.pop()]
+            if instruction.opcode == "parameter":
+                caller = module.callers.get(instruction.computation)
                 if caller is None:
                     return True
                 waiting.extend(caller.operands)
-            waiting.extend(name for name in one.operands if name not in seen)
-            seen.update(one.operands)
+            waiting.extend(name for name in instruction.operands if name not in seen)
+            seen.update(instruction.operands)
         return False
 
     def _moved(self, opcodes: set[str]) -> Fate | None:
-        """Where the work is done under the mark of an operation that never was such work: XLA moved it
-        there."""
-        clusters = dict.fromkeys(
-            home for opcode in sorted(opcodes) for home in self._unexplained.get(opcode, ())
-        )
+        """The fate of work that is done under the mark of an operation that never was such work: XLA moved it
+        there. Returns None if there is no such place."""
+        clusters: dict[str, None] = {}
+        for opcode in sorted(opcodes):
+            clusters.update(dict.fromkeys(self._unexplained.get(opcode, ())))
         if not clusters:
             return None
         what = " and ".join(f"`{opcode}`" for opcode in sorted(opcodes))
@@ -98,37 +101,40 @@ class Eliminated:
     def _unexplained(self) -> dict[str, list[str]]:
         """By opcode, the clusters with such an instruction that no operation accounts for, by what it was at
         first."""
+        module = self._history.last
+        clusters: dict[str, list[str]] = {}
+        for instruction in module:
+            cluster = self._cluster_index.cluster(instruction.name)
+            if cluster is None or module.is_applied(instruction.computation):
+                continue
+            if not self._is_explained(instruction):
+                clusters.setdefault(instruction.opcode, []).append(cluster)
+        return clusters
+
+    def _is_explained(self, instruction: Instruction) -> bool:
+        """Whether an operation behind an instruction of the optimised module had such an opcode at first."""
         history = self._history
-        found: dict[str, list[str]] = {}
-        for one in history.last:
-            home = self._cluster_index.home(one.name)
-            if (
-                home is not None
-                and not history.last.is_applied(one.computation)
-                and not any(
-                    one.opcode in history.opcodes.get(mark, ()) for mark in history.lineage.get(one.name, ())
-                )
-            ):
-                found.setdefault(one.opcode, []).append(home)
-        return found
+        marks = history.lineage.get(instruction.name, ())
+        return any(instruction.opcode in history.opcodes.get(mark, ()) for mark in marks)
 
     # ---- pass by pass --------------------------------------------------------------------------------------
 
     def _followed(self, mark: int) -> Fate:
-        at = [index for index in range(len(self._history)) if self._work(index, mark)]
-        if not at:
+        indices = [index for index in range(len(self._history)) if self._work(index, mark)]
+        if not indices:
             return self._vanished(0, set(self._history.at_first[mark]))
-        return self._vanished(at[-1], self._work(at[-1], mark))
+        return self._vanished(indices[-1], self._work(indices[-1], mark))
 
     def _work(self, index: int, mark: int) -> set[str]:
-        """What bears the mark and does work; all that bears it where the operation never did any."""
+        """What bears the mark and does work; all that bears it if the operation never did any."""
         names, module = self._history.marked(index, mark), self._history.module(index)
-        hard = self._hard(mark)
-        return {name for name in names if not hard or module.by_name[name].opcode not in ARRANGING}
+        if not self._hard(mark):
+            return set(names)
+        return {name for name in names if module.by_name[name].opcode not in ARRANGING}
 
     def _vanished(self, index: int, names: set[str]) -> Fate:
-        """The fate of what ``names`` were, which module ``index`` has and the next has not under their
-        mark."""
+        """The fate of what ``names`` were. Module ``index`` has them, and the next has them no longer under
+        their mark."""
         while index < len(self._history.passes):
             outcome = self._outcome(index, names)
             if isinstance(outcome, Fate):
@@ -141,103 +147,76 @@ class Eliminated:
 
     def _outcome(self, index: int, names: set[str]) -> Fate | set[str]:
         """What one pass did: a fate, or the unmarked instructions that stand for the operation now."""
-        before, after, by = (
-            self._history.module(index),
-            self._history.module(index + 1),
-            self._history.passes[index].name,
-        )
+        before, after = self._history.module(index), self._history.module(index + 1)
         match = self._history.match(index)
-        ends = [
-            one
-            for one in sorted(names)
-            if not any(
-                user.name in names for user in before.computations[before.by_name[one].computation].users[one]
-            )
-        ]
+        ends = [name for name in sorted(names) if not _is_read_by(before, name, names)]
         same = {other for name in ends for other in match.same.get(name, ())}
-        taken = [other for name in ends for other in match.instead.get(name, ())]
         if same:
-            marks = {after.by_name[name].mark for name in same}
-            return (
-                self._joined(index, ends, same)
-                if None not in marks
-                else {name for name in same if after.by_name[name].mark is None}
-            )
-        kept = {name for name in names if name in after.by_name and after.by_name[name].mark is None}
+            return _without_mark(after, same) or self._joined(index, ends, same)
+        kept = _without_mark(after, names & after.by_name.keys())
         if kept:
             return kept
-        return self._replaced(before, after, taken, by) if taken else set()
+        taken = [other for name in ends for other in match.instead.get(name, ())]
+        if taken:
+            return self._replaced(before, after, taken, self._history.passes[index].name)
+        return set()
 
     def _joined(self, index: int, ends: Sequence[str], same: set[str]) -> Fate:
-        """Another operation's instruction is read in its place: an equal one, or one that does the work of
-        both."""
-        before, after, by = (
-            self._history.module(index),
-            self._history.module(index + 1),
-            self._history.passes[index].name,
-        )
+        """The fate if another operation's instruction is read in its place: an equal one, or one that does
+        the work of both."""
+        by = self._history.passes[index].name
         if index not in self._equal:
-            self._equal[index] = equal(before)
+            self._equal[index] = equal(self._history.module(index))
         numbers = self._equal[index]
-        other = after.by_name[min(same)]
-        theirs = (
-            {numbers[name] for name in self._history.marked(index, other.mark)}
-            if other.mark is not None
-            else set()
-        )
-        if any(numbers[end] in theirs for end in ends):
-            return Fate(
-                "merged", f"equal to another operation: computed once (`{by}`)", merged_with=other.mark, by=by
-            )
-        return Fate(
-            "cancelled",
-            f"`{by}` made one instruction of it and another operation",
-            INFERRED,
-            merged_with=other.mark,
-            by=by,
-        )
+        mark = self._history.module(index + 1).by_name[min(same)].mark
+        others = self._history.marked(index, mark) if mark is not None else set()
+        if not {numbers[end] for end in ends}.isdisjoint(numbers[name] for name in others):
+            text = f"equal to another operation: computed once (`{by}`)"
+            return Fate("merged", text, merged_with=mark, by=by)
+        return _made_one(mark, by)
 
     @staticmethod
-    def _replaced(before: Module, after: Module, taken: Sequence[str], by: str) -> Fate | set[str]:
-        others = [after.by_name[name] for name in taken]
-        if all(is_constant(after, other.name) for other in others):
+    def _replaced(before: Module, after: Module, names: Sequence[str], by: str) -> Fate | set[str]:
+        """What is known of an operation in whose place ``names`` of the module after a pass are read."""
+        others = [after.by_name[name] for name in names]
+        if all(is_constant(after, name) for name in names):
             return Fate("folded", f"folded to a constant (`{by}`)", by=by)
-        if all(other.name in before.by_name for other in others):
+        if all(name in before.by_name for name in names):
             what = others[0].scope.rpartition("/")[2] or others[0].opcode
-            return Fate(
-                "cancelled",
-                f"`{by}` removed it: what read it now reads `{what}`",
-                INFERRED,
-                merged_with=others[0].mark,
-                by=by,
-            )
-        marked = [other for other in others if other.mark is not None]
-        if marked:
-            return Fate(
-                "cancelled",
-                f"`{by}` made one instruction of it and another operation",
-                INFERRED,
-                merged_with=marked[0].mark,
-                by=by,
-            )
-        return {other.name for other in others}
+            text = f"`{by}` removed it: what read it now reads `{what}`"
+            return Fate("cancelled", text, INFERRED, merged_with=others[0].mark, by=by)
+        marks = [other.mark for other in others if other.mark is not None]
+        if marks:
+            return _made_one(marks[0], by)
+        return set(names)
 
     def _unmarked(self, names: set[str]) -> Fate:
-        """It arrived in the optimised module, under no mark."""
-        homes = tuple(
-            dict.fromkeys(home for name in sorted(names) if (home := self._cluster_index.home(name)))
-        )
-        if homes:
-            return Fate(
-                "fused",
-                "XLA wrote it anew without its mark; found by what reads it",
-                INFERRED,
-                clusters=homes,
-            )
+        """The fate of what arrived in the optimised module under no mark."""
+        holders = map(self._cluster_index.cluster, sorted(names))
+        clusters = tuple(dict.fromkeys(holder for holder in holders if holder is not None))
+        if clusters:
+            text = "XLA wrote it anew without its mark; found by what reads it"
+            return Fate("fused", text, INFERRED, clusters=clusters)
         last = self._history.last
         if names and all(name in last.by_name and is_constant(last, name) for name in names):
             return Fate("folded", "folded to a constant", INFERRED)
         return Fate("cancelled", "no work is left of it, only another name for the same bytes", INFERRED)
+
+
+def _is_read_by(module: Module, name: str, readers: set[str]) -> bool:
+    """Whether one of ``readers`` has the instruction ``name`` as an operand."""
+    computation = module.computations[module.by_name[name].computation]
+    return any(user.name in readers for user in computation.users[name])
+
+
+def _without_mark(module: Module, names: set[str]) -> set[str]:
+    return {name for name in names if module.by_name[name].mark is None}
+
+
+def _made_one(mark: int | None, by: str) -> Fate:
+    """The fate if one instruction does the work of the operation and of the one with ``mark``."""
+    text = f"`{by}` made one instruction of it and another operation"
+    return Fate("cancelled", text, INFERRED, merged_with=mark, by=by)
 
 
 _SPREADING = opcodes_of(Trait.SPREADS)

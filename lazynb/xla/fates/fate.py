@@ -1,4 +1,4 @@
-"""What became of one recorded operation, and how that is known."""
+"""The fate of one recorded operation: what became of it, and how that is known."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Fate:
       label: how that is known: ``compiler said`` or ``rule inferred``.
       clusters: names of the clusters that compute it, or a part of it.
       merged_with: mark of the operation that it was merged with or into, else None.
-      by: the XLA pass that decided, where one did.
+      by: the XLA pass that decided; empty if none did.
     """
 
     kind: str

@@ -1,6 +1,6 @@
-"""Which instructions of one module stand where those of another stood.
+"""The match of two modules: which instructions of one stand where those of the other stood.
 
-Two modules before and after a pass are walked at once, from their results backwards. Nothing is guessed from
+The modules before and after a pass are walked at once, from their results backwards. Nothing is guessed from
 names, which XLA gives anew when it clones: an instruction corresponds to what is read, after the pass, at the
 place where it was read.
 """
@@ -42,6 +42,8 @@ def match_instructions(before: Module, after: Module) -> InstructionMatch:
 
 
 class _Walk:
+    """A walk through two modules at once. In its methods ``b`` is an instruction before, ``a`` one after."""
+
     def __init__(self, before: Module, after: Module):
         self.before, self.after = before, after
         self.same: dict[str, list[str]] = {}
@@ -61,43 +63,51 @@ class _Walk:
 
     def _visit(self, b: Instruction, a: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
         """Notes the pair and gives those that follow from it."""
-        if a.opcode == "parameter" and (caller := _fusion_of(self.after, a)):
-            yield b, self._operand(self.after, caller, parameter_number(a))
-        elif b.opcode == "parameter" and (caller := _fusion_of(self.before, b)):
-            yield self._operand(self.before, caller, parameter_number(b)), a
+        a_argument, b_argument = _argument(self.after, a), _argument(self.before, b)
+        if a_argument is not None:
+            yield b, a_argument
+        elif b_argument is not None:
+            yield b_argument, a
         elif a.opcode == "fusion" and b.opcode != "fusion":
             yield b, self.after.computations[a.calls[0]].root
         elif b.opcode == "fusion" and a.opcode != "fusion":
             yield self.before.computations[b.calls[0]].root, a
-        elif a.opcode in _TRANSPARENT and a.opcode != b.opcode and a.name not in self.before.by_name:
-            yield b, self._operand(self.after, a, 0)
+        elif self._is_new_copy(b, a):
+            yield b, self.after.by_name[a.operands[0]]
         elif b.opcode == a.opcode:
             self.same.setdefault(b.name, []).append(a.name)
             yield from self._below(b, a)
         elif b.name not in self.after.by_name:
             self.instead.setdefault(b.name, []).append(a.name)
 
-    @staticmethod
-    def _operand(module: Module, one: Instruction, number: int) -> Instruction:
-        return module.by_name[one.operands[number]]
+    def _is_new_copy(self, b: Instruction, a: Instruction) -> bool:
+        """Whether the pass put ``a`` between ``b`` and what reads it, and it only passes a value on."""
+        return a.opcode in _TRANSPARENT and a.opcode != b.opcode and a.name not in self.before.by_name
 
     def _below(self, b: Instruction, a: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
-        """What stands below equal opcodes: operands by position (by name where they changed places), called
-        roots."""
+        """What stands below equal opcodes: operands and the roots of called computations."""
         if len(b.operands) == len(a.operands):
-            theirs = list(a.operands)
-            if b.operands != a.operands and sorted(b.operands) == sorted(theirs):
-                theirs = list(b.operands)
-            for mine, other in zip(b.operands, theirs):
-                if mine != other and mine in self.after.by_name and other in self.before.by_name:
-                    continue  # both are still there: the operand was exchanged, neither replaced the other
-                yield self.before.by_name[mine], self.after.by_name[other]
+            yield from self._operands(b, a)
         if len(b.calls) == len(a.calls):
-            for mine, other in zip(b.calls, a.calls):
-                yield self.before.computations[mine].root, self.after.computations[other].root
+            for called_before, called_after in zip(b.calls, a.calls):
+                yield self.before.computations[called_before].root, self.after.computations[called_after].root
+
+    def _operands(self, b: Instruction, a: Instruction) -> Iterator[tuple[Instruction, Instruction]]:
+        """The operands by position; by name if they only changed places."""
+        names_after = a.operands
+        if b.operands != a.operands and sorted(b.operands) == sorted(a.operands):
+            names_after = b.operands
+        for before, after in zip(b.operands, names_after):
+            if before != after and before in self.after.by_name and after in self.before.by_name:
+                continue  # both are still there: the operand was exchanged, neither replaced the other
+            yield self.before.by_name[before], self.after.by_name[after]
 
 
-def _fusion_of(module: Module, parameter: Instruction) -> Instruction | None:
-    """The fusion whose computation ``parameter`` stands in, if it is one."""
+def _argument(module: Module, parameter: Instruction) -> Instruction | None:
+    """What a fusion passes for ``parameter``; returns None if it is not a parameter of a fusion."""
+    if parameter.opcode != "parameter":
+        return None
     caller = module.callers.get(parameter.computation)
-    return caller if caller is not None and caller.opcode == "fusion" else None
+    if caller is None or caller.opcode != "fusion":
+        return None
+    return module.by_name[caller.operands[parameter_number(parameter)]]

@@ -1,4 +1,4 @@
-"""XLA's HLO text as objects: module, computations, instructions.
+"""The objects that XLA's HLO text describes: module, computations, instructions.
 
 XLA writes every module that it dumps in this one form, on each backend and in each release that lazynb
 serves, while the objects that ``jaxlib`` offers differ between releases and do not know shapes or called
@@ -45,15 +45,15 @@ class Instruction:
 
     @cached_property
     def scope(self) -> str:
-        """The name scope that JAX gave what it was made from; empty where XLA kept none."""
-        found = _SCOPE.search(self.text)
-        return found[1] if found else ""
+        """The name scope that JAX gave what it was made from; empty if XLA kept none."""
+        match = _SCOPE.search(self.text)
+        return match[1] if match else ""
 
     @cached_property
     def mark(self) -> int | None:
         """Number of the recorded operation that it was made from (see :mod:`lazynb.execute.program`)."""
-        found = _MARK.match(self.scope)
-        return int(found[1]) if found else None
+        match = _MARK.match(self.scope)
+        return int(match[1]) if match else None
 
     @cached_property
     def plain(self) -> str:
@@ -66,9 +66,12 @@ class Instruction:
         return shape_bytes(self.shape)
 
     def attribute(self, name: str) -> str:
-        """Value of an attribute such as ``kind`` or ``custom_call_target``; empty where it has none."""
-        found = re.search(rf'\b{name}=(?:"([^"]*)"|(\{{[^}}]*\}}|[^\s,]+))', _METADATA.sub("", self.text))
-        return (found[1] or found[2] or "") if found else ""
+        """Value of an attribute such as ``kind`` or ``custom_call_target``; empty if there is none."""
+        pattern = rf'\b{name}=(?:"([^"]*)"|(\{{[^}}]*\}}|[^\s,]+))'
+        match = re.search(pattern, _METADATA.sub("", self.text))
+        if match is None:
+            return ""
+        return match[1] or match[2] or ""
 
 
 _CALLS = re.compile(
@@ -96,22 +99,22 @@ class Computation:
     @cached_property
     def root(self) -> Instruction:
         """The instruction whose value the computation has."""
-        return next(one for one in reversed(self.instructions.values()) if one.root)
+        return next(instruction for instruction in reversed(self.instructions.values()) if instruction.root)
 
     @cached_property
     def parameters(self) -> list[Instruction]:
         """The parameters, by number."""
-        found = [one for one in self.instructions.values() if one.opcode == "parameter"]
-        return sorted(found, key=parameter_number)
+        parameters = [each for each in self.instructions.values() if each.opcode == "parameter"]
+        return sorted(parameters, key=parameter_number)
 
     @cached_property
     def users(self) -> dict[str, list[Instruction]]:
         """By name of an instruction, those that have it as an operand."""
-        found: dict[str, list[Instruction]] = {name: [] for name in self.instructions}
+        users: dict[str, list[Instruction]] = {name: [] for name in self.instructions}
         for user in self.instructions.values():
             for operand in dict.fromkeys(user.operands):
-                found[operand].append(user)
-        return found
+                users[operand].append(user)
+        return users
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,30 +134,30 @@ class Module:
     @cached_property
     def by_name(self) -> dict[str, Instruction]:
         """All instructions."""
-        return {one.name: one for one in self}
+        return {instruction.name: instruction for instruction in self}
 
     @cached_property
     def order(self) -> dict[str, int]:
         """By name, the place of an instruction in the text."""
-        return {one.name: number for number, one in enumerate(self)}
+        return {instruction.name: number for number, instruction in enumerate(self)}
 
     @cached_property
     def callers(self) -> dict[str, Instruction]:
-        """By name of a computation, an instruction that calls it."""
-        return {called: one for one in self for called in one.calls}
+        """By name of a computation, the last instruction that calls it."""
+        return {called: callers[-1] for called, callers in self.all_callers.items()}
 
     @cached_property
     def all_callers(self) -> dict[str, list[Instruction]]:
         """By name of a computation, the instructions that call it, in the order of the text."""
-        found: dict[str, list[Instruction]] = {}
-        for one in self:
-            for called in one.calls:
-                found.setdefault(called, []).append(one)
-        return found
+        callers: dict[str, list[Instruction]] = {}
+        for instruction in self:
+            for called in instruction.calls:
+                callers.setdefault(called, []).append(instruction)
+        return callers
 
     def is_applied(self, computation: str) -> bool:
-        """Whether it only says what to do with each element, as that of a ``reduce`` or ``sort``: it has no
-        values of its own."""
+        """Whether a computation only says what to do with each element, as that of a ``reduce`` or ``sort``:
+        it has no values of its own."""
         caller = self.callers.get(computation)
         return caller is not None and caller.opcode not in _RUNNING
 
@@ -174,7 +177,7 @@ def parse(text: str) -> Module:
     Raises:
       ValueError: ``text`` is no HLO module, or only a part of one.
     """
-    named = _MODULE.search(text)
+    title = _MODULE.search(text)
     computations: dict[str, Computation] = {}
     entry, current = "", None
     for line in text.splitlines():
@@ -182,60 +185,61 @@ def parse(text: str) -> Module:
             _add(current, line.strip())
         elif header := _HEADER.match(line):
             current = computations[header[2]] = Computation(header[2], {})
-            entry = header[2] if header[1] else entry
+            if header[1]:
+                entry = header[2]
         elif line.startswith("}"):
             current = None
-    if named is None or not entry:
+    if title is None or not entry:
         raise ValueError("this is no HLO module: it has no ENTRY computation")
-    module = Module(named[1], computations, entry)
+    module = Module(title[1], computations, entry)
     _check(module, current)
     return module
 
 
 def _check(module: Module, unfinished: Computation | None) -> None:
-    """Raises ValueError where the text was cut off: everything that is named must be there."""
+    """Raises ValueError if the text was cut off: everything that is named must be in it."""
     for computation in module.computations.values():
-        if computation is unfinished or not any(one.root for one in computation.instructions.values()):
+        instructions = computation.instructions.values()
+        if computation is unfinished or not any(instruction.root for instruction in instructions):
             raise ValueError(f"this HLO module is cut off: computation {computation.name} has no end")
-    for computation in module.computations.values():
-        there = computation.instructions.keys()
-        for one in computation.instructions.values():
-            if not (there >= set(one.operands) and module.computations.keys() >= set(one.calls)):
-                missing = sorted((set(one.operands) - there) | (set(one.calls) - module.computations.keys()))
-                raise ValueError(
-                    f"this HLO module is not whole: {one.name} uses {missing[0]}, which is not in it"
-                )
+    for instruction in module:
+        missing = set(instruction.operands) - module.computations[instruction.computation].instructions.keys()
+        missing |= set(instruction.calls) - module.computations.keys()
+        if missing:
+            name = instruction.name
+            raise ValueError(f"this HLO module is not whole: {name} uses {min(missing)}, which is not in it")
 
 
 _START = re.compile(r"(ROOT )?%?([\w.\-]+) = ")
 
 
 def _add(computation: Computation, line: str) -> None:
-    one = _instruction(line, computation.name)
-    if one is None:
+    """Adds the instruction that a line describes, if it describes one."""
+    instruction = _instruction(line, computation.name)
+    if instruction is None:
         return
-    for name in one.operands:
+    for name in instruction.operands:
         if "#" in name and name not in computation.instructions:
             _add_part(computation, name)
-    computation.instructions[one.name] = one
+    computation.instructions[instruction.name] = instruction
 
 
 def _add_part(computation: Computation, name: str) -> None:
-    """Newer releases of XLA write ``%sort.1#1`` for part 1 of what ``sort.1`` gives: here an instruction like
-    any other."""
+    """Adds an instruction for part 1 of what ``sort.1`` gives, which newer releases of XLA call
+    ``%sort.1#1``."""
     source, _, number = name.rpartition("#")
     if "#" in source and source not in computation.instructions:
         _add_part(computation, source)
     if source in computation.instructions:
         whole = computation.instructions[source]
         shape = (parts(whole.shape) or [whole.shape])[int(number)]
+        opcode = "get-tuple-element"
+        text = f"%{name} = {shape} {opcode}(%{source}), index={number}"
         metadata = _METADATA.search(whole.text)
-        text = (
-            f"%{name} = {shape} get-tuple-element(%{source}), index={number}{metadata[0] if metadata else ''}"
-        )
-        computation.instructions[name] = Instruction(
-            name, "get-tuple-element", shape, (source,), computation.name, False, text
-        )
+        if metadata is not None:
+            text += metadata[0]
+        part = Instruction(name, opcode, shape, (source,), computation.name, False, text)
+        computation.instructions[name] = part
 
 
 @lru_cache(maxsize=16384)  # a module after a pass has most lines of the module before it
@@ -244,23 +248,25 @@ def _instruction(line: str, computation: str) -> Instruction | None:
     if start is None:
         return None
     at = start.end()
-    end = _closing(line, at) if line[at : at + 1] == "(" else line.find(" ", at)
+    if line.startswith("(", at):
+        end = _closing(line, at)
+    else:
+        end = line.find(" ", at)
     bracket = line.find("(", end)
     if end < 0 or bracket < 0:
         raise ValueError(f"this HLO module is cut off: {start[2]} has no operands")
+    opcode, shape = line[end:bracket].strip(), line[at:end]
     operands = tuple(_NAME.findall(line, bracket, _closing(line, bracket)))
-    return Instruction(
-        start[2], line[end:bracket].strip(), line[at:end], operands, computation, bool(start[1]), line
-    )
+    return Instruction(start[2], opcode, shape, operands, computation, bool(start[1]), line)
 
 
 def _closing(line: str, at: int) -> int:
-    """Behind the parenthesis that closes the one at ``at``."""
+    """The position behind the parenthesis that closes the one at ``at``."""
     depth = 0
-    for found in _BRACKETS.finditer(line, at):
-        depth += 1 if found[0] == "(" else -1
+    for bracket in _BRACKETS.finditer(line, at):
+        depth += 1 if bracket[0] == "(" else -1
         if depth == 0:
-            return found.end()
+            return bracket.end()
     return len(line)
 
 
@@ -268,9 +274,9 @@ _BRACKETS = re.compile(r"[()]")
 _PARAMETER = re.compile(r"parameter\((\d+)\)")
 
 
-def parameter_number(one: Instruction) -> int:
+def parameter_number(parameter: Instruction) -> int:
     """Which argument a ``parameter`` instruction stands for."""
-    found = _PARAMETER.search(one.text)
-    if found is None:
-        raise ValueError(f"{one.name} is no parameter")
-    return int(found[1])
+    match = _PARAMETER.search(parameter.text)
+    if match is None:
+        raise ValueError(f"{parameter.name} is no parameter")
+    return int(match[1])

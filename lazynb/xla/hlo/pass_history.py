@@ -1,5 +1,5 @@
-"""The course of a program through XLA's passes: its modules from the first to the last, and who stands for
-whom.
+"""The history of a program in XLA's passes: its modules from the first to the last, and which instruction
+stands for which.
 
 Instructions that a pass writes anew have no mark of a recorded operation. :attr:`PassHistory.lineage` says
 what they were made from.
@@ -8,7 +8,7 @@ what they were made from.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instructions
@@ -20,7 +20,7 @@ ARRANGING = opcodes_of(Trait.ARRANGES)
 """Opcodes by which no operation was ever computed, but those that only name, arrange or spread values."""
 
 Marks = Mapping[str, frozenset[int]]
-_NOBODY: frozenset[int] = frozenset()
+_NO_MARKS: frozenset[int] = frozenset()
 
 
 class PassHistory:
@@ -31,15 +31,16 @@ class PassHistory:
       last: the optimised module.
 
     Raises:
-      ValueError: what XLA wrote down is no HLO, or was cut off (when it is looked at).
+      ValueError: what XLA wrote down is no HLO, or was cut off (raised when it is looked at).
     """
 
     def __init__(self, before: str, passes: Sequence[Pass], last: Module):
         self.passes = passes
         self.last = last
-        self._texts = [before, *(one.after for one in passes)]
+        self._texts = [before, *(each.after for each in passes)]
         self._modules: dict[int, Module] = {}
-        self._pairings: dict[int, InstructionMatch] = {}
+        self._matches: dict[int, InstructionMatch] = {}
+        self._by_mark: dict[int, dict[int, set[str]]] = {}
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -52,9 +53,9 @@ class PassHistory:
 
     def match(self, index: int) -> InstructionMatch:
         """What pass ``index`` made of which instruction."""
-        if index not in self._pairings:
-            self._pairings[index] = match_instructions(self.module(index), self.module(index + 1))
-        return self._pairings[index]
+        if index not in self._matches:
+            self._matches[index] = match_instructions(self.module(index), self.module(index + 1))
+        return self._matches[index]
 
     def marked(self, index: int, mark: int) -> set[str]:
         """The instructions before pass ``index`` that bear a mark."""
@@ -62,19 +63,18 @@ class PassHistory:
 
     def _marked(self, index: int) -> dict[int, set[str]]:
         if index not in self._by_mark:
-            own = {one.name: frozenset({one.mark}) for one in self.module(index) if one.mark is not None}
-            self._by_mark[index] = by_mark(own)
+            marks = {}
+            for instruction in self.module(index):
+                if instruction.mark is not None:
+                    marks[instruction.name] = frozenset({instruction.mark})
+            self._by_mark[index] = by_mark(marks)
         return self._by_mark[index]
-
-    @cached_property
-    def _by_mark(self) -> dict[int, dict[int, set[str]]]:
-        return {}
 
     @cached_property
     def first(self) -> Marks:
         """By instruction of the first module, the operations that it was made from: what a call runs belongs
         to the call."""
-        return dict(_inherited(self.module(0), {}, {}, {}))
+        return _inherited(self.module(0), {}, {}, {})
 
     @cached_property
     def at_first(self) -> dict[int, set[str]]:
@@ -93,52 +93,63 @@ class PassHistory:
         it stands for."""
         known = self.first
         for index in range(len(self) - 1):
-            match = self.match(index)
-            stands_for: dict[str, set[str]] = {}
-            for was, now in [*match.same.items(), *match.instead.items()]:
-                for name in now:
-                    stands_for.setdefault(name, set()).add(was)
-            known = dict(_inherited(self.module(index + 1), known, stands_for, self.module(index).by_name))
-        return {name: known.get(name, _NOBODY) for name in self.last.by_name}
+            before, after = self.module(index), self.module(index + 1)
+            known = _inherited(after, known, _stands_for(self.match(index)), before.by_name)
+        return {name: known.get(name, _NO_MARKS) for name in self.last.by_name}
+
+
+def _stands_for(match: InstructionMatch) -> dict[str, set[str]]:
+    """By name after a pass, the instructions before it in whose place that one is read."""
+    stands_for: dict[str, set[str]] = {}
+    for before, names in [*match.same.items(), *match.instead.items()]:
+        for after in names:
+            stands_for.setdefault(after, set()).add(before)
+    return stands_for
 
 
 def by_mark(marks: Marks) -> dict[int, set[str]]:
     """The instructions of each operation."""
-    found: dict[int, set[str]] = {}
+    instructions: dict[int, set[str]] = {}
     for name, several in marks.items():
         for mark in several:
-            found.setdefault(mark, set()).add(name)
-    return found
+            instructions.setdefault(mark, set()).add(name)
+    return instructions
 
 
 def _inherited(
     module: Module, known: Marks, stands_for: Mapping[str, Iterable[str]], before: Mapping[str, Instruction]
-) -> Iterator[tuple[str, frozenset[int]]]:
-    """Each instruction with its operations: its mark; what it had; what it stands for; or those of the new
-    ones that read it."""
-    found: dict[str, frozenset[int]] = {}
+) -> Marks:
+    """The operations of each instruction: its mark; what it had; what it stands for; or those of the new
+    instructions that read it.
+
+    Arguments:
+      known: the operations of the instructions of the module before.
+      stands_for: by name, the instructions of the module before in whose place one is read.
+      before: the instructions of the module before; empty if there is none.
+    """
+    marks: dict[str, frozenset[int]] = {}
     for computation, body in reversed(module.computations.items()):  # XLA prints what is called first
-        within = _NOBODY.union(
-            *(found.get(caller.name, _NOBODY) for caller in module.all_callers.get(computation, ()))
-        )
-        for one in reversed(body.instructions.values()):
-            if one.mark is not None:
-                marks = frozenset({one.mark})
-            elif one.name in before:
-                marks = known.get(one.name, _NOBODY)
-            elif one.opcode == "parameter" or _ARGUMENT.match(one.scope):
-                marks = _NOBODY
-            elif one.name in stands_for:
-                marks = _NOBODY.union(*(known.get(was, _NOBODY) for was in stands_for[one.name]))
+        callers = module.all_callers.get(computation, ())
+        inside = _union(marks, [caller.name for caller in callers])
+        for instruction in reversed(body.instructions.values()):
+            name = instruction.name
+            if instruction.mark is not None:
+                marks[name] = frozenset({instruction.mark})
+            elif name in before:
+                marks[name] = known.get(name, _NO_MARKS)
+            elif instruction.opcode == "parameter" or _ARGUMENT.match(instruction.scope):
+                marks[name] = _NO_MARKS
+            elif name in stands_for:
+                marks[name] = _union(known, stands_for[name])
             else:
-                readers = [
-                    found[user.name]
-                    for user in body.users[one.name]
-                    if user.name not in before and user.name in found
-                ]
-                marks = _NOBODY.union(*readers) if readers and before else within
-            found[one.name] = marks
-    yield from found.items()
+                new = [user.name for user in body.users[name] if user.name not in before]
+                readers = [user for user in new if user in marks]
+                marks[name] = _union(marks, readers) if readers and before else inside
+    return marks
+
+
+def _union(marks: Marks, names: Iterable[str]) -> frozenset[int]:
+    return _NO_MARKS.union(*(marks.get(name, _NO_MARKS) for name in names))
 
 
 _ARGUMENT = re.compile(r"args\[\d+\]")
@@ -147,18 +158,19 @@ _ARGUMENT = re.compile(r"args\[\d+\]")
 def equal(module: Module) -> dict[str, int]:
     """By name, a number that two instructions share if they compute the same from the same."""
     numbers: dict[object, int] = {}
-    found: dict[str, int] = {}
+    number_of: dict[str, int] = {}
     for one in module:
-        operands: Sequence[int | None] = [found.get(name) for name in one.operands]
+        operands: Sequence[int | None] = [number_of.get(name) for name in one.operands]
         if one.opcode in _COMMUTING:
             operands = sorted(operands, key=str)
         unique = one.name if one.opcode in _DISTINCT else ""
-        called = tuple(module.computations[name].root.plain for name in one.calls)
+        if len(one.calls) < 2:
+            called: object = tuple(module.computations[name].root.plain for name in one.calls)
+        else:
+            called = one.name
         text = _NAMES.sub("", _LAYOUT.sub("", one.plain))
-        found[one.name] = numbers.setdefault(
-            (unique, text, called if len(one.calls) < 2 else one.name, *operands), len(numbers)
-        )
-    return found
+        number_of[one.name] = numbers.setdefault((unique, text, called, *operands), len(numbers))
+    return number_of
 
 
 _COMMUTING = opcodes_of(Trait.COMMUTES)

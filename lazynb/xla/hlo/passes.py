@@ -1,4 +1,4 @@
-"""The module before and after every pass of XLA that changed it, and what the pass changed."""
+"""The passes of XLA that changed a module: its text before and after each, and what the pass changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Change:
       kind: ``added``, ``removed``, ``rewritten`` (other text, or another name at the same place), or
         ``fused``: it moved into a fusion.
       name: of the instruction.
-      before, after: its line, without metadata; empty where it is not there.
+      before, after: its line, without metadata; empty if it is not in that module.
       marks: numbers of the recorded operations that it was made from.
       into: of a fused instruction, the fusions that hold it now (several: it was duplicated).
     """
@@ -70,21 +70,23 @@ _FILE = re.compile(r"\.(\d{4})\.([^.]+)\.after_(.+?)(?:\.before_.+)?\.txt$")
 def read_passes(dump: Dump) -> list[Pass]:
     """The passes that changed the module, in order."""
     text = before_text(dump)
-    essence: list[str] | None = None
-    found: list[Pass] = []
+    if not text:
+        return []
+    essence = _essence(text)
+    passes: list[Pass] = []
     for file in dump.files("*.lazynb*.txt") or dump.files("*.txt"):
         match = _FILE.search(file.name)
-        if match is None or not text:
+        if match is None:
             continue
         after = _read(file)
         if after == text:
             continue
-        was, essence = essence or _essence(text), _essence(after)
-        if essence != was:
+        before, essence = essence, _essence(after)
+        if essence != before:
             name = match[3] if match[3] != "pipeline-start" else "(between pipelines)"
-            found.append(Pass(len(found), match[2], name, text, after))
+            passes.append(Pass(len(passes), match[2], name, text, after))
         text = after
-    return found
+    return passes
 
 
 def _read(file: Path) -> str:
@@ -92,7 +94,7 @@ def _read(file: Path) -> str:
 
 
 def before_text(dump: Dump) -> str:
-    """The module before the first pass; empty where XLA wrote none."""
+    """The module before the first pass; empty if XLA wrote none."""
     return dump.text("*before_optimizations.txt")
 
 
@@ -110,68 +112,71 @@ def _essence(text: str) -> list[str]:
 
 def _changes(before: Module, after: Module) -> Iterator[Change]:
     """Each instruction that is only before or only after, or is another now, is in one change; parameters of
-    fusions in none."""
+    fusions are in none."""
     match = match_instructions(before, after)
     fused = _fused(before, after, match)
-    told: set[str] = {
-        clone for name in fused for clone in match.same[name] if _holder(after, clone) is not None
-    }
-    for name, one in before.by_name.items():
-        now = after.by_name.get(name) or _renamed(before, after, match, name, told)
+    partners: set[str] = set()  # the instructions after that are one before
+    for name in fused:
+        partners.update(clone for clone in match.same[name] if _holder(after, clone) is not None)
+    for name, old in before.by_name.items():
+        new = after.by_name.get(name) or _renamed(before, after, match, name, partners)
         if name in fused:
-            yield _change("fused", one, None, fused[name])
-        elif now is None and not _is_argument(before, one):
-            yield _change("removed", one, None)
-        elif now is not None and (now.name, now.plain) != (name, one.plain):
-            yield _change("rewritten", one, now)
-        told.update([now.name] if now is not None else ())
-    for name, one in after.by_name.items():
-        if name not in before.by_name and name not in told and not _is_argument(after, one):
-            yield _change("added", None, one)
+            yield _change("fused", old, None, fused[name])
+        elif new is not None and (new.name, new.plain) != (name, old.plain):
+            yield _change("rewritten", old, new)
+        elif new is None and not _is_argument(before, old):
+            yield _change("removed", old, None)
+        if new is not None:
+            partners.add(new.name)
+    for name, new in after.by_name.items():
+        if name not in before.by_name and name not in partners and not _is_argument(after, new):
+            yield _change("added", None, new)
 
 
 def _renamed(
-    before: Module, after: Module, match: InstructionMatch, name: str, told: set[str]
+    before: Module, after: Module, match: InstructionMatch, name: str, partners: set[str]
 ) -> Instruction | None:
     """What a vanished instruction is called now: XLA gives names anew when it copies a computation."""
-    clones = [
-        clone for clone in match.same.get(name, ()) if clone not in before.by_name and clone not in told
-    ]
-    return after.by_name[clones[0]] if clones else None
+    for clone in match.same.get(name, ()):
+        if clone not in before.by_name and clone not in partners:
+            return after.by_name[clone]
+    return None
 
 
-def _is_argument(module: Module, one: Instruction) -> bool:
-    return one.opcode == "parameter" and _holder(module, one.name) is not None
+def _is_argument(module: Module, instruction: Instruction) -> bool:
+    """Whether an instruction is a parameter of a fusion."""
+    return instruction.opcode == "parameter" and _holder(module, instruction.name) is not None
 
 
 def _change(
     kind: str, before: Instruction | None, after: Instruction | None, into: Sequence[str] = ()
 ) -> Change:
-    marks = dict.fromkeys(one.mark for one in (before, after) if one is not None and one.mark is not None)
-    known = before or after
-    assert known is not None
-    return Change(kind, known.name, _line(before), _line(after), tuple(marks), tuple(into))
+    instructions = [instruction for instruction in (before, after) if instruction is not None]
+    marks = dict.fromkeys(instruction.mark for instruction in instructions)
+    known = tuple(mark for mark in marks if mark is not None)
+    return Change(kind, instructions[0].name, _line(before), _line(after), known, tuple(into))
 
 
-def _line(one: Instruction | None) -> str:
-    return "" if one is None else f"{one.name} = {one.plain}"
+def _line(instruction: Instruction | None) -> str:
+    return "" if instruction is None else f"{instruction.name} = {instruction.plain}"
 
 
 def _fused(before: Module, after: Module, match: InstructionMatch) -> dict[str, list[str]]:
     """By name, the fusions that hold an instruction which stood outside of one."""
-    found: dict[str, list[str]] = {}
+    fused: dict[str, list[str]] = {}
     for name, clones in match.same.items():
         if _holder(before, name) is not None:
             continue
-        holders = [
-            holder.name for holder in (_holder(after, clone) for clone in clones) if holder is not None
-        ]
-        if holders:
-            found[name] = list(dict.fromkeys(holders))
-    return found
+        holders = [_holder(after, clone) for clone in clones]
+        names = dict.fromkeys(holder.name for holder in holders if holder is not None)
+        if names:
+            fused[name] = list(names)
+    return fused
 
 
 def _holder(module: Module, name: str) -> Instruction | None:
-    """The fusion that an instruction stands in."""
+    """The fusion that an instruction stands in; returns None if it stands in none."""
     caller = module.callers.get(module.by_name[name].computation)
-    return caller if caller is not None and caller.opcode == "fusion" else None
+    if caller is None or caller.opcode != "fusion":
+        return None
+    return caller

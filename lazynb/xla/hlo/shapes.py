@@ -1,4 +1,4 @@
-"""Shapes as XLA prints them: ``f32[2,3]{1,0}``, tuples in parentheses."""
+"""The shapes that XLA prints: ``f32[2,3]{1,0}``, tuples in parentheses."""
 
 from __future__ import annotations
 
@@ -14,16 +14,13 @@ def arrays(shape: str) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
     """The arrays of a shape, of a tuple all: element type, sizes, and dimensions from the fastest to the
     slowest in memory.
 
-    Of a bounded size such as ``<=8`` the bound.
+    A bounded size such as ``<=8`` counts as its bound.
     """
-    return [
-        (
-            dtype,
-            tuple(int(size.lstrip("<=")) for size in sizes.split(",") if size),
-            tuple(int(number) for number in layout.split(",") if number),
-        )
-        for dtype, sizes, layout in _ARRAY.findall(shape)
-    ]
+    return [(dtype, _integers(sizes), _integers(layout)) for dtype, sizes, layout in _ARRAY.findall(shape)]
+
+
+def _integers(text: str) -> tuple[int, ...]:
+    return tuple(int(number.lstrip("<=")) for number in text.split(",") if number)
 
 
 def shape_bytes(shape: str) -> int:
@@ -34,8 +31,8 @@ def shape_bytes(shape: str) -> int:
 def _bits(dtype: str) -> int:
     if dtype in _ODD_BITS:
         return _ODD_BITS[dtype]
-    found = _BITS.match(dtype)
-    return int(found[1]) if found else 0
+    match = _BITS.match(dtype)
+    return int(match[1]) if match else 0
 
 
 def elements(shape: str) -> int:
@@ -44,18 +41,18 @@ def elements(shape: str) -> int:
 
 
 def rank(shape: str) -> int:
-    """Dimensions of an array, those of size 1 left out; of a tuple, the most that one of its arrays has."""
+    """Dimensions of an array without those of size 1; of a tuple, the most that one of its arrays has."""
     return max((sum(size != 1 for size in sizes) for _, sizes, _ in arrays(shape)), default=0)
 
 
 def parts(shape: str) -> list[str]:
-    """The shapes that a tuple's consists of; none for an array's."""
+    """The shapes that the shape of a tuple consists of; empty for that of an array."""
     if not shape.startswith("("):
         return []
-    found, depth, start = [], 0, 1
+    shapes, depth, start = [], 0, 1
     for at, sign in enumerate(shape):
         depth += (sign in "([{") - (sign in ")]}")
-        if (sign == "," and depth == 1) or depth == 0:
-            found.append(re.sub(r"/\*.*?\*/", "", shape[start:at]).strip())
+        if depth == 0 or (depth == 1 and sign == ","):
+            shapes.append(re.sub(r"/\*.*?\*/", "", shape[start:at]).strip())
             start = at + 1
-    return [one for one in found if one]
+    return list(filter(None, shapes))
