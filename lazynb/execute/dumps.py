@@ -55,7 +55,7 @@ class Dump:
             oldest.reading = None
 
     @property
-    def there(self) -> bool:
+    def exists(self) -> bool:
         """Whether the files still exist."""
         return self._remove.alive
 
