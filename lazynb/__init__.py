@@ -1,7 +1,7 @@
 """lazynb: a lazy notebook on JAX/XLA.
 
 ``%load_ext lazynb`` in a notebook, or ``with lazynb.lazy():`` in a program, records JAX's operations instead
-of running them; what is pending compiles and runs as one program when Python needs a value.
+of running them. The pending operations compile and run as one program when Python needs a value.
 """
 
 from __future__ import annotations
@@ -47,18 +47,21 @@ _Hooks.numpy = _numpy_calls
 
 
 def sync(*tensors: _Any) -> None:
-    """Barrier: runs what ``tensors`` (or pytrees of them) wait for, or all that is pending of this thread.
+    """Barrier: runs the operations that ``tensors`` (or pytrees of them) need.
 
-    Returns at once, as JAX does: the device goes on asynchronously.
+    Without arguments, runs all pending operations of this thread. Returns at once, as JAX does: the device
+    computes asynchronously.
 
     Raises:
-      Exception: what JAX raises when the program cannot be compiled or run; the pending graph is as before.
+      Exception: JAX's error if the program cannot be compiled or run; the pending graph is as before.
     """
     _execution.sync(*tensors)
 
 
 def graph(*tensors: _Any) -> Graph:
-    """The graph that ``tensors`` (or pytrees of them) wait for, or all that is pending. Never runs anything.
+    """The graph of the operations that ``tensors`` (or pytrees of them) need. Never runs anything.
+
+    Without arguments, the graph of all pending operations.
 
     Returns:
       A :class:`Graph`: ``nodes``, ``inputs``, ``outputs``, ``len()``, ``to_jaxpr()``, ``to_stablehlo()``,
@@ -68,29 +71,30 @@ def graph(*tensors: _Any) -> Graph:
 
 
 def compile(*tensors: _Any) -> Compilation:
-    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
-    nothing.
+    """Compiles the operations that ``tensors`` (or pytrees of them) need, and runs nothing.
+
+    Without arguments, compiles all pending operations of this thread.
 
     Returns:
-      A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``; the run then
+      A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``. A later run
       uses its programs.
 
-    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
-    was.
+    Raises JAX's error for a program that cannot be lowered or compiled; the pending graph is as before.
     """
     return _remember(_compile_tensors(tensors, _user_namespace()))
 
 
 def inspect(obj: _Any = None) -> _Any:
-    """The inspector: which kernels run, which lines went into each, why they are not fewer, what they cost.
+    """The inspector: the kernels, the lines in each, the reasons for their boundaries, and their cost.
+
     Runs nothing.
 
     Arguments:
       obj: a :class:`Compilation`; a :class:`LazyTensor` or a :class:`Graph`, which is compiled first; by
         default the last compilation.
 
-    Returns: something to display: in a notebook a widget (it needs ``anywidget``), elsewhere its static form.
-    Of a graph that is no longer pending, the graph.
+    Returns: an object to display: in a notebook a widget (it needs ``anywidget``), elsewhere its static form.
+    For a graph that is no longer pending, the graph.
 
     Raises:
       TypeError: ``obj`` is none of these.
@@ -102,7 +106,7 @@ def inspect(obj: _Any = None) -> _Any:
 
 
 def __getattr__(name: str) -> _Any:
-    if name in ("numpy", "torch"):  # imported when they are asked for: the second needs PyTorch
+    if name in ("numpy", "torch"):  # imported with their first use, because the second needs PyTorch
         import importlib
 
         return importlib.import_module(f"lazynb.{name}")
@@ -110,14 +114,14 @@ def __getattr__(name: str) -> _Any:
 
 
 def load_ipython_extension(shell: _Any) -> None:
-    """``%load_ext lazynb``: cells from here on run lazily."""
+    """``%load_ext lazynb``: makes the following cells run lazily."""
     from lazynb.notebook.extension import load
 
     load(shell)
 
 
 def unload_ipython_extension(shell: _Any) -> None:
-    """``%unload_ext lazynb``: puts everything back."""
+    """``%unload_ext lazynb``: undoes :func:`load_ipython_extension`."""
     from lazynb.notebook.extension import unload
 
     unload(shell)

@@ -1,8 +1,8 @@
-"""For each kind of trace break a small program that has it, and the same program without it.
+"""Examples: for each kind of trace break, a small program that has it, and the same program without it.
 
-Both run as they stand here in lazy mode, after ``PRELUDE``; the tests run them. What a program computes is
-``out``. A kind that was asked for as such (a barrier) has no cure but a better place: there the second
-program breaks less often.
+Both run unchanged in lazy mode after ``PRELUDE``, and the tests run them. The result of a program is ``out``.
+An explicit break (a barrier) cannot be avoided, only moved to a better place. For it the second program
+breaks less often.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import textwrap
 
 PRELUDE = "import jax\nimport jax.numpy as jnp\nimport numpy as np\nimport lazynb\n"
-"""What the programs take for granted."""
+"""The imports that the programs need."""
 
 _PROGRAMS: dict[str, tuple[str, str]] = {
     "bool": (

@@ -1,4 +1,4 @@
-"""Settings: one plain object, read where it is used, so that a change takes effect at once."""
+"""Settings: one plain object, read at each use, so that a change takes effect at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def _user_cache_dir() -> Path:
-    """The directory where this user's programs keep what can be made again."""
+    """The directory in which this user's programs keep files that they can make again."""
     if explicit := os.environ.get("LAZYNB_CACHE_DIR"):
         return Path(explicit)
     if sys.platform == "win32":
@@ -26,23 +26,23 @@ class Config:
     """Settings of this process; assign to the fields of ``lazynb.config``.
 
     Attributes:
-      max_executables: compiled programs kept; the least recently used go first.
-      max_recorded: operations kept in the trie of recorded traces, all traces together.
-      max_pending: operations that may be pending before they are run unasked (a trace break of
+      max_executables: number of compiled programs that are kept; the least recently used are dropped first.
+      max_recorded: number of operations in the trie of recorded traces, for all traces together.
+      max_pending: number of operations that may be pending. If there are more, they run (a trace break of
         kind ``limit``), so that a loop that never looks at its result cannot fill the memory.
-      max_program: operations compiled as one program. XLA's compile time grows faster than the length of what
-        it can fuse (a chain of 1,000 sines compiles in 3 s, one of 10,000 in 170 s, on 2 cores), so a longer
-        trace becomes several programs. They run one after the other; nothing is run sooner.
-      min_donated: bytes from which the memory of an input that nobody can reach any more is used for a
+      max_program: number of operations in one program. XLA's compile time grows faster than the length of a
+        chain that it can fuse (1,000 sines compile in 3 s, 10,000 in 170 s, on 2 cores), so a longer trace
+        becomes several programs. They run one after the other, and none of them runs sooner.
+      min_donated: size in bytes from which an input that the user can no longer reach gives its memory to a
         result. Smaller arrays are not worth an executable of their own.
-      run_on_display: run a pending value that a cell shows, and show its value; else its graph is shown and
-        nothing runs.
-      max_events: entries kept in the event log.
-      max_explained: steps of compiled traces kept, all together, to say why a later trace was not in the
-        cache.
+      run_on_display: run a pending value that a cell shows, and show its value. Otherwise its graph is shown
+        and nothing runs.
+      max_events: number of entries in the event log.
+      max_explained: number of steps of compiled traces, for all traces together, that are kept to say why a
+        later trace was not in the cache.
       persistent_cache: keep executables on disk, so that a restarted kernel need not compile again.
         Set the environment variable ``LAZYNB_PERSISTENT_CACHE=0`` to start without.
-      persistent_cache_dir: where; a cache directory that JAX was given takes precedence.
+      persistent_cache_dir: their directory, unless the user has set a cache directory for JAX.
     """
 
     max_executables: int = 1024

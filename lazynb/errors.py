@@ -1,4 +1,4 @@
-"""Exceptions raised by lazynb itself. What JAX would raise is raised as JAX raises it."""
+"""Exceptions of lazynb itself. JAX's own errors are raised unchanged."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ class LazynbError(Exception):
 
 
 class TraceBreakError(LazynbError):
-    """A trace break where none is allowed (``%lazy strict``, ``lazynb.lazy(strict=True)``). Nothing was run;
-    what is pending stays pending.
+    """A trace break that is not allowed (``%lazy strict``, ``lazynb.lazy(strict=True)``).
+
+    Nothing has run, and pending operations stay pending.
 
     Attributes:
-      code, kind: of the trace break, see ``lazynb.reasons``.
+      code, kind: code and kind of the trace break, see ``lazynb.reasons``.
       location: the user's line.
-      library: where a library asked for the value, if the user's line did so only through one.
-      ops: operations that it would have forced.
+      library: the place in a library that asked for the value; None if the user's line did.
+      ops: number of operations that it would have run.
       text: what Python needed.
       hint: how to avoid the break.
     """

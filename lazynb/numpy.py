@@ -1,11 +1,11 @@
-"""``jax.numpy``, each function remembering what recording gave: ``import lazynb.numpy as jnp``.
+"""``jax.numpy`` with functions that remember their recorded calls: ``import lazynb.numpy as jnp``.
 
-While a thread is lazy, ``jax.numpy`` itself is this but for a few reductions that libraries compare with
-``is``, so unmodified code need not import it. The names are generated from the
-installed JAX; what is left as it is, and why, stands in :mod:`lazynb.record.fast.functions`. Outside lazy
-mode each function is JAX's own.
+While a thread is lazy, ``jax.numpy`` itself has these functions, except for a few reductions that libraries
+compare with ``is``. So unmodified code need not import this module. The names are those of the installed JAX;
+:mod:`lazynb.record.fast.functions` says which functions stay unchanged, and why. Outside lazy mode each
+function is JAX's own.
 
-Beside them, :func:`mutable` gives a copy of an array that can be written to as NumPy's arrays can
+In addition, :func:`mutable` gives a copy of an array that can be written to like an array of NumPy's
 (:class:`MutableArray`).
 """
 

@@ -1,14 +1,13 @@
-"""Text that users wrote, made fit to be shown: what cannot be seen is written out, so that nothing reads
-otherwise than it is."""
+"""Plain text: text of users in which invisible characters are written out, so that it cannot deceive."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-# Control characters but tab and line feed; soft hyphens, joiners, marks of writing direction and whatever
-# else formats; fillers; separators of lines and paragraphs; surrogates; what is no character. Not the
-# variation selectors, which belong to emoji.
+# Control characters except tab and line feed; soft hyphens, joiners, marks of writing direction and other
+# format characters; fillers; separators of lines and paragraphs; surrogates; code points that are no
+# characters. The variation selectors are left out, because they belong to emoji.
 _INVISIBLE = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\xad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f"
     "\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\u3164\\ud800-\\udfff\\ufdd0-\\ufdef\\ufeff\\uffa0\\ufff0-\\ufffb\\ufffe\\uffff"
@@ -17,19 +16,18 @@ _INVISIBLE = re.compile(
 
 
 def plain(text: str) -> str:
-    """``text`` with the invisible characters written out as Python writes them, a backslash and ``u202e``."""
+    """``text`` with each invisible character in Python's notation, such as a backslash and ``u202e``."""
     if text.isascii() and text.isprintable():
         return text
     return _INVISIBLE.sub(_written_out, text)
 
 
-def _written_out(found: re.Match[str]) -> str:
-    return found[0].encode("unicode_escape").decode("ascii")
+def _written_out(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
 
 
 def plain_data(data: Any) -> Any:
-    """A copy of dictionaries, lists and strings in which each string is :func:`plain`; keys stay as they
-    are."""
+    """A copy of dictionaries, lists and strings with :func:`plain` strings; keys stay unchanged."""
     if type(data) is str:
         return plain(data)
     if isinstance(data, dict):

@@ -1,8 +1,8 @@
-"""Why a pending trace had to run: a table of data, one entry for each way in which Python can force a value.
+"""The reasons of trace breaks: a table with one entry for each way in which Python can force a value.
 
-The caller that forces a value states its kind (LazyTensor's ``__float__`` says ``"float"``), and which
-library's function it is tells what for (:mod:`lazynb.record.break_cause`); nothing is guessed. Torchy (Lopes
-2023) records a flush reason in the same way. Codes are stable: they are never reused for something else.
+The method that forces a value states the kind (LazyTensor's ``__float__`` says ``"float"``). The functions
+that called it may make it another kind (:mod:`lazynb.record.break_cause`). Nothing is guessed. Torchy (Lopes
+2023) records a flush reason in the same way. Codes are stable: none is ever used again for another kind.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from lazynb.break_examples import EXAMPLES
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reason:
-    """One kind of trace break. Its text is the explanation; in a notebook it displays as one.
+    """One kind of trace break. Its text explains it, and so does its display in a notebook.
 
     Attributes:
       code: stable identifier, such as ``LNB101``.
       kind: short name, such as ``bool``.
       text: what Python needed.
       hint: how to avoid the break.
-      explicit: whether it was asked for as such: strict mode lets it pass.
-      waits: whether Python needs the value at once, so that the wait for it is time lost.
+      explicit: whether the user asked for the break itself, so that strict mode allows it.
+      waits: whether Python needs the value at once, so that the wait for it is lost time.
       shares_memory: whether other code gets the concrete array itself. A number or text is a copy, and XLA
-        takes care of views that NumPy and others have.
-      barrier: whether it runs all that is pending there, so that its line reads the same wherever it stands.
-      conversion: whether Python asks for a number, text or NumPy array, and who asks may make it a kind of
-        its own (:mod:`lazynb.record.break_cause`).
+        protects the views of NumPy and others.
+      barrier: whether it runs all pending operations, so that its line means the same in every place.
+      conversion: whether Python asks for a number, text or NumPy array. Then the callers may make it another
+        kind (:mod:`lazynb.record.break_cause`).
     """
 
     code: str
@@ -46,8 +46,7 @@ class Reason:
 
     @property
     def example(self) -> str:
-        """A small program that has this break and no other, to run in lazy mode after
-        ``break_examples.PRELUDE``."""
+        """A small program with this break and no other, to run lazily after ``break_examples.PRELUDE``."""
         return EXAMPLES[self.kind][0]
 
     @property
@@ -57,16 +56,16 @@ class Reason:
 
     @property
     def _titles(self) -> tuple[str, str]:
-        return (
-            "A program that has it",
-            "The same, in a better place" if self.explicit else "The same without it",
-        )
+        better = "The same, in a better place" if self.explicit else "The same without it"
+        return "A program that has it", better
+
+    @property
+    def _programs(self) -> list[tuple[str, str]]:
+        """The two programs, each after its title."""
+        return list(zip(self._titles, (self.example, self.cure), strict=True))
 
     def __str__(self) -> str:
-        programs = [
-            f"\n{title}:\n\n{textwrap.indent(program, '    ')}"
-            for title, program in zip(self._titles, (self.example, self.cure), strict=True)
-        ]
+        programs = [f"\n{title}:\n\n{textwrap.indent(program, '    ')}" for title, program in self._programs]
         return f"{self.code} {self.kind}: {self.text}.\nInstead: {self.hint}.\n" + "".join(programs).rstrip()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -76,7 +75,7 @@ class Reason:
         programs = "".join(
             f'<div style="min-width:18em"><div>{html.escape(title)}</div>'
             f'<pre style="text-align:left;margin:4px 0 0">{html.escape(program)}</pre></div>'
-            for title, program in zip(self._titles, (self.example, self.cure), strict=True)
+            for title, program in self._programs
         )
         return (
             f"<div><b>{self.code} {html.escape(self.kind)}</b>: {html.escape(self.text)}.<br>"
@@ -308,22 +307,22 @@ _TABLE = (
 )
 
 ASKED_FOR = "compile"
-"""The only kind that is no trace break: ``%%compile``, or an explanation, was asked to run what is
-pending."""
+"""The only kind that is no trace break: ``%%compile`` or an explanation runs the pending operations."""
 
 REASONS: dict[str, Reason] = {reason.kind: reason for reason in _TABLE}
 
 
 def find(name: str) -> Reason:
-    """The entry with the code or kind ``name``, in either case.
+    """The entry with the code or kind ``name``, in upper or lower case.
 
     Raises:
-      ValueError: there is none; the message names those that come near, or all.
+      ValueError: there is none; the message names similar ones, or all.
     """
     wanted = name.strip().lower()
     for reason in _TABLE:
         if wanted in (reason.code.lower(), reason.kind):
             return reason
-    known = [word for reason in _TABLE for word in (reason.code, reason.kind)]
-    near = difflib.get_close_matches(name.strip(), known, 3, 0.7) or [reason.kind for reason in _TABLE]
+    kinds = [reason.kind for reason in _TABLE]
+    codes = [reason.code for reason in _TABLE]
+    near = difflib.get_close_matches(name.strip(), [*codes, *kinds], 3, 0.7) or kinds
     raise ValueError(f"no trace break has the code or kind {name.strip()!r}; there are {', '.join(near)}")

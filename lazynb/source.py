@@ -1,7 +1,7 @@
-"""Where in the user's code an operation was asked for.
+"""Places in the user's code: the lines that called operations and reads.
 
-Recording keeps only a code object and an instruction offset (two pointers); line and text are looked up when
-somebody wants to see them. Source never enters a key: moving a line compiles nothing.
+Recording keeps only a code object and an instruction offset (two pointers). The line and its text are looked
+up when they are shown. No place enters a key, so moving a line compiles nothing.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Place:
     Attributes:
       file: path of the file, or the name under which the cell was compiled.
       line: line number, from 1.
-      text: source text of the line, stripped; empty where it cannot be had.
-      cell: execution count of the notebook cell, else None.
+      text: source text of the line, stripped; empty if it is not available.
+      cell: execution count of the notebook cell; None outside of a notebook.
     """
 
     file: str
@@ -52,14 +52,14 @@ class Place:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
-    """What recording keeps of the stack: the user's instruction and the function called from it.
+    """The part of the stack that recording keeps: the user's instruction and the function called there.
 
     Attributes:
       code: code object of the user's frame.
       lasti: offset of the instruction in it.
-      callee: code object of the function that the user called there; None when lazynb was reached at once.
-      call_id: the same number for operations of one invocation of ``callee``.
-      context: JAX's source context, whose name stack Flax writes module names to.
+      callee: code object of the function that the user called there; None if that is lazynb's own.
+      call_id: a number that is the same for all operations of one invocation of ``callee``.
+      context: JAX's source context; Flax writes the names of modules to its name stack.
     """
 
     code: CodeType
@@ -88,41 +88,45 @@ _cells: dict[str, tuple[int, str]] = {}
 
 
 def register_cell(file: str, number: int, source: str) -> None:
-    """Remembers that code compiled as ``file`` is notebook cell ``number``; the newest run wins."""
+    """Notes that the code compiled as ``file`` is notebook cell ``number``; the newest run counts."""
     _cells[file] = (number, source)
 
 
 def cell_source(file: str) -> str | None:
-    """Source of the notebook cell whose code was compiled as ``file``; None for any other file."""
-    found = _cells.get(file)
-    return found[1] if found is not None else None
+    """The source of the notebook cell whose code was compiled as ``file``; returns None for another file."""
+    cell = _cells.get(file)
+    return cell[1] if cell is not None else None
 
 
 def cell_number(file: str) -> int | None:
-    """Execution count of the newest run of the cell whose code was compiled as ``file``; None for any other
-    file."""
-    found = _cells.get(file)
-    return found[0] if found is not None else None
+    """The execution count of the newest run of the cell whose code was compiled as ``file``.
+
+    Returns None for another file.
+    """
+    cell = _cells.get(file)
+    return cell[0] if cell is not None else None
 
 
 _current_cell: int | None = None
 
 
 def set_current_cell(number: int | None) -> None:
-    """Says which notebook cell is running, for what is asked for by a magic rather than a line of code."""
+    """Sets the running notebook cell: the place of breaks that a magic causes, and not a line of code."""
     global _current_cell
     _current_cell = number
 
 
 def current_cell() -> int | None:
-    """The notebook cell that is running, if any."""
+    """The running notebook cell; returns None if no cell runs."""
     return _current_cell
 
 
 class _Lines:
-    """The lines of one code object's instructions, to be looked up one by one. Code has as many ranges as it
-    has lines: walking through them for each operation takes a time that grows with the square of a cell's
-    length."""
+    """The lines of one code object's instructions, in a form for a fast look-up.
+
+    Code has about as many ranges as lines. A walk through them for each operation would take a time that
+    grows with the square of a cell's length.
+    """
 
     __slots__ = ("_first", "_lines", "_starts", "code")
 
@@ -134,13 +138,13 @@ class _Lines:
         self._lines = [line for _, _, line in ranges] + [None]
 
     def at(self, lasti: int) -> int:
-        """The line of the instruction at ``lasti``; the first where none is known."""
-        found = bisect.bisect_right(self._starts, lasti) - 1
-        line = self._lines[found] if found >= 0 else None
+        """The line of the instruction at ``lasti``; the first line of the code if it is not known."""
+        number = bisect.bisect_right(self._starts, lasti) - 1
+        line = self._lines[number] if number >= 0 else None
         return self._first if line is None else line
 
 
-_tables: dict[int, _Lines] = {}  # by id: hashing a code object walks through it
+_tables: dict[int, _Lines] = {}  # by id, because hashing a code object walks through it
 _TABLES = 256
 
 
@@ -155,7 +159,11 @@ def line_of(code: CodeType, lasti: int) -> int:
 
 
 def place(file: str, line: int, cell: tuple[int, str] | None = None) -> Place:
-    """The user's line ``line`` of ``file``, with its text; ``cell`` is number and source of its cell then."""
+    """The user's line ``line`` of ``file``, with its text.
+
+    Arguments:
+      cell: number and source of the cell to which the line belonged; by default those of its newest run.
+    """
     cell = cell or _cells.get(file)
     text = linecache.getline(file, line).strip()
     if not text and cell is not None:
@@ -168,35 +176,34 @@ def _line(lines: Sequence[str], number: int) -> str:
 
 
 class Places:
-    """The user's lines with their texts, for whoever asks for those of thousands of operations: each is
-    looked up once, and so is each file (what is not there, ``linecache`` looks for in every directory of
-    ``sys.path``, each time it is asked)."""
+    """The user's lines with their texts, for thousands of operations.
+
+    Each line and each file is looked up once. (``linecache`` searches for a missing file in every directory
+    of ``sys.path``, at each call.)
+    """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[int, int], Place] = {}
+        self._known: dict[tuple[int, int], Place] = {}
         self._codes: dict[int, CodeType] = {}  # kept alive, so that the ids stay their own
         self._lines: dict[str, Sequence[str]] = {}
 
     def of(self, origin: Origin) -> Place:
         """``origin.place``."""
         code, line = origin.code, origin.line
-        found = self._found.get((id(code), line))
-        if found is None:
+        known = self._known.get((id(code), line))
+        if known is None:
             self._codes[id(code)] = code
-            found = self._found[id(code), line] = self._place(code.co_filename, line)
-        return found
+            known = self._known[id(code), line] = self._place(code.co_filename, line)
+        return known
 
     def _place(self, file: str, line: int) -> Place:
-        cell = _cells.get(file)
-        lines = self._lines.get(file)
-        if lines is None:
-            lines = self._lines[file] = linecache.getlines(file) or (
-                cell[1].splitlines() if cell is not None else ()
-            )
-        return Place(file, line, _line(lines, line), cell[0] if cell is not None else None)
+        if file not in self._lines:
+            self._lines[file] = linecache.getlines(file) or (cell_source(file) or "").splitlines()
+        return Place(file, line, _line(self._lines[file], line), cell_number(file))
 
 
 def _library_roots() -> tuple[str, ...]:
+    """The folders of the standard library, of installed packages and of lazynb."""
     paths = {sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     paths.update(site.getsitepackages() if hasattr(site, "getsitepackages") else ())
     paths.add(os.path.dirname(os.path.abspath(__file__)))
@@ -209,9 +216,8 @@ OWN_ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 
 _LIBRARY_ROOTS = _library_roots()
 _LIBRARY_MARKS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
-_is_user: dict[
-    int, tuple[bool, CodeType]
-] = {}  # by id, as hashing a code object walks through it; it is kept alive here
+# By the id of a code object, because hashing it walks through it. The code object is kept alive here.
+_is_user: dict[int, tuple[bool, CodeType]] = {}
 
 
 def is_user_file(file: str) -> bool:
@@ -225,22 +231,22 @@ def is_user_code(code: CodeType) -> bool:
     """Whether ``code`` is the user's own, see :func:`is_user_file`."""
     known = _is_user.get(id(code))
     if known is None:
-        if len(_is_user) > 100_000:  # code objects of re-run cells; a plain bound is enough
+        if len(_is_user) > 100_000:  # each run of a cell has a new code object; a plain bound is enough
             _is_user.clear()
         known = _is_user[id(code)] = is_user_file(code.co_filename), code
     return known[0]
 
 
 def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
-    """The nearest frame of the user's code in or above ``frame``, and the frames from the function called
-    there downwards.
+    """The nearest frame of the user's code in or above ``frame``, and the frames below it.
 
-    Between the two, JAX puts frames of its own machinery (``api_boundary``, ``cache_miss``, operator
-    forwarding), which nobody wrote: they are passed over. Where no frame is the user's (a script inside an
-    installed package), the outermost one stands in.
+    The second list begins with the function that the user called. JAX's machinery between the two
+    (``api_boundary``, ``cache_miss``, operator forwarding) is left out. If no frame is the user's (a script
+    inside of an installed package), the outermost one takes its place.
     """
     below: list[FrameType] = []
-    while True:  # a call of a PyTorch module is forty frames deep: what is known already costs no call
+    # A call of a PyTorch module is forty frames deep, so known code costs no call here.
+    while True:
         code = frame.f_code
         known = _is_user.get(id(code))
         above = frame.f_back
@@ -259,35 +265,33 @@ _machinery: dict[int, tuple[bool, CodeType]] = {}
 
 
 def is_machinery(code: CodeType) -> bool:
-    """Whether ``code`` is JAX's or lazynb's own forwarding (``api_boundary``, operators), which nobody called
-    by name."""
+    """Whether ``code`` is forwarding of JAX or lazynb (``api_boundary``, operators), not called by name."""
     known = _machinery.get(id(code))
     if known is None:
         if len(_machinery) > 100_000:
             _machinery.clear()
-        jax_own = PRIVATE_FOLDER in code.co_filename
-        forwards = code.co_name in FORWARDING_FUNCTIONS or code.co_name.startswith(OPERATOR_PREFIX)
-        known = _machinery[id(code)] = (
-            (
-                code.co_filename.endswith(MACHINERY_FILES)
-                or (jax_own and forwards)
-                or code.co_filename.startswith(OWN_ROOT)
-            ),
-            code,
-        )
+        known = _machinery[id(code)] = _forwards(code), code
     return known[0]
 
 
+def _forwards(code: CodeType) -> bool:
+    file, name = code.co_filename, code.co_name
+    if file.endswith(MACHINERY_FILES) or file.startswith(OWN_ROOT):
+        return True
+    if PRIVATE_FOLDER not in file:
+        return False
+    return name in FORWARDING_FUNCTIONS or name.startswith(OPERATOR_PREFIX)
+
+
 class Spot(NamedTuple):
-    """The user's line that was running, in the cheapest form: resolved to a :class:`Place` when somebody
-    looks.
+    """The user's line that was running, in a cheap form that gives a :class:`Place` later.
 
     Attributes:
       code, lasti: code object of the user's frame and the offset of the instruction in it.
-      cell: number and source of the cell it belonged to then.
-      running: the cell that was running, where no line of the user's was.
-      library: code object and offset of the library's instruction that asked, where the user's line only led
-        there.
+      cell: number and source of the cell to which the line belonged.
+      running: the running cell, if no line of the user's was running.
+      library: code object and offset of the library's instruction that asked for the value; None if the
+        user's line did.
     """
 
     code: CodeType
@@ -305,7 +309,7 @@ class Spot(NamedTuple):
 
     @property
     def library_place(self) -> Place | None:
-        """The library's line."""
+        """The library's line that asked for the value; None if the user's line did."""
         if self.library is None:
             return None
         code, lasti = self.library
@@ -313,18 +317,26 @@ class Spot(NamedTuple):
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """Equal for equal lines. (A code object's own hash walks through it. The offset is not always the
-        same: Python 3.11 replaces instructions by faster ones.)"""
-        library = self.library
-        found = (id(self.code), line_of(self.code, self.lasti), self.running)
-        return found if library is None else (*found, id(library[0]), line_of(*library))
+        """A key that is equal for equal lines.
+
+        It has the id of the code object, whose hash would walk through the code. It has the line and not the
+        offset, because the latter may change when Python 3.11 replaces instructions by faster ones.
+        """
+        identity = (id(self.code), line_of(self.code, self.lasti), self.running)
+        if self.library is None:
+            return identity
+        return *identity, id(self.library[0]), line_of(*self.library)
 
 
 def here(depth: int = 1) -> Spot:
-    """The user's line that is running now."""
+    """The user's line that runs now.
+
+    Arguments:
+      depth: number of frames from this one to the first that may be the user's.
+    """
     frame = sys._getframe(depth)
     library = None
-    while True:  # every break comes here: what is known already costs no call
+    while True:  # every break comes here, so known code costs no call
         code = frame.f_code
         known = _is_user.get(id(code))
         user = known[0] if known is not None else is_user_code(code)
@@ -338,7 +350,7 @@ def here(depth: int = 1) -> Spot:
         frame = above
     if not user:
         return Spot(code, frame.f_lasti, _cells.get(code.co_filename), _current_cell)
-    # As ``Spot(...)`` does it, without the Python function that NamedTuple writes for it.
+    # The same as ``Spot(...)``, without the Python function that NamedTuple makes for it.
     return tuple.__new__(Spot, (code, frame.f_lasti, _cells.get(code.co_filename), None, library))
 
 
@@ -346,7 +358,7 @@ _ours: dict[int, tuple[bool, CodeType]] = {}
 
 
 def _is_ours(code: CodeType) -> bool:
-    """Whether ``code`` is lazynb's or JAX's own, through which every use of a tensor goes."""
+    """Whether ``code`` is lazynb's or JAX's own; each use of a tensor goes through such code."""
     known = _ours.get(id(code))
     if known is None:
         if len(_ours) > 100_000:
@@ -359,10 +371,10 @@ def _is_ours(code: CodeType) -> bool:
 class CallCounter:
     """Numbers the invocations of functions that the user calls, so that their operations can be drawn as one.
 
-    Two operations belong to one invocation when they come, one after the other, from the same instruction of
-    the user and the same callee frame, and the second from further on in the callee (a frame's address may be
-    used again by the next call, which starts from the top). A loop inside the callee counts as several
-    invocations. The number serves drawing only: no key depends on it.
+    Two operations in a row belong to one invocation if they come from the same instruction of the user and
+    the same callee frame, and the second comes from a later instruction of the callee. (The next call may use
+    the address of the frame again, but it starts from the top.) A loop inside the callee counts as several
+    invocations. The number is only for drawings: no key depends on it.
     """
 
     __slots__ = ("_call", "_position", "number")

@@ -1,4 +1,4 @@
-"""Work in another thread: waiting for it in Python lets an interrupt through at once."""
+"""Work in another thread, for which Python waits in a way that lets an interrupt through at once."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def in_background(work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
 
 
 def wait(future: concurrent.futures.Future[Any]) -> Any:
-    """The future's result. After an interrupt the work goes on unobserved."""
+    """The future's result. After an interrupt the work continues, and its result is dropped."""
     return future.result()

@@ -1,6 +1,6 @@
 """Trace breaks: the points where Python forced a pending trace to run.
 
-Those of one kind at one line are one: a loop that breaks a thousand times is one row with a count.
+Breaks of one kind at one line form one row: a loop that breaks a thousand times is a row with a count.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from lazynb.source import Place, Spot
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TraceBreak:
-    """A point where Python forced the trace to run, and how often it did.
+    """A point where Python forced the trace to run, with its totals.
 
     Attributes:
       code: stable identifier, such as ``LNB101``.
       kind: ``bool``, ``print``, ``item``, ...
       location: cell or file, line, source text.
-      ops: operations forced, all times together.
+      ops: number of operations that it ran, in total.
       compiled: whether it also compiled.
-      seconds: time until Python could go on, all times together: compiling and waiting included.
+      seconds: time until Python could continue, in total, with compiling and waiting.
       hint: how to avoid the break.
-      count: how often.
-      compiles: how often it compiled.
+      count: number of times that Python broke the trace here.
+      compiles: number of programs that it compiled.
       text: what Python needed.
-      library: where a library asked for the value, if the user's line did so only through one.
-      compile_seconds: the part of ``seconds`` in which programs were compiled, or loaded.
-      detail: the function, argument or attribute that needed the value, where that is known.
+      library: the place in a library that asked for the value; None if the user's line did.
+      compile_seconds: the part of ``seconds`` in which programs were compiled or loaded.
+      detail: the function, argument or attribute that needed the value; empty if it is not known.
     """
 
     code: str
@@ -63,7 +63,7 @@ class Tally:
     compile_seconds: float = 0.0
 
     def record(self) -> TraceBreak:
-        """As the user sees it."""
+        """The record that the user sees."""
         reason = REASONS[self.kind]
         text = f"{reason.text} ({self.detail})" if self.detail else reason.text
         return TraceBreak(
@@ -86,10 +86,11 @@ class Tally:
 class BreakLog:
     """All trace breaks of this process, by kind and place.
 
-    A break is appended as a plain tuple and counted with its likes when somebody reads, or when enough wait.
+    A break is appended as a plain tuple. It is added to its tally when the tallies are read, or when many
+    breaks have come.
 
     Attributes:
-      total: breaks so far.
+      total: number of breaks so far.
     """
 
     def __init__(self) -> None:
@@ -107,22 +108,21 @@ class BreakLog:
         detail: str = "",
         compile_seconds: float = 0.0,
     ) -> None:
-        """Appends a break of ``kind``; ``detail`` says more of what was needed."""
+        """Appends a break of ``kind``.
+
+        Arguments:
+          detail: the function, argument or attribute that needed the value.
+        """
         self.total += 1
         self._new.append((kind, spot, detail, ops, compiles, seconds, compile_seconds))
         if len(self._new) >= _FOLDED:
             self.tallies()
 
     def tallies(self) -> list[Tally]:
-        """By kind and place, in the order in which each came first."""
+        """One tally for each kind, detail and place, ordered by the first break."""
         new, self._new = self._new, []
         for kind, spot, detail, ops, compiles, seconds, compiling in new:
-            key = (kind, detail, *spot.identity)
-            tally = self._tallies.get(key)
-            if tally is None:
-                if len(self._tallies) >= _PLACES:  # code made anew again and again: the first ones go
-                    del self._tallies[next(iter(self._tallies))]
-                tally = self._tallies[key] = Tally(kind, spot, detail)
+            tally = self._tally(kind, spot, detail)
             tally.count += 1
             tally.ops += ops
             tally.compiles += compiles
@@ -130,15 +130,25 @@ class BreakLog:
             tally.compile_seconds += compiling
         return list(self._tallies.values())
 
+    def _tally(self, kind: str, spot: Spot, detail: str) -> Tally:
+        key = (kind, detail, *spot.identity)
+        if key in self._tallies:
+            return self._tallies[key]
+        if len(self._tallies) >= _PLACES:  # a program may define its code again and again
+            oldest = next(iter(self._tallies))
+            del self._tallies[oldest]
+        tally = self._tallies[key] = Tally(kind, spot, detail)
+        return tally
+
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all breaks."""
         self.total = 0
         self._new.clear()
         self._tallies.clear()
 
 
-_FOLDED = 1_000
-_PLACES = 10_000
+_FOLDED = 1_000  # breaks that may wait to be added to their tallies
+_PLACES = 10_000  # tallies that are kept
 
 break_log = BreakLog()
 
@@ -147,23 +157,25 @@ class Breaks(Records[TraceBreak]):
     """Trace breaks, the costliest first; displays as a table.
 
     Attributes:
-      total: breaks, each time counted.
-      lines: the user's lines that they are on.
-      seconds: what they cost together.
-      compile_seconds: the part of that in which programs were compiled, or loaded.
+      total: number of breaks, with repetitions.
+      lines: number of the user's lines with breaks.
+      seconds: time that all breaks cost.
+      compile_seconds: the part of ``seconds`` in which programs were compiled or loaded.
     """
 
     def __init__(self, tallies: list[Tally]):
-        found = sorted((tally.record() for tally in tallies), key=lambda one: -one.seconds)
-        super().__init__(found, "no trace breaks", _row, ranked=True)
-        self.total = sum(one.count for one in found)
-        self.lines = len({(one.location.file, one.location.cell, one.location.line) for one in found})
-        self.seconds = sum(one.seconds for one in found)
-        self.compile_seconds = sum(one.compile_seconds for one in found)
+        records = [tally.record() for tally in tallies]
+        records.sort(key=lambda record: -record.seconds)
+        super().__init__(records, "no trace breaks", _row, ranked=True)
+        locations = [record.location for record in records]
+        self.total = sum(record.count for record in records)
+        self.lines = len({(place.file, place.cell, place.line) for place in locations})
+        self.seconds = sum(record.seconds for record in records)
+        self.compile_seconds = sum(record.compile_seconds for record in records)
 
     @property
     def summary(self) -> str:
-        """The sum in one sentence; empty without breaks."""
+        """The totals in one sentence; empty without breaks."""
         if not self.total:
             return ""
         text = (
@@ -172,65 +184,70 @@ class Breaks(Records[TraceBreak]):
         )
         if self.compile_seconds:
             text += f", of which {duration(self.compile_seconds)} compiling"
-        asked = sum(one.count for one in self if REASONS[one.kind].explicit)
-        return text + (f"; {asked:,} of them {'was' if asked == 1 else 'were'} asked for" if asked else "")
+        explicit = sum(record.count for record in self if REASONS[record.kind].explicit)
+        if explicit:
+            text += f"; {explicit:,} of them {'was' if explicit == 1 else 'were'} asked for"
+        return text
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
-        """As for any records; the column of who asked is there when somebody is known to have."""
+        """As for any records, without the column "asked by" if it is empty."""
         rows = super().rows(limit)
-        if any(row["asked by"] for row in rows):
-            return rows
-        return [{name: cell for name, cell in row.items() if name != "asked by"} for row in rows]
+        if not any(row["asked by"] for row in rows):
+            for row in rows:
+                del row["asked by"]
+        return rows
 
     def __repr__(self) -> str:
         if not self.total:
             return super().__repr__()
         rows = self.rows()
         hints = {row["code"]: f"{row['code']} {row['kind']}: {row.pop('instead')}" for row in rows}
-        left_out = [text] if (text := self._left_out()) else []
-        return "\n".join(
-            [
-                self.summary,
-                "",
-                *text_table(rows),
-                *left_out,
-                "",
-                "Instead (%breaks CODE shows how):",
-                *hints.values(),
-            ]
-        )
+        lines = [self.summary, "", *text_table(rows)]
+        if left_out := self._left_out():
+            lines.append(left_out)
+        lines += ["", "Instead (%breaks CODE shows how):", *hints.values()]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        return (
-            f"<p>{html.escape(self.summary)}</p>{super()._repr_html_()}"
-            if self.total
-            else super()._repr_html_()
-        )
+        table = super()._repr_html_()
+        return f"<p>{html.escape(self.summary)}</p>{table}" if self.total else table
 
 
-_WIDE = 60  # characters of a source line in a table; the record has all
+_WIDE = 60  # characters of a source line in a table; the record has all of them
 
 
-def _row(one: TraceBreak) -> dict[str, str]:
-    where = one.location.label
-    if one.location.text:
-        text = one.location.text
-        where += f": {text if len(text) <= _WIDE else text[: _WIDE - 1].rstrip() + '…'}"
-    through = one.library.label if one.library is not None else ""
-    asker = f"{one.detail} ({through})" if one.detail and through else one.detail or through
+def _row(record: TraceBreak) -> dict[str, str]:
     return {
-        "code": one.code,
-        "kind": one.kind,
-        "line": where,
-        "asked by": asker,
-        "times": f"{one.count:,}",
-        "operations": f"{one.ops:,}",
-        "compiled": f"{one.compiles:,}" if one.compiles else "",
-        "time": duration(one.seconds),
-        "instead": one.hint,
+        "code": record.code,
+        "kind": record.kind,
+        "line": _where(record.location),
+        "asked by": _asker(record),
+        "times": f"{record.count:,}",
+        "operations": f"{record.ops:,}",
+        "compiled": f"{record.compiles:,}" if record.compiles else "",
+        "time": duration(record.seconds),
+        "instead": record.hint,
     }
 
 
+def _where(place: Place) -> str:
+    """The place with its source line, which is cut if it is long."""
+    text = place.text
+    if not text:
+        return place.label
+    if len(text) > _WIDE:
+        text = text[: _WIDE - 1].rstrip() + "…"
+    return f"{place.label}: {text}"
+
+
+def _asker(record: TraceBreak) -> str:
+    """What needed the value, and the place in a library through which it asked; empty if neither is known."""
+    through = record.library.label if record.library is not None else ""
+    if record.detail and through:
+        return f"{record.detail} ({through})"
+    return record.detail or through
+
+
 def breaks() -> Breaks:
-    """The trace breaks so far: one row for each line and kind, the costliest first."""
+    """The trace breaks so far: a row for each line and kind, the costliest first."""
     return Breaks(break_log.tallies())

@@ -1,13 +1,14 @@
-"""Which inputs of a run nobody can reach any more: their memory is given to results of the same type.
+"""Donation: an input that the user can no longer reach gives its memory to a result of the same type.
 
 So a training loop holds one copy of its state, as with ``jax.jit(step, donate_argnums=...)`` written by hand.
-An input is offered when only the pending trace refers to it and no other array shares its memory. (A NumPy or
-DLPack view does no harm: XLA then copies.) Small arrays are left alone, as each set of offered inputs is an
-executable of its own.
+An input is offered if only the pending trace refers to it and no other array shares its memory. (A NumPy or
+DLPack view does no harm, because XLA then copies.) Small arrays are never offered, because each set of
+offered inputs is an executable of its own.
 """
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 from sys import getrefcount
 from typing import Any
@@ -25,7 +26,7 @@ from lazynb.record.trie import State
 
 
 def offers(request: Request) -> tuple[int, ...]:
-    """Numbers of the inputs whose memory the results may take."""
+    """Numbers of the inputs whose memory the results may take. May wait for inputs that run."""
     pending, state, wanted, values = request.pending, request.state, request.wanted, request.values
     large = state.large.get(wanted)
     if large is None:
@@ -34,14 +35,15 @@ def offers(request: Request) -> tuple[int, ...]:
         return ()
     free = [number for number in large if _is_unreachable(pending, values, number)]
     sure = [number for number in free if _is_sure(pending, values, number)]
-    return _taken(
-        pending, wanted, values, sure + _unshared(values, [number for number in free if number not in sure])
-    )
+    unsure = [number for number in free if number not in sure]
+    return _taken(pending, wanted, values, sure + _unshared(values, unsure))
 
 
 def foreseen(request: Request) -> tuple[int, ...] | None:
-    """What :func:`offers` would say now; None where that cannot be told without waiting. Changes nothing. The
-    value of an input that is still pending is None."""
+    """The answer of :func:`offers`; returns None if only waiting could tell. Changes nothing.
+
+    The value of an input that is still pending is None.
+    """
     pending, wanted, values = request.pending, request.wanted, request.values
     large = pending.state.large.get(wanted)
     if large is None:
@@ -55,14 +57,14 @@ def foreseen(request: Request) -> tuple[int, ...] | None:
 
 
 def _is_sure(pending: Pending, values: Sequence[Any], number: int) -> bool:
-    """Whether it is known that no other array has the memory of an unreachable input."""
+    """Whether an unreachable input is known to share its memory with no other array."""
     return values[number] in owned or any(array is values[number] for array in pending.doomed)
 
 
 def _taken(
     pending: Pending, wanted: tuple[int, ...], values: Sequence[Any], free: Sequence[int]
 ) -> tuple[int, ...]:
-    """Of the inputs ``free`` those whose memory fits a result."""
+    """The inputs among ``free`` whose memory fits a result."""
     left = [_kind(_aval(pending, slot)) for slot in wanted]
     taken = []
     for number in sorted(free):
@@ -80,17 +82,15 @@ def is_large(aval: Any) -> bool:
 
 def _large(state: State, wanted: tuple[int, ...]) -> tuple[int, ...]:
     """Numbers of the inputs worth offering: large, and of the type of a result."""
-    path = state.path()
-    if any(step.operation.may_fail for step in path if step.operation is not None):
-        return ()  # the inputs are needed again
-    slots = set(wanted)
-    kinds = {
-        _kind(step.avals[slot - step.first])
-        for step in path
-        for slot in range(step.first, step.slots)
-        if slot in slots
-    }
-    inputs = [step.avals[0] for step in path if step.operation is None]
+    inputs = []
+    avals: list[Any] = []  # by slot
+    for step in state.path():
+        avals.extend(step.avals)
+        if step.operation is None:
+            inputs.append(step.avals[0])
+        elif step.operation.may_fail:
+            return ()  # the inputs are needed again
+    kinds = {_kind(avals[slot]) for slot in wanted}
     return tuple([number for number, aval in enumerate(inputs) if is_large(aval) and _kind(aval) in kinds])
 
 
@@ -104,11 +104,10 @@ def _aval(pending: Pending, slot: int) -> Any:
 
 
 def _is_unreachable(pending: Pending, values: Sequence[Any], number: int) -> bool:
-    if (
-        type(values[number]) is not jc.ArrayImpl
-        or values[number].is_deleted()
-        or len(values[number].sharding.device_set) > 1
-    ):
+    """Whether only the pending trace refers to an input. A local variable for the value would count here."""
+    if type(values[number]) is not jc.ArrayImpl or values[number].is_deleted():
+        return False
+    if len(values[number].sharding.device_set) > 1:
         return False
     if any(array is values[number] for array in pending.doomed):
         return True  # the user gave it away
@@ -123,21 +122,20 @@ def _references(items: Sequence[Any], number: int) -> int:
 
 
 _HELD_ONCE = _references([object()], 0)
-"""What ``_references`` says of an object that only the list holds: it depends on the interpreter."""
+"""The result of ``_references`` for an object that only the list holds; it depends on the interpreter."""
 
 
 def _unshared(values: Sequence[Any], numbers: Sequence[int]) -> list[int]:
-    """Of the inputs ``numbers``, made outside, those whose memory no other array uses.
+    """The inputs among ``numbers`` whose memory no other array uses; all of them were made outside lazynb.
 
-    Waits for them: where an array lies is known when it is there. A loop's own results need no such check.
+    Waits for them, because the address of an array is known only when it is computed. The results of a loop
+    of the user's need no such check.
     """
     if not numbers:
         return []
     jax.block_until_ready([values[number] for number in numbers])
-    pointers: dict[int, int] = {}
+    users: collections.Counter[int] = collections.Counter()  # by address
     for array in jax.live_arrays():
         if type(array) is jc.ArrayImpl and not array.is_deleted() and jc.is_ready(array):
-            for shard in array._arrays:
-                pointer = shard.unsafe_buffer_pointer()
-                pointers[pointer] = pointers.get(pointer, 0) + 1
-    return [number for number in numbers if pointers.get(values[number].unsafe_buffer_pointer(), 0) == 1]
+            users.update(shard.unsafe_buffer_pointer() for shard in array._arrays)
+    return [number for number in numbers if users[values[number].unsafe_buffer_pointer()] == 1]

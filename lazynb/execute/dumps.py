@@ -1,9 +1,9 @@
-"""What XLA writes down while it compiles: the module after each pass, buffers, and, when asked, its fusion
-decisions.
+"""Dumps: files that XLA writes while it compiles.
 
-Compiler options of one compilation say so; XLA's process-wide flags are ignored once its backend exists. JAX
-leaves these options out of the key of its persistent cache, so they make no other entry; what comes from that
-cache was not compiled and has no dump.
+They hold the module after each pass, the buffers and, if asked for, each fusion decision. The options of one
+compilation request them, because XLA ignores its process-wide flags once its backend exists. JAX leaves these
+options out of the key of its persistent cache, so a program with a dump has the same entry as one without. A
+program that comes from that cache was not compiled and has no dump.
 """
 
 from __future__ import annotations
@@ -27,16 +27,15 @@ _KEPT = 16  # dumps on disk: a program of 1,000 operations writes 4 MB
 
 
 class DumpUnavailable(LazynbError):
-    """XLA could not write down what it did; the message says why and what to do."""
+    """XLA could not write its dump; the message says why and what to do."""
 
 
 class Dump:
-    """The files that one compilation wrote. They are removed with the object, or when 16 newer ones were
-    made.
+    """The files that one compilation wrote. They are removed with the object, or after 16 newer dumps.
 
     Attributes:
-      directory: where they lie.
-      reading: whatever reads them, see :func:`dumping`.
+      directory: the folder of the files.
+      reading: the object that reads them, see :func:`dumping`.
     """
 
     def __init__(self) -> None:
@@ -56,40 +55,47 @@ class Dump:
             oldest.reading = None
 
     @property
-    def there(self) -> bool:
-        """Whether the files are still to be had."""
+    def exists(self) -> bool:
+        """Whether the files still exist."""
         return self._remove.alive
 
     def options(self, decisions: bool = False) -> dict[str, Any]:
-        """Compiler options that make XLA write; with ``decisions``, each decision of its fusion passes too
-        (slow)."""
-        return {"xla_dump_to": str(self.directory), **_PASSES, **(_DECISIONS if decisions else {})}
+        """Compiler options that make XLA write the dump.
+
+        Arguments:
+          decisions: write each decision of the fusion passes too, which is slow.
+        """
+        options = {"xla_dump_to": str(self.directory), **_PASSES}
+        if decisions:
+            options |= _DECISIONS
+        return options
 
     def files(self, pattern: str) -> list[Path]:
-        """The files whose names fit ``pattern``, in order of their names."""
+        """The files whose names fit ``pattern``, sorted by name."""
         return sorted(self.directory.glob(pattern))
 
     def text(self, pattern: str) -> str:
-        """The first file that fits; empty if there is none."""
-        return next((file.read_text(encoding="utf-8", errors="replace") for file in self.files(pattern)), "")
+        """The text of the first file that fits ``pattern``; empty if no file does."""
+        files = self.files(pattern)
+        return files[0].read_text(encoding="utf-8", errors="replace") if files else ""
 
 
 _recent: collections.deque[Dump] = collections.deque()
 _MEMORY = Path("/dev/shm")  # a file system in memory, where Linux has one: XLA waits for its files
-_ROOM = 256 << 20  # bytes that have to be free there
+_ROOM = 256 << 20  # bytes that must be free in it
 
 
 def _quickest() -> str | None:
-    """Where to make the directory; None: where ``tempfile`` makes them."""
+    """The folder to make a dump's directory in; None means the default of ``tempfile``."""
+    if "TMPDIR" in os.environ:
+        return None
     try:
         free = shutil.disk_usage(_MEMORY).free
-        return (
-            str(_MEMORY)
-            if free > _ROOM and os.access(_MEMORY, os.W_OK) and "TMPDIR" not in os.environ
-            else None
-        )
     except OSError:
         return None
+    if free > _ROOM and os.access(_MEMORY, os.W_OK):
+        return str(_MEMORY)
+    return None
 
 
 _watch: contextvars.ContextVar[Callable[[Dump], Any] | None] = contextvars.ContextVar(
@@ -99,8 +105,11 @@ _watch: contextvars.ContextVar[Callable[[Dump], Any] | None] = contextvars.Conte
 
 @contextlib.contextmanager
 def dumping(watch: Callable[[Dump], Any] = lambda dump: None) -> Iterator[None]:
-    """What is compiled within it has a dump; ``watch`` is called with each as the compilation starts, and
-    what it returns is kept as the dump's ``reading``."""
+    """Each program that the body compiles has a dump.
+
+    Arguments:
+      watch: called with each dump as its compilation starts; its result becomes the dump's ``reading``.
+    """
     token = _watch.set(watch)
     try:
         yield
@@ -109,7 +118,7 @@ def dumping(watch: Callable[[Dump], Any] = lambda dump: None) -> Iterator[None]:
 
 
 def new_dump() -> Dump | None:
-    """A dump for what is compiled now, where one is wanted and can be had."""
+    """A dump for the compilation that starts; None if :func:`dumping` is off or cannot write files."""
     watch = _watch.get()
     if watch is None:
         return None

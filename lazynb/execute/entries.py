@@ -1,9 +1,8 @@
-"""Entries of the persistent cache, each sealed: what is read is what was written under that key, or it is no
-entry.
+"""Sealed entries of the persistent cache: only what was written under a key is read under it.
 
-XLA loads what it is given. An entry that is another program's, or has a byte changed, ends in an assertion or
-takes the process down, at each start anew; so each carries a checksum over its key and its content, and what
-does not fit is put aside.
+XLA loads any bytes that it is given. An entry that belongs to another program, or that has a changed byte,
+fails an assertion or ends the process, at each start again. So each entry carries a checksum over its key and
+its content, and an entry that does not fit its checksum is put aside.
 """
 
 from __future__ import annotations
@@ -20,19 +19,21 @@ from lazynb import _jax as jc
 from lazynb.execute.journal import Journal, left_behind
 
 _MAGIC = b"lazynb executable 1\n"
-_KEPT = 16  # entries put aside, for whoever wants to know what was wrong with them
+_KEPT = 16  # entries put aside, so that a fault can be looked into
 
 
 def seal(key: str, entry: bytes) -> bytes:
-    """``entry`` with what :func:`unseal` checks."""
+    """``entry`` with the checksum that :func:`unseal` checks."""
     return _MAGIC + _sum(key, entry) + entry
 
 
 def unseal(key: str, sealed: bytes) -> bytes | None:
-    """The entry that was sealed under ``key``; None for anything else."""
+    """The entry that was sealed under ``key``; returns None if ``sealed`` is anything else."""
     head = len(_MAGIC) + hashlib.sha256().digest_size
     entry = sealed[head:]
-    return entry if sealed[:head] == _MAGIC + _sum(key, entry) else None
+    if sealed[:head] != _MAGIC + _sum(key, entry):
+        return None
+    return entry
 
 
 def _sum(key: str, entry: bytes) -> bytes:
@@ -42,22 +43,24 @@ def _sum(key: str, entry: bytes) -> bytes:
 class Entries:
     """JAX's cache of one directory, with sealed entries.
 
-    One that cannot be read is no entry: it is put aside, said once, and written anew. JAX by itself warns of
-    each, compiles each time, and never writes over it.
+    An entry that cannot be read counts as absent: it is put aside, the user is warned once, and the entry is
+    written again. JAX by itself warns for each such entry, compiles each time, and never replaces it.
     """
 
     def __init__(self, cache: Any, path: str):
         self._cache = cache
         self._directory = Path(path)
         self._given = threading.local()
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
         self._journal = Journal(self._directory)
         for key in left_behind(self._directory):
             self._put_aside(key, "load (the process ended while it did)")
 
     def get(self, key: str) -> bytes | None:
-        """The entry ``key``; None where there is none that can be read. It is noted as being loaded until
-        :meth:`loaded`."""
+        """The entry ``key``; returns None if it is absent or cannot be read.
+
+        The journal holds the key as being loaded until :meth:`loaded`.
+        """
         entry = self._read(key)
         self._given.key = key if entry is not None else None
         if entry is not None:
@@ -65,29 +68,31 @@ class Entries:
         return entry
 
     def loaded(self) -> None:
-        """What was got last has been loaded."""
+        """Notes that the last entry from :meth:`get` has been loaded."""
         self._journal.end()
 
     def last(self) -> Callable[[], bytes | None]:
-        """Gives the entry that this thread got last, read anew: it may be large."""
+        """A function that reads again the entry that this thread got last.
+
+        The entry itself is not kept, because it may be large.
+        """
         key = self._given.key
         return lambda: self._read(key)
 
     def put(self, key: str, entry: bytes) -> None:
-        """Writes an entry, in place of one that was there but of no use."""
+        """Writes an entry; replaces one that cannot be used."""
         try:
-            if getattr(self._given, "key", None) == key:  # it could be read, and not loaded
+            if getattr(self._given, "key", None) == key:  # it could be read, but not loaded
                 self._put_aside(key)
             self._cache.put(_name(key), seal(key, entry))
         except OSError as error:
             with contextlib.suppress(OSError):
-                jc.remove_entry(self._cache, _name(key))  # half of it may be there
-            text = (
+                jc.remove_entry(self._cache, _name(key))  # a part of it may be written
+            message = (
                 f"lazynb could not keep an executable in {self._directory}: {error}. Those that are not kept "
-                "are compiled "
-                "again in the next process."
+                "are compiled again in the next process."
             )
-            self._say("write", text)
+            self._warn_once("write", message)
 
     def _read(self, key: str) -> bytes | None:
         try:
@@ -109,22 +114,21 @@ class Entries:
             jc.move_entry(self._cache, _name(key), aside)
             for old in sorted(aside.iterdir(), key=lambda file: file.lstat().st_mtime)[:-_KEPT]:
                 old.unlink()
-        text = (
+        message = (
             f"lazynb could not {why} an executable that was kept in {self._directory}; it is compiled again, "
-            "and so are "
-            f"others like it. They lie in {aside} now."
+            f"and so are others like it. They lie in {aside} now."
         )
-        self._say("read", text)
+        self._warn_once("read", message)
 
-    def _say(self, what: str, text: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
-            warnings.warn(text, stacklevel=2)
+    def _warn_once(self, topic: str, message: str) -> None:
+        if topic not in self._warned:
+            self._warned.add(topic)
+            warnings.warn(message, stacklevel=2)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._cache, name)
 
 
 def _name(key: str) -> str:
-    """The name of the entry: entries of another form than these have other names."""
+    """The name of the entry; its suffix is the version of the entries' format."""
     return f"{key}-1"

@@ -1,12 +1,13 @@
-"""Says on which of the user's lines an operation was recorded that cannot be lowered, compiled or run.
+"""Notes on errors: the user's lines of the operations that cannot be lowered, compiled or run.
 
-Eager JAX raises such an error at the operation; a lazy one when the trace runs, so the error gets a note with
-the line.
+Eager JAX raises such an error at the operation. lazynb raises it when the trace runs, so the error gets a
+note with the line.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 
 import jax
 
@@ -17,40 +18,60 @@ from lazynb.record.trie import State
 
 
 def add_note(error: BaseException, request: Request, *, running: bool = False) -> None:
-    """Adds to ``error`` the user's lines of the steps that explain it: those that fail alone, else all of
-    them. Once."""
+    """Adds a note with the user's lines to ``error``, once.
+
+    The lines are those of the steps that fail alone. If none does, they are those of all steps.
+
+    Arguments:
+      running: whether the program failed while it ran, and not while it was made.
+    """
     if isinstance(error, KeyboardInterrupt) or hasattr(error, _BLAMED):
         return
     operations = [step for step in request.steps if step.operation is not None]
-    guilty = [step for step in operations if _may_fail(step)] if running else []
-    if not guilty and not running:
+    if running:
+        guilty = [step for step in operations if _may_fail(step)]
+    else:
         guilty = [step for step in operations if _fails_alone(step, request.pending)]
     with contextlib.suppress(AttributeError):  # an error without attributes
         setattr(error, _BLAMED, guilty)
-    origins = request.origins
-    places = [
-        origin.place for step in guilty or operations if (origin := origins[step.depth - 1]) is not None
-    ]
-    lines = list(
-        dict.fromkeys(f"{place.label}: {place.text}" if place.text else place.label for place in places)
-    )
-    if not lines:
-        return
-    shown = lines if len(lines) <= 4 else [*lines[:2], f"... {len(lines) - 3} lines more", lines[-1]]
-    what = "This operation was" if len(guilty) == 1 else f"These {len(guilty or operations)} operations were"
-    error.add_note(
-        f"lazynb: {what} recorded at\n  "
-        + "\n  ".join(shown)
-        + "\nWhat was pending still is; what does not depend on it can be used."
-    )
+    lines = _lines(guilty or operations, request)
+    if lines:
+        error.add_note(_note(len(guilty or operations), lines, len(guilty) == 1))
 
 
 _BLAMED = "_lazynb_blamed"
 
 
 def to_blame(error: BaseException) -> list[State]:
-    """The steps that :func:`add_note` held responsible for ``error``; none where it could not tell."""
+    """The steps that :func:`add_note` held responsible for ``error``; empty if it found none."""
     return list(getattr(error, _BLAMED, ()))
+
+
+def _lines(steps: Iterable[State], request: Request) -> list[str]:
+    """The user's lines that recorded ``steps``, each once."""
+    lines: dict[str, None] = {}
+    for step in steps:
+        origin = request.origins[step.depth - 1]
+        if origin is not None:
+            place = origin.place
+            lines[f"{place.label}: {place.text}" if place.text else place.label] = None
+    return list(lines)
+
+
+def _note(operations: int, lines: list[str], certain: bool) -> str:
+    """The text for ``operations`` recorded at ``lines``.
+
+    Arguments:
+      certain: whether exactly one operation is known to fail.
+    """
+    subject = "This operation was" if certain else f"These {operations} operations were"
+    if len(lines) > 4:
+        lines = [*lines[:2], f"... {len(lines) - 3} lines more", lines[-1]]
+    return (
+        f"lazynb: {subject} recorded at\n  "
+        + "\n  ".join(lines)
+        + "\nWhat was pending still is; what does not depend on it can be used."
+    )
 
 
 def _may_fail(step: State) -> bool:
@@ -59,10 +80,11 @@ def _may_fail(step: State) -> bool:
 
 def _fails_alone(step: State, pending: Pending) -> bool:
     """Whether JAX cannot lower the operation of ``step`` by itself."""
+    avals = {}
+    for slot in dict.fromkeys(step.operands):
+        owner = pending.owner(slot)
+        avals[slot] = owner.avals[slot - owner.first]
     program = Program()
-    inputs = dict.fromkeys(step.operands)
-    owners = {slot: pending.owner(slot) for slot in inputs}
-    avals = {slot: owner.avals[slot - owner.first] for slot, owner in owners.items()}
     variables = program.add_with_inputs(step, avals)
     arguments = [
         jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals.values()

@@ -1,4 +1,4 @@
-"""The event log: what was run and why. Append-only; consumers read it and none is called back."""
+"""The event log: each run with its reason. It is append-only, and its consumers read it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from lazynb.execute.misses import Miss
 
 
 class EventLog:
-    """The events of this process, the newest ``config.max_events``.
+    """The newest ``config.max_events`` events of this process.
 
-    A flush may take ten microseconds, so what it appends is a plain tuple; :mod:`lazynb.session.events` makes
-    records of them.
+    A flush may take only ten microseconds, so it appends a plain tuple. :mod:`lazynb.session.events` makes
+    the records.
 
     Attributes:
-      events: fields of the records in order, with a :class:`lazynb.source.Spot` for the place and, in place
-        of the reason, the :class:`lazynb.execute.misses.Miss` that made the program, for a hit too.
+      events: the fields of the records in order. The place is a :class:`lazynb.source.Spot`. The reason is
+        the :class:`lazynb.execute.misses.Miss` that made the program, for a hit too.
     """
 
     def __init__(self) -> None:
         self.events: collections.deque[tuple[Any, ...]] = collections.deque(maxlen=config.max_events)
 
     def programs(self, identity: tuple[Any, ...]) -> list[Miss]:
-        """The programs that were run at the line ``identity`` (see ``Spot.identity``), by the miss that made
-        each."""
-        return [
-            event[-1]
-            for event in list(self.events)
-            if event[-1] is not None and event[1].identity == identity
-        ]
+        """The misses that made the programs run at the line ``identity`` (see ``Spot.identity``)."""
+        misses = []
+        for event in list(self.events):
+            spot, miss = event[1], event[-1]
+            if miss is not None and spot.identity == identity:
+                misses.append(miss)
+        return misses
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all events."""
         self.events.clear()
 
 

@@ -1,5 +1,7 @@
-"""Executables: compiled programs of recorded traces, found by trace and wanted results, and bounded in
-number."""
+"""Executables: compiled programs of recorded traces, in a bounded cache.
+
+The cache finds a program by its trace and the wanted results.
+"""
 
 from __future__ import annotations
 
@@ -33,27 +35,27 @@ from lazynb.source import Place
 
 
 class Executable:
-    """A compiled program: some results of a recorded trace in which nothing is dead.
+    """A compiled program for some results of a recorded trace without dead operations.
 
     Attributes:
       state: the end of the trace.
-      wanted: slots that it computes.
-      operations: operations in it.
-      place: the user's line of the last one.
+      wanted: slots that the program computes.
+      operations: number of operations.
+      place: the user's line of the last operation.
       origin: ``compiled`` or ``disk``.
-      compile_seconds: lowering, compiling or loading.
-      held: bytes by which the process's heap grew while it was made; None where nobody counts them.
-      runs: how often it was run.
-      may_fail: whether it has operations that can fail when they run; nothing is donated to it, and its end
-        is waited for.
-      hits: runs after the first.
-      wait_seconds: how long Python last waited for its results, where that was measured.
+      compile_seconds: time to lower and compile the program, or to load it.
+      held: bytes by which the heap grew while the program was made; None if the C library cannot say.
+      runs: number of runs.
+      may_fail: whether an operation can fail while it runs. Such a program takes no donated memory, and
+        :meth:`start` waits for its end.
+      hits: number of runs after the first.
+      wait_seconds: time that Python last waited for the results; infinite before the first measurement.
       compiled: JAX's compiled object: HLO, cost and memory analysis.
-      donated: numbers of the inputs whose memory its results take; they are gone after the run.
-      dump: what XLA wrote while it compiled; None where nobody asked.
-      bindings: the recorded traces that it runs, as (end of the trace, key in ``executables``).
-      miss: why it was made.
-      took: seconds until Python went on when it was last run for a value: waiting included, compiling not.
+      donated: numbers of the inputs whose memory the results take; these inputs are deleted by the run.
+      dump: the files that XLA wrote while it compiled; None if they were not asked for.
+      bindings: the recorded traces that the program runs, as (end of the trace, key in ``executables``).
+      miss: why the program was made.
+      took: seconds until Python continued after the last run for a value, with the wait, without compiling.
     """
 
     def __init__(
@@ -75,12 +77,10 @@ class Executable:
         self._large = [number for number, aval in enumerate(self._jaxpr.out_avals) if is_large(aval)]
         self.operations = len(program.eqns)
         self._need: int | None = None  # bytes that a run takes beyond its inputs
-        self._device = (
-            next((step.program[0] for step in reversed(path) if step.program), None) or jax.local_devices()[0]
-        )
+        self._device = _device(path)
         self.may_fail = any(step.operation.may_fail for step in path if step.operation)
         self._uncommit, self._commit = self._placed_results(path, taken)
-        self._arguments: list[Any] = []  # what they look like, to lower again when the text is asked for
+        self._arguments: list[Any] = []  # their types, to lower the program again for its text
         self.compiled: Any = None
         self.dump: Dump | None = None
         self.call: Callable[..., Sequence[Any]] | None = None
@@ -92,28 +92,33 @@ class Executable:
         self.wait_seconds = float("inf")
         self.miss: Miss | None = None
         self.took: float | None = None
-        self._brief = 0  # waits
+        self._brief = 0  # number of brief waits
         self._call_here: Callable[..., Sequence[Any]] | None = None
-        self._entry: Callable[[], bytes | None] | None = None  # of the persistent cache
+        self._entry: Callable[[], bytes | None] | None = None  # reads the entry of the persistent cache
         self.bindings: list[tuple[State, tuple[Any, ...]]] = []
 
     def _placed_results(
         self, steps: Sequence[State], taken: Sequence[State]
     ) -> tuple[list[int], dict[int, Any]]:
-        """Results that eager JAX leaves uncommitted, though this program has a committed input; results that
-        eager JAX commits to a device, though no input is (by number, the device)."""
+        """The results whose placement in eager JAX differs from that of this program.
+
+        Returns: the numbers of the results that are not committed, though an input is; and the devices to
+          commit results to, by number of the result. Either no input is committed, or the user put it there.
+        """
         if all(step.devices is None for step in steps):
             return [], {}
-        owner = {slot: step for step in steps for slot in range(step.first, step.slots)}
-        owners = [owner[slot] for slot in self.wanted]
+        owners: list[State] = []  # by slot
+        for step in steps:
+            owners.extend([step] * (step.slots - step.first))
         free = all(step.devices is None for step in taken)
-        placed = {
-            number: step.devices[0]
-            for number, step in enumerate(owners)
-            if step.devices is not None
-            and (free or (step.operation is not None and step.operation.primitive.name == "device_put"))
-        }
-        return [number for number, step in enumerate(owners) if step.devices is None], placed
+        uncommit, commit = [], {}
+        for number, slot in enumerate(self.wanted):
+            owner = owners[slot]
+            if owner.devices is None:
+                uncommit.append(number)
+            elif free or _is_put(owner):
+                commit[number] = owner.devices[0]
+        return uncommit, commit
 
     @property
     def platform(self) -> str:
@@ -121,10 +126,10 @@ class Executable:
         return str(self._device.platform)
 
     def compile(self, inputs: Sequence[Any]) -> None:
-        """Lowers for ``inputs`` (or what they will look like) here; compiles in another thread, so that an
-        interrupt gets through.
+        """Lowers the program for ``inputs`` (or their types), and compiles it in another thread.
 
-        Raises what JAX raises for a program that cannot be lowered or compiled.
+        The other thread lets an interrupt through. Raises JAX's error if the program cannot be lowered or
+        compiled.
         """
         start, before = time.perf_counter(), in_use()
         with _announced(self.operations):
@@ -137,11 +142,12 @@ class Executable:
             )
         self.dump = dump if self.origin == "compiled" else None
         after = in_use()
-        self.held = max(0, after - before) if after is not None and before is not None else None
+        if after is not None and before is not None:
+            self.held = max(0, after - before)
         self.compile_seconds = time.perf_counter() - start
 
     def compile_apart(self, inputs: Sequence[Any]) -> None:
-        """As :meth:`compile`, beside every cache."""
+        """As :meth:`compile`, without any cache."""
         start = time.perf_counter()
         self._arguments = [jc.abstract(argument) for argument in self._packing.arguments(inputs)]
         self.compiled = self.compile_again()
@@ -154,33 +160,34 @@ class Executable:
         copies: dict[int, int] | None = None,
         options: dict[str, Any] | None = None,
     ) -> Any:
-        """JAX's compiled object of the program compiled anew, beside every cache. Runs nothing; ``self``
-        stays as it is.
+        """JAX's compiled object of the program, compiled again without any cache.
+
+        Runs nothing and leaves ``self`` unchanged.
 
         Arguments:
           wanted: compute these slots instead of its own.
-          copies: compute a step once more for another, see :meth:`Program.add`.
+          copies: compute a step once more for another step, see :meth:`Program.add`.
           options: compiler options, such as those of a :class:`Dump`.
         """
         jaxpr, donated = self._jaxpr, self._donated
         if wanted is not None or copies:
             program = Program()
             variables = program.add(self.state.path(), copies=copies)
-            jaxpr, donated = program.jaxpr([variables[slot] for slot in wanted or self.wanted]), ()
+            jaxpr = program.jaxpr([variables[slot] for slot in wanted or self.wanted])
+            donated = ()
         lowered = lower(jaxpr, self._arguments, self._config, self._packing.inputs, donated)
         settings = jc.settings_now(self._config)
         return wait(in_background(lambda: _compile_uncached(lowered, settings, options)))
 
     def waited(self, seconds: float) -> None:
-        """Python waited for results until ``seconds`` after it asked for them, compiling not included.
+        """Notes that Python waited ``seconds`` for the results, without compiling.
 
-        A short program that is often waited for runs in the thread that waits from here on: waking one of
-        XLA's takes longer.
+        After many brief waits the program runs in the thread that waits, because waking a thread of XLA takes
+        longer.
         """
         self.took = seconds
-        if (
-            seconds > _LONG
-        ):  # it loops as often as its inputs say: whoever waits for it must be able to interrupt it
+        if seconds > _LONG:
+            # Its inputs decide how often it loops. Another thread runs it, so that the user can interrupt.
             self._brief, self._call_here = 0, None
         elif seconds < _BRIEF:
             self._brief += 1
@@ -193,8 +200,7 @@ class Executable:
             self._call_here = jc.call_here(self.compiled, entry)
 
     def _call(self, arguments: Sequence[Any], awaited: bool, landing: Landing) -> None:
-        """Calls the program in 64-bit mode as it was when the trace was recorded (it decides what a scalar
-        argument is)."""
+        """Calls the program in the 64-bit mode of the recorded trace, which sets the type of a scalar."""
         if self.call is None:
             self.call = jc.capturing_call(self.compiled)
         if jc.runs_as_compiled(self._x64):
@@ -205,23 +211,23 @@ class Executable:
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
-        return lower(self._jaxpr, self._arguments, self._config, self._packing.inputs, self._donated).as_text(
-            debug_info=True
-        )
+        lowered = lower(self._jaxpr, self._arguments, self._config, self._packing.inputs, self._donated)
+        return lowered.as_text(debug_info=True)
 
     def abstract_result(self, number: int) -> jax.ShapeDtypeStruct:
-        """What result ``number`` will look like, sharding included where it is committed."""
-        aval = self._jaxpr.out_avals[number]
-        if number in self._commit:
-            return jax.ShapeDtypeStruct(
-                aval.shape,
-                aval.dtype,
-                weak_type=aval.weak_type,
-                sharding=jc.uncommitted_sharding(self._commit[number]),
-            )
-        loose = number in self._uncommit or not any(getattr(a, "sharding", None) for a in self._arguments)
-        sharding = None if loose else self.compiled.output_shardings[number]
+        """The type of result ``number``, with its sharding if it is committed."""
+        aval, sharding = self._jaxpr.out_avals[number], self._abstract_sharding(number)
         return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+
+    def _abstract_sharding(self, number: int) -> Any:
+        """The sharding of result ``number``; returns None if it is not committed."""
+        if number in self._commit:
+            return jc.uncommitted_sharding(self._commit[number])
+        if number in self._uncommit:
+            return None
+        if not any(getattr(argument, "sharding", None) for argument in self._arguments):
+            return None
+        return self.compiled.output_shardings[number]
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The results for ``inputs``; returns at once (asynchronous)."""
@@ -230,12 +236,15 @@ class Executable:
         return self.placed(landing.results)
 
     def start(self, inputs: Sequence[Any], awaited: bool, landing: Landing) -> None:
-        """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does, unless a result is
-        ``awaited`` anyway. ``landing`` has the results from the moment that the inputs are given away.
+        """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does.
+
+        Arguments:
+          awaited: whether Python needs a result at once; the call may then return only at the end of the run.
+          landing: takes the results in the moment in which the inputs are consumed.
 
         Raises:
-          jax.errors.JaxRuntimeError: there is not the memory for it, or an operation that may fail has
-            failed. Nothing is given away then.
+          jax.errors.JaxRuntimeError: the memory does not suffice, or an operation that may fail has failed.
+            No input is consumed then.
         """
         if self._need is None:
             self._need = _needed_memory(self.compiled)
@@ -255,9 +264,9 @@ class Executable:
                 landing.drop()
                 raise
 
-    def placed(self, found: Sequence[Any]) -> list[Any]:
-        """The results as the user gets them, where ``found`` are those of XLA's."""
-        results = list(found)
+    def placed(self, outputs: Sequence[Any]) -> list[Any]:
+        """The results as the user gets them, from the ``outputs`` of XLA's program."""
+        results = list(outputs)
         for number in self._uncommit:
             results[number] = jc.uncommitted(results[number])
         for number, device in self._commit.items():
@@ -268,31 +277,42 @@ class Executable:
 
 
 def _needed_memory(compiled: Any) -> int:
-    """Bytes that a run of ``compiled`` takes on a device, inputs not counted; 0 where that is little or not
-    known."""
+    """Bytes that a run of ``compiled`` takes on a device beside its inputs; 0 if they are few or unknown."""
     try:
-        found = compiled.memory_analysis()
-        need = found.output_size_in_bytes + found.temp_size_in_bytes - found.alias_size_in_bytes
-    except Exception:  # not every backend says
+        sizes = compiled.memory_analysis()
+        need = sizes.output_size_in_bytes + sizes.temp_size_in_bytes - sizes.alias_size_in_bytes
+    except Exception:  # not every backend has the analysis
         return 0
     return int(need) if need > _LITTLE else 0
 
 
-_LITTLE = 1 << 20
+_LITTLE = 1 << 20  # bytes
 _BRIEF, _LONG = 2e-3, 0.1  # seconds
 _OFTEN = 64
-"""So many brief waits have cost what loading a program once more does: some milliseconds."""
+"""The number of brief waits that cost as much as to load a program once more: some milliseconds."""
+
+
+def _device(path: Sequence[State]) -> Any:
+    """The first device of the program of ``path``."""
+    for step in reversed(path):
+        if step.program:
+            return step.program[0]
+    return jax.local_devices()[0]
+
+
+def _is_put(step: State) -> bool:
+    return step.operation is not None and step.operation.primitive.name == "device_put"
 
 
 @contextlib.contextmanager
 def _announced(operations: int) -> Iterator[None]:
-    """Tells the observers that its body makes a program."""
+    """Tells the observers that the body makes a program."""
     recorder = thread_trace()
-    tell(recorder, lambda one: one.compiling(operations))
+    tell(recorder, lambda observer: observer.compiling(operations))
     try:
         yield
     finally:
-        tell(recorder, lambda one: one.compiled())
+        tell(recorder, lambda observer: observer.compiled())
 
 
 def _compile(lowered: jax.stages.Lowered, config_then: Any, dump: Dump | None) -> tuple[Any, str, Any]:
@@ -307,18 +327,18 @@ def _compile_uncached(lowered: jax.stages.Lowered, config_then: Any, options: di
 
 
 class Binding(NamedTuple):
-    """How a recorded trace runs.
+    """A recorded trace with the program that runs it.
 
     Attributes:
-      executable: the program, which knows nothing of dead operations.
-      inputs: numbers of the trace's inputs that it takes, in its order.
+      executable: the program, which has no dead operations.
+      inputs: numbers of the trace's inputs that the program takes, in its order.
     """
 
     executable: Executable
     inputs: list[int]
 
     def start(self, values: Sequence[Any], awaited: bool, landing: Landing) -> None:
-        """Runs the trace whose inputs are ``values``; see :meth:`Executable.start`."""
+        """Runs the trace on its inputs ``values``; see :meth:`Executable.start`."""
         self.executable.start([values[number] for number in self.inputs], awaited, landing)
 
 
@@ -328,33 +348,40 @@ def _last_place(request: Request) -> Place:
 
 
 def _part(request: Request, moved: dict[int, int]) -> tuple[list[int], tuple[int, ...]]:
-    """Numbers of the trace's inputs that the results need, in the order in which the program takes them; and
-    which of these, by their place there, give their memory.
+    """The inputs of the part of a trace that ``request`` needs.
 
     Arguments:
-      moved: by slot of the trace, that of the part which is compiled; a slot that it has not comes first.
+      moved: the slots of the part, by slot of the whole trace; a slot that is not in it comes first.
+
+    Returns: numbers of the trace's inputs that the results need, in the order in which the program takes
+      them; and the positions in that list of the inputs that give their memory.
     """
     numbers = request.numbers()
-    taken = sorted(
-        (step.first for step in request.steps if step.operation is None), key=lambda slot: moved.get(slot, -1)
-    )
-    inputs = [numbers[slot] for slot in taken]
-    return inputs, tuple([inputs.index(number) for number in request.donated or () if number in inputs])
+    slots = [step.first for step in request.steps if step.operation is None]
+    slots.sort(key=lambda slot: moved.get(slot, -1))
+    inputs = [numbers[slot] for slot in slots]
+    donated = [inputs.index(number) for number in request.donated or () if number in inputs]
+    return inputs, tuple(donated)
+
+
+def _computes(key: tuple[Any, ...], wanted: tuple[int, ...]) -> bool:
+    """Whether ``key`` (see :func:`key_of`) is of a program that gives ``wanted``."""
+    return key == wanted or key[:1] == (wanted,)
 
 
 MAX_VARIANTS = 4
-"""Executables of one trace that differ in the inputs they take the memory of."""
+"""The number of executables of one trace that may differ only in the inputs whose memory they take."""
 
 _TOGETHER = 16
-"""Executables that are forgotten before their memory is given back: that takes as long as compiling one."""
+"""Executables to forget before their memory is returned, which takes as long as compiling one."""
 
 
 class ExecutableCache:
     """All executables, in order of use.
 
-    Two levels. A trace that ended in the same state with the same wanted slots finds its executable at once.
-    Otherwise the part of it that is wanted is looked up as a trace of its own, so that dead operations (a
-    result that nobody kept, the rest of a cell that failed) make no difference to what is compiled.
+    The look-up has two levels. A trace that ended in the same state with the same wanted slots finds its
+    executable at once. Otherwise the wanted part is looked up as a trace of its own. So dead operations (an
+    unused result, the rest of a cell that failed) do not change the program.
     """
 
     def __init__(self, trie: Trie):
@@ -362,66 +389,80 @@ class ExecutableCache:
         self.order: collections.OrderedDict[Executable, None] = collections.OrderedDict()
         self.hits = 0
         self.misses = 0
-        self._freed = 0  # executables, since memory was given back
+        self._freed = 0  # executables forgotten since memory was last returned
 
     @property
     def held(self) -> int | None:
-        """Bytes of the heap that the executables hold, as measured when each was made; None where nobody
-        counts them."""
-        known = [executable.held for executable in self.order if executable.held is not None]
-        return sum(known) if known or not self.order else None
+        """Bytes of the heap that the executables took when they were made; None if none was measured."""
+        sizes = [executable.held for executable in self.order if executable.held is not None]
+        if self.order and not sizes:
+            return None
+        return sum(sizes)
 
     def find(self, request: Request) -> Binding | None:
-        """What answers ``request``, if that was run before."""
-        found = request.state.executables.get(request.key)
-        if found is not None:
-            self.order.move_to_end(found.executable)
-        return found
+        """The binding for ``request`` from an earlier run; returns None if there is none."""
+        binding = request.state.executables.get(request.key)
+        if binding is not None:
+            self.order.move_to_end(binding.executable)
+        return binding
 
     def peek(self, request: Request) -> tuple[bool | None, Executable | None]:
-        """Whether what :meth:`make` would make is there, and it. Changes nothing."""
+        """Whether the cache holds the program for ``request`` (None if that is not certain), and the program.
+
+        Changes nothing.
+        """
         if request.donated is not None:
             allowed = self.allowed(request.state, request.wanted, request.donated)
-            found = request.state.executables.get(key_of(request.wanted, allowed))
-            if found is not None:
-                return True, found.executable
+            binding = request.state.executables.get(key_of(request.wanted, allowed))
+            if binding is not None:
+                return True, binding.executable
         state, moved = self.trie.find(request.pending.root, request.steps)
-        known = state.executables if state is not None else {}
-        there = tuple([moved.get(slot, -1) for slot in request.wanted])
-        if request.donated is None:  # a program may be there that does not fit
-            return (None if any(there in (key, *key[:1]) for key in known) else False), None
-        found = known.get(key_of(there, _part(request, moved)[1]))
-        return found is not None, found.executable if found is not None else None
+        bindings = state.executables if state is not None else {}
+        slots = tuple([moved.get(slot, -1) for slot in request.wanted])
+        if request.donated is None:
+            if any(_computes(key, slots) for key in bindings):
+                return None, None  # it may be a program with other donated inputs
+            return False, None
+        binding = bindings.get(key_of(slots, _part(request, moved)[1]))
+        if binding is None:
+            return False, None
+        return True, binding.executable
 
     def any(self, state: State, wanted: tuple[int, ...]) -> Executable:
-        """One of those that run ``wanted`` of the trace that ends in ``state``."""
+        """An executable for ``wanted`` of the trace that ends in ``state``; one must exist."""
         return next(
-            binding.executable for key, binding in state.executables.items() if wanted in (key, *key[:1])
+            binding.executable for key, binding in state.executables.items() if _computes(key, wanted)
         )
 
     def allowed(self, state: State, wanted: tuple[int, ...], donated: tuple[int, ...]) -> tuple[int, ...]:
-        """``donated``, or where that would be one executable too many for one trace, as many of them as one
-        of those takes."""
-        known = [key[1] for key in state.executables if key[:1] == (wanted,)]
-        if donated in known or len(known) < MAX_VARIANTS:
+        """The inputs of ``donated`` that a program may take.
+
+        They are all of ``donated`` while the trace has few variants. After that they are those of the
+        existing variant that takes the most of them.
+        """
+        variants = [key[1] for key in state.executables if key[:1] == (wanted,)]
+        if donated in variants or len(variants) < MAX_VARIANTS:
             return donated
-        return max((other for other in known if set(other) <= set(donated)), key=len, default=())
+        offered = set(donated)
+        fitting = [variant for variant in variants if offered.issuperset(variant)]
+        return max(fitting, key=len, default=())
 
     def make(self, request: Request) -> tuple[Binding, bool]:
-        """What answers ``request``, compiled unless the same program is there. Whether it was compiled."""
+        """The binding for ``request``, and whether its program had to be made."""
         state, moved = self.trie.copy(request.pending.root, request.steps)
-        inputs, gone = _part(request, moved)
-        there = tuple([moved[slot] for slot in request.wanted])
-        known = state.executables.get(key_of(there, gone))
-        executable = (
-            known.executable if known is not None else self._compiled(request, state, there, inputs, gone)
-        )
+        inputs, donated = _part(request, moved)
+        slots = tuple([moved[slot] for slot in request.wanted])
+        known = state.executables.get(key_of(slots, donated))
+        if known is not None:
+            executable = known.executable
+        else:
+            executable = self._compiled(request, state, slots, inputs, donated)
+            self.misses += 1
         binding = Binding(executable, inputs)
-        if request.state is not state or gone != request.donated:
+        if request.state is not state or donated != request.donated:
             self._bind(binding, request.state, request.key)
         self.order[executable] = None
         self.order.move_to_end(executable)
-        self.misses += known is None
         self.bound()
         return binding, known is None
 
@@ -433,8 +474,11 @@ class ExecutableCache:
         inputs: list[int],
         donated: tuple[int, ...],
     ) -> Executable:
-        """The program for the part of a trace that ``request`` needs, ``state`` being the end of that part as
-        a trace of its own."""
+        """The program for the part of a trace that ``request`` needs.
+
+        Arguments:
+          state: the end of that part as a trace of its own.
+        """
         executable = Executable(state, wanted, donated, request.pending.root.config, _last_place(request))
         try:
             executable.compile([request.values[number] for number in inputs])
@@ -452,16 +496,17 @@ class ExecutableCache:
 
     def bound(self) -> None:
         """Forgets the least recently used executables until the limits are kept."""
-        while len(self.order) > max(1, config.max_executables) or (
-            self.trie.size > config.max_recorded and len(self.order) > 1
-        ):
+        while len(self.order) > 1 and self._is_over():
             self._forget(self.order.popitem(last=False)[0])
             self._freed += 1
         if self._freed >= _TOGETHER:
             self._give_back()
 
+    def _is_over(self) -> bool:
+        return len(self.order) > config.max_executables or self.trie.size > config.max_recorded
+
     def _give_back(self) -> None:
-        """What the executables held that were forgotten goes back to the operating system."""
+        """Returns the memory of forgotten executables to the operating system."""
         self._freed = 0
         give_back()
 

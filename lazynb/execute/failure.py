@@ -1,8 +1,8 @@
-"""What of a pending trace can run when not all of it can.
+"""Failures: runs the sound part of a pending trace when not all of it can run.
 
-Eager JAX raises at the operation that fails, and everything else keeps its value. So when a program cannot be
-compiled or run, what does not depend on the operations to blame is computed without them; these stay pending
-and raise for whoever asks for them.
+Eager JAX raises at the operation that fails, and every other value exists. So when a program cannot be
+compiled or run, the tensors that do not depend on the failing operations are computed without them. The other
+tensors stay pending, and reading one raises the error.
 """
 
 from __future__ import annotations
@@ -17,40 +17,42 @@ from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import State
 
 Attempt = Callable[[Pending, list[LazyTensor]], None]
-"""Runs a pending trace for some tensors, with nothing donated; raises what fails."""
+"""A function that runs a pending trace for some tensors and donates nothing; raises the error of the run."""
 
 
 class Trouble:
-    """Why not all of a pending trace can run.
+    """The reason that not all of a pending trace can run.
 
     Attributes:
-      steps: that failed, or that could not be told from the one that did.
-      told: slots whose error the user has seen.
+      steps: the steps that failed, or that may be the one that failed.
+      reported: slots whose error the user has seen.
     """
 
     def __init__(self) -> None:
         self.steps: set[State] = set()
-        self.told: set[int] = set()
+        self.reported: set[int] = set()
 
     def reaches(self, pending: Pending, tensor: LazyTensor) -> bool:
         """Whether ``tensor`` depends on one of the steps, or on an input that could not be computed."""
         steps = needed_steps(pending.state.path(), (tensor._slot,))
-        return any(step in self.steps for step in steps) or any(map(_is_missing, _inputs(pending, steps)))
+        if not self.steps.isdisjoint(steps):
+            return True
+        return any(map(_is_missing, _inputs(pending, steps)))
 
     def learn(self, error: Exception) -> bool:
-        """Notes whom ``error`` puts the blame on; whether somebody was new."""
+        """Adds the steps that ``error`` blames; returns whether any of them was new."""
         before = len(self.steps)
         self.steps.update(to_blame(error))
         return len(self.steps) > before
 
 
 def obtain(tensor: LazyTensor, order: Sequence[Pending], attempt: Attempt) -> None:
-    """Gives ``tensor`` its value, and others that are known to be sound.
+    """Gives ``tensor`` its value, and also gives values to the tensors that are known to be sound.
 
     Arguments:
-      order: the pending traces that it needs, in the order in which they run.
+      order: the pending traces that ``tensor`` needs, in the order in which they run.
 
-    Raises what an operation that it needs raises.
+    Raises the error of an operation that ``tensor`` needs.
     """
     wanted = _needed(tensor, order)
     for pending in order:
@@ -59,28 +61,36 @@ def obtain(tensor: LazyTensor, order: Sequence[Pending], attempt: Attempt) -> No
 
 
 def _needed(tensor: LazyTensor, order: Sequence[Pending]) -> dict[int, list[LazyTensor]]:
-    """By the id of a pending trace, the tensors of it that ``tensor`` needs."""
+    """The tensors that ``tensor`` needs, by the id of their pending trace."""
     needed: dict[int, list[LazyTensor]] = {id(pending): [] for pending in order}
     needed[id(tensor._pending)].append(tensor)
     for pending in reversed(order):
-        steps = needed_steps(pending.state.path(), [one._slot for one in needed[id(pending)]])
+        slots = [other._slot for other in needed[id(pending)]]
+        steps = needed_steps(pending.state.path(), slots)
         for value in filter(_is_missing, _inputs(pending, steps)):
             needed[id(value._pending)].append(value)
     return needed
 
 
 def _obtain_here(pending: Pending, wanted: Sequence[LazyTensor], attempt: Attempt) -> None:
-    trouble = pending.trouble = pending.trouble or Trouble()
-    while len(sound := [one for one in pending.live() if not trouble.reaches(pending, one)]) > 1:
+    """Runs ``pending`` for its sound tensors together, then for each of ``wanted`` that still waits."""
+    if pending.trouble is None:
+        pending.trouble = Trouble()
+    trouble = pending.trouble
+    while len(sound := _sound(pending, trouble)) > 1:
         try:
             attempt(pending, sound)
             break
         except Exception as error:
             if not trouble.learn(error):
                 break
-    for one in wanted:
-        if one._pending is pending:
-            attempt(pending, [one])
+    for tensor in wanted:
+        if tensor._pending is pending:
+            attempt(pending, [tensor])
+
+
+def _sound(pending: Pending, trouble: Trouble) -> list[LazyTensor]:
+    return [tensor for tensor in pending.live() if not trouble.reaches(pending, tensor)]
 
 
 def _inputs(pending: Pending, steps: Sequence[State]) -> list[Any]:

@@ -1,8 +1,8 @@
 """The flush: runs a pending trace and gives the waiting tensors their values.
 
-What is computed is what somebody can still reach. Nothing is changed before the run succeeded: after an error
-the trace is pending as before, but for what does not depend on the operation that failed. An interrupt ends
-the wait, not the run: its results are there for whoever asks next.
+It computes only the tensors that can still be reached. Nothing changes before the run has succeeded. After an
+error the trace is pending as before, except for the tensors that do not depend on the failed operation, which
+get their values. An interrupt ends the wait but not the run, and the next read gets its results.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Execution:
     """Runs pending traces; the recorder's runtime."""
 
     def __init__(self) -> None:
-        self.show: Any = None  # set by the view layer: a tensor's MIME bundle
+        self.show: Any = None  # makes a tensor's MIME bundle; set by the view layer
 
     @property
     def local(self) -> LazyTrace:
-        """This thread's recorder, which holds ``strict`` (a trace break raises)."""
+        """The recorder of this thread, which holds ``strict`` (a trace break raises)."""
         return thread_trace()
 
     def force(self, tensor: LazyTensor, kind: str, detail: str = "") -> Any:
@@ -59,7 +59,7 @@ class Execution:
         return tensor._value
 
     def flush(self, pending: Pending, kind: str) -> None:
-        """Runs ``pending`` and what it depends on; notes a trace break of ``kind``."""
+        """Runs ``pending`` and the traces that it depends on; notes a trace break of ``kind``."""
         self._break(pending, kind, here(2))
 
     def _break(
@@ -71,23 +71,23 @@ class Execution:
         forced: LazyTensor | None = None,
         targets: Sequence[LazyTensor] = (),
     ) -> None:
-        """Runs ``pending`` after what it takes inputs from, waits for ``forced`` if Python needs it at once,
-        and notes why.
+        """Runs ``pending`` after the traces that compute its inputs, and notes the trace break.
 
         Arguments:
-          targets: what was asked for, where it is not ``forced``; by default all of ``pending``.
+          forced: the tensor whose value is needed. The call waits for it if a break of ``kind`` waits.
+          targets: the tensors that are needed, if not ``forced``; by default all of ``pending``.
 
         Raises:
-          TraceBreakError: trace breaks are errors in this thread.
+          TraceBreakError: the break is not allowed, because the recorder of this thread is strict.
         """
         start, trace = time.perf_counter(), pending.trace
-        told = trace.told_seconds
+        told_before = trace.told_seconds
         with trace.lock:
-            traces = closure(pending.live()) if pending.depends else [pending]  # what nobody can reach may go
-            if any([one.calls_back for one in traces]):
+            traces = closure(pending.live()) if pending.depends else [pending]  # drops what cannot be reached
+            if any([other.calls_back for other in traces]):
                 traces = _with_earlier(traces, trace)
             operations = sum(map(len, traces))
-            if trace.strict and not REASONS[kind].explicit and any(one.has_live() for one in traces):
+            if trace.strict and not REASONS[kind].explicit and any(other.has_live() for other in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
             awaited = forced if REASONS[kind].waits else None
             runs = self._run(
@@ -100,19 +100,22 @@ class Execution:
             if awaited is not None and awaited._value is not None:
                 _wait_for(awaited._value, last)
         finally:  # an interrupt ends the wait, not the run
-            seconds = time.perf_counter() - start - (trace.told_seconds - told)
-            made = [run.miss for run in runs if run.miss is not None]
-            compiles, compiling = _compiled(made) if made else (0, 0.0)
+            seconds = time.perf_counter() - start - (trace.told_seconds - told_before)
+            misses = [run.miss for run in runs if run.miss is not None]
+            compiles, compiling = _compiled(misses) if misses else (0, 0.0)
             if awaited is not None:
                 last.waited(seconds - compiling)
             if kind != ASKED_FOR:
                 break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)
                 trace.cut_by = (kind, spot)
             if observed(trace):
-                tell(trace, lambda one: one.broke(kind, spot, detail, operations, runs, seconds, forced))
+                tell(
+                    trace,
+                    lambda observer: observer.broke(kind, spot, detail, operations, runs, seconds, forced),
+                )
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
-        """A pending tensor's MIME bundle. Runs nothing, unless the user's settings say so."""
+        """A pending tensor's MIME bundle. Runs nothing unless ``config.run_on_display`` is set."""
         if config.run_on_display and tensor._pending is not None:
             self._break(tensor._pending, ASKED_FOR, here(2), "", tensor)
         if self.show is None or tensor._value is not None:
@@ -122,40 +125,38 @@ class Execution:
     def _run(
         self, traces: Sequence[Pending], kind: str, spot: Spot, targets: Sequence[LazyTensor], awaited: bool
     ) -> list[Run]:
-        """Runs ``traces``; where not all of it can run, what ``targets`` need, or without them all that can.
+        """Runs ``traces``. If a run fails, runs only the part that ``targets`` need.
 
         Arguments:
+          targets: if empty, the part is all that can run.
           awaited: whether Python needs a value of the last trace at once.
         """
         runs: list[Run] = []
-        if not any([one.trouble for one in traces]):
+        if not any([pending.trouble for pending in traces]):
             try:
-                for one in traces:
-                    self._run_one(one, kind, spot, runs, awaited and one is traces[-1])
+                for pending in traces:
+                    self._run_one(pending, kind, spot, runs, awaited and pending is traces[-1])
                 return runs
             except Exception as error:
-                one.trouble = Trouble()
-                one.trouble.learn(error)
-        self._run_what_can(
-            traces, targets, lambda one, tensors: self._run_one(one, kind, spot, runs, tensors=tensors)
-        )
+                pending.trouble = Trouble()
+                pending.trouble.learn(error)
+
+        def attempt(pending: Pending, tensors: list[LazyTensor]) -> None:
+            self._run_one(pending, kind, spot, runs, tensors=tensors)
+
+        self._run_what_can(traces, targets, attempt)
         return runs
 
     @staticmethod
     def _run_what_can(traces: Sequence[Pending], targets: Sequence[LazyTensor], attempt: Attempt) -> None:
-        """Runs what ``targets`` need, or all that can run of ``traces``.
+        """Runs the part of ``traces`` that ``targets`` need; without targets, all that can run.
 
-        Of the latter no error is raised a second time: eager JAX raises once, where the operation stands.
+        Without targets no error is raised a second time, because eager JAX raises once, at the operation.
         """
         if not targets:
-            gc.collect()  # the traceback of an earlier error may hold what nobody else can reach
+            gc.collect()  # the traceback of an earlier error may hold tensors that nothing else refers to
             traces[-1].trace.close_dead()
-            targets = [
-                one
-                for pending in traces
-                for one in pending.live()
-                if pending.trouble is None or one._slot not in pending.trouble.told
-            ]
+            targets = _unreported(traces)
         errors: list[Exception] = []
         for tensor in targets:
             pending = tensor._pending
@@ -165,7 +166,7 @@ class Execution:
                 except Exception as error:
                     errors.append(error)
                     if pending.trouble is not None:
-                        pending.trouble.told.add(tensor._slot)
+                        pending.trouble.reported.add(tensor._slot)
         try:
             if errors:
                 raise errors[0]
@@ -181,9 +182,11 @@ class Execution:
         awaited: bool = False,
         tensors: list[LazyTensor] | None = None,
     ) -> None:
-        """Runs ``pending`` for all who wait, or for ``tensors`` alone, and adds to ``runs``.
+        """Runs ``pending``, whose needed inputs have values, and appends to ``runs``.
 
-        Its inputs that are needed have values. ``awaited``: Python needs a value of it at once.
+        Arguments:
+          awaited: whether Python needs a value of ``pending`` at once.
+          tensors: the tensors to compute; by default all that wait.
         """
         if pending.landing is not None:
             self.finish(pending)
@@ -199,11 +202,11 @@ class Execution:
             if pending.guards:
                 pending.restore()
             values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
-            found = self._binding(pending, tensors, values, kind, spot, whole)
-            if found is None:
+            bound = self._binding(pending, tensors, values, kind, spot, whole)
+            if bound is None:
                 pending.close()
                 return
-            binding, miss = found
+            binding, miss = bound
             landing = pending.landing = Landing(binding, tensors, kind, spot, miss, recorded)
             self._start(pending, landing, values, awaited)
         except BaseException:
@@ -215,32 +218,27 @@ class Execution:
         run = Run(binding, miss, landing.seconds, recorded)
         if observed(pending.trace):
             results = landing.placed()
-            tell(pending.trace, lambda one: one.ran(run, pending, tensors, values, results))
+            tell(pending.trace, lambda observer: observer.ran(run, pending, tensors, values, results))
         self.finish(pending)
         runs.append(run)
 
     @staticmethod
     def _start(pending: Pending, landing: Landing, values: list[Any], awaited: bool) -> None:
         binding = landing.binding
-        for number in (
-            binding.executable.donated
-        ):  # nobody else can reach them, and XLA cannot take what is held elsewhere
+        # The user cannot reach a donated input, and XLA cannot take memory to which something else refers.
+        for number in binding.executable.donated:
             pending.guards.pop(id(values[binding.inputs[number]]), None)
         start = time.perf_counter()
         try:
             binding.start(values, awaited, landing)
         except BaseException as error:
-            add_note(
-                error,
-                Request(pending, tuple([tensor._slot for tensor in landing.tensors]), values),
-                running=True,
-            )
+            wanted = tuple([tensor._slot for tensor in landing.tensors])
+            add_note(error, Request(pending, wanted, values), running=True)
             raise
         landing.seconds = time.perf_counter() - start
 
     def finish(self, pending: Pending) -> None:
-        """Gives the tensors of ``pending`` what a run of it gave; after an interrupt, that of the run which
-        it came upon."""
+        """Gives the tensors of ``pending`` the results of its run, which an interrupt may have cut short."""
         landing = pending.landing
         if landing is None:
             return
@@ -285,27 +283,29 @@ class Execution:
 
     @staticmethod
     def _count(executable: Executable) -> None:
-        """The first run of an executable is the miss that made it, every later one a hit."""
+        """Counts the run: the first of an executable is the miss that made it, each later one is a hit."""
         if executable.runs:
             executable.hits += 1
             executables.hits += 1
         executable.runs += 1
 
     def prepare(self, pending: Pending) -> tuple[Binding, bool] | None:
-        """The executable for ``pending`` and whether it was made now; None if nobody waits for it. Runs
-        nothing; keeps it for the run.
+        """The binding for ``pending``, and whether its program was made now; returns None if no tensor waits.
 
-        What ``pending`` takes inputs from must have been prepared before it.
+        Runs nothing. The traces that compute the inputs of ``pending`` must have been prepared before.
         """
         with pending.trace.lock:
             self.finish(pending)
             values = [self._preview(value) for value in pending.inputs]
-            found = self._binding(pending, pending.live(), values, "compile", here(2))
-        return (found[0], found[1] is not None) if found is not None else None
+            prepared = self._binding(pending, pending.live(), values, "compile", here(2))
+        if prepared is None:
+            return None
+        binding, miss = prepared
+        return binding, miss is not None
 
     @staticmethod
     def _preview(value: Any) -> Any:
-        """An input, or what it will look like when the earlier trace that computes it has run."""
+        """The value of an input, or its type if an earlier trace has yet to compute it."""
         if not isinstance(value, LazyTensor):
             return value
         if value._pending is None:
@@ -322,38 +322,43 @@ class Execution:
         spot: Spot,
         whole: bool = True,
     ) -> tuple[Binding, Miss | None] | None:
-        """What runs ``pending`` for ``tensors`` (brought up to date), and why it had to be made, if it had;
-        None where it turns out that nobody can reach them (only the traceback of an error did).
+        """The binding that runs ``pending`` for ``tensors``, and the miss if its program had to be made.
+
+        Returns None if the tensors can no longer be reached (only the traceback of an error referred to
+        them).
 
         Arguments:
-          whole: whether they are all that wait; else nothing is donated.
+          tensors: brought up to date when the garbage collector frees some of them.
+          whole: whether these are all tensors that wait; otherwise nothing is donated.
         """
-        request, found = self._look_up(pending, tensors, values, whole)
-        if found is None and whole:
+        request, binding = self._look_up(pending, tensors, values, whole)
+        if binding is None and whole:
             # Tensors in reference cycles live until the collector runs, at times that differ between equal
-            # steps: collecting costs less than compiling for a tensor that nobody can reach. The young
-            # generations take about a millisecond; the whole heap is worth it when this trace was compiled
-            # before, for other tensors.
+            # steps. Collecting costs less than compiling for a tensor that cannot be reached. The young
+            # generations take about a millisecond. The whole heap is worth it if this trace was compiled
+            # before for other tensors.
             tensors.clear()
             gc.collect(2 if pending.state.executables else 1)
             tensors.extend(pending.live())
             if not tensors:
                 return None
-            request, found = self._look_up(pending, tensors, values, whole)
-        if found is not None:
-            return found, None
-        binding, made = executables.make(request)
-        return binding, self._missed(request, binding.executable, kind, spot) if made else None
+            request, binding = self._look_up(pending, tensors, values, whole)
+        if binding is not None:
+            return binding, None
+        binding, is_new = executables.make(request)
+        if not is_new:
+            return binding, None
+        return binding, self._missed(request, binding.executable, kind, spot)
 
     @staticmethod
     def _missed(request: Request, executable: Executable, kind: str, spot: Spot) -> Miss:
         pending = request.pending
-        drawn = summarise(pending, _names())
+        summary = summarise(pending, _names())
         cut = Cut(*pending.cut_by) if pending.cut_by is not None else None
         executable.miss = miss_log.add(
             kind,
             spot,
-            drawn,
+            summary,
             request.wanted,
             request.donated or (),
             cut,
@@ -373,7 +378,7 @@ class Execution:
         return request, executables.find(request)
 
     def sync(self, *tensors: Any) -> None:
-        """Runs what is pending of this thread; see :func:`lazynb.sync`."""
+        """Runs the pending traces of this thread, or those of ``tensors``; see :func:`lazynb.sync`."""
         if not tensors:
             thread_trace().close_dead()
             for pending in thread_trace().all_pending():
@@ -383,12 +388,14 @@ class Execution:
                 self._break(tensor._pending, "sync", here(1), targets=(tensor,))
 
     def waiting(self, tensors: Sequence[Any]) -> list[Pending]:
-        """The pending traces that ``tensors`` (or pytrees of them) need, in the order they would run; all of
-        this thread's where none are given."""
+        """The pending traces that ``tensors`` (or pytrees of them) need, in the order of their runs.
+
+        Without tensors, all pending traces of this thread.
+        """
         return closure(tensors_in(tensors)) if tensors else thread_trace().all_pending()
 
     def run_all(self, kind: str) -> None:
-        """Runs all that is pending of this thread."""
+        """Runs all pending traces of this thread."""
         for pending in thread_trace().all_pending():
             self.flush(pending, kind)
 
@@ -399,24 +406,38 @@ def tensors_in(trees: Sequence[Any]) -> list[LazyTensor]:
 
 
 def _with_earlier(traces: Sequence[Pending], trace: LazyTrace) -> list[Pending]:
-    """``traces`` and those before their last: a function that they call may read what it closes over."""
+    """``traces`` with the live traces before their last one.
+
+    A function that the traces call may read tensors of those through its closure.
+    """
     known = set(map(id, traces))
-    order = [
-        one
-        for one in (*trace.sealed, trace.pending)
-        if one is not None and (id(one) in known or one.has_live())
-    ]
-    last = max((number for number, one in enumerate(order) if one is traces[-1]), default=None)
-    return list(traces) if last is None else order[: last + 1]
+    earlier: list[Pending] = []
+    for pending in (*trace.sealed, trace.pending):
+        if pending is None:
+            continue
+        if id(pending) in known or pending.has_live():
+            earlier.append(pending)
+        if pending is traces[-1]:
+            return earlier
+    return list(traces)
 
 
-def _compiled(made: Sequence[Miss]) -> tuple[int, float]:
-    """How many programs were compiled, and the seconds for that and for loading the others."""
-    return sum(miss.origin == "compiled" for miss in made), sum(miss.seconds for miss in made)
+def _unreported(traces: Sequence[Pending]) -> list[LazyTensor]:
+    """The waiting tensors of ``traces`` whose error the user has not seen."""
+    tensors: list[LazyTensor] = []
+    for pending in traces:
+        reported = pending.trouble.reported if pending.trouble is not None else ()
+        tensors += [tensor for tensor in pending.live() if tensor._slot not in reported]
+    return tensors
+
+
+def _compiled(misses: Sequence[Miss]) -> tuple[int, float]:
+    """The number of programs that were compiled, and the seconds to compile them and to load the others."""
+    return sum(miss.origin == "compiled" for miss in misses), sum(miss.seconds for miss in misses)
 
 
 def _names() -> dict[int, tuple[str, ...]]:
-    """Names of the user's variables; none where one of the user's containers fails to be looked into."""
+    """The names of the user's variables; empty if one of the user's containers raises an error."""
     try:
         return names_of(user_namespace())
     except Exception:
@@ -424,8 +445,11 @@ def _names() -> dict[int, tuple[str, ...]]:
 
 
 def _wait_for(value: Any, executable: Executable) -> None:
-    """Waits until ``value`` is there. In another thread, so that an interrupt gets through, unless the wait
-    is known to be short: handing it over takes longer than most programs."""
+    """Waits until ``value`` is computed.
+
+    Another thread waits, so that an interrupt gets through. If the wait is known to be short, this thread
+    waits itself, because handing the wait over takes longer than most programs.
+    """
     if executable.wait_seconds < _SHORT:
         value.block_until_ready()
         return

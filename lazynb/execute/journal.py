@@ -1,9 +1,8 @@
-"""Which entry of the persistent cache is being loaded: one that ends the process is found out by the next
-one.
+"""The journal of the persistent cache: the entry that each process is loading.
 
-Each process has a file of its own in the directory, which it locks. The lock goes with the process, however
-that ends; a file that is there and not locked was left by one that is gone, and what it names was being
-loaded then.
+If an entry ends the process that loads it, the next process finds that out. Each process has a file of its
+own in the directory and locks it. The lock ends with the process in every case. So a file without a lock was
+left by a process that has ended, and it names the entry that this process was loading.
 """
 
 from __future__ import annotations
@@ -17,14 +16,14 @@ from typing import IO
 
 try:
     import fcntl
-except ImportError:  # Windows: then nothing is noted
+except ImportError:  # Windows, where nothing is noted
     fcntl = None  # type: ignore[assignment]
 
 _SUFFIX = ".loading"
 
 
 def left_behind(directory: Path) -> Iterator[str]:
-    """The keys that processes which are gone were loading when they ended; they are told once."""
+    """The keys that processes were loading when they ended; each is given once."""
     if fcntl is None:
         return
     for file in directory.glob(f"*{_SUFFIX}"):
@@ -37,7 +36,7 @@ def left_behind(directory: Path) -> Iterator[str]:
 
 
 class Journal:
-    """Notes what this process is loading from ``directory``. What cannot be written is not noted."""
+    """A note of the entry that this process is loading; nothing is noted if the file cannot be written."""
 
     def __init__(self, directory: Path):
         self._directory = directory
@@ -45,12 +44,12 @@ class Journal:
         self._owner = 0
 
     def begin(self, key: str) -> None:
-        """``key`` is about to be loaded."""
+        """Notes that the load of ``key`` begins."""
         with contextlib.suppress(OSError):
             self._write(key.encode("ascii"))
 
     def end(self) -> None:
-        """What was being loaded is there."""
+        """Notes that the load has ended."""
         if self._stream is not None and self._owner == os.getpid():
             with contextlib.suppress(OSError):
                 self._write(b"")

@@ -1,8 +1,8 @@
-"""A run, from the moment that XLA has its inputs until the tensors that wait for it have its results.
+"""Landings: runs from the moment that XLA has the inputs until the waiting tensors have the results.
 
-A run may be given memory of its inputs, and an interrupt may arrive whenever Python code runs. So what XLA
-gives goes into a list within one call of C, in which Python handles no signal; from there on an interrupt
-leaves a :class:`Landing`, and whoever asks next for a value of the trace brings it to its end.
+A run may consume the memory of its inputs, and an interrupt may arrive whenever Python code runs. So the
+results go into a list within one call of C, in which Python handles no signal. After an interrupt the
+:class:`Landing` remains, and the next request for a value of the trace completes it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from lazynb import _jax as jc
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Landing:
-    """What a run of a pending trace gave.
+    """A run of a pending trace and its results.
 
     Attributes:
-      binding: what ran it.
-      tensors: those that wait, in the order of the results.
+      binding: the executable and the inputs that it takes.
+      tensors: the tensors that wait, in the order of the results.
       kind, spot: why it was run, and the user's line.
       miss: why the program had to be made; None for a hit.
       recorded: seconds from the beginning of the trace to its end.
-      seconds: handing it over.
+      seconds: time to hand the run over to XLA.
       noted: whether the run was counted.
     """
 
@@ -42,23 +42,22 @@ class Landing:
     _placed: list[Any] | None = None
 
     def take(self, call: Callable[..., Any], arguments: Sequence[Any]) -> None:
-        """Keeps what ``call`` of the program gives for ``arguments``."""
+        """Calls the program with ``arguments`` and keeps its results."""
         jc.captured.into = self._kept
         try:
-            self._got.extend(
-                starmap(call, (arguments,))
-            )  # no signal is handled before the list has the result
+            # Python handles no signal before the list has the result.
+            self._got.extend(starmap(call, (arguments,)))
         finally:
             jc.captured.into = None
 
     def drop(self) -> None:
-        """Forgets the results, which are no good."""
+        """Forgets the results, which cannot be used."""
         self._got.clear()
         self._kept.clear()
 
     @property
     def results(self) -> Any:
-        """What the call returned."""
+        """The results of the call."""
         return self._got[0]
 
     def placed(self) -> list[Any]:
@@ -69,6 +68,8 @@ class Landing:
 
     def arrived(self) -> bool:
         """Whether the run took place."""
-        if not self._got and (kept := jc.recovered(self.binding.executable.compiled, self._kept)) is not None:
-            self._got.append(kept)
+        if not self._got:
+            kept = jc.recovered(self.binding.executable.compiled, self._kept)
+            if kept is not None:
+                self._got.append(kept)
         return bool(self._got)

@@ -1,7 +1,7 @@
-"""Cache misses: each program that had to be made, with what is needed to say why it was not there already.
+"""Cache misses: the programs that had to be made, each with a summary of its trace.
 
-What a miss keeps is a summary of its trace, without values. The difference to the nearest cached trace is
-worked out when somebody asks (:mod:`lazynb.why.answer`).
+The summary holds no values. :mod:`lazynb.why.answer` compares it with the nearest cached trace when the user
+asks why the program was compiled.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Miss:
     """A program that had to be made.
 
     Attributes:
-      number: counts the misses of this process, from 0.
-      kind, spot: what asked for the run, see ``lazynb.reasons``, and where.
-      summary: the trace.
+      number: the number of the miss in this process, from 0.
+      kind, spot: why the run was needed, see ``lazynb.reasons``, and the user's line.
+      summary: a summary of the trace.
       wanted: slots that the program computes.
       donated: numbers of the trace's inputs whose memory its results take.
-      cut: the trace break after which the trace began; None where it began with its cell or ``lazy()`` body.
+      cut: the trace break after which the trace began; None if it began with its cell or ``lazy()`` body.
       origin: ``compiled``, or ``disk`` (found in the persistent cache).
-      seconds: lowering and compiling, or loading.
-      forgotten: number of the first miss that did not find this program any more; None while it is cached.
+      seconds: time to lower and compile the program, or to load it.
+      forgotten: number of the first miss after the program left the cache; None while it is cached.
     """
 
     number: int
@@ -57,24 +57,24 @@ class Miss:
 
     @cached_property
     def made_of(self) -> collections.Counter[str]:
-        """How often each operation is in the trace."""
-        return collections.Counter(
-            step.operation.name for step in self.summary.end.path() if step.operation is not None
-        )
+        """The number of times that each operation is in the trace, by its name."""
+        operations = [step.operation for step in self.summary.end.path()]
+        return collections.Counter(operation.name for operation in operations if operation is not None)
 
     @property
     def rivals(self) -> list[Miss]:
-        """Earlier misses that are remembered, the oldest first."""
+        """The earlier misses that the log still holds, the oldest first."""
         return [other for other in log.misses if other.number < self.number]
 
 
 class MissLog:
-    """The misses of this process; the oldest go when their traces hold more than ``config.max_explained``
-    steps together.
+    """The misses of this process.
+
+    The oldest are dropped when all traces together hold more than ``config.max_explained`` steps.
 
     Attributes:
-      misses: the oldest first.
-      total: misses so far.
+      misses: the misses that are kept, the oldest first.
+      total: number of misses so far.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class MissLog:
         origin: str,
         seconds: float,
     ) -> Miss:
-        """Appends a miss."""
+        """Appends a miss and returns it."""
         miss = Miss(self.total, kind, spot, summary, wanted, donated, cut, origin, seconds)
         self.total += 1
         self.misses.append(miss)
@@ -103,7 +103,7 @@ class MissLog:
         return miss
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all misses."""
         self.misses.clear()
         self.total = self._steps = 0
 

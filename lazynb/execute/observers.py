@@ -1,4 +1,4 @@
-"""Observers: who sees what is made and run, in one thread or in all."""
+"""Observers: objects that see which programs are made and run, in one thread or in all."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Run(NamedTuple):
-    """One pending trace that was run.
+    """One run of a pending trace.
 
     Attributes:
-      binding: what ran it.
+      binding: the executable and the inputs that it took.
       miss: why the program had to be made; None for a hit.
-      seconds: handing it over; making the program not included.
-      record_seconds: from the beginning of the trace to its end.
+      seconds: time to hand the run over to XLA, without making the program.
+      record_seconds: time from the beginning of the trace to its end.
     """
 
     binding: Binding
@@ -34,13 +34,16 @@ class Run(NamedTuple):
 
 
 class Observer:
-    """Sees what happens while :func:`observing` has it. A subclass defines what it wants to see."""
+    """A base class whose methods :func:`observing` makes the flush call.
+
+    A subclass overrides the methods for the events that it needs.
+    """
 
     def compiling(self, operations: int) -> None:
-        """A program of so many operations begins to be made."""
+        """The making of a program with that many operations begins."""
 
     def compiled(self) -> None:
-        """That is over: it is made, or cannot be."""
+        """The making of the program has ended, with success or with an error."""
 
     def ran(
         self,
@@ -50,8 +53,8 @@ class Observer:
         values: Sequence[Any],
         results: Sequence[Any],
     ) -> None:
-        """``run`` of ``pending`` took ``values`` and gives ``results`` to ``tensors``; called before they
-        have them."""
+        """A run of ``pending`` took ``values`` and gives ``results`` to ``tensors``, which do not yet have
+        them."""
 
     def broke(
         self,
@@ -63,10 +66,11 @@ class Observer:
         seconds: float,
         forced: LazyTensor | None,
     ) -> None:
-        """A trace break made ``runs`` necessary; ``forced`` is the tensor whose value was needed, which has
-        it now.
+        """A trace break made ``runs`` necessary.
 
-        ``seconds`` passed until Python could go on, without what observers took.
+        Arguments:
+          seconds: time until Python could continue, without the time of the observers.
+          forced: the tensor whose value was needed, which it has now.
         """
 
 
@@ -74,12 +78,12 @@ _everywhere: list[Observer] = []
 
 
 def observe(observer: Observer, everywhere: bool = False) -> Callable[[], None]:
-    """Lets ``observer`` see what this thread does from here on, after those that see it already.
+    """Adds ``observer`` to the observers of this thread, as the last one.
 
     Arguments:
-      everywhere: what all threads do.
+      everywhere: add it to the observers of all threads instead.
 
-    Returns: what ends it, in any order and thread; it may be called again.
+    Returns: a function that removes it. Observers may be removed in any order, from any thread, and twice.
     """
     if everywhere:
         _everywhere.append(observer)
@@ -88,18 +92,18 @@ def observe(observer: Observer, everywhere: bool = False) -> Callable[[], None]:
     recorder.observers = (*recorder.observers, observer)
 
     def end() -> None:
-        recorder.observers = tuple(one for one in recorder.observers if one is not observer)
+        recorder.observers = tuple(other for other in recorder.observers if other is not observer)
 
     return end
 
 
 def _remove(observers: list[Observer], observer: Observer) -> None:
-    observers[:] = [one for one in observers if one is not observer]
+    observers[:] = [other for other in observers if other is not observer]
 
 
 @contextlib.contextmanager
 def observing(observer: Observer, everywhere: bool = False) -> Iterator[Observer]:
-    """As :func:`observe`, for a body."""
+    """As :func:`observe`, until the end of the body."""
     end = observe(observer, everywhere)
     try:
         yield observer
@@ -108,15 +112,15 @@ def observing(observer: Observer, everywhere: bool = False) -> Iterator[Observer
 
 
 def observed(recorder: LazyTrace) -> bool:
-    """Whether somebody sees what ``recorder`` does."""
+    """Whether ``recorder`` has an observer."""
     return bool(recorder.observers or _everywhere)
 
 
-def tell(recorder: LazyTrace, tells: Callable[[Observer], None]) -> None:
-    """Calls ``tells`` with each that sees what ``recorder`` does; notes the time that it takes."""
+def tell(recorder: LazyTrace, notify: Callable[[Observer], None]) -> None:
+    """Calls ``notify`` with each observer of ``recorder``, and adds the time to ``told_seconds``."""
     start = time.perf_counter()
     try:
         for observer in (*_everywhere, *recorder.observers):
-            tells(observer)
+            notify(observer)
     finally:
         recorder.told_seconds += time.perf_counter() - start

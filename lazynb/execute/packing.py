@@ -1,13 +1,14 @@
-"""Packing of scalar inputs: many Python numbers travel as one array.
+"""Packing of scalar inputs: many Python numbers become one array.
 
 Python numbers are inputs (another learning rate is not another program), and a trace can have thousands. Each
-argument costs a transfer when the program is called, and XLA:CPU's compile time grows faster than their
-number (1,000 operations on 1,000 scalar arguments compile in 2.9 s, on one argument in 0.6 s: 2 cores, JAX
-0.10.2). So scalars of one dtype become one array, taken apart inside the program.
+argument costs a transfer when the program is called. The compile time of XLA:CPU grows faster than the number
+of arguments (1,000 operations on 1,000 scalar arguments compile in 2.9 s, on one argument in 0.6 s: 2 cores,
+JAX 0.10.2). So the scalars of one dtype become one array, which the program takes apart.
 """
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from lazynb import _jax as jc
 from lazynb.record.trie import State
 
-_FEW = 8  # scalars that are passed one by one: below this an array costs more than it saves
+_FEW = 8  # scalars of a dtype that are passed one by one: for these an array costs more than it saves
 
 
 class Packing:
@@ -24,17 +25,19 @@ class Packing:
     scalars."""
 
     def __init__(self, inputs: Sequence[State]):
-        groups: dict[np.dtype, list[int]] = {}
+        scalars: dict[np.dtype, list[int]] = collections.defaultdict(list)
         for number, state in enumerate(inputs):
             if state.is_host_scalar:
-                groups.setdefault(np.dtype(state.avals[0].dtype), []).append(number)
-        self._groups = [(dtype, numbers) for dtype, numbers in groups.items() if len(numbers) > _FEW]
-        packed = {number for _, numbers in self._groups for number in numbers}
+                scalars[np.dtype(state.avals[0].dtype)].append(number)
+        self._groups = [(dtype, numbers) for dtype, numbers in scalars.items() if len(numbers) > _FEW]
+        packed: set[int] = set()
+        for _, numbers in self._groups:
+            packed.update(numbers)
         self._single = [number for number in range(len(inputs)) if number not in packed]
         self._avals = [state.avals[0] for state in inputs]
 
     def positions(self, numbers: Sequence[int]) -> tuple[int, ...]:
-        """Where the inputs ``numbers``, which are arrays, stand among the arguments."""
+        """The positions among the arguments of the inputs ``numbers``, which are arrays."""
         return tuple([self._single.index(number) for number in numbers])
 
     def taken(self, position: int) -> list[int]:
@@ -53,13 +56,13 @@ class Packing:
         return arguments
 
     def inputs(self, arguments: Sequence[Any]) -> list[Any]:
-        """The inputs, taken out of ``arguments`` while the program is traced."""
+        """The inputs, taken out of ``arguments`` while JAX traces the program."""
         values: list[Any] = [None] * len(self._avals)
         for number, argument in zip(self._single, arguments, strict=False):
             values[number] = argument
         for (_, numbers), packed in zip(self._groups, arguments[len(self._single) :], strict=True):
-            for weak in {self._avals[number].weak_type for number in numbers}:
-                for number, value in zip(numbers, jc.elements(packed, weak), strict=True):
-                    if self._avals[number].weak_type is weak:
-                        values[number] = value
+            weak_types = {self._avals[number].weak_type for number in numbers}
+            elements = {weak: jc.elements(packed, weak) for weak in weak_types}
+            for position, number in enumerate(numbers):
+                values[number] = elements[self._avals[number].weak_type][position]
         return values

@@ -1,9 +1,10 @@
 """The persistent compilation cache: a restarted kernel does not compile again.
 
-JAX's own cache does the work, in the user's cache directory, or beside JAX's entries where JAX was given a
-directory. lazynb makes the scopes of recorded operations part of the key (see
+JAX's own cache does the work, in the user's cache directory, or in a directory of JAX if the user has set
+one. lazynb makes the scopes of recorded operations a part of the key (see
 ``_jax.compiling_settings``), seals its entries (:mod:`lazynb.execute.entries`) and keeps short
-compilations too. JAX's own settings stay as they are: what the user compiles outside lazynb is not affected.
+compilations too. JAX's own settings stay as they are, so programs that the user compiles outside lazynb are
+not affected.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class _Hits(threading.local):
 
 
 class PersistentCache:
-    """Opens the cache when the first program is compiled, and tells hits."""
+    """JAX's cache, which opens with the first compilation, and a count of its hits."""
 
     def __init__(self) -> None:
         self._caches: dict[str, Any] = {}
@@ -39,7 +40,7 @@ class PersistentCache:
         self._listening = False
 
     def _open(self) -> Any | None:
-        """JAX's cache object for the directory in use; None where there is none."""
+        """The cache for the directory in use; returns None if it is off or the directory cannot be used."""
         with self._lock:
             if not self._listening:
                 jax.monitoring.register_event_listener(self._on_event)
@@ -77,8 +78,11 @@ class PersistentCache:
 
     @contextmanager
     def settings(self) -> Iterator[list[Any]]:
-        """Runs its body, a compilation in this thread, with the cache; yields a list that then holds its
-        origin and, for what came from disk, what reads the entry."""
+        """Makes the body, a compilation in this thread, use the cache.
+
+        Yields a list. After the body it holds the origin of the program and, if that is the disk, a function
+        that reads the entry.
+        """
         origin: list[Any] = []
         before = self._hits.count
         entries = self._open()
@@ -88,15 +92,22 @@ class PersistentCache:
         finally:
             if entries is not None:
                 entries.loaded()
-        hit = self._hits.count > before
-        origin += ["disk", entries.last()] if entries is not None and hit else ["compiled", None]
+        if entries is not None and self._hits.count > before:
+            origin += ["disk", entries.last()]
+        else:
+            origin += ["compiled", None]
 
 
 def _directory() -> str:
-    """Where lazynb's entries are: its own directory, or one in that of JAX where JAX was given one of this
-    machine."""
-    given = jc.user_cache_dir()
-    return str(config.persistent_cache_dir) if not given or "://" in given else os.path.join(given, "lazynb")
+    """The directory of lazynb's entries.
+
+    It lies in the directory of JAX's cache if the user has set one on this machine; otherwise it is lazynb's
+    own.
+    """
+    of_jax = jc.user_cache_dir()
+    if not of_jax or "://" in of_jax:
+        return str(config.persistent_cache_dir)
+    return os.path.join(of_jax, "lazynb")
 
 
 persistent = PersistentCache()

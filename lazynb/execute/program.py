@@ -1,5 +1,4 @@
-"""From a recorded path to a jaxpr: the part of a trace that somebody wants, each operation under its
-number."""
+"""Programs: the wanted part of a recorded trace as a jaxpr, with each operation under its number."""
 
 from __future__ import annotations
 
@@ -12,12 +11,11 @@ from lazynb import _jax as jc
 from lazynb.record.trie import State
 
 SCOPE = "n{}"
-"""Name scope of step number k. It comes back in the ``op_name`` of each HLO instruction made from that
-step."""
+"""The name scope of a step, with its number. XLA keeps it in ``op_name`` of the step's HLO instructions."""
 
 
 def needed_steps(path: Sequence[State], wanted: Sequence[int]) -> list[State]:
-    """The steps that the slots ``wanted`` depend on, in order; the rest is dead code."""
+    """The steps that the slots ``wanted`` depend on, in order. All other steps are dead code."""
     slots = set(wanted)
     needed = []
     for state in reversed(path):
@@ -32,8 +30,8 @@ class Program:
     """A closed jaxpr put together from recorded steps.
 
     Attributes:
-      inputs: variables of the inputs.
-      eqns: equations, each under the scope of its step.
+      inputs: the variables of the inputs.
+      eqns: the equations, each under the scope of its step.
     """
 
     def __init__(self) -> None:
@@ -47,14 +45,12 @@ class Program:
 
         Arguments:
           given: variables for some input slots.
-          copies: by number of a step, that of another one which is computed once more for it alone.
+          copies: by number of a step, the number of another step that is computed again for it alone.
         """
         variables: dict[int, Any] = dict(given or {})
         for state in path:
             if state.operation is None:
-                if state.first not in variables:
-                    variables[state.first] = var = jc.new_var(state.avals[0])
-                    self.inputs.append(var)
+                self._add_input(state, variables)
             elif copies and state.depth - 1 in copies:
                 own = dict(variables)
                 self._append(path[copies[state.depth - 1]], own)
@@ -64,9 +60,20 @@ class Program:
                 self._append(state, variables)
         return variables
 
+    def _add_input(self, state: State, variables: dict[int, Any]) -> None:
+        """Appends an input, unless it has a variable already."""
+        if state.first in variables:
+            return
+        variable = jc.new_var(state.avals[0])
+        variables[state.first] = variable
+        self.inputs.append(variable)
+
     def add_with_inputs(self, step: State, avals: dict[int, Any]) -> dict[int, Any]:
-        """Appends one step with its operands as inputs; ``avals`` are theirs, by slot. Returns variables by
-        slot."""
+        """Appends one step whose operands become inputs. Returns variables by slot.
+
+        Arguments:
+          avals: the types of the operands, by slot.
+        """
         variables = {slot: jc.new_var(aval) for slot, aval in avals.items()}
         self.inputs.extend(variables.values())
         self._append(step, variables)
@@ -101,13 +108,13 @@ def lower(
     unpack: Callable[[Sequence[Any]], Sequence[Any]] = list,
     donated: tuple[int, ...] = (),
 ) -> jax.stages.Lowered:
-    """Lowers ``jaxpr`` for arguments like ``arguments``, under the configuration it was recorded with.
+    """Lowers ``jaxpr`` for the types of ``arguments``, under the configuration of the recorded trace.
 
     Arguments:
-      unpack: makes the jaxpr's inputs from the arguments, as part of the program.
+      unpack: makes the inputs of the jaxpr from the arguments, as a part of the program.
       donated: positions of the arguments whose memory the results may take.
 
-    Raises what JAX raises for an operation that cannot be lowered.
+    Raises JAX's error if an operation cannot be lowered.
     """
     run = jc.as_function(jaxpr)
 

@@ -18,9 +18,9 @@ class Records(Sequence[T], Generic[T]):
     """A list of records that displays as a table and turns into plain data with :meth:`to_dicts`.
 
     Arguments:
-      empty: what an empty one shows.
+      empty: text that an empty list shows.
       row: the columns of a record; by default one for each field.
-      ranked: whether the first matter most; else the last do.
+      ranked: whether the first records matter most; otherwise the last ones do.
     """
 
     def __init__(
@@ -54,34 +54,42 @@ class Records(Sequence[T], Generic[T]):
         return [dataclasses.asdict(record) for record in self._records]  # type: ignore[call-overload]
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
-        """The cells of the first ``limit`` records where the first matter most, else of the last ones, by
-        column."""
-        return [
-            self._row(record)
-            for record in (self._records[:limit] if self._ranked else self._records[-limit:])
-        ]
+        """The cells by column, of the ``limit`` records that matter most."""
+        shown = self._records[:limit] if self._ranked else self._records[-limit:]
+        return [self._row(record) for record in shown]
 
     def _left_out(self) -> str:
-        """Says how many records a display leaves out."""
+        """A sentence on how many records a display leaves out; empty if it shows all."""
         others = len(self._records) - SHOWN
-        return f"... {others:,} {'more' if self._ranked else 'earlier ones'}" if others > 0 else ""
+        if others <= 0:
+            return ""
+        if self._ranked:
+            return f"... {others:,} more"
+        return f"... {others:,} earlier ones"
 
     def __repr__(self) -> str:
         rows = self.rows()
         if not rows:
             return self._empty
         lines = text_table(rows)
-        left_out = [text] if (text := self._left_out()) else []
-        return "\n".join([*lines, *left_out] if self._ranked else [lines[0], *left_out, *lines[1:]])
+        left_out = self._left_out()
+        if left_out:
+            lines.insert(len(lines) if self._ranked else 1, left_out)
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         rows = self.rows()
         if not rows:
             return f"<p>{html.escape(self._empty)}</p>"
         head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in rows[0])
-        body = "".join("<tr>" + "".join(map(_html_cell, row.values())) + "</tr>" for row in rows)
-        left_out = f"<p>{text}</p>" if (text := self._left_out()) else ""
-        return f"{left_out}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        body = "".join(map(_html_row, rows))
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        left_out = self._left_out()
+        return f"<p>{left_out}</p>{table}" if left_out else table
+
+
+def _html_row(row: dict[str, str]) -> str:
+    return "<tr>" + "".join(map(_html_cell, row.values())) + "</tr>"
 
 
 def _html_cell(text: str) -> str:
@@ -93,21 +101,20 @@ _BRIEF = 20  # characters: a figure with its unit, or a code, stays on one line
 
 
 def text_table(rows: Sequence[dict[str, str]]) -> list[str]:
-    """Lines of a table: the columns' names, then a line a row."""
-    table = [list(rows[0]), *(list(map(plain, row.values())) for row in rows)]
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in table
-    ]
+    """Lines of a table: one of the columns' names, then one for each row."""
+    head = list(rows[0])
+    body = [list(map(plain, row.values())) for row in rows]
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    return ["  ".join(map(str.ljust, cells, widths)).rstrip() for cells in (head, *body)]
 
 
 def _fields(record: Any) -> dict[str, str]:
     """A row with a column for each field."""
-    return {
-        field.name.replace("_seconds", "").replace("seconds", "time"): _cell(getattr(record, field.name))
-        for field in dataclasses.fields(record)
-    }
+    row = {}
+    for field in dataclasses.fields(record):
+        column = field.name.replace("_seconds", "").replace("seconds", "time")
+        row[column] = _cell(getattr(record, field.name))
+    return row
 
 
 def _cell(value: Any) -> str:
@@ -121,12 +128,17 @@ def _cell(value: Any) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``1.20 ms`` or ``3.40 s``; empty for nothing."""
+    """``1.20 ms`` or ``3.40 s``; empty for 0."""
     if not seconds:
         return ""
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1000:.2f} ms"
+    if seconds < 1:
+        return f"{seconds * 1000:.2f} ms"
+    return f"{seconds:.2f} s"
 
 
 def plural(count: int, noun: str) -> str:
     """``'1 input'``, ``'12 inputs'``, ``'2 misses'``."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "es" if noun.endswith("s") else "s")
+    if count == 1:
+        return f"1 {noun}"
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}{ending}"

@@ -1,5 +1,4 @@
-"""A request: which results of a pending trace somebody wants, from which values, and whose memory they may
-take."""
+"""Requests: the wanted results of a pending trace, its input values and the inputs to donate."""
 
 from __future__ import annotations
 
@@ -13,16 +12,15 @@ from lazynb.source import Origin
 
 
 class Request:
-    """What a flush asks for. The trace may grow afterwards; a request stays what it was.
+    """The wanted results of a pending trace. The request stays the same when the trace grows.
 
     Attributes:
       pending: the trace.
-      state: its end.
+      state: the end of the trace.
       wanted: slots of the results.
-      values: of the trace's inputs, in order. No other list of the caller's may hold them while donation is
-        decided: it counts references.
-      donated: numbers of the inputs whose memory the results may take; None where that cannot be told without
-        waiting.
+      values: the values of the trace's inputs, in order. The caller must not hold them in another list while
+        donation is decided, because that counts references.
+      donated: numbers of the inputs whose memory the results may take; None if only waiting could tell.
     """
 
     __slots__ = ("_origins", "_path", "_steps", "donated", "pending", "state", "values", "wanted")
@@ -45,7 +43,7 @@ class Request:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Under which the trie keeps what answers it, at the end of the trace."""
+        """The key under which the end of the trace keeps the binding for the request."""
         return key_of(self.wanted, self.donated or ())
 
     @property
@@ -64,17 +62,15 @@ class Request:
 
     @property
     def origins(self) -> list[Origin | None]:
-        """By step, where the user asked for it; None for inputs."""
+        """The user's line of each step; None for an input."""
         if self._origins is None:
             self._origins = self.pending.origins()
         return self._origins
 
     def numbers(self) -> dict[int, int]:
-        """By slot of each input, its number."""
-        return {
-            step.first: number
-            for number, step in enumerate(step for step in self.path if step.operation is None)
-        }
+        """The number of each input, by its slot."""
+        slots = [step.first for step in self.path if step.operation is None]
+        return {slot: number for number, slot in enumerate(slots)}
 
 
 def key_of(wanted: tuple[int, ...], donated: tuple[int, ...]) -> tuple[Any, ...]:

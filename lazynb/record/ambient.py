@@ -1,5 +1,7 @@
-"""What is in place of JAX's own while some thread is lazy. Importing this module arranges it, once a
-process."""
+"""The substitutes for JAX's own functions while some thread is lazy.
+
+The import of this module registers them, once in a process.
+"""
 
 from __future__ import annotations
 

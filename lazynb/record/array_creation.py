@@ -1,5 +1,7 @@
-"""New arrays on a device: JAX's ``full`` and ``full_like`` take no heed of it for a tracer, which is right in
-a program only."""
+"""The creation of arrays on a device: JAX's ``full`` and ``full_like`` with a sharding.
+
+For a tracer JAX's own functions ignore the sharding, which is right only inside of a program.
+"""
 
 from __future__ import annotations
 
@@ -40,39 +42,44 @@ def _full_like(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _is_placed(sharding: Any) -> bool:
-    """Whether an array that would be recorded is to be at ``sharding``."""
-    return (
-        sharding is not None
-        and jc.current_trace().__class__ is LazyTrace
-        and jc.is_concrete_sharding(sharding)
-    )
+    """Whether this thread records and ``sharding`` names devices."""
+    if sharding is None or jc.current_trace().__class__ is not LazyTrace:
+        return False
+    return jc.is_concrete_sharding(sharding)
 
 
 def _at_once(make: Callable[[Any], Any], fill_value: Any) -> Any:
-    """A new array elsewhere than where programs run: nothing of it is pending, so it is made at once."""
+    """A new array on another device than that of the programs, made at once: it needs no pending value."""
     trace = jc.current_trace()
-    value = fill_value._force("device_put", "full") if fill_value.__class__ is LazyTensor else fill_value
+    if fill_value.__class__ is LazyTensor:
+        fill_value = fill_value._force("device_put", "full")
     with jc.set_current_trace(jc.eval_trace):
-        made = make(value)
-    return LazyTensor(trace, jc.typeof(made), None, 0, made)
+        array = make(fill_value)
+    return LazyTensor(trace, jc.typeof(array), None, 0, array)
 
 
 def _taken_over(x: LazyTensor, dtype: Any, shape: Any) -> Any:
-    """The sharding that an array like ``x`` gets from it, by eager JAX's rule; None where it gets none, or
-    ``x`` is pending and will be on several devices, so that its sharding is not known yet."""
+    """The sharding that an array like ``x`` gets from it, by eager JAX's rule; returns None if it gets none.
+
+    Also returns None if ``x`` is pending and will be on several devices: its sharding is not known yet.
+    """
     if not x._committed or (dtype is None and x.weak_type):
         return None
     devices = x._known_devices()
-    if devices is not None:
-        sharding = jc.uncommitted_sharding(devices[0]) if len(devices) == 1 else None
-    else:
+    if devices is None:
         sharding = x.sharding
-    same = shape is None or tuple(shape) == x.shape
-    return sharding if sharding is not None and (same or sharding.is_fully_replicated) else None
+    elif len(devices) == 1:
+        sharding = jc.uncommitted_sharding(devices[0])
+    else:
+        return None
+    has_same_shape = shape is None or tuple(shape) == x.shape
+    if sharding is not None and (has_same_shape or sharding.is_fully_replicated):
+        return sharding
+    return None
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """What stands in for JAX's own functions while some thread is lazy."""
+    """The substitutes for JAX's own functions while some thread is lazy."""
     module, fast = jc.filling, remembered_names()[jax.lax.__name__]
     public = {"full": _full(fast["full"]), "full_like": _full_like(fast["full_like"])}
     for name in PLACED:

@@ -1,4 +1,4 @@
-"""Arrays that JAX puts together from others: it takes concrete ones alone, and refuses tracers."""
+"""The assembly of arrays from others: JAX's functions for it refuse tracers, so they get concrete arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lazynb.record.trace import LazyTrace
 
 
 def _of_concrete(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """``plain`` for lazy tensors, also such as a function among its arguments returns."""
+    """``plain`` for lazy tensors among its arguments, and among the results of a function that it takes."""
 
     def concrete(leaf: Any) -> Any:
         return leaf._force("device_put", name) if isinstance(leaf, LazyTensor) else leaf
@@ -44,6 +44,6 @@ def _of_concrete(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """What stands in for JAX's own functions while some thread is lazy."""
+    """The substitutes for JAX's own functions while some thread is lazy."""
     ours = {name: _of_concrete(getattr(jax, name), name) for name in jc.ASSEMBLING}
     return [(module, ours) for module in (jax, jc.assembling)]

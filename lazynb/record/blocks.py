@@ -1,12 +1,16 @@
-"""Open blocks: the stretches of program that record or run at once, of all threads, in the order in which
-they were entered.
+"""Open blocks: the stretches of program that record or run at once, of all threads, in the order of entry.
 
-Everything else follows from the list of them: which names of JAX's are substituted (some block of a living
-thread records), what the current trace of a thread is when one of its blocks ends (what was current before
-it, or before those that ended in between), and whether trace breaks are errors. Bodies of generators and of
-asyncio's tasks end in any order; a block may be left in another thread, or never: its owner is gone, or an
-interrupt came between the body and the block's end. So the list holds weak references, each step can be done
-again, and whoever enters or leaves a block mends what an earlier one left half done.
+Everything else follows from the list of them:
+
+- JAX's names are substituted if a block of a living thread records.
+- When a block ends, the current trace of its thread is the one from before the block, or from before the
+  blocks that ended in between.
+- The newest block that has the setting says whether trace breaks are errors.
+
+Bodies of generators and of asyncio's tasks end in any order. A block may be left in another thread. It may
+also never be left, because its thread has ended, or because an interrupt came between the body and the
+block's end. So the list holds weak references, and each step can be done again. Each entry and exit of a
+block also completes an earlier one that was interrupted.
 """
 
 from __future__ import annotations
@@ -31,11 +35,11 @@ patches = jc.AmbientPatches(lambda trace: isinstance(trace, LazyTrace), _concret
 
 
 class _Thread:
-    """Stands for a thread, and dies with it.
+    """A thread. The object is freed when the thread ends.
 
     Attributes:
-      recorder: its trace.
-      due: whether another thread ended one of its blocks.
+      recorder: the recorder of the thread.
+      due: whether the current trace must be set again, because one of the blocks ended outside the thread.
     """
 
     def __init__(self) -> None:
@@ -60,7 +64,7 @@ _here = _Here()
 
 
 def here() -> weakref.ref[_Thread]:
-    """This thread."""
+    """A reference to this thread."""
     return weakref.ref(_here.thread)
 
 
@@ -68,12 +72,12 @@ class Block:
     """A stretch of program. It is open as long as it is in :data:`blocks`.
 
     Attributes:
-      trace: which trace is current in it; None where a transformation of JAX's goes on (``jit``, ``grad``):
-        that has its own.
-      before: which trace is current after it.
-      strict: whether trace breaks are errors in it; None if it says nothing of that.
+      trace: the current trace in it; None inside a transformation of JAX's (``jit``, ``grad``), which has a
+        trace of its own.
+      before: the current trace after it.
+      strict: whether trace breaks are errors in it; None to keep the setting around it.
       owner: the thread that entered it.
-      task: asyncio's task that entered it, if any.
+      task: gives asyncio's task that entered it, if any.
     """
 
     __slots__ = ("__weakref__", "before", "owner", "strict", "task", "trace")
@@ -86,13 +90,13 @@ class Block:
         self.task: Any = lambda: None
 
     def suspended(self) -> bool:
-        """Whether it belongs to a task that waits and will go on in it."""
+        """Whether it belongs to a task that waits and will continue in it."""
         task = self.task()
         return task is not None and not task.done() and task is not current_task()
 
 
 def current_task() -> Any:
-    """The task of asyncio's that is running in this thread; None if there is none."""
+    """The task of asyncio's that runs in this thread; returns None if no task runs."""
     asyncio = sys.modules.get("asyncio")
     try:
         return asyncio.current_task() if asyncio is not None else None
@@ -101,12 +105,20 @@ def current_task() -> Any:
 
 
 def _record(blocks: Sequence[Block]) -> bool:
-    """Whether something is recorded in one of ``blocks``."""
+    """Whether one of ``blocks`` records."""
     return any([block.trace.__class__ is LazyTrace for block in blocks])
 
 
+def _trace_for(blocks: Sequence[Block]) -> Any:
+    """The trace that must be current while ``blocks`` are open in a thread."""
+    for block in reversed(blocks):
+        if block.trace is not None:
+            return block.trace
+    return jc.eval_trace
+
+
 class _Ref(weakref.ref[Block]):
-    """A block in the list. The owner is found here when the block is gone."""
+    """A block in the list. It keeps the owner of a block that has been freed."""
 
     __slots__ = ("owner",)
     owner: weakref.ref[_Thread]
@@ -119,20 +131,19 @@ def _ref(block: Block, callback: Any) -> _Ref:
 
 
 _PATIENCE = 2.0
-"""Seconds for which a thread waits until another has switched names, which takes 0.1 ms."""
+"""Seconds to wait while another thread switches names, which takes 0.1 ms."""
 
 
 class Blocks:
     """The open blocks."""
 
     def __init__(self) -> None:
-        # No lock protects it: a generator that is collected leaves its block at any time. Each change is one
-        # call of C's, and whoever finds something else than what follows from the list puts it right.
+        # No lock protects it, because a generator that is collected leaves its block at any time. Each change
+        # is one call of C's. A thread whose state differs from what follows from the list corrects it.
         self._refs: dict[int, _Ref] = {}
         self._switching = threading.RLock()
-        self.missed: Callable[[], Sequence[Block]] = (
-            list  # finds the blocks whose end was interrupted before it began
-        )
+        # Gives the blocks whose end was interrupted before it began; set by the module of the regions.
+        self.missed: Callable[[], Sequence[Block]] = list
 
     # ---- entering and leaving: each may be interrupted anywhere, and done again ----------------------------
 
@@ -151,66 +162,75 @@ class Blocks:
             jc.set_trace(block.trace)
 
     def leave(self, block: Block) -> None:
-        """Ends ``block``, in whatever order and thread; does nothing if it has ended."""
+        """Ends ``block``, in any order and thread; does nothing if it has ended."""
         owner = block.owner()
-        if owner is not None and block in (mine := self.of(owner)):
-            later = [one for one in mine[mine.index(block) + 1 :] if one.trace is not None]
-            if block.trace is None:
-                pass
-            elif later:
-                if later[0].before is block.trace:
-                    later[0].before = block.before
-            elif owner is _here.thread:
-                self._restore(self._sound(block.before, [one for one in mine if one is not block]))
-            else:
-                owner.due = True
+        if owner is not None:
+            self._leave_trace(block, owner)
         self._drop(block)
         if owner is not None:
             self._judge(owner)
         self._mend()
 
+    def _leave_trace(self, block: Block, owner: _Thread) -> None:
+        """Makes the trace from before ``block`` current, now or when the later blocks end."""
+        mine = self.of(owner)
+        if block not in mine or block.trace is None:
+            return
+        later = [other for other in mine[mine.index(block) + 1 :] if other.trace is not None]
+        if later:
+            if later[0].before is block.trace:
+                later[0].before = block.before
+        elif owner is _here.thread:
+            others = [other for other in mine if other is not block]
+            self._restore(self._sound(block.before, others))
+        else:
+            owner.due = True
+
     def end_after(self, block: Block) -> None:
-        """Ends ``block`` and what this thread entered since, but for the blocks of tasks that go on in
-        them."""
+        """Ends ``block`` and the later blocks of this thread, except those of tasks that will continue."""
         mine = self.of(_here.thread)
-        since = mine[mine.index(block) + 1 :] if block in mine else []
-        for one in reversed(since):
-            if not one.suspended():
-                self.leave(one)
+        later = mine[mine.index(block) + 1 :] if block in mine else []
+        for other in reversed(later):
+            if not other.suspended():
+                self.leave(other)
         self.leave(block)
 
     def reset(self) -> None:
-        """To be called between programs, when nothing of JAX's is running: the current trace is what the open
-        blocks say, whatever an interrupt left of a transformation."""
+        """Sets the current trace to that of the open blocks, even if an interrupt cut a transformation short.
+
+        To be called between programs, when no code of JAX's runs.
+        """
         _here.thread.due = True
         self._mend()
 
     def make_current(self) -> None:
-        """Makes the trace current that this thread's open blocks ask for, where no trace is and so nothing
-        can be bound.
+        """Makes the trace of this thread's open blocks current. To be called if no trace is current.
 
-        ``Primitive.bind`` (JAX 0.12) takes the current trace away, and begins what puts it back one line
-        later: an interrupt between the two leaves none.
+        Without a current trace no primitive can be bound. ``Primitive.bind`` (JAX 0.12) takes the current
+        trace away, and prepares to put it back one line later: an interrupt between the two leaves none.
         """
-        mine = self._follow()
-        jc.set_trace(
-            next((block.trace for block in reversed(mine) if block.trace is not None), jc.eval_trace)
-        )
+        jc.set_trace(_trace_for(self._follow()))
 
     def end_all(self) -> None:
         """Ends the blocks of all threads: every name of JAX's is JAX's own, and no thread records."""
         if sys.is_finalizing():
             return
-        ended = {id(owner): owner for ref in list(self._refs.values()) if (owner := ref.owner()) is not None}
+        owners: dict[int, _Thread] = {}
+        for ref in list(self._refs.values()):
+            owner = ref.owner()
+            if owner is not None:
+                owners[id(owner)] = owner
         self._refs.clear()
-        for owner in ended.values():
+        for owner in owners.values():
             owner.due = True
             self._judge(owner)
         self._mend()
 
     def _vanished(self, ref: _Ref) -> None:
-        """A block was given up without its end: what held it was collected, or an interrupt came before its
-        end began."""
+        """Notes that a block was freed without its end.
+
+        Its holder was collected, or an interrupt came before its end began.
+        """
         if not sys.is_finalizing():
             owner = ref.owner()
             if owner is not None:
@@ -218,18 +238,20 @@ class Blocks:
                 self._judge(owner)
             self._mend()
 
-    # ---- what follows from the list ------------------------------------------------------------------------
+    # ---- the consequences of the list ----------------------------------------------------------------------
 
     def of(self, thread: Any) -> list[Block]:
-        """The open blocks of a thread, in the order in which they were entered."""
-        return [
-            block
-            for ref in list(self._refs.values())
-            if ref.owner() is thread and (block := ref()) is not None
-        ]
+        """The open blocks of a thread, in the order of entry."""
+        mine = []
+        for ref in list(self._refs.values()):
+            if ref.owner() is thread:
+                block = ref()
+                if block is not None:
+                    mine.append(block)
+        return mine
 
     def substitute(self) -> None:
-        """Substitutes names of JAX's if some thread records, else puts them back."""
+        """Substitutes JAX's names if some thread records, otherwise puts JAX's own back."""
         if self._switching.acquire(timeout=_PATIENCE):
             self._switching.release()
         else:
@@ -238,10 +260,11 @@ class Blocks:
             while patches.on is not (wanted := self._some_record()):
                 patches.switch(wanted)
 
-    def _drop(self, gone: Block | None) -> None:
-        """Takes a block out of the list, and those that were given up or whose thread is gone."""
+    def _drop(self, ended: Block | None) -> None:
+        """Takes ``ended`` out of the list, and the blocks that were freed or whose thread has ended."""
         for key, ref in list(self._refs.items()):
-            if (block := ref()) is None or block is gone or ref.owner() is None:
+            block = ref()
+            if block is None or block is ended or ref.owner() is None:
                 self._refs.pop(key, None)
 
     def _some_record(self) -> bool:
@@ -252,33 +275,36 @@ class Blocks:
         return False
 
     def _mend(self) -> None:
-        """Brings about what follows from the list, as far as this thread can."""
+        """Makes the state of this thread, and that of JAX's names, follow from the list."""
         for block in self.missed():
             self.leave(block)
         self._drop(None)
         mine = self._follow()
-        now = jc.current_trace()
-        if (
-            (now.__class__ is LazyTrace and not _record(mine))
-            or _here.thread.due
-            or (now is None and not jc.at_work())
-        ):
-            self._restore(
-                next((block.trace for block in reversed(mine) if block.trace is not None), jc.eval_trace)
-            )
+        if self._is_wrong(jc.current_trace(), mine):
+            self._restore(_trace_for(mine))
             _here.thread.due = False
 
+    @staticmethod
+    def _is_wrong(trace: Any, mine: list[Block]) -> bool:
+        """Whether ``trace`` may not be current while the blocks ``mine`` of this thread are open."""
+        if _here.thread.due:
+            return True
+        if trace is None:
+            return not jc.at_work()
+        return trace.__class__ is LazyTrace and not _record(mine)
+
     def _follow(self) -> list[Block]:
-        """Substitutes names, and tells this thread's recorder how things stand; the open blocks of this
-        thread."""
+        """Substitutes names, and sets up this thread's recorder. Returns the open blocks of this thread."""
         jc.device_get.done()
         self.substitute()
-        jc.changes.count += 1  # nobody counted while no thread was lazy
+        jc.changes.count += 1  # changes are not counted while no thread is lazy
         return self._judge(_here.thread)
 
     def _judge(self, thread: _Thread) -> list[Block]:
-        """Tells a thread's recorder whether it has to record, and whether trace breaks are errors; the
-        thread's open blocks."""
+        """Sets whether a thread's recorder records, and whether trace breaks are errors in it.
+
+        Returns the open blocks of the thread.
+        """
         mine, recorder = self.of(thread), thread.recorder
         strict = False
         for block in mine:
@@ -289,15 +315,14 @@ class Blocks:
 
     @staticmethod
     def _sound(trace: Any, blocks: list[Block]) -> Any:
-        """``trace``, if it may be current where ``blocks`` are open."""
+        """``trace``, if it may be current while ``blocks`` are open; otherwise the evaluating trace."""
         if trace is None or (trace.__class__ is LazyTrace and not _record(blocks)):
             return jc.eval_trace
         return trace
 
     @staticmethod
     def _restore(trace: Any) -> None:
-        """Makes ``trace`` current, unless a transformation of JAX's is going on: JAX has its own current
-        then."""
+        """Makes ``trace`` current, unless a transformation of JAX's runs, which has its own."""
         now = jc.current_trace()
         if jc.is_eval(now) or now.__class__ is LazyTrace or not jc.at_work():
             jc.set_trace(trace)

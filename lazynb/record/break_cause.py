@@ -1,9 +1,9 @@
-"""Who asked for a value: what can be told from the caller itself, so that nobody has to guess.
+"""The cause of a trace break, as far as the callers show it.
 
-LazyTensor's methods say which way Python took (``__float__`` says ``float``). Whose code took it is a fact
-too: the functions that are running between the user's line and the tensor. Where JAX itself converts a value,
-it is building a program and needs a static argument; where a function of a plotting library or one that
-writes files is running, the value is for that.
+The method of LazyTensor says how Python asked for the value (``__float__`` means ``float``). The functions
+that run between the user's line and the tensor say which code asked. If JAX itself converts a value, it
+builds a program and needs a static argument. If a function of a plotting library runs, or one that writes
+files, the value is for that.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ SAVING: Mapping[str, frozenset[str]] = {
     "scipy": frozenset(("savemat", "mmwrite", "save_npz")),
     "safetensors": frozenset(("save", "save_file", "serialize", "serialize_file")),
 }
-"""By package, its functions that write files."""
+"""The functions that write files, by package."""
 
-_PHRASE = 60  # characters: what is longer is advice on something else
+_PHRASE = 60  # characters: a longer text is advice on something else
 
 
 class _Noted(threading.local):
-    """The tensor of which JAX last said what it needs it for."""
+    """The last tensor that JAX gave a reason for, and the reason."""
 
     tensor: weakref.ref[Any] | None = None
     context = ""
@@ -57,95 +57,123 @@ _noted = _Noted()
 
 
 def _noting(plain: Callable[..., Any], lazy: type) -> Callable[..., Any]:
-    """JAX's ``concrete_or_error``, by which it says what it needs a value for. The value is asked for later,
-    or never."""
+    """JAX's ``concrete_or_error``, whose argument says why JAX needs a value that it may read later."""
 
     def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
         if val.__class__ is lazy:
             _noted.tensor, _noted.context = weakref.ref(val), context
             if force is None and COUNTS_PHRASE in context:
-                return np.asarray(
-                    val
-                )  # computing with the tensor would be recorded, and be a second value to ask for
+                # JAX's operations on the tensor would be recorded, and reading their result a second break.
+                return np.asarray(val)
         return plain(force, val, context)
 
     return concrete_or_error
 
 
 def substitutes(lazy: type) -> list[tuple[Any, dict[str, Any]]]:
-    """What stands in for JAX's own functions while some thread is lazy; ``lazy`` is the tensor type."""
+    """The substitutes for JAX's own functions while some thread is lazy; ``lazy`` is the tensor type."""
     owner, name = jc.concretisation
     return [(owner, {name: _noting(getattr(owner, name), lazy)})]
 
 
 def asked(tensor: LazyTensor, kind: str, frame: FrameType | None) -> tuple[str, str]:
-    """The kind of trace break, and what more is known of it.
+    """The kind of trace break, and the function or argument that needed the value (empty if unknown).
 
     Arguments:
-      tensor: whose value is needed.
-      kind: what its method says.
-      frame: of the method's caller.
+      tensor: the tensor whose value is needed.
+      kind: the kind that its method gives.
+      frame: the frame of the method's caller.
     """
+    callers = _callers(frame)
+    if not callers:
+        return kind, ""
+    if function := _saving(callers):
+        return "save", function
+    if any(_package(module) in PLOTTING for module, _ in callers):
+        return "plot", _outermost(callers)
+    if _is_for_jax(callers):
+        return "static", _context(tensor) or _jax_function(callers)
+    return kind, _outermost(callers) if kind == "asarray" else ""
+
+
+_Caller = tuple[str, CodeType]  # the name of a module, and the code of a function in it
+
+
+def _callers(frame: FrameType | None) -> list[_Caller]:
+    """The library functions in and above ``frame``, up to the user's line, without lazynb's own."""
     callers = []
     while frame is not None and not is_user_code(frame.f_code):
-        callers.append((str(frame.f_globals.get("__name__", "")), frame.f_code))
+        module = str(frame.f_globals.get("__name__", ""))
+        if _package(module) not in ("lazynb", ""):
+            callers.append((module, frame.f_code))
         frame = frame.f_back
-    others = [(module, code) for module, code in callers if _package(module) not in ("lazynb", "")]
-    if not others:
-        return kind, ""
-    packages = [_package(module) for module, _ in others]
-    for package, (_, code) in zip(packages, others, strict=True):
-        if code.co_name in SAVING.get(package, ()):
-            return "save", f"{package}.{code.co_name}"
-    if not PLOTTING.isdisjoint(packages):
-        return "plot", _outermost(others)
-    first = next(((module, code) for module, code in others if _package(module) != "numpy"), None)
-    if first is not None and _package(first[0]) == "jax" and not first[0].startswith(CALLBACK_MODULES):
-        return "static", _context(tensor) or _jax_function(others)
-    return kind, _outermost(others) if kind == "asarray" else ""
+    return callers
 
 
 def _package(module: str) -> str:
     return module.partition(".")[0]
 
 
+def _saving(callers: list[_Caller]) -> str:
+    """The innermost function that writes files; empty if there is none."""
+    for module, code in callers:
+        package = _package(module)
+        if code.co_name in SAVING.get(package, ()):
+            return f"{package}.{code.co_name}"
+    return ""
+
+
+def _is_for_jax(callers: list[_Caller]) -> bool:
+    """Whether a function of JAX's needs the value: the innermost one that is not NumPy's."""
+    for module, _ in callers:
+        if _package(module) != "numpy":
+            return _package(module) == "jax" and not module.startswith(CALLBACK_MODULES)
+    return False
+
+
 def _context(tensor: LazyTensor) -> str:
-    """The argument that JAX needs ``tensor`` for; nothing if it last spoke of another, or says something
-    else."""
+    """The argument that JAX needs ``tensor`` for.
+
+    Empty if JAX gave its last reason for another tensor, or a reason of another form.
+    """
     if _noted.tensor is None or _noted.tensor() is not tensor:
         return ""
     context = _noted.context
     for prefix in CONTEXT_PREFIXES:
         context = context.removeprefix(prefix)
     context = context.rstrip(".")
-    return context if "argument" in context and " must " not in context and len(context) < _PHRASE else ""
+    if "argument" in context and " must " not in context and len(context) < _PHRASE:
+        return context
+    return ""
 
 
-def _jax_function(callers: list[tuple[str, CodeType]]) -> str:
-    """The public function of JAX's that was called; empty where only machinery is known."""
-    found = ""
-    for module, code in callers:  # from the value outwards, as long as it is JAX
+def _jax_function(callers: list[_Caller]) -> str:
+    """The public function of JAX's that was called; empty if only machinery is known."""
+    function = ""
+    for module, code in callers:  # from the value outwards, up to the first function of another package
         if _package(module) not in ("jax", "numpy"):
             break
-        found = _public(module, code) or found
-    return found
+        function = _public(module, code) or function
+    return function
 
 
 def _public(module: str, code: CodeType) -> str:
-    """The name under which users know a function of JAX's own modules, such as ``jax.numpy.zeros``."""
+    """The name under which users know a function of JAX's own modules, such as ``jax.numpy.zeros``.
+
+    Empty if the function has no public name.
+    """
     parts = module.replace(PRIVATE_MODULES, PUBLIC_MODULES, 1).split(".")
     for length in range(len(parts), 1, -1):
         public = ".".join(parts[:length])
-        # Not by getattr: a module of JAX's warns when it is asked for a deprecated name.
+        # Not getattr, because a module of JAX's warns when a deprecated name is read.
         function = getattr(sys.modules.get(public), "__dict__", {}).get(code.co_name)
         if callable(function) and getattr(inspect.unwrap(function), "__code__", None) is code:
             return f"{public}.{code.co_name}"
     return ""
 
 
-def _outermost(callers: list[tuple[str, CodeType]]) -> str:
-    """The function nearest the user's line, as ``numpy.linspace`` or ``matplotlib.Axes.plot``; wrappers are
-    passed over."""
+def _outermost(callers: list[_Caller]) -> str:
+    """The function nearest the user's line that is no wrapper, such as ``matplotlib.Axes.plot``."""
     for module, code in reversed(callers):
         name = code.co_qualname
         if "<" not in name and not name.startswith("_") and not is_machinery(code):

@@ -1,8 +1,8 @@
-"""How much memory there is: what cannot fit is refused before it runs.
+"""The capacity of memory: a program that cannot fit is refused before it runs.
 
-Eager JAX raises at the operation whose result does not fit. A program of many operations fails later, on
-XLA:CPU asynchronously, after it has taken the memory of its inputs, or never comes back (0.10, 0.12: a result
-of 4 TiB).
+Eager JAX raises at the operation whose result does not fit. A program of many operations fails later. On
+XLA:CPU it fails asynchronously, after it has taken the memory of its inputs, or it never returns (0.10, 0.12:
+a result of 4 TiB).
 """
 
 from __future__ import annotations
@@ -21,19 +21,17 @@ except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
 SURELY_THERE = 1 << 28
-"""Bytes that are not asked for: below this a program is refused for a limit on the process alone."""
+"""Bytes that are assumed to be free: a smaller program is refused only for a limit on the process."""
 
 
 def size_of(avals: Iterable[Any]) -> int:
     """Bytes of the largest array among those of types ``avals``."""
-    return max(
-        (aval.size * aval.dtype.itemsize for aval in avals if hasattr(aval, "size") and not jc.is_key(aval)),
-        default=0,
-    )
+    arrays = [aval for aval in avals if hasattr(aval, "size") and not jc.is_key(aval)]
+    return max((aval.size * aval.dtype.itemsize for aval in arrays), default=0)
 
 
 def lacks(need: int, device: Any) -> bool:
-    """Whether ``need`` bytes more can surely not be had on ``device``."""
+    """Whether ``device`` surely has no ``need`` free bytes."""
     if device.platform != "cpu":
         limit = _device_limit(device)
         return limit is not None and need > limit
@@ -49,8 +47,10 @@ def _device_limit(device: Any) -> int | None:
 
 
 def _address_space() -> float:
-    """What a limit on the process's address space leaves (``ulimit -v``)."""
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource is not None else -1
+    """The bytes that a limit on the process's address space leaves (``ulimit -v``)."""
+    if resource is None:
+        return float("inf")
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     if limit < 0:
         return float("inf")
     try:
@@ -60,16 +60,21 @@ def _address_space() -> float:
 
 
 def _host_memory() -> float:
-    """What the system can give: free, swap, or what it can free at once; all there is where it does not
-    say."""
-    there = _available()
-    return min([there if there is not None else _physical(), *_group_limits()])
+    """The bytes that the system can give: free memory, swap, and memory that it can free at once.
+
+    If the system does not report them, all of its memory.
+    """
+    available = _available()
+    if available is None:
+        available = _physical()
+    return min([available, *_group_limits()])
 
 
 def _available() -> float | None:
     try:
-        found = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-        return sum(int(found[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree"))
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        fields = dict(line.split(":") for line in lines)
+        return sum(int(fields[name].split()[0]) * 1024 for name in ("MemAvailable", "SwapFree"))
     except (OSError, KeyError, ValueError):
         return None
 
@@ -82,7 +87,7 @@ def _physical() -> float:
 
 
 def _group_limits() -> Iterator[float]:
-    """What the control group of a container leaves."""
+    """The bytes that the limits on a container's control group leave."""
     folder = Path("/sys/fs/cgroup")
     for limit, used in (
         ("memory.max", "memory.current"),

@@ -1,9 +1,9 @@
-"""Constants inside of an operation's jaxprs: a pending one gets its value before it is recorded.
+"""Constants in the jaxprs of an operation: a pending one gets its value before the operation is recorded.
 
-A function with a custom derivative may close over an array. Within ``scan`` or ``cond`` under ``jax.grad``
-JAX then makes it a constant of a jaxpr that is a parameter of the operation, and no input of anything. Some
-of JAX's functions (``lax.composite``) trace what they are given and refuse it if it closes over a tracer, as
-a pending array is: they get its value too.
+A function with a custom derivative may close over an array. In ``scan`` or ``cond`` under ``jax.grad`` JAX
+makes it a constant of a jaxpr that is a parameter of the operation, and not an input. Some of JAX's functions
+(``lax.composite``) trace their argument and refuse it if it closes over a tracer. A pending array is a
+tracer, so these functions get its value too.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor
 
 _holders: dict[Any, bool] = {}  # by primitive, whether its parameters hold jaxprs
-# By jaxpr, what stands for it; None where it stands for itself, which must not keep itself alive.
+# By jaxpr, the jaxpr to use in its place. None means the same one, because it must not keep itself alive.
 _settled: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def settled(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """``params`` with the values of pending arrays that are constants of jaxprs among them."""
+    """``params``, in whose jaxprs each pending constant has its value."""
     holds = _holders.get(primitive)
     if holds is None:
         holds = _holders[primitive] = bool(jc.jaxprs_in(params))
@@ -33,38 +33,51 @@ def settled(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _settle_params(params: dict[str, Any], name: str) -> dict[str, Any]:
-    found = {key: _settle(value, name) for key, value in params.items() if jc.jaxprs_of(value)}
-    changed = {key: value for key, value in found.items() if value is not params[key]}
+    changed = {}
+    for key, value in params.items():
+        if jc.jaxprs_of(value):
+            settled_value = _settle(value, name)
+            if settled_value is not value:
+                changed[key] = settled_value
     return dict(params, **changed) if changed else params
 
 
 def _settle(value: Any, name: str) -> Any:
-    """A jaxpr, or several; the same object where nothing in it is pending."""
+    """``value``, a jaxpr or several, with the values of pending constants; the same object if none is."""
     if not jc.is_jaxpr(value):
-        found = [_settle(one, name) if jc.is_jaxpr(one) else one for one in value]
-        same = all(new is old for new, old in zip(found, value))
-        return value if same else (tuple(found) if type(value) is tuple else found)
+        return _settle_several(value, name)
     if value not in _settled:
         changed = _settle_jaxpr(value, name)
         _settled[value] = None if changed is value else changed
     return _settled[value] or value
 
 
+def _settle_several(values: Any, name: str) -> Any:
+    items = [_settle(item, name) if jc.is_jaxpr(item) else item for item in values]
+    if all(new is old for new, old in zip(items, values)):
+        return values
+    return tuple(items) if type(values) is tuple else items
+
+
 def _settle_jaxpr(jaxpr: Any, name: str) -> Any:
-    eqns, changed = [], False
+    eqns, consts, changed = [], [], False
     for eqn in jaxpr.eqns:
         params = _settle_params(eqn.params, name)
-        changed |= params is not eqn.params
-        eqns.append(eqn if params is eqn.params else eqn.replace(params=params))
-    consts = [
-        const._force("static", f"a constant of {name}") if isinstance(const, LazyTensor) else const
-        for const in jc.constants(jaxpr)
-    ]
-    changed |= any(isinstance(const, LazyTensor) for const in jc.constants(jaxpr))
+        if params is eqn.params:
+            eqns.append(eqn)
+        else:
+            eqns.append(eqn.replace(params=params))
+            changed = True
+    for const in jc.constants(jaxpr):
+        if isinstance(const, LazyTensor):
+            consts.append(const._force("static", f"a constant of {name}"))
+            changed = True
+        else:
+            consts.append(const)
     return jc.with_content(jaxpr, eqns, consts) if changed else jaxpr
 
 
-# ---- functions that may close over no tracer ---------------------------------------------------------------
+# ---- functions that must not close over a tracer -----------------------------------------------------------
 
 
 class _Here(threading.local):
@@ -117,14 +130,14 @@ def _attribute(leaf: Any) -> Any:
 def _checked(plain: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(plain)
     def check(argument: Any) -> Any:
-        """A pending array may be an argument that is not differentiated, as any array may."""
+        """Calls JAX's check without the pending arrays: like any array, they need not be differentiated."""
         return plain([leaf for leaf in jax.tree.leaves(argument) if not isinstance(leaf, LazyTensor)])
 
     return check
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """What stands in for JAX's own functions while some thread is lazy."""
+    """The substitutes for JAX's own functions while some thread is lazy."""
     (owner, name), (module, check) = jc.constant_taken, jc.refusal_of_static
     return [
         (owner, {name: _taken(getattr(owner, name))}),

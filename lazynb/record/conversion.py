@@ -1,7 +1,7 @@
-"""Conversions of an array to the type that it has, where JAX has no trace.
+"""Conversions of an array to the type that it has already, while JAX has no trace.
 
-Eager JAX returns the array itself before it asks for a trace, and some of its code (``sparsify`` in 0.12)
-converts where there is none: while a trace of JAX's processes an operation.
+Eager JAX returns the array itself before it needs a trace. Some of its code (``sparsify`` in 0.12) converts
+while a trace of JAX's processes an operation, and then no trace is current.
 """
 
 from __future__ import annotations
@@ -25,5 +25,5 @@ def _binding(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """What stands in for JAX's own binding while some thread is lazy."""
+    """The substitute for JAX's own binding while some thread is lazy."""
     return [(jc.conversion, {"bind_with_trace": _binding(jc.conversion.bind_with_trace)})]

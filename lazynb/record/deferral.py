@@ -1,25 +1,24 @@
-"""Whether NumPy asks a lazy tensor for an operator (``array + x``, JAX's meaning) or for a ufunc
-(``np.add(array, x)``, NumPy's).
+"""Deferral: NumPy asks a lazy tensor for an operator (``array + x``) or for a ufunc (``np.add(array, x)``).
 
-A ``jax.Array`` has no ``__array_ufunc__``: NumPy's arrays leave operators to it by ``__array_priority__``,
-and ufuncs convert it. A lazy tensor has one, so that ufuncs are recorded, and then NumPy takes its operators
-to be ufuncs too (NEP 13). So the attribute itself says who is asked. NumPy looks it up on the class, in two
-places:
+The operator has JAX's meaning and the ufunc has NumPy's. A ``jax.Array`` has no ``__array_ufunc__``: NumPy's
+arrays leave operators to it because of ``__array_priority__``, and ufuncs convert it. A lazy tensor has the
+attribute, so that ufuncs are recorded. Then NumPy takes the operators to be ufuncs too (NEP 13). So the
+look-up of the attribute must tell them apart. NumPy looks it up on the class, in two places:
 
-- (a) an operator of an array or scalar on the left asks whether to leave it to the right operand; where it
-  does not, it calls the ufunc, which
-- (b) asks once who answers for it, and calls what it is given.
+- (a) An operator of an array or scalar on the left looks it up to decide whether the right operand answers.
+  If the right operand does not, the operator calls the ufunc.
+- (b) A ufunc looks it up once to find the operand that answers, and calls the attribute.
 
-At an operator in Python's code, and where it calls a method such as ``array.__add__`` or a function such as
-``operator.add`` by name, a lazy tensor has no ``__array_ufunc__``, as a ``jax.Array`` has none, and NumPy
-itself does what it does for one. Elsewhere C code may do either (``map(operator.add, ...)`` the one,
-``map(np.add, ...)`` the other): it is given one, and whether NumPy asked from the same instruction before (b)
-tells which. Nothing of Python's runs between the two.
+At an operator in Python's code a lazy tensor has no ``__array_ufunc__``, as a ``jax.Array`` has none, and
+NumPy treats both alike. The same holds where the code calls a method such as ``array.__add__`` or a function
+such as ``operator.add`` by name. Elsewhere C code may do either (``map(operator.add, ...)`` or ``map(np.add,
+...)``), and the attribute exists. If NumPy looked it up from the same instruction before (b), the look-up
+before was (a), so it was an operator. No Python code runs between the two.
 
-What cannot be told: C code that calls a method of an array's gets a result where a ``jax.Array`` has it get
-``NotImplemented``; and where another operand answered a ufunc, (b) was asked and its answer not called, so
-that the same instruction's next ufunc seems an operator. (That is why a ufunc known by its global name is
-none.)
+Two cases cannot be told apart. C code that calls a method of an array's gets a result, though it gets
+``NotImplemented`` for a ``jax.Array``. And if another operand answered a ufunc, (b) took place without a
+call, so the next ufunc of the same instruction looks like an operator. For that reason a ufunc that is known
+by its global name never counts as an operator.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _OPERATORS: dict[Any, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]
     np.equal: (operator.eq, operator.eq),
     np.not_equal: (operator.ne, operator.ne),
 }
-"""By ufunc, the operator that NumPy's arrays do with it, and the one in place."""
+"""The operator that NumPy's arrays compute with each ufunc, and the operator in place."""
 
 _BY_NAME = frozenset(
     f"__{prefix}{name}__"
@@ -67,20 +66,20 @@ _BY_NAME = frozenset(
     for name in """add sub mul truediv floordiv mod pow
     matmul lshift rshift and or xor divmod lt le gt ge eq ne""".split()
 ) | {"__array_ufunc__"}
-"""The methods behind operators, and the one by which a class of arrays has NumPy do a ufunc."""
+"""The methods behind operators, and the method by which a class of arrays lets NumPy compute a ufunc."""
 
-_FUNCTIONS = frozenset(one for pair in _OPERATORS.values() for one in pair) | {pow, sum, math.prod}
-"""Functions that do operators and call no ufunc."""
+_FUNCTIONS = frozenset(function for pair in _OPERATORS.values() for function in pair) | {pow, sum, math.prod}
+"""Functions that use operators and call no ufunc."""
 
 _AT_OPERATORS = frozenset(dis.opmap[name] for name in ("BINARY_OP", "COMPARE_OP"))
 
 
 class _Asked(threading.local):
-    """The last time that NumPy asked in this thread.
+    """The last look-up by NumPy in this thread.
 
     Attributes:
-      frame, lasti: where Python's code was, the frame by its id.
-      times: how often it asked from there, one time after the other.
+      frame, lasti: the id of the Python frame, and the instruction in it.
+      times: number of look-ups from there in a row.
     """
 
     frame = 0
@@ -92,16 +91,14 @@ _asked = _Asked()
 
 
 class ArrayUfunc:
-    """``LazyTensor.__array_ufunc__``: there where a ufunc may be asking, absent where an operator is."""
+    """``LazyTensor.__array_ufunc__``: present if a ufunc may look it up, absent if an operator does."""
 
     def __get__(self, tensor: Any, owner: Any = None) -> Callable[..., Any]:
-        # NumPy asks the class. Others (np.ma, pandas) ask the tensor in order to do as NumPy's operators do.
+        # NumPy asks the class. Others (np.ma, pandas) ask the tensor, to do the same as NumPy's operators.
         frame = sys._getframe(1)
-        if (
-            tensor is not None
-            or frame.f_code is _APPLIES
-            or frame.f_code.co_code[frame.f_lasti] in _AT_OPERATORS
-        ):
+        if tensor is not None or frame.f_code is _APPLIES:
+            raise AttributeError(_ABSENT)
+        if frame.f_code.co_code[frame.f_lasti] in _AT_OPERATORS:
             raise AttributeError(_ABSENT)
         callee = _callee(frame)
         if callee is _METHOD or (callee.__class__ is BuiltinFunctionType and callee in _FUNCTIONS):
@@ -117,7 +114,7 @@ _ABSENT = "type object 'LazyTensor' has no attribute '__array_ufunc__'"
 
 
 def ufunc_answered() -> None:
-    """Says that a ufunc got its answer: whoever asks next does so anew."""
+    """Notes that a ufunc has its answer, so the next look-up is the first of another call."""
     _asked.times = 0
 
 
@@ -126,33 +123,36 @@ def _answer(tensor: Any, ufunc: np.ufunc, method: str, /, *inputs: Any, **kwargs
     if times > 1 and method == "__call__" and ufunc in _OPERATORS and inputs[1] is tensor:
         left = inputs[0]
         if times > 2 and isinstance(left, np.ndarray):
-            left = left[()]  # a scalar asks, becomes an array, and asks again
+            left = left[()]  # a scalar looks the attribute up, becomes an array, and looks it up again
         return _apply(_OPERATORS[ufunc]["out" in kwargs], left, tensor)
     return numpy_calls().array_ufunc(ufunc, method, inputs, kwargs)
 
 
 def _apply(function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """``function``, an operator, once more, from where no lazy tensor has ``__array_ufunc__``: as for any
-    ``jax.Array``."""
+    """Calls the operator ``function`` again, as for any ``jax.Array``.
+
+    Called from here, no lazy tensor has ``__array_ufunc__``.
+    """
     return function(left, right)
 
 
 _APPLIES = _apply.__code__
 
 
-# ---- what a call in Python's code calls --------------------------------------------------------------------
+# ---- the callee of a call in Python's code -----------------------------------------------------------------
 
 _METHOD = object()  # stands for a method behind an operator
 
-_called: dict[
-    int, tuple[CodeType, dict[int, tuple[str, ...]]]
-] = {}  # by id, as hashing a code object walks through it
+# By the id of a code object, because hashing it walks through it. The code object is kept alive here.
+_called: dict[int, tuple[CodeType, dict[int, tuple[str, ...]]]] = {}
 _MOST = 10_000
 
 
 def _callee(frame: FrameType) -> Any:
-    """What ``frame`` calls: the object, where global names lead to it, or ``_METHOD``; None where its code
-    does not tell."""
+    """The object that ``frame`` calls, if global names lead to it.
+
+    Returns ``_METHOD`` for a method behind an operator, and None if the code does not tell.
+    """
     code = frame.f_code
     known = _called.get(id(code))
     if known is None:
@@ -164,30 +164,30 @@ def _callee(frame: FrameType) -> Any:
         return None
     if names[-1] in _BY_NAME:
         return _METHOD
-    found = frame.f_globals.get(names[0], frame.f_builtins.get(names[0]))
+    callee = frame.f_globals.get(names[0], frame.f_builtins.get(names[0]))
     for name in names[1:]:
-        found = (
-            vars(found).get(name) if isinstance(found, ModuleType) else None
-        )  # what is no module may compute it
-    return found
+        if not isinstance(callee, ModuleType):  # another object may compute its attributes
+            return None
+        callee = vars(callee).get(name)
+    return callee
 
 
 _CALLS = ("CALL", "PRECALL", "CALL_FUNCTION_EX", "CALL_KW")
 
 
 def _calls(code: CodeType) -> dict[int, tuple[str, ...]]:
-    """By offset of each call in ``code``, the names that lead to what is called; a first "" stands for what
-    is no global name."""
-    found: dict[int, tuple[str, ...]] = {}
-    names: dict[
-        Any, tuple[str, ...]
-    ] = {}  # by where in the source an expression starts, what was loaded there last
+    """The names that lead to the callee of each call in ``code``, by the offset of the call.
+
+    A first name "" stands for an expression that is no global name.
+    """
+    calls: dict[int, tuple[str, ...]] = {}
+    names: dict[Any, tuple[str, ...]] = {}  # the last load of each expression, by its start in the source
     for step in dis.get_instructions(code):
         place = step.positions and (step.positions.lineno, step.positions.col_offset)
         if not place or place[1] is None:
             continue
         if step.opname in _CALLS:
-            found[step.offset] = names.get(place, ())
+            calls[step.offset] = names.get(place, ())
             if step.opname != "PRECALL":
                 names[place] = ()
         elif step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -196,4 +196,4 @@ def _calls(code: CodeType) -> dict[int, tuple[str, ...]]:
             names[place] = (*(names.get(place) or ("",)), step.argval)
         elif step.opname.startswith("LOAD_"):
             names[place] = ()
-    return found
+    return calls

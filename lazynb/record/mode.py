@@ -1,4 +1,4 @@
-"""Lazy mode: ``lazynb.lazy()``, ``lazynb.eager()``, and whether this thread records."""
+"""Lazy mode: ``lazynb.lazy()``, ``lazynb.eager()``, and the test whether this thread records."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from lazynb.record.trace import LazyTrace, thread_trace
 
 
 class Region:
-    """A context manager and decorator whose bodies are blocks. It may be entered again, also while it is
-    open.
+    """A context manager and decorator whose bodies are blocks.
 
-    A decorated generator or coroutine runs each of its steps in a block of its own: what runs while it waits
-    is not in it.
+    It may be entered again, even while it is open. A decorated generator or coroutine runs each of its steps
+    in a block of its own, so the code that runs while it waits is outside of the block.
     """
 
     def __init__(self, make: Callable[[], Block]):
         self._make = make
         self._open: list[Block] = []
-        self._missed = 0  # the ``id`` of the frame of an end that was made up for
+        self._missed = 0  # the ``id`` of the frame of an interrupted end whose block was closed later
 
-    # A class rather than a generator function: whatever an interrupt cuts short is done again, and an object
-    # that was given up takes its blocks with it.
+    # A class and not a generator function: an interrupted step can be done again, and the blocks of an
+    # abandoned object are freed with it.
     def __enter__(self) -> None:
         block: Any = None
         try:
@@ -42,7 +41,7 @@ class Region:
             raise
 
     def __exit__(self, *_: Any, over: Callable[[], bool] = sys.is_finalizing) -> None:
-        if over():  # a generator that nobody closed: what this module knows is gone, and so are its blocks
+        if over():  # Python ends with an open generator: this module and its blocks may be freed already
             return
         block: Any = None
         try:
@@ -53,22 +52,27 @@ class Region:
             raise
 
     def _last(self) -> Block:
-        """The block to leave: of this thread the latest, if it has entered one."""
-        return next((block for block in reversed(self._open) if block.owner is here()), self._open[-1])
+        """The block to leave: the latest of this thread, or of any thread if this one has entered none."""
+        for block in reversed(self._open):
+            if block.owner is here():
+                return block
+        return self._open[-1]
 
     def _close(self, block: Block) -> None:
         self._forget(block)
         blocks.leave(block)
 
     def _forget(self, block: Block) -> None:
-        self._open = [one for one in self._open if one is not block]
+        self._open = [other for other in self._open if other is not block]
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         return _decorated(function, lambda: Region(self._make))
 
     def make_up(self, end: FrameType) -> Block | None:
-        """The block that ``end``, a call of :meth:`__exit__` that an interrupt ended, had no time to
-        close."""
+        """The block that an interrupt kept ``end``, the frame of an :meth:`__exit__`, from closing.
+
+        Returns None if that call had found its block, or if the block was given before.
+        """
         if "block" in end.f_locals or self._missed == id(end) or not self._open:
             return None
         self._missed = id(end)
@@ -78,19 +82,20 @@ class Region:
 
 
 def _missed() -> list[Block]:
-    """The blocks whose end was interrupted at its first instruction, by the exception that is being handled:
-    its traceback keeps them alive."""
-    error, found = sys.exc_info()[1], []
+    """The blocks whose end was interrupted at its first instruction.
+
+    They are searched in the exception that is being handled, because its traceback keeps them alive.
+    """
+    error, interrupted = sys.exc_info()[1], []
     while error is not None:
         traceback, error = error.__traceback__, error.__context__
         while traceback is not None:
             frame, traceback = traceback.tb_frame, traceback.tb_next
-            if (
-                frame.f_code is Region.__exit__.__code__
-                and (block := frame.f_locals["self"].make_up(frame)) is not None
-            ):
-                found.append(block)
-    return found
+            if frame.f_code is Region.__exit__.__code__:
+                block = frame.f_locals["self"].make_up(frame)
+                if block is not None:
+                    interrupted.append(block)
+    return interrupted
 
 
 blocks.missed = _missed
@@ -99,20 +104,20 @@ blocks.missed = _missed
 def lazy(*, strict: bool | None = None) -> Region:
     """Records the operations of its body instead of running them; also a decorator.
 
-    Each body is a trace of its own: what it compiles does not depend on what was pending before it.
+    Each body is a trace of its own, so its programs do not depend on the operations that were pending before.
 
     Arguments:
-      strict: whether a trace break in the body raises :class:`lazynb.TraceBreakError`, with nothing run and
-        nothing lost. Barriers that were asked for as such (``lazynb.sync``, ``block_until_ready``) pass. By
-        default as it is around the body, or in the cell; it holds in this thread, in ``lazynb.eager()`` too,
-        until the body ends.
+      strict: whether a trace break in the body raises :class:`lazynb.TraceBreakError`. Then nothing runs and
+        nothing is lost. Explicit barriers (``lazynb.sync``, ``block_until_ready``) are allowed. The default
+        is the setting around the body, or that of the cell. The setting holds in this thread until the body
+        ends, in ``lazynb.eager()`` too.
 
-    Where recording goes on already (in a lazy cell, in another such body), and inside a JAX transformation
-    (``jit``, ``grad``, ``vmap``), it changes nothing but ``strict``: what is traced there is traced already.
+    If the thread records already (in a lazy cell, or in another such body), or inside a JAX transformation
+    (``jit``, ``grad``, ``vmap``), only ``strict`` has an effect.
 
-    Lazy mode belongs to the thread. While a body waits (``await``, ``yield``), what else runs in the thread
-    is recorded too. A decorated generator, coroutine or asynchronous generator function is lazy whenever its
-    own code runs, and only then. Bodies may end in any order, and in another thread.
+    Lazy mode belongs to the thread. While a body waits (``await``, ``yield``), other code that runs in the
+    thread is recorded too. A decorated generator, coroutine or asynchronous generator function is lazy only
+    while its own code runs. Bodies may end in any order, and in another thread.
     """
 
     def block() -> Block:
@@ -129,18 +134,20 @@ def lazy(*, strict: bool | None = None) -> Region:
 def eager() -> Region:
     """Runs the operations of its body at once; also a decorator. Pending values used in it are computed.
 
-    Of bodies that wait, and of decorated generators and coroutines, what :func:`lazynb.lazy` says holds.
+    Bodies that wait and decorated generators and coroutines behave as for :func:`lazynb.lazy`.
     """
 
     def block() -> Block:
         now = jc.current_trace()
-        return Block(jc.eval_trace if jc.is_eval(now) or isinstance(now, LazyTrace) else None)
+        if jc.is_eval(now) or isinstance(now, LazyTrace):
+            return Block(jc.eval_trace)
+        return Block(None)
 
     return Region(block)
 
 
 def recording() -> Region:
-    """Records the operations of its body, in the trace that was begun."""
+    """Records the operations of its body, in the trace of this thread that is open."""
     return Region(lambda: Block(thread_trace()))
 
 

@@ -1,7 +1,7 @@
-"""Python's numbers as inputs, in the host form in which an executable takes them.
+"""Numbers from Python as inputs, in the host form in which an executable takes them.
 
-A number too large for the type that eager JAX gives it is infinite there. Of that eager JAX warns where it
-compiles an operation, and no more; here NumPy would warn each time.
+A number that is too large for its type in eager JAX is infinite there. Eager JAX warns of that only when it
+compiles an operation. NumPy would warn each time, so its warning is off here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lazynb import _jax as jc
 
 
 def scalar_input(value: Any) -> Any:
-    """The host form in which a scalar is handed to an executable: a Python number where the type is weak."""
+    """The host form in which an executable takes the scalar ``value``."""
     if isinstance(value, jc.TYPED_SCALARS):
         with np.errstate(over="ignore"):
             return np.asarray(jc.weak_scalar(value), dtype=jc.typeof(value).dtype)[()]
@@ -25,13 +25,13 @@ def scalar_input(value: Any) -> Any:
 
 @functools.cache
 def converter(kind: Any) -> Callable[[Any], Any]:
-    """What makes a scalar of NumPy's type ``kind`` of a Python number."""
+    """A function that converts a Python number to a scalar of NumPy's type ``kind``."""
     if not issubclass(kind, np.inexact):
         return kind
     largest = float(np.finfo(kind).max)
 
     def convert(value: Any) -> Any:
-        if value.__class__ is float and -largest <= value <= largest:  # the usual ones, at once
+        if value.__class__ is float and -largest <= value <= largest:  # the usual case, without a context
             return kind(value)
         with np.errstate(over="ignore"):
             return kind(value)

@@ -1,4 +1,4 @@
-"""Operations: a primitive with its parameters, interned, so that equal ones are one object."""
+"""Operations: primitives with their parameters, interned so that equal ones are one object."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Operation:
 
     Attributes:
       primitive: the JAX primitive.
-      params: its parameters (of the first of the equal operations).
-      context: what JAX stores with an equation (mesh, compute type, ...).
-      name: what the user would call it: ``softmax`` for a jitted function of that name.
+      params: its parameters (those of the first of the equal operations).
+      context: the context that JAX stores with an equation (mesh, compute type, ...).
+      name: see :func:`operation_name`.
     """
 
     __slots__ = ("__weakref__", "_outside", "context", "name", "params", "primitive")
@@ -26,23 +26,19 @@ class Operation:
         self.primitive = primitive
         self.params = params
         self.context = jc.eqn_context()
-        self.name = (
-            str(params.get("name") or primitive.name)
-            if primitive.name in jc.JIT_PRIMITIVES
-            else primitive.name
-        )
+        self.name = operation_name(primitive, params)
         self._outside: frozenset[str] | None = None
 
     @property
     def outside(self) -> frozenset[str]:
-        """The names of the primitives in it, in jaxprs of its own too, that call code which is not XLA's."""
+        """The names of its primitives that call code outside of XLA, with those in its jaxprs."""
         if self._outside is None:
             self._outside = frozenset(_calls_outside(self.primitive, self.params))
         return self._outside
 
     @property
     def is_hashable(self) -> bool:
-        """Whether each parameter can be hashed: JAX lowers nothing else."""
+        """Whether each parameter can be hashed, without which JAX cannot lower the operation."""
         try:
             hash(tuple(self.params.values()))
         except TypeError:
@@ -56,11 +52,18 @@ class Operation:
 
     @property
     def calls_back(self) -> bool:
-        """Whether it calls a function of Python's when it runs."""
+        """Whether it calls a Python function when it runs."""
         return any(map(_is_callback, self.outside))
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"
+
+
+def operation_name(primitive: Any, params: dict[str, Any]) -> str:
+    """The name of an operation for the user, such as ``softmax`` for a jitted function of that name."""
+    if primitive.name in jc.JIT_PRIMITIVES:
+        return str(params.get("name") or primitive.name)
+    return primitive.name
 
 
 def _calls_outside(primitive: Any, params: dict[str, Any]) -> Iterator[str]:
@@ -69,7 +72,8 @@ def _calls_outside(primitive: Any, params: dict[str, Any]) -> Iterator[str]:
         primitive, params = left.pop()
         if _is_callback(primitive.name) or primitive.name == "ffi_call":
             yield primitive.name
-        left += [(eqn.primitive, eqn.params) for jaxpr in jc.jaxprs_in(params) for eqn in jaxpr.eqns]
+        for jaxpr in jc.jaxprs_in(params):
+            left += [(eqn.primitive, eqn.params) for eqn in jaxpr.eqns]
 
 
 def _is_callback(name: str) -> bool:
@@ -79,12 +83,12 @@ def _is_callback(name: str) -> bool:
 class OperationTable:
     """Finds the operation of a primitive and its parameters.
 
-    Two levels: by hash of the parameters as they are (a jaxpr hashes by identity: quick, and misses for a
-    function made anew), then by structure. The second holds weakly what the trie holds; the first is cleared
-    when full.
+    The look-up has two levels. The first uses the hash of the parameters themselves. It is quick, but a jaxpr
+    hashes by identity, so it misses a function that was defined again. The second uses their structure. It
+    refers weakly to operations that the trie holds; the first level is cleared when it is full.
 
     Arguments:
-      plain: gives parameters that cannot be hashed without the arrays among them.
+      plain: converts parameters that cannot be hashed to ones without arrays.
     """
 
     def __init__(
@@ -98,7 +102,7 @@ class OperationTable:
         self._quick_limit = quick_limit
 
     def find(self, primitive: Any, params: dict[str, Any], context: Any) -> Operation:
-        """The one operation for ``primitive`` and ``params``; ``context`` stands for JAX's configuration."""
+        """The operation for ``primitive`` and ``params`` under JAX's configuration ``context``."""
         values = tuple(params.values())
         quick = (primitive, context, values, tuple(map(type, values)))
         try:
@@ -119,6 +123,6 @@ class OperationTable:
         return operation
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all operations."""
         self._quick.clear()
         self._by_structure.clear()

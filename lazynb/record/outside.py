@@ -1,10 +1,10 @@
-"""Arrays that code outside lazynb holds: who may delete them, and who may write to their memory.
+"""Arrays from outside: their holders may delete them, and may write to their memory.
 
-A pending trace computes with the values of the moment at which an operation was recorded. An array is
-immutable in JAX, but its memory need not be: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack``
-share memory that its owner may write again, and whoever holds an array may delete or donate it. What a
-pending trace takes from outside is therefore held by a :data:`Guard`, or copied where somebody else can write
-it.
+A pending trace computes with the values that its inputs had when an operation was recorded. An array is
+immutable in JAX, but its memory may change: ``jax.device_put`` of an aligned NumPy array and ``from_dlpack``
+share memory, and the owner may write to it again. Code that holds an array may also delete or donate it. So a
+:data:`Guard` keeps the value of each input from outside, or the input is copied if other code can write to
+its memory.
 """
 
 from __future__ import annotations
@@ -21,32 +21,32 @@ from lazynb import _jax as jc
 from lazynb.record.owned import Owned
 
 held_outside = Owned()
-"""Values of lazy tensors that other code may hold too: they were handed out, or came from outside."""
+"""Values of lazy tensors that other code may hold too, because they were handed out or came from outside."""
 
 
 class Borrowed:
-    """The addresses of memory that JAX shares with code which can write to it.
+    """The addresses of memory that JAX shares with code that can write to it.
 
-    An entry lasts as long as the owner of the memory, which JAX keeps alive as long as it uses it. Where the
-    owner is not known it lasts for good: XLA may use the address again for an array of its own, which is then
-    copied without need.
+    An entry lasts as long as the owner of the memory, which JAX keeps alive while it uses the memory. If the
+    owner is not known, the entry lasts for good. XLA may then use the address for an array of its own, which
+    is copied without need.
 
     Attributes:
-      addresses: with what gives the owner while it lives.
+      addresses: by address, a function that gives the owner while it lives.
     """
 
     def __init__(self) -> None:
         self.addresses: dict[int, Callable[[], Any]] = {}
 
     def add(self, array: Any, source: Any) -> None:
-        """Notes that ``array`` may share memory with ``source``, a NumPy array; None for an unknown owner."""
+        """Notes that ``array`` may share memory with the NumPy array ``source``; None is an unknown owner."""
         if source is None:
             self._note(array, _lives)
         elif any(_within(buffer.unsafe_buffer_pointer(), source) for buffer in _on_host(array)):
             self._note(array, _reference(source))
 
     def add_unknown(self, array: Any) -> None:
-        """Notes that nobody saw how ``array`` was made."""
+        """Notes that the memory of ``array`` may have an owner that is not known."""
         self._note(array, weakref.ref(array))
 
     def _note(self, array: Any, owner: Callable[[], Any]) -> None:
@@ -56,7 +56,7 @@ class Borrowed:
     def __contains__(self, array: Any) -> bool:
         if not self.addresses:
             return False
-        # What is still being computed shares memory with nobody.
+        # An array that is still being computed shares its memory with no other code.
         return any(self._is_borrowed(buffer.unsafe_buffer_pointer()) for buffer in _on_host(array))
 
     def _is_borrowed(self, address: int) -> bool:
@@ -72,7 +72,7 @@ def _lives() -> bool:
 
 
 def _reference(source: Any) -> Callable[[], Any]:
-    """What gives the owner of the memory of a NumPy array while it lives."""
+    """A function that gives the owner of a NumPy array's memory while the owner lives."""
     while isinstance(source, np.ndarray) and source.base is not None:
         source = source.base
     try:
@@ -87,19 +87,19 @@ def _within(address: int, source: Any) -> bool:
 
 
 def _on_host(array: Any) -> list[Any]:
-    """The parts of ``array`` that lie in the host's memory and are there."""
-    return [
-        buffer
-        for buffer in jc.buffers(array)
-        if not buffer.is_deleted() and jc.on_host(buffer) and jc.is_ready(buffer)
-    ]
+    """The parts of ``array`` that are computed and lie in the host's memory."""
+    parts = []
+    for buffer in jc.buffers(array):
+        if not buffer.is_deleted() and jc.on_host(buffer) and jc.is_ready(buffer):
+            parts.append(buffer)
+    return parts
 
 
 borrowed = Borrowed()
 
 
 lenders: list[Callable[[Any], None]] = []
-"""Called with an array whose memory is about to be handed to code that may write there."""
+"""Functions to call with an array before its memory is handed to code that may write to it."""
 
 
 def _lent(array: Any) -> None:
@@ -109,16 +109,15 @@ def _lent(array: Any) -> None:
 
 
 jc.watch_memory(borrowed.add, _lent)
-for _array in jc.existing_arrays():  # nobody watched when they were made
+for _array in jc.existing_arrays():  # they were made before memory was watched
     borrowed.add_unknown(_array)
 
 
 class Views:
-    """Keeps the value of a concrete array in several parts, or of a type that Python's buffer protocol has
-    not.
+    """Keeps the value of a concrete array that has several parts, or whose type has no Python buffer.
 
     Arguments:
-      array: one on the host.
+      array: an array on the host.
     """
 
     __slots__ = ("parts", "views")
@@ -130,21 +129,20 @@ class Views:
 
 
 Guard = memoryview | Views
-"""What keeps the value of a concrete array, whatever becomes of the array."""
+"""An object that keeps the value of a concrete array, even if the array is deleted."""
 
 
 def restored(array: Any, guard: Guard) -> Any:
-    """An array like ``array``, which is deleted, with the value that ``guard`` keeps."""
+    """An array like the deleted ``array``, with the value that ``guard`` keeps."""
     if isinstance(guard, memoryview):
         return jc.with_buffers(array, [jc.put(np.asarray(guard), array)])
     parts = guard.parts or [array]
-    return jc.with_buffers(
-        array, [jc.put(np.asarray(view), part) for view, part in zip(guard.views, parts, strict=True)]
-    )
+    buffers = [jc.put(np.asarray(view), part) for view, part in zip(guard.views, parts, strict=True)]
+    return jc.with_buffers(array, buffers)
 
 
 def references(array: Any, guard: Guard | None) -> int:
-    """How many references to ``array`` its guard holds."""
+    """The number of references to ``array`` that its guard holds."""
     if guard is None:
         return 0
     views = [guard] if isinstance(guard, memoryview) else guard.views
@@ -152,19 +150,21 @@ def references(array: Any, guard: Guard | None) -> int:
 
 
 def is_on_host(array: Any) -> bool:
-    """Whether an array lies in memory that Python can reach, all of it."""
+    """Whether all of an array lies in memory that Python can reach."""
     parts = jc.buffers(array)
     return bool(parts) and all(map(jc.on_host, parts))
 
 
 def guarded(array: Any) -> Guard | None:
-    """A guard of ``array``, for which it waits; None where none can be had: on an accelerator, and for what
-    failed."""
+    """A guard of ``array``; waits until the array is computed.
+
+    Returns None for an array on an accelerator, and for one whose computation failed.
+    """
     try:
         return memoryview(array)
     except (BufferError, TypeError):  # in several parts, of another type, elsewhere, random keys
         pass
-    except jax.errors.JaxRuntimeError:  # whoever uses its value is told
+    except jax.errors.JaxRuntimeError:  # raised again when the value is used
         return None
     try:
         return Views(array) if is_on_host(array) else None
@@ -173,21 +173,19 @@ def guarded(array: Any) -> Guard | None:
 
 
 def private_copy(array: Any) -> Any:
-    """A copy of ``array``, which is there, in memory that nobody else has; it is made before this returns."""
+    """A copy of the computed ``array``, in memory of its own; it is complete when this returns."""
     return jc.with_buffers(array, [jc.put(_aligned_copy(jc.view(part)), part) for part in jc.buffers(array)])
 
 
 def moved(array: Any) -> Any:
-    """The memory of ``array`` as an array of ours; ``array`` is deleted from here on, for all who hold it."""
+    """A new array with the memory of ``array``, which is deleted for all of its holders."""
     return jc.moved(array, [jc.put(_aligned(part.shape, part.dtype), part) for part in jc.buffers(array)])
 
 
 def same_content(array: Any, other: Any) -> bool:
     """Whether two arrays of one type hold the same bytes."""
-    return all(
-        np.array_equal(_bytes(one), _bytes(two))
-        for one, two in zip(jc.buffers(array), jc.buffers(other), strict=True)
-    )
+    pairs = zip(jc.buffers(array), jc.buffers(other), strict=True)
+    return all(np.array_equal(_bytes(part), _bytes(other_part)) for part, other_part in pairs)
 
 
 def _bytes(buffer: Any) -> np.ndarray:
@@ -195,7 +193,7 @@ def _bytes(buffer: Any) -> np.ndarray:
 
 
 _ALIGNMENT = 64
-"""XLA:CPU takes memory over as it is where its address is a multiple of this."""
+"""XLA:CPU uses memory without a copy if its address is a multiple of this."""
 
 
 def _aligned_copy(view: Any) -> np.ndarray:
@@ -206,7 +204,7 @@ def _aligned_copy(view: Any) -> np.ndarray:
 
 
 def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """A NumPy array of any content."""
+    """An aligned NumPy array whose content is not set."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     start = -memory.ctypes.data % _ALIGNMENT

@@ -1,5 +1,7 @@
-"""Arrays that lazynb computed and nobody else shares memory with: their memory may be used again when the
-last reference goes."""
+"""Owned arrays: results of lazynb with which no other array shares memory.
+
+Their memory may be used again when the last reference to them goes.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +11,23 @@ from typing import Any
 
 
 class Owned:
-    """A set of arrays by identity, without keeping them alive.
+    """A set of arrays by identity, which does not keep them alive.
 
     Attributes:
-      ids: of those that live.
+      ids: the members that live, as weak references by their ids.
     """
 
     def __init__(self) -> None:
         self.ids: dict[int, weakref.ref[Any]] = {}
 
     def add(self, array: Any) -> None:
-        """Notes that a run of ours made ``array``."""
+        """Adds ``array``."""
         key = id(array)
-        self.ids[key] = weakref.ref(
-            array, functools.partial(self.ids.pop, key)
-        )  # no Python: an interrupt there would be lost
+        # The callback is no Python function, because an interrupt in one would be lost.
+        self.ids[key] = weakref.ref(array, functools.partial(self.ids.pop, key))
 
     def discard(self, array: Any) -> None:
-        """Notes that ``array`` was handed out: another array may share its memory from here on."""
+        """Removes ``array``, if it is a member."""
         self.ids.pop(id(array), None)
 
     def __contains__(self, array: object) -> bool:
@@ -34,4 +35,4 @@ class Owned:
 
 
 owned = Owned()
-"""The large results of all runs."""
+"""The large results of all runs, until they are handed to other code."""

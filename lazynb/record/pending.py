@@ -1,4 +1,4 @@
-"""A pending trace: what one thread recorded and nobody has run yet."""
+"""Pending traces: operations that one thread recorded and that have not run yet."""
 
 from __future__ import annotations
 
@@ -25,36 +25,36 @@ class Mark(NamedTuple):
 
 
 class Pending:
-    """A path in the trie with the values that flow into it and the tensors that wait for it.
+    """A path in the trie with the values of its inputs and the tensors of its results.
 
-    What is recorded without JAX (:mod:`lazynb.record.fast.recall`) appends without a lock, in a few
-    instructions between which CPython neither switches threads nor handles a signal: it stores ``tip`` and
-    then calls ``records.append``. Hence ``tip`` alone says how far the trace goes, and only sealing, which
-    sets it to None, takes it away from the thread that records.
+    A recalled operation (:mod:`lazynb.record.fast.recall`) is appended without a lock, in a few instructions
+    between which CPython neither switches threads nor handles a signal: it stores ``tip`` and then calls
+    ``records.append``. So ``tip`` alone is the end of the trace, and only sealing, which sets it to None,
+    takes it away from the thread that records.
 
     Attributes:
-      trace: the recorder; one a thread.
-      trie: where the path runs.
+      trace: the recorder of the thread.
+      trie: the trie of the path.
       root: the start of the path.
-      context: JAX's configuration when the trace was opened; None when calls must not be recalled.
-      epoch: ``changes.count`` when the configuration was last seen to be ``context``.
-      tip: the end of the path while more may be recorded; None once the trace is sealed (a later one may
+      context: JAX's configuration when the trace was opened; None if calls must not be recalled.
+      epoch: ``changes.count`` when JAX's configuration was last found to be ``context``.
+      tip: the end of the path while more may be recorded; None after the trace is sealed (a later one may
         depend on it).
-      inputs: values of the inputs in order: an array, a scalar, or a tensor still pending elsewhere.
+      inputs: values of the inputs in order: an array, a scalar, or a tensor that is pending elsewhere.
       slots_of: slots of the inputs by the id of the object that stands for the value.
-      records: the tensor of each result, in order. It is this list that keeps those nobody else can reach
-        (``live``); a tensor refers to nothing of the user's, so it is never part of a cycle that the
-        collector would have to find.
+      records: the tensor of each result, in order. This list alone keeps the tensors that the user cannot
+        reach (``live``). A tensor refers to none of the user's objects, so it is never part of a cycle that
+        the garbage collector would have to find.
       append: appends to ``records``.
       depends: whether an input was still pending elsewhere when it was recorded.
-      began: ``time.perf_counter()`` when it was opened.
+      began: ``time.perf_counter()`` when the trace was opened.
       cut_by: see :class:`lazynb.record.trace.LazyTrace`.
       doomed: concrete arrays that the user donated: they are deleted when the trace has run.
-      guards: by the id of an input that other code may delete, what keeps its value.
-      landing: while it runs, and until its tensors have what it gave: see :mod:`lazynb.execute.landing`.
-      calls_back: whether its first operation calls a function of Python's, which may read what was pending
-        before.
-      trouble: why not all of it can run, see :mod:`lazynb.execute.failure`; None as far as is known.
+      guards: the guards of the inputs that other code may delete, by the id of the input.
+      landing: the run of the trace, until its tensors have the results; see :mod:`lazynb.execute.landing`.
+      calls_back: whether its first operation calls a Python function, which may read the values of earlier
+        traces.
+      trouble: why not all of it can run, see :mod:`lazynb.execute.failure`; None if no run has failed.
     """
 
     __slots__ = (
@@ -94,7 +94,7 @@ class Pending:
         self.records: list[LazyTensor] = []
         self.append = self.records.append
         self.slots_of: dict[int, int] = {}
-        self._owners: list[State] = []  # by slot, the step that gives it; brought up to date when asked for
+        self._owners: list[State] = []  # the step that gives each slot; ``owner`` brings it up to date
         self.doomed: list[Any] = []
         self.depends = False
         self.began = perf_counter()
@@ -103,9 +103,8 @@ class Pending:
         self.landing: Any = None
         self.trouble: Any = None
         self.calls_back = False
-        self._copies: dict[
-            int, tuple[Any, Any]
-        ] = {}  # by id, arrays whose memory others write, and the last copies of them
+        # Arrays to whose memory other code may write, and their last copies, by the id of the array.
+        self._copies: dict[int, tuple[Any, Any]] = {}
 
     @property
     def state(self) -> State:
@@ -115,18 +114,21 @@ class Pending:
 
     @property
     def sealed(self) -> bool:
-        """Whether nothing more may be recorded."""
+        """Whether no more operations may be recorded."""
         return self.tip is None
 
     def __len__(self) -> int:
-        """Number of pending operations."""
+        """The number of pending operations."""
         return self.state.operations
 
     # ---- recording -----------------------------------------------------------------------------------------
 
     def input(self, value: Any, aval: Any, identity: Any = None) -> int:
-        """The slot of an input. ``identity``: an object that stands for the value; the same one gets the same
-        slot."""
+        """The slot of an input.
+
+        Arguments:
+          identity: an object that stands for the value; the same object gets the same slot.
+        """
         if identity is not None:
             slot = self.slots_of.get(id(identity))
             if slot is not None:
@@ -138,15 +140,17 @@ class Pending:
             self.depends |= identity is value and hasattr(value, "_pending")
         self.inputs[before.inputs :] = entry
         self.tip = state
-        if (
-            identity is not None
-        ):  # last: a slot that is known must be there. ``inputs`` keeps the object, so the id stays its own
+        # Last, because a slot in ``slots_of`` must exist. ``inputs`` keeps the object, so its id stays valid.
+        if identity is not None:
             self.slots_of[id(identity)] = before.slots
         return before.slots
 
     def concrete(self, value: Any, outside: bool = True) -> int:
-        """The slot of a concrete array, which must not be deleted. ``outside``: other code may hold it
-        too."""
+        """The slot of a concrete array, which must not be deleted.
+
+        Arguments:
+          outside: whether other code may hold the array too.
+        """
         slot = self.slots_of.get(id(value))
         if slot is not None:
             return slot
@@ -155,8 +159,9 @@ class Pending:
         return self.input(value, value.aval, value)
 
     def array(self, value: Any, outside: bool = False) -> int | None:
-        """The slot of an uncommitted concrete array whose type was an input at this state before; None for
-        any other value.
+        """The slot of an uncommitted concrete array whose type was an input at this state before.
+
+        Returns None for any other value.
 
         Arguments:
           outside: as for :meth:`concrete`.
@@ -183,19 +188,18 @@ class Pending:
         slot, before, entry, state = tip.slots, tip.inputs, (value,), known[1]
         if self.tip is not tip:
             return None
-        self.inputs[before:] = entry  # as in ``recall.take``: nothing comes in between
+        self.inputs[before:] = entry  # as in ``recall.take``, nothing comes in between
         self.tip = state
         self.slots_of[key] = slot
         return slot
 
-    # ---- what others hold ----------------------------------------------------------------------------------
+    # ---- inputs that other code holds ----------------------------------------------------------------------
 
     def _secured(self, value: Any) -> Any:
-        """What to take as an input for an array that other code holds: itself, guarded, or a copy."""
+        """The input for an array that other code holds: the array itself with a guard, or a copy."""
         guard = guarded(value)
-        if (
-            guard.__class__ is memoryview and value.unsafe_buffer_pointer() not in borrowed.addresses
-        ):  # the usual one
+        # The usual case, tested first.
+        if guard.__class__ is memoryview and value.unsafe_buffer_pointer() not in borrowed.addresses:
             self.guards[id(value)] = guard
             return value
         if value in borrowed:
@@ -205,7 +209,7 @@ class Pending:
         return value
 
     def _copy(self, value: Any) -> Any:
-        """A copy of an array whose memory others may write; the last one while its content is the same."""
+        """A copy of an array that other code may write to; the last copy if its content is the same."""
         known = self._copies.get(id(value))
         if known is not None and same_content(*known):
             return known[1]
@@ -214,7 +218,7 @@ class Pending:
         return copy
 
     def secure(self, value: Any) -> None:
-        """Other code gets hold of ``value``: what is pending here keeps what it has now."""
+        """Keeps the present content of the input ``value``, which is handed to other code."""
         slot = self.slots_of.get(id(value))
         if slot is None or (id(value) in self.guards and value not in borrowed):
             return
@@ -223,7 +227,7 @@ class Pending:
             self._replace(slot, value, held)
 
     def _replace(self, slot: int, value: Any, held: Any) -> None:
-        """Lets the input ``slot`` be ``held`` instead of ``value``."""
+        """Makes ``held`` the input ``slot`` in place of ``value``."""
         number = self.owner(slot).inputs - 1
         self.inputs[number] = held
         self.slots_of[id(held)] = slot
@@ -231,19 +235,19 @@ class Pending:
         self.guards.pop(id(value), None)
 
     def replace(self, value: Any, other: Any) -> None:
-        """Lets ``other`` stand for ``value`` among the inputs: a tensor or a concrete array."""
+        """Puts ``other``, a tensor or a concrete array, in place of ``value`` among the inputs."""
         slot = self.slots_of.get(id(value))
         if slot is not None:
             self._replace(slot, value, other)
 
     def replace_result(self, tensor: LazyTensor, other: LazyTensor) -> None:
-        """Lets ``other`` stand for ``tensor`` among the results."""
-        for number, one in enumerate(self.records):
-            if one is tensor:
+        """Puts ``other`` in place of ``tensor`` among the results."""
+        for number, record in enumerate(self.records):
+            if record is tensor:
                 self.records[number] = other
 
     def restore(self) -> None:
-        """Brings inputs back that somebody deleted."""
+        """Restores the inputs that other code deleted."""
         for value in list(self.inputs):
             guard = self.guards.get(id(value))
             if guard is not None and value.is_deleted():
@@ -252,7 +256,7 @@ class Pending:
     def _after_input(self, before: State, value: Any, aval: Any) -> State:
         """The state after ``before`` for an input like ``value``."""
         plain = value.__class__ is jc.ArrayImpl and not value._committed
-        if plain:  # results of one program share their avals: looking one up by identity spares hashing it
+        if plain:  # results of one program share their avals, and a look-up by identity need not hash them
             known = before.edges.get(aval_key := (id(aval), None))
             if known is not None and known[0] is aval:
                 return known[1]
@@ -276,11 +280,11 @@ class Pending:
         self.records.extend(tensors)
 
     def mark(self) -> Mark:
-        """The present end, for :meth:`rollback`."""
+        """The present end of the trace, for :meth:`rollback`."""
         return Mark(self.state, len(self.records))
 
     def rollback(self, mark: Mark) -> None:
-        """Takes back what was recorded after ``mark`` (a failed operation leaves no trace)."""
+        """Removes the steps after ``mark``, so that a failed operation leaves nothing behind."""
         for value in self.inputs[mark.state.inputs :]:
             self.slots_of.pop(id(value), None)
         abandoned, self.tip = self.state, mark.state
@@ -290,8 +294,7 @@ class Pending:
             self.trie.prune(abandoned)
 
     def same_context(self) -> bool:
-        """Whether JAX's configuration is what it was when the trace was opened, so that calls may be
-        recalled."""
+        """Whether JAX's configuration is that in which the trace was opened, so calls may be recalled."""
         count = jc.changes.count
         if (
             self.context is None
@@ -304,18 +307,18 @@ class Pending:
         return True
 
     def seal(self) -> None:
-        """Lets nothing more be recorded here."""
+        """Ends the recording in this trace."""
         if self.tip is not None:
             self._end, self.tip = self.tip, None
 
     def unseal(self) -> None:
-        """Takes :meth:`seal` back."""
+        """Undoes :meth:`seal`."""
         self.tip = self._end
 
     # ---- running -------------------------------------------------------------------------------------------
 
     def live(self) -> list[LazyTensor]:
-        """The tensors that somebody else can reach, in order."""
+        """The pending tensors to which something other than ``records`` refers, in order."""
         records = self.records
         reached = [
             number for number, count in enumerate(list(map(getrefcount, records))) if count > _UNREACHED
@@ -323,11 +326,11 @@ class Pending:
         return [tensor for number in reached if (tensor := records[number])._pending is self]
 
     def has_live(self) -> bool:
-        """Whether somebody waits for a result."""
+        """Whether a pending tensor can be reached."""
         return bool(self.live())
 
     def close(self) -> None:
-        """Lets go of the path, when the trace has run or nobody waits for it."""
+        """Frees the path, when the trace has run or has no live tensors."""
         self.seal()
         if self.trouble is not None:  # it ran in parts
             for tensor in self.records:
@@ -355,40 +358,41 @@ class Pending:
         return owners[slot]
 
     def origins(self) -> list[Origin | None]:
-        """By step, where the user asked for it; None for inputs."""
-        found: list[Origin | None] = [None] * self.state.depth
+        """The user's line of each step; None for an input."""
+        origins: list[Origin | None] = [None] * self.state.depth
         path = self.state.path()
         before = 0
         for number, tensor in enumerate(self.records):
             edge, origin = tensor._edge, tensor._code
-            if edge is None:  # a further result
+            if edge is None:  # not the first result of its call
                 continue
             state = edge if isinstance(edge, State) else edge.end
             if not isinstance(origin, Origin):
                 origin = Origin(origin, tensor._lasti, edge.callee, -1 - number, tensor._scope)
             for step in path[before : state.depth]:
                 if step.operation is not None:
-                    found[step.depth - 1] = origin
+                    origins[step.depth - 1] = origin
             before = state.depth
-        return found
+        return origins
 
 
 def _sharding(value: Any) -> Any:
-    """The sharding of a committed input. Of one that is still pending it is known where there is one device
-    alone."""
+    """The sharding of a committed input. A pending input on several devices must run first."""
     pending = getattr(value, "_pending", None)
     if pending is None:
         return value.sharding
     devices = pending.owner(value._slot).devices
-    return jc.uncommitted_sharding(devices[0]) if len(devices) == 1 else value._force("sharding").sharding
+    if len(devices) == 1:
+        return jc.uncommitted_sharding(devices[0])
+    return value._force("sharding").sharding
 
 
 _UNREACHED = next(map(getrefcount, [object()]))
-"""What ``getrefcount`` says of a tensor that only ``records`` holds: it depends on the interpreter."""
+"""The result of ``getrefcount`` for a tensor that only ``records`` holds; it depends on the interpreter."""
 
 
 def closure(tensors: Iterable[LazyTensor]) -> list[Pending]:
-    """The pending traces that ``tensors`` depend on, each after those it takes inputs from."""
+    """The pending traces that ``tensors`` depend on, each after the traces that compute its inputs."""
     order: dict[int, Pending] = {}
     ends = {id(tensor._pending): tensor._pending for tensor in tensors}
     stack: list[tuple[Pending, bool]] = [(pending, False) for pending in ends.values() if pending is not None]

@@ -1,5 +1,4 @@
-"""What recording needs of whatever runs the traces. The recorder knows no consumer: one is plugged in
-here."""
+"""The runtime: what recording needs of the layer that runs the traces, which sets it here."""
 
 from __future__ import annotations
 
@@ -15,34 +14,43 @@ class Runtime(Protocol):
     """Runs pending traces."""
 
     def force(self, tensor: LazyTensor, kind: str, detail: str = "") -> Any:
-        """The concrete value of ``tensor``; ``kind`` says what asked for it (see ``reasons.REASONS``),
-        ``detail`` more of it."""
+        """The concrete value of ``tensor``.
+
+        Arguments:
+          kind: why it is needed, see ``reasons.REASONS``.
+          detail: the function, argument or attribute that needs it.
+        """
 
     def flush(self, pending: Pending, kind: str) -> None:
         """Runs ``pending``."""
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
-        """MIME bundle of a pending tensor. Runs nothing."""
+        """The MIME bundle of a pending tensor. Runs nothing."""
 
 
 class Hooks:
-    """The runtime in use; set by ``lazynb.execute`` and completed by the layers above."""
+    """The hooks for the layers above.
+
+    Attributes:
+      runtime: the runtime in use, set by ``lazynb.execute``.
+      numpy: gives the module that answers NumPy's protocols.
+    """
 
     runtime: Runtime | None = None
-    numpy: Callable[[], Any] | None = None  # gives the module that answers NumPy's protocols
+    numpy: Callable[[], Any] | None = None
 
 
 def runtime() -> Runtime:
     """The runtime in use."""
-    found = Hooks.runtime
-    if found is None:
+    current = Hooks.runtime
+    if current is None:
         raise RuntimeError("no runtime: import lazynb, not its parts")
-    return found
+    return current
 
 
 def numpy_calls() -> Any:
     """The module that answers NumPy's protocols: ``array_ufunc`` and ``array_function``."""
-    found = Hooks.numpy
-    if found is None:
+    load = Hooks.numpy
+    if load is None:
         raise RuntimeError("no frontends: import lazynb, not its parts")
-    return found()
+    return load()

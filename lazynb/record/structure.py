@@ -1,9 +1,9 @@
-"""Structural identity of what parameterises an operation.
+"""Structural keys of the parameters of operations.
 
-Re-running a cell makes new function objects and new jaxprs with the same content: they must give the same
-key. So jaxprs enter by content (variables numbered in order of appearance), numbers with their type (``1``,
-``1.0`` and ``True`` are equal to Python and differ to XLA), and only what has no content to compare (a
-callback) by identity.
+A cell that runs again makes new function objects and new jaxprs with the same content, and they must give the
+same key. So a jaxpr enters by its content (variables are numbered in order of appearance). A number enters
+with its type, because ``1``, ``1.0`` and ``True`` are equal in Python and differ in XLA. An object without
+content to compare (a callback) enters by its identity.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from lazynb import _jax as jc
 
 
 class Pinned:
-    """Identity of an object without comparable content; keeps it alive, so that its address is not used
-    again."""
+    """The identity of an object without comparable content.
+
+    It keeps the object alive, so that no other object gets its address.
+    """
 
     __slots__ = ("value",)
 
@@ -46,19 +48,21 @@ class Content:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Content) and self._hash == other._hash and self.parts == other.parts
-        )
+        if self is other:
+            return True
+        if not isinstance(other, Content):
+            return False
+        return self._hash == other._hash and self.parts == other.parts
 
 
-# Jaxprs are walked once: the memo lives as long as the jaxpr (JAX caches those of a jitted function).
+# Each jaxpr is walked once: its entry lives as long as the jaxpr (JAX caches those of a jitted function).
 _contents: weakref.WeakKeyDictionary[Any, Content] = weakref.WeakKeyDictionary()
 
 
 def structure(value: Any) -> Hashable:
     """A hashable key that is equal for equal content.
 
-    Raises nothing: what cannot be compared enters by identity.
+    Raises nothing: a value that cannot be compared enters by its identity.
     """
     kind = type(value)
     if value is None or kind is str or kind is bytes:
@@ -83,43 +87,45 @@ def structure(value: Any) -> Hashable:
 
 
 def params_structure(primitive: Any, params: dict[str, Any]) -> Hashable:
-    """Key of an equation's parameters, without those that serve differentiation only."""
+    """The key of an equation's parameters, without those that only differentiation needs."""
     skip = jc.DIFFERENTIATION_PARAMS.get(primitive.name, ())
     return tuple((name, structure(value)) for name, value in params.items() if name not in skip)
 
 
 def jaxpr_content(jaxpr: Any) -> Content:
-    """Content of a jaxpr: types of its inputs, equations with numbered operands, outputs, constants."""
+    """The content of a jaxpr: types of its inputs, equations with numbered operands, outputs, constants."""
     known = _contents.get(jaxpr)
     if known is None:
         known = _contents[jaxpr] = Content(_walk(jaxpr))
     return known
 
 
-# Whether a jaxpr holds any: only where it does is it walked each time. What is found must not be kept with
-# the jaxpr: it may hold on to it.
+# Whether a jaxpr has derivative rules. If it has, it is walked each time, because a rule may refer to the
+# jaxpr and would keep it alive if it were kept here.
 _has_rules: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
 
 
 def derivative_rules(params: dict[str, Any]) -> tuple[Hashable, ...]:
-    """What :func:`params_structure` leaves out inside of the jaxprs among ``params``, by identity: operations
-    that are equal compute the same, and may have other derivatives."""
-    found: list[Hashable] = []
+    """The parameters that :func:`params_structure` leaves out in the jaxprs among ``params``, by identity.
+
+    Equal operations compute the same values, but their derivatives may differ.
+    """
+    rules: list[Hashable] = []
     for jaxpr in jc.jaxprs_in(params):
         if _has_rules.get(jaxpr, True):
-            rules = _rules_in(jaxpr)
-            _has_rules[jaxpr] = bool(rules)
-            found += rules
-    return tuple(found)
+            inner = _rules_in(jaxpr)
+            _has_rules[jaxpr] = bool(inner)
+            rules += inner
+    return tuple(rules)
 
 
 def _rules_in(jaxpr: Any) -> list[Hashable]:
-    found: list[Hashable] = []
+    rules: list[Hashable] = []
     for eqn in jaxpr.eqns:
         skipped = jc.DIFFERENTIATION_PARAMS.get(eqn.primitive.name, ())
-        found += [Pinned(value) for name, value in eqn.params.items() if name in skipped]
-        found += derivative_rules(eqn.params)
-    return found
+        rules += [Pinned(value) for name, value in eqn.params.items() if name in skipped]
+        rules += derivative_rules(eqn.params)
+    return rules
 
 
 def _walk(jaxpr: Any) -> tuple[Hashable, ...]:

@@ -24,18 +24,17 @@ from lazynb.record.runtime import numpy_calls, runtime
 
 
 class Looking(threading.local):
-    """Whether what this thread does is a look by a tool (an inspector, a tooltip) and not the user's own
-    code.
+    """Whether a tool (an inspector, a tooltip) looks at values in this thread, and not the user's own code.
 
     Attributes:
-      active: ``str()`` then gives what ``repr()`` gives, which runs nothing.
+      active: whether it does; ``str()`` then gives the same text as ``repr()``, which runs nothing.
     """
 
     active = False
 
     @contextlib.contextmanager
     def now(self) -> Iterator[None]:
-        """Takes what its body does for a look."""
+        """Marks the body as the look of a tool."""
         before, self.active = self.active, True
         try:
             yield
@@ -47,7 +46,7 @@ looking = Looking()
 
 
 class _Deleted:
-    """Stands for the value of a tensor whose memory was given back."""
+    """The value of a tensor that was deleted."""
 
 
 DELETED = _Deleted()
@@ -64,8 +63,8 @@ class LazyTensor(jc.Tracer):
 
     __slots__ = ("_code", "_edge", "_lasti", "_pending", "_scope", "_slot", "_value")
 
-    # While pending: the trace, the slot in it, and for the first result of a call where that led (a State or
-    # an Edge) and where the user made it (an Origin, or what it takes to make one).
+    # While the tensor is pending: the trace and the slot in it. For the first result of a call also the end
+    # of the call (a State or an Edge) and the user's line (an Origin, or the parts of one).
     _pending: Pending | None
     _slot: int
     _edge: Any
@@ -84,7 +83,7 @@ class LazyTensor(jc.Tracer):
         self._edge = self._code = None
 
     def _settle(self, value: Any) -> None:
-        """The value is there. What tells where it was recorded stays until the whole trace has run."""
+        """Sets the value. The origin stays until the whole trace has run."""
         self._value = value
         self._pending = None
 
@@ -97,7 +96,7 @@ class LazyTensor(jc.Tracer):
         return twin
 
     def _forget_origin(self) -> None:
-        """The trace has run: what was kept for it goes."""
+        """Frees the origin, when the trace has run."""
         self._edge = self._code = None
 
     # ---- the value -----------------------------------------------------------------------------------------
@@ -106,11 +105,11 @@ class LazyTensor(jc.Tracer):
         """The concrete array; runs what it needs and notes a trace break of ``kind`` if anything was pending.
 
         Arguments:
-          detail: more of what was needed: an attribute, a function. Where there is none, the caller of the
-            method that calls this one may tell, see :func:`lazynb.record.break_cause.asked`.
+          detail: the attribute or function that needs the value. Without it, the callers of the method that
+            calls this one are examined, see :func:`lazynb.record.break_cause.asked`.
 
         Raises:
-          RuntimeError: the array was deleted or donated, as eager JAX says it.
+          RuntimeError: the array was deleted or donated; the text is that of eager JAX.
         """
         value = self._value
         if value is None:
@@ -124,7 +123,7 @@ class LazyTensor(jc.Tracer):
         return value
 
     def _hand_out(self, value: Any) -> None:
-        """Other code gets hold of the concrete array, and may delete or donate it."""
+        """Notes that other code gets the concrete array, and may delete or donate it."""
         owned.discard(value)
         if value is not DELETED and id(value) not in held_outside.ids:
             held_outside.add(value)
@@ -132,17 +131,17 @@ class LazyTensor(jc.Tracer):
 
     @property
     def is_pending(self) -> bool:
-        """Whether the value has still to be computed."""
+        """Whether the value is not computed yet."""
         return self._value is None
 
     def to_concrete_value(self) -> LazyTensor:
-        # JAX asks ``is_concrete`` from astype, asarray, full, ...: giving the value here would force hidden
-        # flushes. What needs a number goes on to __bool__, __float__, __index__ or __array__, which force.
+        # JAX calls ``is_concrete`` in astype, asarray, full, ...: the concrete value here would force hidden
+        # flushes. Code that needs a number then calls __bool__, __float__, __index__ or __array__.
         return self
 
     def full_lower(self) -> Any:
-        # JAX lowers arguments of what it runs at once: there, and only there, the value is due. Tracers of
-        # grad and vmap also pass the call on to what they wrap while nothing runs.
+        # JAX lowers the arguments of an operation that it runs at once. Only then is the value needed.
+        # Tracers of grad and vmap also pass the call on to the value that they wrap, while nothing runs.
         caller = sys._getframe(1)
         if caller.f_code.co_name == "full_lower" and caller.f_back is not None:
             caller = caller.f_back
@@ -150,7 +149,7 @@ class LazyTensor(jc.Tracer):
             return self._force("eager")
         return self
 
-    # ---- conversions: the checks come first, so that what fails runs nothing -------------------------------
+    # ---- conversions: the checks come first, so that a failed one runs nothing -----------------------------
 
     def __bool__(self) -> bool:
         jc.check_bool_conversion(self)
@@ -184,21 +183,21 @@ class LazyTensor(jc.Tracer):
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> np.ndarray:
         return self._force("asarray").__array__(dtype, context, copy)
 
-    # NumPy's protocols (NEP 13, NEP 18): what they do stands in ``lazynb.frontends``, loaded when NumPy first
-    # asks.
+    # NumPy's protocols (NEP 13, NEP 18): ``lazynb.frontends`` answers them, loaded with their first call.
     __array_ufunc__ = ArrayUfunc()
-    __array_priority__ = 100  # as of any jax.Array; a tracer's is higher
+    __array_priority__ = 100  # that of any jax.Array; a tracer's is higher
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return numpy_calls().array_function(function, args, kwargs)
 
     def __contains__(self, item: Any) -> bool:
-        # JAX's own says what may be looked for in what, and compares; Python then needs the truth of the
-        # result.
-        found: Any = super().__contains__(item)  # type: ignore[misc]  # JAX sets it by name
-        return bool(found._force("contains") if isinstance(found, LazyTensor) else found)
+        # JAX's own method checks the types and compares. Python then needs the truth value of the result.
+        result: Any = super().__contains__(item)  # type: ignore[misc]  # JAX sets it by name
+        if isinstance(result, LazyTensor):
+            result = result._force("contains")
+        return bool(result)
 
-    if sys.version_info >= (3, 12):  # before, only C can say that an object has memory to show
+    if sys.version_info >= (3, 12):  # before, only C code can define the buffer protocol
 
         def __buffer__(self, flags: int) -> memoryview:
             return memoryview(self._force("asarray"))
@@ -249,7 +248,7 @@ class LazyTensor(jc.Tracer):
             return {"text/plain": repr(self)}
         return runtime().display(self)
 
-    # ---- what jax.Array has and a tracer has not -----------------------------------------------------------
+    # ---- attributes that a jax.Array has and a tracer has not ----------------------------------------------
 
     @property
     def sharding(self) -> Any:
@@ -290,16 +289,16 @@ class LazyTensor(jc.Tracer):
         return state.devices if state.devices is not None else state.program
 
     def _computed(self, name: str) -> Any:
-        """What only the concrete array has as ``name``."""
+        """The attribute ``name`` of the concrete array."""
         return getattr(self._force("attribute", name), name)
 
     def _known_sharding(self) -> Any:
-        """The sharding of a pending value where it can be told without running: on a single device."""
+        """The sharding of a pending value on a single device; returns None if only a run can tell it."""
         if self._value is not None or self._pending is None:
             return None
         state = self._pending.owner(self._slot)
         if state.devices is not None or state.program is None:
-            return None  # committed: its sharding is known when it has run
+            return None  # the sharding of a committed value is known when it has run
         return jc.uncommitted_sharding(state.program[0])
 
     @property
@@ -342,7 +341,7 @@ class LazyTensor(jc.Tracer):
 
     def copy_to_host_async(self) -> None:
         jc.device_get.announced(sys._getframe(1))
-        if self._value is not None:  # a hint: what is pending has nothing to copy yet
+        if self._value is not None:  # only a hint: a pending value cannot be copied yet
             self._force("block").copy_to_host_async()
 
     def is_deleted(self) -> bool:
@@ -351,33 +350,31 @@ class LazyTensor(jc.Tracer):
 
     def delete(self) -> None:
         if self._value is None:
-            self._force("delete")  # other pending values may need it: they are computed with it
+            self._force("delete")  # other pending values may need it, and are computed with it
         if self._value is not DELETED and not self._value.is_deleted():
             self._trace.release(self)
             self._value.delete()
         self._value = DELETED
 
     def __getattr__(self, name: str) -> Any:
-        # What only the concrete array has (``_arrays``, ``_npy_value``, ``__cuda_array_interface__``, ...). A
-        # name that no array has never runs anything.
+        # Attributes that only the concrete array has (``_arrays``, ``_npy_value``,
+        # ``__cuda_array_interface__``, ...). A name that no array has never runs anything.
         try:
             return super().__getattr__(name)
         except AttributeError as error:
-            special = (
-                name.startswith("__") and name != "__cuda_array_interface__"
-            )  # dir() asks for __dict__, copy for others
+            # dir() reads __dict__, and copy reads other special names.
+            special = name.startswith("__") and name != "__cuda_array_interface__"
             if special or not jc.concrete_array_has(self.aval, name):
                 raise jc.array_attribute_error(self.aval, name) from error
         devices = self._known_devices()
         if devices is not None and name in _ASKED_OF_ANY:
             getattr(jc.stand_in(devices[0]), name)
-        return getattr(
-            self._force("buffer" if name == "__cuda_array_interface__" else "attribute", name), name
-        )
+        kind = "buffer" if name == "__cuda_array_interface__" else "attribute"
+        return getattr(self._force(kind, name), name)
 
 
-# Whether an array has these depends on its device alone, and other libraries ask: where it has not, nothing
-# is run to say so.
+# Other libraries look these up. Whether an array has them depends on its device alone, so nothing runs if it
+# has not.
 _ASKED_OF_ANY = ("__cuda_array_interface__", "device_buffer", "device_buffers")
 
 jc.register_tracer_type(LazyTensor)
@@ -391,13 +388,15 @@ jc.register_constant_type(
 
 
 def _placed(tensor: LazyTensor) -> Any:
-    """What tells where ``tensor`` is, see :func:`lazynb._jax.register_placed_type`."""
+    """The placement of ``tensor``, see :func:`lazynb._jax.register_placed_type`."""
     if isinstance(tensor._value, jax.Array):
         return tensor._value
     devices = tensor._known_devices()
     if devices is None or len(devices) > 1:
         return tensor._force("attribute", "sharding")
-    return jc.uncommitted_sharding(devices[0]) if tensor._committed else None
+    if tensor._committed:
+        return jc.uncommitted_sharding(devices[0])
+    return None
 
 
 jc.register_placed_type(LazyTensor, _placed)

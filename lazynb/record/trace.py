@@ -21,7 +21,7 @@ from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
 from lazynb.record.numbers import scalar_input
-from lazynb.record.operation import Operation, OperationTable
+from lazynb.record.operation import Operation, OperationTable, operation_name
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
 from lazynb.record.pending import Pending
 from lazynb.record.placement import committed_to, is_same, stays
@@ -35,14 +35,18 @@ trie = Trie()
 
 
 def _plain_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """``params`` with numbers in place of arrays: where eager JAX takes one for a static argument
-    (``jax.random.split(key, n)``), it uses the number in it."""
+    """``params`` with numbers in place of scalar arrays.
+
+    Eager JAX takes an array for a static argument (``jax.random.split(key, n)``) and uses its number.
+    """
     return {name: _plain_param(value, primitive.name) for name, value in params.items()}
 
 
 def _plain_param(value: Any, name: str) -> Any:
     if isinstance(value, tuple):
-        return value if hasattr(value, "_fields") else tuple([_plain_param(one, name) for one in value])
+        if hasattr(value, "_fields"):
+            return value
+        return tuple([_plain_param(item, name) for item in value])
     if isinstance(value, LazyTensor):
         value = value._force("static", f"a parameter of {name}")
     if isinstance(value, jax.Array) and value.ndim == 0 and np.issubdtype(value.dtype, np.integer):
@@ -54,7 +58,7 @@ operations = OperationTable(_plain_params)
 
 
 class _Elsewhere(Exception):
-    """The operation runs on other devices than what is pending: it starts a trace of its own."""
+    """The operation runs on other devices than the pending trace, so it starts a trace of its own."""
 
 
 class _Unrecordable(Exception):
@@ -62,11 +66,11 @@ class _Unrecordable(Exception):
 
 
 class _Context:
-    """Stands for JAX's configuration: two small objects in place of a tuple of fifty settings."""
+    """The configuration of JAX as a small token in place of a tuple of fifty settings."""
 
     __slots__ = ("full", "token")
 
-    _known: dict[Any, int] = {}  # of all threads: operations are shared by them
+    _known: dict[Any, int] = {}  # for all threads, because they share the operations
     _tokens = itertools.count()
 
     def __init__(self) -> None:
@@ -74,7 +78,7 @@ class _Context:
         self.token: Any = None
 
     def now(self) -> Any:
-        """The token of the configuration in force; equal configurations give the same one."""
+        """The token of the present configuration; equal configurations have the same token."""
         full = jc.context()
         if full != self.full:
             self.full, self.token = full, self._known.setdefault(jc.canonical(full), next(self._tokens))
@@ -86,16 +90,16 @@ class LazyTrace(jc.Trace):
 
     Attributes:
       pending: the trace that operations are appended to.
-      sealed: earlier pending traces, kept until they have run or nobody waits for them.
+      sealed: earlier pending traces, kept while they have live tensors.
       user_code: the code from which the last call was recalled, known to be the user's.
-      cut_by: what ended the trace before the next one, as whoever ran it noted; None at the beginning of a
+      cut_by: the kind and line of the trace break that ended the previous trace; None at the beginning of a
         cell or body.
-      strict: whether a trace break of it is an error.
-      stray: whether the thread records no more. It may be current still: another thread ended its last block,
-        or JAX has made it current again. Then everything runs at once.
-      observers: see its runs and breaks, see ``lazynb.execute.observers.Observer``.
-      told_seconds: how long telling them took.
-      make_current: makes current the trace that the open blocks ask for.
+      strict: whether a trace break in it is an error.
+      stray: whether the thread has stopped recording. The recorder may still be current, because another
+        thread ended its last block, or because JAX made it current again. Then each operation runs at once.
+      observers: the objects that see its runs and breaks, see ``lazynb.execute.observers.Observer``.
+      told_seconds: time that the observers took.
+      make_current: makes the trace of the open blocks current.
     """
 
     strict = False
@@ -116,12 +120,12 @@ class LazyTrace(jc.Trace):
         self._raw: Any = None
         self._unmoved: Any = None
         self._root_key: Any = None
-        self._last_root = Root((), None)  # of no trie
+        self._last_root = Root((), None)  # a root that is in no trie
 
     # ---- JAX's side ----------------------------------------------------------------------------------------
 
     def is_valid(self) -> bool:
-        # ``Primitive.bind`` asks for each operand, just before it reads which trace is current.
+        # ``Primitive.bind`` calls this for each operand, directly before it reads the current trace.
         if jc.ambient.value is None:
             self.make_current()
         return super().is_valid()
@@ -133,10 +137,12 @@ class LazyTrace(jc.Trace):
         value = val if isinstance(val, jax.Array) else jc.stage(val)
         if self.stray:
             return value
-        return self._known(value) if value is val else LazyTensor(self, jc.typeof(value), None, 0, value)
+        if value is val:
+            return self._known(value)
+        return LazyTensor(self, jc.typeof(value), None, 0, value)
 
     def _known(self, value: Any) -> LazyTensor:
-        """A tensor of a concrete array that comes from outside."""
+        """A tensor for a concrete array that comes from outside."""
         held_outside.add(value)
         return LazyTensor(self, jc.typeof(value), None, 0, value)
 
@@ -190,8 +196,8 @@ class LazyTrace(jc.Trace):
     # ---- recording -----------------------------------------------------------------------------------------
 
     def _record(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> list[LazyTensor]:
-        # Values of other threads are fetched before this thread's lock is taken: two locks are never held at
-        # once.
+        # Values of other threads are fetched before this thread's lock is taken, because two locks are never
+        # held at once.
         args = [
             arg._force("thread")
             if arg.__class__ is LazyTensor and arg._value is None and arg._trace is not self
@@ -214,7 +220,7 @@ class LazyTrace(jc.Trace):
                     LazyTensor(self, aval, pending, slot)
                     for slot, aval in enumerate(state.avals, state.first)
                 ]
-                if pending.tip is state.parent:  # else a finalizer recorded something in between
+                if pending.tip is state.parent:  # otherwise a finalizer recorded an operation in between
                     break
             pending.commit(state, tensors, origin)
             if state.operations >= config.max_program:
@@ -225,7 +231,7 @@ class LazyTrace(jc.Trace):
         return tensors
 
     def _step(self, pending: Pending, operation: Operation, args: Sequence[Any]) -> State:
-        """The state after ``operation``; on any error ``pending`` is as it was."""
+        """The state after ``operation``. An error leaves ``pending`` unchanged."""
         mark = pending.mark()
         try:
             slots = tuple([self._slot(pending, arg) for arg in args])
@@ -237,17 +243,34 @@ class LazyTrace(jc.Trace):
             raise
 
     def _extend(self, pending: Pending, key: Any, operation: Operation, slots: tuple[int, ...]) -> State:
+        """Adds the state after ``operation`` to the trie."""
         owners = [pending.owner(slot) for slot in slots]
         committed = committed_to(
             operation.primitive, operation.params, {owner.devices for owner in owners if owner.devices}
         )
         if len(committed) > 1 or jc.spans_devices(operation.primitive, operation.params):
-            raise _Unrecordable("devices")  # eager JAX then says what is wrong, in its own words
+            raise _Unrecordable("devices")  # eager JAX then raises its own error
         devices = next(iter(committed), None)
         program = devices if devices is not None else (jc.default_device(),)
         if pending.state.program not in (None, program):
             raise _Elsewhere
         avals = [owner.avals[slot - owner.first] for slot, owner in zip(slots, owners, strict=True)]
+        results = self._results(operation, avals, devices is not None, program[0])
+        state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
+        state.program = program
+        return state
+
+    @staticmethod
+    def _results(operation: Operation, avals: Sequence[Any], committed: bool, device: Any) -> list[Any]:
+        """The avals of the results of ``operation``.
+
+        Arguments:
+          avals: the avals of the operands.
+          committed: whether the operation commits its results to a device.
+          device: the first device on which it runs.
+
+        Raises _Unrecordable if the operation must run at once, and JAX's error if JAX refuses it.
+        """
         if not jc.can_be_lowered(operation.primitive):
             raise _Unrecordable("unrecordable")
         results, effects = _abstract_eval(operation.primitive, avals, operation.params)
@@ -255,20 +278,19 @@ class LazyTrace(jc.Trace):
             raise _Unrecordable("effect")
         if not all(map(jc.can_be_returned, results)) or any(map(jc.has_users_dtype, avals)):
             raise _Unrecordable("unrecordable")
-        if devices is None and any(
-            map(jc.is_on_mesh, results)
-        ):  # ``out_sharding`` alone says so: eager JAX commits it there
+        # The mesh is that of ``out_sharding`` if no operand is committed; eager JAX commits the result to it.
+        if not committed and any(map(jc.is_on_mesh, results)):
             raise _Unrecordable("unrecordable")
-        if (size := size_of(results)) > SURELY_THERE and lacks(size, program[0]):
+        size = size_of(results)
+        if size > SURELY_THERE and lacks(size, device):
             raise jc.out_of_memory(size)
         check(operation.primitive, avals, operation.params)
         if not operation.is_hashable:
             raise _Unrecordable("unrecordable")
-        state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
-        state.program = program
-        return state
+        return results
 
     def _slot(self, pending: Pending, arg: Any) -> int:
+        """The slot of an operand, which becomes an input of ``pending`` if it is none of its results."""
         outside = True
         if arg.__class__ is LazyTensor:
             if arg._pending is pending:
@@ -289,48 +311,50 @@ class LazyTrace(jc.Trace):
         host = isinstance(arg, (bool, *jc.TYPED_SCALARS)) or (  # 0.12 has no typed bool
             jc.is_host_array(arg) and arg.dtype != jc.float0
         )
-        if host and np.ndim(arg) == 0 and not jc.is_cut_by_calls((aval := jc.typeof(arg)).dtype):
-            return pending.input(scalar_input(arg), aval)
-        if host:
-            # Copied now, as eager JAX does: the user may write to a NumPy array afterwards.
-            staged = jc.stage(arg)
-            return pending.input(staged, jc.typeof(arg), staged)
-        raise _Unrecordable("unrecordable")
+        if not host:
+            raise _Unrecordable("unrecordable")
+        if np.ndim(arg) == 0:
+            aval = jc.typeof(arg)
+            if not jc.is_cut_by_calls(aval.dtype):
+                return pending.input(scalar_input(arg), aval)
+        # Copied now, as in eager JAX, because the user may write to a NumPy array afterwards.
+        staged = jc.stage(arg)
+        return pending.input(staged, jc.typeof(arg), staged)
 
     def open(self) -> Pending:
-        """The pending trace to append to, under the placement that is in force."""
+        """The pending trace to append to, under the present placement."""
         pending = self.pending
         if pending is None or pending.tip is None or pending.root.placement != jc.placement_context():
             pending = self._seal()
         return pending
 
     def _before_callback(self, pending: Pending) -> Pending:
-        """A trace that begins with what calls back: the function may read any value of before, which has run
-        by then."""
+        """A trace that begins with the callback.
+
+        The earlier traces run first, because the function may read any of their values.
+        """
         if len(pending):
             pending = self._seal()
         pending.calls_back = True
         return pending
 
     def _seal(self) -> Pending:
-        """Starts a new trace; the present one stays pending. Later traces may depend on it, never the
-        reverse."""
+        """Starts a new trace. The present one stays pending and never depends on the new one."""
         if self.pending is not None:
             self.pending.seal()
             self.sealed.append(self.pending)
-        waited_for = [earlier for earlier in self.sealed if earlier.has_live()]
+        live = [earlier for earlier in self.sealed if earlier.has_live()]
         for earlier in self.sealed:
-            if earlier not in waited_for:
+            if earlier not in live:
                 earlier.close()
-        self.sealed = waited_for
+        self.sealed = live
         root = self._root()
         self.pending = Pending(self, trie, root, self._raw)
         self.pending.cut_by = self.cut_by
         return self.pending
 
     def _root(self) -> Root:
-        """The root for JAX's configuration, and in ``_raw`` that configuration if calls may be recalled under
-        it."""
+        """The root for JAX's configuration. Sets ``_raw`` to it if calls may be recalled under it."""
         raw = jc.raw_context()
         if self._raw != raw or trie.roots.get(self._root_key) is not self._last_root:
             placement = jc.placement_context()
@@ -340,12 +364,12 @@ class LazyTrace(jc.Trace):
         return self._last_root
 
     def resume(self, pending: Pending) -> None:
-        """Lets recording go on in ``pending``, which failed to run, unless a newer trace was begun."""
+        """Lets recording continue in ``pending``, whose run failed, unless a newer trace has begun."""
         if pending is self.pending:
             pending.unseal()
 
     def context_token(self) -> Any:
-        """What stands for JAX's configuration in the key of an operation."""
+        """The token of JAX's configuration in the key of an operation."""
         return self._context.now()
 
     def origin_of(self, frame: FrameType) -> Origin:
@@ -360,48 +384,51 @@ class LazyTrace(jc.Trace):
         return arg._force(kind, detail) if isinstance(arg, LazyTensor) else arg
 
     def _run_eagerly(self, primitive: Any, args: Sequence[Any], params: dict[str, Any], kind: str) -> Any:
-        """Runs what is pending and needed, then the operation: effects keep their order."""
-        detail = (
-            str(params.get("name") or primitive.name)
-            if primitive.name in jc.JIT_PRIMITIVES
-            else primitive.name
-        )
-        values = [self._concrete(arg, kind, "" if primitive.name == kind else detail) for arg in args]
+        """Runs the pending operations that it needs, then the operation, so that effects keep their order."""
+        detail = "" if primitive.name == kind else operation_name(primitive, params)
+        values = [self._concrete(arg, kind, detail) for arg in args]
         with jc.set_current_trace(jc.eval_trace):
             return primitive.bind(*values, **params)
 
     def _device_put(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Moving a value that exists is done at once (it is asynchronous anyway). A pending one that is
-        elsewhere runs first."""
+        """Moves values: one that exists at once, which is asynchronous anyway.
+
+        A pending value is computed first, unless its program leaves it on that device.
+        """
         if not any(isinstance(arg, LazyTensor) and arg._value is None for arg in args):
-            results = self._run_eagerly(primitive, args, params, "device_put")
-            return [
-                arg
-                if isinstance(arg, LazyTensor) and arg._value is result  # it was there already
-                else self._known(result)
-                for arg, result in zip(args, results, strict=True)
-            ]
-        found = []
+            return self._put_values(primitive, args, params)
+        results = []
         for number, arg in enumerate(args):
-            device, alone = (
-                params["devices"][number],
-                {name: value[number : number + 1] for name, value in params.items()},
-            )
+            device = params["devices"][number]
+            alone = {name: value[number : number + 1] for name, value in params.items()}
             if device is None:
-                found.append(self._on_default(arg))
+                results.append(self._on_default(arg))
             elif stays(arg, device, self) and not jc.takes_the_argument(alone):
-                found += self._record(primitive, [arg], alone)
+                results += self._record(primitive, [arg], alone)
             else:
                 (result,) = self._run_eagerly(primitive, [arg], alone, "device_put")
-                found.append(self._known(result))
-        return found
+                results.append(self._known(result))
+        return results
+
+    def _put_values(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        """Moves values that exist; a tensor whose value is at its place already stays itself."""
+        results = []
+        for arg, value in zip(args, self._run_eagerly(primitive, args, params, "device_put"), strict=True):
+            if isinstance(arg, LazyTensor) and arg._value is value:
+                results.append(arg)
+            else:
+                results.append(self._known(value))
+        return results
 
     def _constrain(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
-        """Outside a jitted function a sharding constraint moves the value, as device_put does; inside a
-        program XLA may simplify it away."""
+        """Moves the value as device_put does.
+
+        That is the meaning of a sharding constraint outside of a jitted function. Inside of a program XLA may
+        remove the constraint.
+        """
         value, unmoved, self._unmoved = args[0], self._unmoved, None
         if value is unmoved:
-            return value  # JAX binds it after each conversion; eager JAX has returned the value itself before
+            return value  # JAX binds this after each conversion; eager JAX has already returned the value
         if params["layout"] is None and stays(value, params["sharding"], self):
             with jc.set_current_trace(self):
                 return jax.device_put(value, params["sharding"])
@@ -410,10 +437,11 @@ class LazyTrace(jc.Trace):
     def _on_default(self, arg: Any) -> Any:
         return arg if isinstance(arg, LazyTensor) else self.stage_value(arg)
 
-    def _donate(self, args: Sequence[Any], gone: Sequence[int]) -> None:
-        """The arguments ``gone`` may not be used again; their memory goes when the trace has run."""
+    def _donate(self, args: Sequence[Any], numbers: Sequence[int]) -> None:
+        """Deletes the arguments ``numbers`` for the user; their memory is freed when the trace has run."""
         others = [trace for trace in every_trace() if trace is not self]
-        for arg in (args[number] for number in gone):
+        for number in numbers:
+            arg = args[number]
             if not isinstance(arg, LazyTensor):
                 self._doom(arg, True)
                 continue
@@ -426,37 +454,46 @@ class LazyTrace(jc.Trace):
             arg._value, arg._pending = DELETED, None
 
     def _doom(self, value: Any, outside: bool) -> None:
-        """Lets a concrete array go when the trace has run. ``outside``: others hold it, and may not use it
-        from here on."""
+        """Deletes a concrete array when the trace has run.
+
+        Arguments:
+          outside: whether other code holds it; for that code it is deleted at once.
+        """
         if not isinstance(value, jax.Array):
             return
         if outside and is_on_host(value):
-            value = moved(given := value)
+            given, value = value, moved(value)
             self._replace(given, value)
         if self.pending is not None:
             self.pending.doomed.append(value)
             self._run_users(value, self.sealed)
 
     def _detach(self, tensor: LazyTensor) -> None:
-        """The pending traces do without ``tensor``, which goes: they hold its value, or another tensor in its
-        place."""
-        if tensor._pending is self.pending is not None:
+        """Removes ``tensor``, which is about to be deleted, from the pending traces.
+
+        They get its value in its place, or another tensor for the same pending value.
+        """
+        earlier = tensor._pending
+        if earlier is not None and earlier is self.pending:
             return
-        if (earlier := tensor._pending) is None:
+        if earlier is None:
             self._replace(tensor, tensor._value)
         else:
             twin = tensor._twin()
             earlier.replace_result(tensor, twin)
             self._replace(tensor, twin)
 
-    def _replace(self, one: Any, other: Any) -> None:
+    def _replace(self, value: Any, other: Any) -> None:
         for pending in (*self.sealed, self.pending):
             if pending is not None:
-                pending.replace(one, other)
+                pending.replace(value, other)
 
     def secure(self, value: Any, tensor: LazyTensor | None = None) -> None:
-        """Other code gets hold of ``value``, that of ``tensor``: the pending traces that need it keep what it
-        is now."""
+        """Makes the pending traces keep the present content of ``value``, which is handed to other code.
+
+        Arguments:
+          tensor: the tensor whose value it is.
+        """
         with self.lock:
             for pending in (*self.sealed, self.pending):
                 if pending is not None:
@@ -465,7 +502,7 @@ class LazyTrace(jc.Trace):
                     pending.secure(value)
 
     def release(self, tensor: LazyTensor) -> None:
-        """Runs the pending traces that need ``tensor``, whose memory is about to be given back."""
+        """Runs the pending traces that need ``tensor``, whose memory is about to be freed."""
         with self.lock:
             self._detach(tensor)
             self._run_users(tensor._value, [*self.sealed, self.pending])
@@ -477,26 +514,25 @@ class LazyTrace(jc.Trace):
                 runtime().flush(pending, "delete")
 
     def cut(self) -> None:
-        """Lets the next operation start a trace of its own; what is pending stays so.
+        """Lets the next operation start a trace of its own; pending operations stay pending.
 
-        Notebook cells are cut from each other: what a cell compiles then depends on its own text, not on
-        which cells ran before it, and re-running it is a cache hit.
+        Notebook cells are cut from each other. So the programs of a cell depend on its own text and not on
+        the cells that ran before it, and a cell that runs again is a cache hit.
         """
         with self.lock:
             self.cut_by = None
-            if self.pending is not None and (
-                len(self.pending) or self.pending.root not in trie.roots.values()
-            ):
+            pending = self.pending
+            if pending is None:
+                return
+            # A new trace has the root of the present configuration, so that the same cell has the same root.
+            configured = pending.root in trie.roots.values() and self._raw == jc.raw_context()
+            if len(pending) or not configured:
                 self._seal()
-            elif self.pending is not None and self._raw != jc.raw_context():
-                # the same cell has the same root, whatever JAX's configuration was when this trace was opened
-                self._seal()
-            elif self.pending is not None:
-                self.pending.began, self.pending.cut_by = time.perf_counter(), None
+            else:
+                pending.began, pending.cut_by = time.perf_counter(), None
 
     def close_dead(self) -> None:
-        """Lets go of the traces that nobody waits for and of their inputs; the newest first, it may hold
-        results of others."""
+        """Closes the traces without live tensors, the newest first, because it may hold results of others."""
         if not self.sealed:
             return
         with self.lock:
@@ -507,14 +543,20 @@ class LazyTrace(jc.Trace):
     # ---- looking -------------------------------------------------------------------------------------------
 
     def all_pending(self) -> list[Pending]:
-        """Pending traces that somebody waits for, oldest first."""
-        found = [p for p in (*self.sealed, self.pending) if p is not None]
-        return [p for p in found if len(p) and p.live()]
+        """The pending traces that have operations and live tensors, the oldest first."""
+        waiting = []
+        for pending in (*self.sealed, self.pending):
+            if pending is not None and len(pending) and pending.has_live():
+                waiting.append(pending)
+        return waiting
 
 
 def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Any]:
-    """As :func:`lazynb._jax.abstract_eval`. What fails there and runs eagerly by a function of its own
-    may do that: the shape of its result depends on values (``bcoo_sum_duplicates``)."""
+    """As :func:`lazynb._jax.abstract_eval`.
+
+    If it fails for an operation that JAX runs eagerly by a function of its own, the operation runs at once,
+    because the shape of its result may depend on values (``bcoo_sum_duplicates``).
+    """
     try:
         return jc.abstract_eval(primitive, avals, params)
     except Exception:
@@ -524,7 +566,7 @@ def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
 
 
 def changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
-    """Whether a conversion is to the type that ``arg`` has: eager JAX returns ``arg`` itself then."""
+    """Whether a conversion is to the type that ``arg`` has, so that eager JAX returns ``arg`` itself."""
     return (
         isinstance(arg, LazyTensor)
         and arg.dtype == params["new_dtype"]
@@ -544,12 +586,11 @@ _threads = _ThreadTraces()
 
 
 def _ends() -> list[State]:
-    return [
-        pending.state
-        for trace in every_trace()
-        for pending in (*trace.sealed, trace.pending)
-        if pending is not None
-    ]
+    """The ends of the pending traces of all threads."""
+    ends = []
+    for trace in every_trace():
+        ends += [pending.state for pending in (*trace.sealed, trace.pending) if pending is not None]
+    return ends
 
 
 trie.ends = _ends

@@ -1,10 +1,10 @@
 """The trie of recorded traces.
 
-A pending trace is a path from a root. Each state stands for what was recorded to reach it and remembers the
-output avals, so that a trace seen before costs one dictionary look-up an operation: no graph is hashed, none
-is walked. Values are numbered in the order in which they appear (*slots*: inputs and results alike) and
-operands are slots, so that the key of a step is canonical. Avals need not enter the key of an operation: the
-path determines them.
+A pending trace is a path from a root. Each state stands for the steps that lead to it, and it remembers the
+avals of the results. So a trace seen before costs one dictionary look-up for each operation, and no graph is
+hashed or walked. Values are numbered in the order in which they appear (*slots*: inputs and results alike).
+Operands are slots, which makes the key of a step canonical. The key of an operation needs no avals, because
+the path determines them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 from lazynb.record.operation import Operation
 
 HOST = "host"
-"""Stands in an input's key, in a sharding's place, for a number that comes from Python."""
+"""In the key of an input that is a number from Python, this takes the place of the sharding."""
 
 MAX_EDGES = 256
-"""Edges kept at one state: a number that enters by value makes one each."""
+"""The number of edges that a state keeps. A number that enters by its value has an edge for each value."""
 
 
 class State:
@@ -27,7 +27,7 @@ class State:
     Attributes:
       parent: the state before; None at a root.
       key: the step's key in ``parent.children``.
-      operation: what was recorded; None for an input.
+      operation: the recorded operation; None for an input.
       operands: slots of its operands.
       avals: types of its results.
       first: slot of its first result.
@@ -35,13 +35,13 @@ class State:
       depth: number of steps up to this one; the canonical number of the step is ``depth - 1``.
       operations: number of operations (not inputs) up to this one.
       inputs: number of inputs up to this one.
-      devices: devices to which its results are committed; None when JAX may move them.
+      devices: devices to which its results are committed; None if JAX may move them.
       program: devices on which the operations so far run; None before the first. One program runs on one set.
-      children: steps recorded after this one.
-      executables: what runs the trace that ends here, by the slots that are wanted, or by those and the
-        inputs that are donated.
-      large: by the slots that are wanted, the inputs that are worth donating.
-      edges: calls of the user's that were recorded from here before, see :mod:`lazynb.record.fast.recall`.
+      children: steps recorded after this one, by their keys.
+      executables: the bindings of the trace that ends here, by the wanted slots, or by those and the donated
+        inputs.
+      large: the inputs that are worth donating, by the wanted slots.
+      edges: the user's calls that were recorded from here before, see :mod:`lazynb.record.fast.recall`.
       arrivals: states from which an edge leads here.
     """
 
@@ -104,7 +104,7 @@ class State:
         return self.operation is None and isinstance(self.key, tuple) and self.key[1] is HOST
 
     def remember(self, key: Hashable, edge: Any, end: State | None) -> None:
-        """Keeps ``edge`` under ``key``; it goes when its ``end`` is pruned."""
+        """Keeps ``edge`` under ``key`` until its ``end`` is pruned."""
         if len(self.edges) >= MAX_EDGES:
             self.edges.clear()
         self.edges[key] = edge
@@ -119,7 +119,7 @@ class State:
             del self.edges[key]
 
     def path(self) -> list[State]:
-        """The steps from the root (left out) to this state."""
+        """The steps from the root to this state, without the root."""
         steps: list[State] = []
         state = self
         while state.parent is not None:
@@ -133,12 +133,12 @@ class State:
 
 
 class Root(State):
-    """Start of the traces that are opened under one configuration of JAX.
+    """The start of all traces that are opened under one configuration of JAX.
 
     Attributes:
       placement: :func:`lazynb._jax.placement_context` under which the traces are recorded (64-bit mode,
         default device, mesh).
-      config: JAX's configuration then, restored when a trace is compiled under another.
+      config: that configuration, restored when a trace is compiled under another one.
     """
 
     __slots__ = ("config", "placement")
@@ -153,9 +153,9 @@ class Trie:
     """All recorded traces, by root.
 
     Attributes:
-      roots: by what identifies the configuration under which the traces were opened.
-      size: number of states, roots left out.
-      ends: gives the states at which pending traces end now; they are kept.
+      roots: the roots, by the identity of the configuration under which the traces were opened.
+      size: number of states, without the roots.
+      ends: a function that gives the present ends of pending traces; these states are kept.
     """
 
     def __init__(self) -> None:
@@ -164,8 +164,11 @@ class Trie:
         self.ends: Callable[[], Iterable[State]] = tuple
 
     def root(self, identity: Hashable, placement: Hashable, config: Any) -> Root:
-        """The root of the configuration that ``identity`` stands for; ``config`` is a thunk, called when the
-        root is new."""
+        """The root of the configuration ``identity``.
+
+        Arguments:
+          config: a function that gives the configuration; called if the root is new.
+        """
         root = self.roots.get(identity)
         if root is None:
             root = self.roots[identity] = Root(placement, config())
@@ -187,18 +190,17 @@ class Trie:
         return state
 
     def copy(self, root: Root, steps: Sequence[State]) -> tuple[State, dict[int, int]]:
-        """The path of ``steps`` alone, as if nothing else had been recorded: inputs stand where they are
-        first used.
+        """The path of ``steps`` alone, as if nothing else had been recorded.
 
-        Returns the end of the path and where each slot went.
+        Each input comes directly before the first step that uses it. Returns the end of the path, and the new
+        slots by the old ones.
         """
         state, moved = self._follow(root, steps, self._same)
         assert state is not None
         return state, moved
 
     def find(self, root: Root, steps: Sequence[State]) -> tuple[State | None, dict[int, int]]:
-        """What :meth:`copy` gives where the path is there; nothing is added to it. None for the end where it
-        is not."""
+        """As :meth:`copy`, but adds nothing: the end is None if the path does not exist."""
         return self._follow(root, steps, lambda parent, step, key, operands: parent.children.get(key))
 
     @staticmethod
@@ -207,8 +209,11 @@ class Trie:
         steps: Sequence[State],
         after: Callable[[State, State, Hashable, tuple[int, ...]], State | None],
     ) -> tuple[State | None, dict[int, int]]:
-        """The end of the path of ``steps`` alone; ``after`` gives the state after one for a step with its key
-        and operands."""
+        """The end of the path of ``steps`` alone, and the new slots by the old ones.
+
+        Arguments:
+          after: gives the state after another one, for a step with its new key and operands.
+        """
         state: State = root
         moved: dict[int, int] = {}
         inputs = {step.first: step for step in steps if step.operation is None}
@@ -241,11 +246,13 @@ class Trie:
         return state
 
     def prune(self, state: State) -> None:
-        """Removes ``state`` and what leads to it alone, unless it is in use, leads on or holds an
-        executable."""
+        """Removes ``state``, and then each parent that only it needed.
+
+        A state stays if it is in use, has children or holds an executable.
+        """
         ends: Iterable[State] | None = None
         while state.parent is not None and not (state.children or state.executables):
-            ends = self.ends() if ends is None else ends  # asked once, and only where something may go
+            ends = self.ends() if ends is None else ends  # called once, and only if a state may be removed
             if state in ends:
                 return
             parent = state.parent
@@ -257,6 +264,6 @@ class Trie:
             state = parent
 
     def clear(self) -> None:
-        """Forgets all traces; pending ones keep the path on which they are."""
+        """Forgets all traces; a pending trace keeps its path."""
         self.roots.clear()
         self.size = 0

@@ -110,7 +110,7 @@ class CompiledTrace:
           DumpUnavailable: there is no place to write to.
         """
         dump = self._executable.dump
-        if dump is None or not dump.there:
+        if dump is None or not dump.exists:
             dump = Dump()
             self._executable.compile_again(options=dump.options())
             self._executable.dump = dump
@@ -123,7 +123,7 @@ class CompiledTrace:
 
     @property
     def _has_files(self) -> bool:
-        return self._executable.dump is not None and self._executable.dump.there
+        return self._executable.dump is not None and self._executable.dump.exists
 
     @cached_property
     def written(self) -> Read:

@@ -35,7 +35,7 @@ def test_files_go_with_the_object():
     with dumping():
         dump = new_dump()
     directory = dump.directory
-    assert directory.is_dir() and dump.there
+    assert directory.is_dir() and dump.exists
     del dump
     dumps._recent.clear()
     gc.collect()
@@ -44,8 +44,8 @@ def test_files_go_with_the_object():
 
 def test_only_the_newest_are_kept():
     made = [Dump() for _ in range(dumps._KEPT + 3)]
-    assert [dump.there for dump in made] == [False] * 3 + [True] * dumps._KEPT
-    assert [dump.directory.exists() for dump in made] == [dump.there for dump in made]
+    assert [dump.exists for dump in made] == [False] * 3 + [True] * dumps._KEPT
+    assert [dump.directory.exists() for dump in made] == [dump.exists for dump in made]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_what_was_read_goes_with_the_files(clean):
         assert dump.reading is not None
         for _ in range(dumps._KEPT):
             Dump()
-    assert not dump.there and dump.reading is None
+    assert not dump.exists and dump.reading is None
 
 
 def test_compiling_again_touches_nothing(clean):

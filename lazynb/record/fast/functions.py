@@ -1,5 +1,7 @@
-"""The functions of ``jax.numpy`` and its like, each remembering what recording gave (see
-:mod:`lazynb.record.fast.recall`)."""
+"""The functions of ``jax.numpy`` and similar modules, with a memory of their calls.
+
+The memory is that of :mod:`lazynb.record.fast.recall`.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,14 @@ from lazynb.record.fast.operators import remembered
 from lazynb.record.tensor import LazyTensor
 
 MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
-"""Where users call from. JAX's own code calls the functions behind these names, which stay as they are."""
+"""The modules whose functions users call. JAX's own code does not call them under these names."""
 
-# What libraries compare with ``is`` keeps its identity: JAX knows the reducer of ``reduce_window(x, -inf,
-# lax.max, ...)`` by it, Optax a loss's default ``reduce_fn=jnp.mean``. ``lazynb.numpy`` and the methods of
-# arrays have remembered forms. :mod:`lazynb.record.array_creation` stands in for those that are placed.
+# Functions that libraries compare with ``is`` keep their identity. JAX does so with the reducer of
+# ``reduce_window(x, -inf, lax.max, ...)``, and Optax with a loss's default ``reduce_fn=jnp.mean``.
+# ``lazynb.numpy`` and the methods of arrays have remembered forms of them.
+# :mod:`lazynb.record.array_creation` has the substitutes for those that are placed.
 _KEPT_IN_LAX = MONOIDS | PLACED
+
 
 _PJIT = type(jax.numpy.sin)
 
@@ -30,7 +34,7 @@ _PJIT = type(jax.numpy.sin)
 class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
     """A ``jax.numpy`` ufunc whose calls are remembered; its methods (``reduce``, ``at``, ...) are JAX's."""
 
-    __module__ = jax.numpy.ufunc.__module__  # what a ufunc itself says as well
+    __module__ = jax.numpy.ufunc.__module__  # the same as for a ufunc itself
 
     def __init__(self, plain: Any, name: str):
         self.__dict__.update(
@@ -46,10 +50,12 @@ class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
 
 
 class StandIn(functools.partial[Any]):
-    """What stands in for a function of JAX's. Whoever got hold of it while a thread was lazy has it for good:
-    it pickles as the name under which JAX's own is found, and a copy is itself, as of any function. (pickle
-    writes down a plain function only as long as it is what is found under its name; a partial costs a call
-    next to nothing, and has no frame.)"""
+    """The substitute for a function of JAX's.
+
+    Code that took it while a thread was lazy keeps it for good. So it pickles as the name of JAX's own
+    function, and its copy is itself, as for any function. It is a partial because pickle refuses a plain
+    function that its name does not lead to. A partial adds almost no time to a call, and no frame.
+    """
 
     def __reduce__(self) -> Any:
         return pkgutil.resolve_name, (f"{self.__module__}:{self.__qualname__}",)  # type: ignore[attr-defined]
@@ -58,8 +64,8 @@ class StandIn(functools.partial[Any]):
         return self if instance is None else types.MethodType(self, instance)
 
     def __getattr__(self, name: str) -> Any:
-        # ``lower`` and ``trace`` are no attributes of its own: what wraps a function takes those over, and
-        # ``jax.jit(jax.grad(jnp.sin)).lower`` would be sin's.
+        # ``lower`` and ``trace`` are not set on the object, because a wrapper of a function copies its
+        # attributes: ``jax.jit(jax.grad(jnp.sin)).lower`` would be that of sin.
         return getattr(vars(self).get("__wrapped__"), name)
 
     def __copy__(self) -> StandIn:
@@ -73,28 +79,35 @@ class StandIn(functools.partial[Any]):
 
 
 def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Under ``grad`` and ``vmap``, an array that is what is asked for already stays itself: libraries convert
-    each operand, and JAX would differentiate each of these conversions."""
+    """``jnp.asarray``, which returns an array of the right type unchanged under ``grad`` and ``vmap``.
+
+    Libraries convert each operand, and JAX would differentiate each of these conversions.
+    """
 
     def asarray(a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if isinstance(a, jc.Tracer) and not args and not kwargs and not isinstance(a, LazyTensor):
-            aval = a.aval
-            if (
-                isinstance(aval, jc.ShapedArray)
-                and (dtype is None or (dtype == aval.dtype and not aval.weak_type))
-                and (isinstance(jc.innermost(a), jax.Array))
-            ):  # a number becomes an array
-                return a
+        alone = not args and not kwargs
+        if alone and isinstance(a, jc.Tracer) and not isinstance(a, LazyTensor) and _has_dtype(a, dtype):
+            return a
         return call(a, dtype, *args, **kwargs)
 
     return asarray
+
+
+def _has_dtype(tracer: Any, dtype: Any) -> bool:
+    """Whether ``tracer`` stands for an array of ``dtype`` (None fits each), and not for a Python number."""
+    aval = tracer.aval
+    if not isinstance(aval, jc.ShapedArray):
+        return False
+    if dtype is not None and not (dtype == aval.dtype and not aval.weak_type):
+        return False
+    return isinstance(jc.innermost(tracer), jax.Array)
 
 
 _BY_HAND: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {"asarray": _asarray}
 
 
 def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
-    """What stands in for ``plain``, the function ``name`` of ``module``; None where it is left as it is."""
+    """The substitute for ``plain``, the function ``name`` of ``module``; returns None if it has none."""
     if name in NOT_REMEMBERED or name.startswith("_"):
         return None
     if type(plain) is jax.numpy.ufunc:
@@ -105,35 +118,30 @@ def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     call = _BY_HAND.get(name, lambda call: call)(call)
     functools.update_wrapper(call, plain)
     call = functools.update_wrapper(StandIn(call), plain)
-    call.__module__, call.__qualname__ = module.__name__, name  # where pickle finds it, while lazy and later
+    call.__module__, call.__qualname__ = module.__name__, name  # the name by which pickle finds it
     return call
 
 
 @functools.cache
 def remembered_names() -> dict[str, dict[str, Any]]:
-    """By module and name, the functions with a memory."""
-    found: dict[str, dict[str, Any]] = {}
-    known: dict[int, Any] = {}  # one function under two names stays one function
+    """The functions with a memory, by module and name."""
+    functions: dict[str, dict[str, Any]] = {}
+    known: dict[int, Any] = {}  # a function with two names has one substitute
     for module in MODULES:
-        names = found[module.__name__] = {}
+        names = functions[module.__name__] = {}
         for name, plain in vars(module).items():
             if id(plain) not in known:
                 known[id(plain)] = substitute(module, name, plain)
             if known[id(plain)] is not None:
                 names[name] = known[id(plain)]
-    return found
+    return functions
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """For each of :data:`MODULES`, the names that change while a thread is lazy."""
-    return [
-        (
-            module,
-            {
-                name: function
-                for name, function in remembered_names()[module.__name__].items()
-                if name not in (_KEPT_IN_LAX if module is jax.lax else COMPARED_BY_IDENTITY)
-            },
-        )
-        for module in MODULES
-    ]
+    """The substitutes for each of :data:`MODULES` while some thread is lazy."""
+    pairs = []
+    for module in MODULES:
+        kept = _KEPT_IN_LAX if module is jax.lax else COMPARED_BY_IDENTITY
+        functions = remembered_names()[module.__name__]
+        pairs.append((module, {name: functions[name] for name in functions if name not in kept}))
+    return pairs

@@ -1,4 +1,4 @@
-"""Calls of the user's own jitted functions: constants they close over, arguments they donate."""
+"""Calls of the user's own jitted functions: constants of their closures, and arguments that they donate."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from lazynb import _jax as jc
 def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any], dict[str, Any]]:
     """Turns the arrays that a jitted function closes over into arguments of its call.
 
-    So the key of the call does not depend on their values, and a re-run cell that closes over a new array is
-    a hit.
+    So the key of the call does not depend on their values. A cell that runs again and closes over a new array
+    is a hit.
     """
     jaxpr = params["jaxpr"]
     if not jaxpr.consts:
@@ -30,21 +30,21 @@ def lift_constants(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequenc
 
 
 def gives_twice(args: Sequence[Any], offered: Sequence[bool]) -> bool:
-    """Whether a call donates an argument that it also takes in another place: eager JAX then says what is
-    wrong."""
+    """Whether a call donates an argument that it takes in another place too, which eager JAX refuses."""
     if True not in offered:
         return False
-    given = [
-        id(getattr(arg, "_value", None)) if getattr(arg, "_value", None) is not None else id(arg)
-        for arg in args
-    ]
-    return any(offer and given.count(one) > 1 for one, offer in zip(given, offered))
+    identities = []
+    for arg in args:
+        value = getattr(arg, "_value", None)
+        identities.append(id(arg) if value is None else id(value))
+    donated_ids = [identity for identity, offer in zip(identities, offered) if offer]
+    return any(identities.count(identity) > 1 for identity in donated_ids)
 
 
 def donated(args: Sequence[Any], offered: Sequence[bool], results: Sequence[Any]) -> list[int]:
-    """The arguments whose memory a donating call takes: those that match a result in type, then in size.
+    """Numbers of the arguments whose memory a donating call takes: they match a result in type, or in size.
 
-    JAX takes no more than it can use (``mlir._set_up_aliases``), and the rest stay usable.
+    JAX takes only the memory that it can use (``mlir._set_up_aliases``); the other arguments stay usable.
     """
     left = [jc.typeof(result) for result in results]
     offers = [number for number, offer in enumerate(offered) if offer]

@@ -1,12 +1,11 @@
-"""Linearisation with a memory: what ``jax.grad`` does for one call is worked out once for the types of its
-operands.
+"""Linearisation with a memory: ``jax.grad`` differentiates a call once for the types of its operands.
 
-Eager JAX differentiates each primitive anew: 0.1 to 0.2 ms an operation, most of what an unmodified training
-step takes. What comes out depends on the function, its parameters and its operands' types alone: a *known*
-part (results and residuals from the operands), which is recorded like any call, and a *linear* part (tangents
-to tangents), which JAX goes on with. Two things are remembered: calls of operators, methods and functions of
-``jax.numpy`` and its like under ``jax.grad``, and single primitives without a linearisation rule of their
-own, whose JVP rule JAX would run under partial evaluation.
+Eager JAX differentiates each primitive again, which takes 0.1 to 0.2 ms for each operation, and most of the
+time of an unmodified training step. The result depends only on the function, its parameters and the types of
+its operands. It has a *known* part (results and residuals from the operands), which is recorded like any
+call, and a *linear* part (from tangents to tangents), which JAX continues with. The memory holds two kinds of
+calls under ``jax.grad``: operators, methods and functions of ``jax.numpy`` and similar modules; and single
+primitives without a linearisation rule of their own, whose JVP rule JAX would run under partial evaluation.
 """
 
 from __future__ import annotations
@@ -25,24 +24,27 @@ from lazynb.record.trace import LazyTrace, operations
 
 MAX_RULES = 4096
 MAX_FAMILY = 32
-"""Rules of one function for one set of types: a number that enters by value makes one each."""
+"""Rules of one function for one set of types. A number that enters by its value has a rule for each value."""
 
 
 class Known:
-    """The known part: a program that is recorded. Values that it hands on unchanged are no results of it."""
+    """The known part: a program that is recorded. Values that it returns unchanged are not computed by it."""
 
     def __init__(self, function: Callable[..., Sequence[Any]], avals: Sequence[Any]):
         jaxpr = jc.traced(function, avals)
         if jaxpr.effects:
-            raise NotRecalled  # what prints has no results, or more to do than give them
+            raise NotRecalled  # a recalled call gives results and has no other effect
         self._sources, self._fresh = jc.forwarded(jaxpr)
 
     def values(self, trace: LazyTrace, primals: Sequence[Any]) -> list[Any]:
-        """What the function returns for ``primals``, recorded on ``trace``."""
-        fresh = recall(trace, self, self._fresh, tuple(primals), {}, True) if self._fresh is not None else ()
-        return [
-            _as_array(primals[number], trace) if given else fresh[number] for given, number in self._sources
-        ]
+        """The results of the function for ``primals``, recorded on ``trace``."""
+        computed: Any = ()
+        if self._fresh is not None:
+            computed = recall(trace, self, self._fresh, tuple(primals), {}, True)
+        values = []
+        for is_operand, number in self._sources:
+            values.append(_as_array(primals[number], trace) if is_operand else computed[number])
+        return values
 
 
 def _as_array(value: Any, trace: LazyTrace) -> Any:
@@ -50,13 +52,13 @@ def _as_array(value: Any, trace: LazyTrace) -> Any:
 
 
 class _Primitive:
-    """How one primitive is linearised.
+    """The linearisation of one primitive.
 
     Attributes:
-      known: gives the results and the residuals.
-      results: how many of its values are results; the rest are residuals.
-      nonzero: what JAX's rule says of the results' tangents.
-      rest: what JAX's rule returns after the residuals, the linear function last.
+      known: the known part, which gives the results and the residuals.
+      results: the number of its values that are results; the rest are residuals.
+      nonzero: for each result, whether JAX's rule gives it a tangent.
+      rest: the values that JAX's rule returns after the residuals; the last one is the linear function.
       single: whether the primitive has one result.
     """
 
@@ -83,29 +85,30 @@ class _Primitive:
 
 
 class _Call:
-    """How one call is linearised.
+    """The linearisation of one call.
 
     Attributes:
-      known: gives the results and the residuals.
-      results: how many of its values are results.
-      container: type in which the call returns them; None for a single one.
-      linear: gives the results' tangents from the residuals and the tangents of the operands that have one.
-      nonzero: for each result, whether it has a tangent: what does not depend on the operands' is no tracer,
-        as eagerly.
+      known: the known part, which gives the results and the residuals.
+      results: the number of its values that are results.
+      container: type of the tuple or list of results; None for a single result.
+      linear: gives the tangents of the results from the residuals and the tangents of the operands that vary.
+      nonzero: for each result, whether it has a tangent. As in eager JAX, a result that does not depend on a
+        tangent is no tracer.
     """
 
     def __init__(self, call: Callable[..., Any], nonzeros: Sequence[bool], avals: Sequence[Any]):
         def known(*primals: Any) -> list[Any]:
             def varying(*values: Any) -> Any:
                 given = iter(values)
-                return call(
-                    *[next(given) if nonzero else primal for nonzero, primal in zip(nonzeros, primals)]
-                )
+                args = [next(given) if nonzero else primal for nonzero, primal in zip(nonzeros, primals)]
+                return call(*args)
 
-            result, linear = jax.linearize(varying, *[p for p, nonzero in zip(primals, nonzeros) if nonzero])
+            varied = [primal for primal, nonzero in zip(primals, nonzeros) if nonzero]
+            result, linear = jax.linearize(varying, *varied)
             self.container = result.__class__ if result.__class__ in (tuple, list) else None
             results = [result] if self.container is None else list(result)
-            if not all(jax.numpy.issubdtype(jc.typeof(r).dtype, np.inexact) for r in results):
+            dtypes = [jc.typeof(result).dtype for result in results]
+            if not all(jax.numpy.issubdtype(dtype, np.inexact) for dtype in dtypes):
                 raise NotRecalled
             self.results = len(results)
             residuals, self._tree = jax.tree.flatten(linear)
@@ -129,10 +132,10 @@ _families: dict[Any, int] = {}
 
 
 def rule_for(key: Any, family: Any, make: Callable[[], Any]) -> Any:
-    """The rule for ``key``, made if need be; None where JAX has to be asked each time.
+    """The rule for ``key``, made if it is new; returns None if JAX must do the work each time.
 
     Arguments:
-      family: what stands for the keys that differ in no type: of those, only so many get a rule.
+      family: the same for all keys that differ in no type; only :data:`MAX_FAMILY` of them get a rule.
     """
     if key not in _rules:
         if len(_rules) >= MAX_RULES:
@@ -143,19 +146,18 @@ def rule_for(key: Any, family: Any, make: Callable[[], Any]) -> Any:
             return None
         try:
             _rules[key] = make()
-        except Exception:  # JAX says it better, at the operation itself
+        except Exception:  # JAX raises the error with a better text, at the operation itself
             _rules[key] = None
     return _rules[key]
 
 
 def known_avals(primals: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Types of the operands; None where they are more than shape and dtype."""
+    """The types of the operands; returns None if one is more than a shape and a dtype."""
     avals = tuple([jc.typeof(primal) for primal in primals])
-    return (
-        avals
-        if all(isinstance(aval, jc.ShapedArray) and aval.sharding.mesh.empty for aval in avals)
-        else None
-    )
+    for aval in avals:
+        if not isinstance(aval, jc.ShapedArray) or not aval.sharding.mesh.empty:
+            return None
+    return avals
 
 
 # ---- calls -------------------------------------------------------------------------------------------------
@@ -224,12 +226,12 @@ def _new_call(
         given = iter(primals)
         return plain(*[next(given) if varies else arg for varies, arg in zip(varying, args)], **kwargs)
 
-    found: _Call | None = rule_for(key, (parts[0], avals), lambda: _Call(call, nonzeros, avals))
-    return found
+    rule: _Call | None = rule_for(key, (parts[0], avals), lambda: _Call(call, nonzeros, avals))
+    return rule
 
 
 def _static(arg: Any) -> Hashable:
-    """What stands in a key for an argument that is no array."""
+    """The part of a key for an argument that is no array."""
     return by_value(arg, _static)
 
 
@@ -237,35 +239,33 @@ def _static(arg: Any) -> Hashable:
 
 
 def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """What stands in for JAX's ``fallback_linearize_rule``, which is ``plain``, while a thread is lazy."""
+    """The substitute for ``plain``, JAX's ``fallback_linearize_rule``, while a thread is lazy."""
 
-    def rule(primitive: Any, is_vjp: bool, nonzeros: Sequence[bool], *primals: Any, **params: Any) -> Any:
-        trace = jc.ambient.value
-        if (
-            trace.__class__ is LazyTrace
-            and not jc.must_run_eagerly()
-            and (avals := known_avals(primals)) is not None
-        ):
-            key = (
-                operations.find(primitive, params, trace.context_token()),
-                derivative_rules(params),
-                is_vjp,
-                tuple(nonzeros),
-                avals,
-            )
-            found = rule_for(
-                key, (primitive, avals), lambda: _Primitive(plain, primitive, is_vjp, nonzeros, avals, params)
-            )
-            if found is not None:
-                values = found.known.values(trace, primals)
-                results, residuals = values[: found.results], values[found.results :]
-                return (results[0] if found.single else results), found.nonzero, residuals, *found.rest
-        return plain(primitive, is_vjp, nonzeros, *primals, **params)
+    def linearize(
+        primitive: Any, is_vjp: bool, nonzeros: Sequence[bool], *primals: Any, **params: Any
+    ) -> Any:
+        trace, avals = jc.ambient.value, None
+        if trace.__class__ is LazyTrace and not jc.must_run_eagerly():
+            avals = known_avals(primals)
+        if avals is None:
+            return plain(primitive, is_vjp, nonzeros, *primals, **params)
+        operation = operations.find(primitive, params, trace.context_token())
+        key = (operation, derivative_rules(params), is_vjp, tuple(nonzeros), avals)
 
-    return rule
+        def make() -> _Primitive:
+            return _Primitive(plain, primitive, is_vjp, nonzeros, avals, params)
+
+        rule = rule_for(key, (primitive, avals), make)
+        if rule is None:
+            return plain(primitive, is_vjp, nonzeros, *primals, **params)
+        values = rule.known.values(trace, primals)
+        results, residuals = values[: rule.results], values[rule.results :]
+        return (results[0] if rule.single else results), rule.nonzero, residuals, *rule.rest
+
+    return linearize
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """What changes while a thread is lazy, by module."""
+    """The substitutes while some thread is lazy, by module."""
     module, name = jc.linearisation
     return [(module, {name: _substitute(vars(module)[name])})]

@@ -1,5 +1,7 @@
-"""Operators and methods of LazyTensor, each remembering what recording gave (see
-:mod:`lazynb.record.fast.recall`)."""
+"""The operators and methods of LazyTensor, with a memory of their calls.
+
+The memory is that of :mod:`lazynb.record.fast.recall`.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ from lazynb.source import is_user_code
 
 LinearizeTrace = jc.LinearizeTrace
 
-# JAX records these alike for every number of one type. Of the others (powers, indices), the value may shape
-# the program.
+# JAX records these in the same way for all numbers of one type. For the others (powers, indices) the value
+# may change the program.
 _ALIKE = frozenset(
     """add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod and rand or ror xor rxor
                       lshift rlshift rshift rrshift eq ne lt le gt ge""".split()
@@ -34,8 +36,8 @@ _METHODS = frozenset(
 
 def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..., Any]:
     """``plain`` for a tensor and another operand, with a memory; the user's frame is ``depth`` above."""
-    # Written flat: this is what a loop of small operations spends its time in. The order of the last three
-    # statements is explained in ``Pending``.
+    # Written flat, because a loop of small operations spends its time here. ``Pending`` explains the order of
+    # the last three statements.
     ambient, changes, scopes = jc.ambient, jc.changes, jc.scopes
     new, getframe, kinds, array = LazyTensor.__new__, sys._getframe, KINDS, jc.ArrayImpl
 
@@ -106,11 +108,11 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
 def remembered(
     name: str, plain: Callable[..., Any], scalars_alike: bool, between: int = 0
 ) -> Callable[..., Any]:
-    """``plain`` with a memory, for use while a thread is lazy; otherwise it is ``plain`` itself that runs.
+    """``plain`` with a memory, for use while a thread is lazy; in other threads ``plain`` itself runs.
 
     Arguments:
-      scalars_alike: whether every number of one type is recorded alike.
-      between: frames between the user's and the call.
+      scalars_alike: whether all numbers of one type are recorded in the same way.
+      between: number of frames between the user's and that of the call.
     """
     ambient, changes, getframe = jc.ambient, jc.changes, sys._getframe
     array, kinds = jc.ArrayImpl, KINDS
@@ -133,7 +135,7 @@ def remembered(
             and pending.tip is not None
             and (pending.epoch == changes.count or pending.same_context())
         ):
-            # The commonest arguments, without the detour by ``recall``, which knows them all.
+            # The most common types of arguments, without a call of ``recall``, which knows all types.
             parts: list[Any] = [name]
             scalars = []
             for arg in args:
@@ -170,7 +172,7 @@ def remembered(
 
 
 def _make_current() -> None:
-    """To be called where no trace is current: in an operation of JAX, or after an interrupt of one."""
+    """To be called if no trace is current: in an operation of JAX, or after an interrupt of one."""
     if not jc.at_work():
         LazyTrace.make_current()
 
@@ -183,31 +185,32 @@ def _named(function: Callable[..., Any], name: str, plain: Callable[..., Any]) -
 
 
 def _table() -> dict[str, tuple[Callable[..., Any], bool]]:
-    """By name, JAX's operators and methods that are remembered, and whether each records every number of one
-    type alike."""
-    operators = {
-        f"__{name}__": (plain, name in _ALIKE)
-        for name, plain in jc.array_operators.items()
-        if name in _ALIKE | _OTHER
-    }
-    return operators | {name: (plain, False) for name, plain in jc.array_methods.items() if name in _METHODS}
+    """JAX's operators and methods that get a memory, by name.
+
+    Each is given with whether it records all numbers of one type in the same way.
+    """
+    table: dict[str, tuple[Callable[..., Any], bool]] = {}
+    for name, plain in jc.array_operators.items():
+        if name in _ALIKE or name in _OTHER:
+            table[f"__{name}__"] = (plain, name in _ALIKE)
+    for name, plain in jc.array_methods.items():
+        if name in _METHODS:
+            table[name] = (plain, False)
+    return table
 
 
 def install() -> None:
     """Gives LazyTensor its operators and methods."""
     for name, (plain, alike) in _table().items():
-        setattr(
-            LazyTensor,
-            name,
-            _named(_binary(name, plain) if alike else remembered(name, plain, False), name, plain),
-        )
+        function = _binary(name, plain) if alike else remembered(name, plain, False)
+        setattr(LazyTensor, name, _named(function, name, plain))
 
 
 def of_linearized() -> dict[str, Callable[..., Any]]:
     """The operators and methods that values under ``jax.grad`` have while a thread is lazy.
 
-    Without a memory they do what a tracer's type says: a reference (``jax.new_ref``) is no array, and
-    ``ref[...]`` reads it.
+    A call that is not remembered uses the method of JAX's tracer, which depends on its type: a reference
+    (``jax.new_ref``) is no array, and ``ref[...]`` reads it.
     """
     return {
         name: _named(remembered(name, getattr(jc.Tracer, name), alike), name, plain)
@@ -218,11 +221,11 @@ def of_linearized() -> dict[str, Callable[..., Any]]:
 def of_arrays() -> dict[str, Callable[..., Any]]:
     """The operators and methods that concrete arrays have while a thread is lazy.
 
-    A concrete array on the left of an operator has to be recorded too. Only lazy threads take notice.
+    An operator with a concrete array on the left must be recorded too. Only lazy threads use the memory.
     """
-    methods = vars(jc.ArrayImpl)
-    return {
-        name: _named(remembered(f"array.{name}", methods[name], alike), name, methods[name])
-        for name, (_, alike) in _table().items()
-        if name in methods
-    }
+    methods, functions = vars(jc.ArrayImpl), {}
+    for name, (_, alike) in _table().items():
+        if name in methods:
+            function = remembered(f"array.{name}", methods[name], alike)
+            functions[name] = _named(function, name, methods[name])
+    return functions

@@ -1,13 +1,14 @@
-"""Recall: a call that was recorded here before is appended again without going through JAX.
+"""Recall: a call that was recorded before at the same state is appended again without JAX.
 
-The first time a call (an operator, a method, a function of ``jax.numpy``) is made at a state of the trie,
-JAX's own code runs and is recorded; an edge remembers what that came to. The next trace that reaches the
-state and makes the same call takes the edge: one dictionary look-up instead of JAX's Python (15 to 40
-microseconds an operation).
+When a call (an operator, a method, a function of ``jax.numpy``) is first made at a state of the trie, JAX's
+own code runs and is recorded, and an edge remembers the recorded steps. The next trace that reaches the state
+and makes the same call takes the edge: one dictionary look-up instead of JAX's Python code (15 to 40
+microseconds for each operation).
 
-A call is the same when its function, its operands' slots and its other arguments agree. The state determines
-the operands' types, the root JAX's configuration. A Python number enters by its type where the function is
-known to treat every number alike (``scalars`` below), else by its value.
+Two calls are the same if their functions, the slots of their operands and their other arguments agree. The
+state determines the types of the operands, and the root determines JAX's configuration. A Python number
+enters by its type if the function treats all numbers of a type in the same way (``scalars`` below), otherwise
+by its value.
 """
 
 from __future__ import annotations
@@ -28,25 +29,25 @@ from lazynb.source import Origin, is_user_code
 
 
 class NotRecalled(Exception):
-    """The call has an argument that no edge can stand for."""
+    """The call has an argument that cannot be a part of an edge's key."""
 
 
 class Edge:
-    """What a call appends.
+    """The steps that a call appends.
 
     Attributes:
-      end: the state after it; None for a call that is never recalled.
+      end: the state after the call; None for a call that is never recalled.
       results: slot and aval of each result.
-      container: type in which they are returned; None for a single one.
+      container: type of the tuple or list of results; None for a single result.
       slot, aval: those of a single result; None otherwise.
-      values: host values of its inputs, where the call itself brings them.
-      converters: what makes its inputs of the call's Python numbers, in order.
-      convert: the only one of them; None otherwise.
-      scalar, converted: the number that it converted last, and the inputs that it made: most numbers stand in
-        the code.
+      values: host values of the inputs that the call itself adds.
+      converters: functions that convert the call's Python numbers to its inputs, in order.
+      convert: the converter of a call with one number; None otherwise.
+      scalar, converted: the last number and the inputs that it became. They are kept because most numbers are
+        written in the code.
       callee: code of the function that the user called.
-      argument: position of the argument that the call returns as it is, recording nothing.
-      plain: whether it takes one result and at most one number: what the operators handle themselves.
+      argument: position of the argument that the call returns unchanged; such a call records nothing.
+      plain: whether it has a single result and at most one number, so that the operators take it themselves.
     """
 
     __slots__ = (
@@ -100,7 +101,7 @@ NEVER = Edge(None)
 _new = LazyTensor.__new__
 
 KINDS: dict[type, object] = {cls: object() for cls in (float, int, bool, complex)}
-"""What stands in a key for a number of Python's whose value makes no difference."""
+"""The part of a key for a Python number whose value makes no difference, by its type."""
 
 
 def recall(
@@ -112,14 +113,15 @@ def recall(
     scalars_alike: bool,
     depth: int = 2,
 ) -> Any:
-    """``call(*args, **kwargs)``, recalled if it was recorded at this state before, else recorded and
-    remembered.
+    """``call(*args, **kwargs)``, recalled if it was recorded at this state before.
+
+    Otherwise the call is made through JAX and remembered.
 
     Arguments:
       trace: the ambient trace, a :class:`lazynb.record.trace.LazyTrace`.
-      name: stands for ``call`` in the key.
-      scalars_alike: whether every number of one type is recorded alike.
-      depth: frames from here to the user's.
+      name: the part of the key for ``call``.
+      scalars_alike: whether all numbers of one type are recorded in the same way.
+      depth: number of frames from this one to the user's.
     """
     pending = trace.pending
     if pending is None or pending.tip is None:
@@ -130,7 +132,7 @@ def recall(
     scalars: list[Any] | None = [] if scalars_alike else None
     try:
         parts: list[Hashable] = [name]
-        for arg in args:  # the commonest first
+        for arg in args:  # the most common types are tested first
             if arg.__class__ is LazyTensor:
                 part: Any = (
                     arg._slot
@@ -159,19 +161,20 @@ def recall(
 
 
 def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame: FrameType) -> Any:
-    """Appends ``edge`` to ``pending``, which ends at ``tip``: its results as the call returns them, None if
-    it cannot be done.
+    """Appends ``edge`` to ``pending``, which ends at ``tip``.
+
+    Returns the results as the call does, or None if the edge cannot be appended.
 
     Arguments:
       scalars: the call's numbers.
-      frame: the caller's.
+      frame: the frame of the caller.
     """
     inputs = edge.values
     if edge.converters:
         try:
             inputs = edge.inputs(scalars)
         except (OverflowError, ValueError, TypeError):
-            return None  # JAX then says what is wrong with the number
+            return None  # JAX then raises its own error for the number
     trace = pending.trace
     if edge.container is None:
         first = _new(LazyTensor)
@@ -193,7 +196,7 @@ def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame
         first._code = trace.origin_of(frame)
         first._edge = edge.end
     if pending.tip is not tip:
-        return None  # a finalizer recorded something, or another thread sealed the trace
+        return None  # a finalizer recorded an operation, or another thread sealed the trace
     if inputs:
         pending.inputs[tip.inputs :] = inputs
     pending.tip = edge.end
@@ -205,8 +208,11 @@ def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame
 
 
 def _part(pending: Pending, arg: Any, scalars: list[Any] | None) -> Hashable:
-    """What stands for ``arg`` in a key; arrays become inputs, numbers are collected where their values make
-    no difference."""
+    """The part of a key for ``arg``. An array becomes an input.
+
+    Arguments:
+      scalars: collects the numbers whose values make no difference; None if each value does.
+    """
     cls = arg.__class__
     if cls is LazyTensor:
         return arg._slot if arg._pending is pending else _input(pending, arg)
@@ -223,10 +229,12 @@ def _part(pending: Pending, arg: Any, scalars: list[Any] | None) -> Hashable:
 
 
 def by_value(arg: Any, item: Callable[[Any], Hashable]) -> Hashable:
-    """What stands in a key for an argument that enters by its value; ``item`` says it of what a tuple, list
-    or slice holds.
+    """The part of a key for an argument that enters by its value.
 
-    Raises NotRecalled for what has no value that can be compared.
+    Arguments:
+      item: gives the part for an item of a tuple, list or slice.
+
+    Raises NotRecalled for an argument whose value cannot be compared.
     """
     cls = arg.__class__
     if cls is float or cls is complex:
@@ -245,7 +253,7 @@ def by_value(arg: Any, item: Callable[[Any], Hashable]) -> Hashable:
 
 
 def _input(pending: Pending, arg: Any) -> int:
-    """The slot of a tensor that this trace has not computed."""
+    """The slot of an array or tensor that is no result of this trace, and so an input."""
     value, outside = arg, True
     if arg.__class__ is LazyTensor:
         value, outside = arg._value, arg._trace is not pending.trace
@@ -278,11 +286,11 @@ def _learn(
     kwargs: dict[str, Any],
     scalars: Sequence[Any],
 ) -> Any:
-    """Makes the call through JAX and remembers what was recorded."""
+    """Makes the call through JAX and remembers the recorded steps."""
     count = len(pending.records)
     result = call(*args, **kwargs)
     end = pending.tip
-    if end is None:  # run or sealed meanwhile: another time
+    if end is None:  # the trace was run or sealed during the call, which is learned another time
         return result
     edge = _edge(pending, tip, end, count, result, args, scalars)
     if edge is not None:
@@ -299,7 +307,7 @@ def _edge(
     args: tuple[Any, ...],
     scalars: Sequence[Any],
 ) -> Edge | None:
-    """The edge for a call that led from ``tip`` to ``end``; None if nothing can be said yet."""
+    """The edge for a call that led from ``tip`` to ``end``; returns None if it is not certain yet."""
     if end is tip:
         positions = [
             number for number, arg in enumerate(args) if arg is result and arg.__class__ is LazyTensor
@@ -320,7 +328,7 @@ def _edge(
         if not _come_from(values, converters, scalars):
             return NEVER
         if len({value.tobytes() for value in values}) < len(values):
-            return None  # equal numbers: which is which will show when they differ
+            return None  # equal numbers: only different ones show which input is which
         values = ()
     first = pending.records[count]
     callee = first._code.callee if isinstance(first._code, Origin) else first._edge.callee
@@ -333,5 +341,5 @@ def _come_from(
     """Whether the inputs ``values`` are the numbers ``scalars``, in order."""
     if len(values) != len(scalars):
         return False
-    made = [convert(scalar) for convert, scalar in zip(converters, scalars, strict=True)]
-    return all(one.tobytes() == other.tobytes() for one, other in zip(made, values, strict=True))
+    inputs = [convert(scalar) for convert, scalar in zip(converters, scalars, strict=True)]
+    return all(new.tobytes() == value.tobytes() for new, value in zip(inputs, values, strict=True))

@@ -1,8 +1,8 @@
-"""The backward pass with a memory: transposing a linear program is worked out once for its content.
+"""The backward pass with a memory: a linear program is transposed once for its content.
 
-``jax.grad`` transposes the linear program of each step anew, operation by operation, though the next step's
-has the same content. Which operations come out depends on that content and on the types of residuals and
-cotangents; they are recorded like any call.
+``jax.grad`` transposes the linear program of each step again, operation by operation, though that of the next
+step has the same content. The operations of the transposed program depend on that content and on the types of
+residuals and cotangents. They are recorded like any call.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ MIN_EQUATIONS = 8
 
 
 class _Backward:
-    """How one linear program is transposed.
+    """The transposition of one linear program.
 
     Attributes:
-      known: gives the cotangents that are not zero.
+      known: the program that gives the cotangents that are not zero.
       nonzero: for each accumulator, whether its cotangent is not zero.
-      returned: what JAX's function returns.
+      returned: the value that JAX's function returns.
     """
 
     def __init__(
@@ -42,28 +42,25 @@ class _Backward:
         consts_end, primals_end = counts[0], counts[0] + counts[1]
 
         def known(*values: Any) -> list[Any]:
-            arrays, cotangents = iter(values[consts_end:primals_end]), iter(values[primals_end:])
-            fresh: list[Any] = [
-                jc.new_accumulator(p) if isinstance(p, jc.GradAccum) else next(arrays) for p in primals
-            ]
-            self.returned = plain(
-                jaxpr,
-                transform_stack,
-                values[:consts_end],
-                fresh,
-                [next(cotangents) if zero is None else zero for zero in zeros],
-            )
+            consts = values[:consts_end]
+            arrays, rest = iter(values[consts_end:primals_end]), iter(values[primals_end:])
+            fresh: list[Any] = []
+            for primal in primals:
+                is_accumulator = isinstance(primal, jc.GradAccum)
+                fresh.append(jc.new_accumulator(primal) if is_accumulator else next(arrays))
+            cotangents = [next(rest) if zero is None else zero for zero in zeros]
+            self.returned = plain(jaxpr, transform_stack, consts, fresh, cotangents)
             if self.returned:
                 raise NotRecalled
-            found = [accum.freeze() for accum in fresh if type(accum) is jc.ValAccum]
-            self.nonzero = [type(value) is not jc.Zero for value in found]
-            return [value for value, nonzero in zip(found, self.nonzero) if nonzero]
+            sums = [accum.freeze() for accum in fresh if type(accum) is jc.ValAccum]
+            self.nonzero = [type(value) is not jc.Zero for value in sums]
+            return [value for value, nonzero in zip(sums, self.nonzero) if nonzero]
 
         self.known = Known(known, avals)
 
 
 def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """What stands in for JAX's ``backward_pass3``, which is ``plain``, while a thread is lazy."""
+    """The substitute for ``plain``, JAX's ``backward_pass3``, while a thread is lazy."""
 
     def backward(
         jaxpr: Any,
@@ -73,28 +70,28 @@ def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
         cotangents_in: Sequence[Any],
     ) -> Any:
         trace = jc.ambient.value
-        if trace.__class__ is LazyTrace and transform_stack:
-            cotangents_in = [
-                _strong(cotangent, var, jaxpr) if _is_weak(cotangent) else cotangent
-                for cotangent, var in zip(cotangents_in, getattr(jaxpr, "jaxpr", jaxpr).outvars)
-            ]
-        if (
-            trace.__class__ is LazyTrace
-            and len(jaxpr.eqns) >= MIN_EQUATIONS
-            and not jaxpr.effects
-            and _are_empty(primals_in)
-        ):
+        if trace.__class__ is not LazyTrace:
+            return plain(jaxpr, transform_stack, consts, primals_in, cotangents_in)
+        if transform_stack:
+            outvars = getattr(jaxpr, "jaxpr", jaxpr).outvars
+            cotangents_in = [_strong(ct, var, jaxpr) for ct, var in zip(cotangents_in, outvars)]
+        if len(jaxpr.eqns) >= MIN_EQUATIONS and not jaxpr.effects and _are_empty(primals_in):
             rule, operands = _rule(plain, trace, jaxpr, transform_stack, consts, primals_in, cotangents_in)
             if rule is not None:
-                values = iter(rule.known.values(trace, operands))
-                accums = [primal for primal in primals_in if type(primal) is jc.ValAccum]
-                for accum, nonzero in zip(accums, rule.nonzero):
-                    if nonzero:
-                        accum.accum(next(values))
+                _accumulate(primals_in, rule, rule.known.values(trace, operands))
                 return rule.returned
         return plain(jaxpr, transform_stack, consts, primals_in, cotangents_in)
 
     return backward
+
+
+def _accumulate(primals: Sequence[Any], rule: _Backward, cotangents: Sequence[Any]) -> None:
+    """Adds the ``cotangents`` that are not zero to the accumulators among ``primals``."""
+    values = iter(cotangents)
+    accums = [primal for primal in primals if type(primal) is jc.ValAccum]
+    for accum, nonzero in zip(accums, rule.nonzero):
+        if nonzero:
+            accum.accum(next(values))
 
 
 def _rule(
@@ -106,52 +103,62 @@ def _rule(
     primals_in: Sequence[Any],
     cotangents_in: Sequence[Any],
 ) -> tuple[_Backward | None, list[Any]]:
-    """The rule, None where JAX has to be asked, and the arrays that it takes."""
+    """The rule, and the arrays that it takes; the rule is None if JAX must transpose the program itself."""
     arrays = [primal for primal in primals_in if not isinstance(primal, jc.GradAccum)]
     zeros = [cotangent if type(cotangent) is jc.Zero else None for cotangent in cotangents_in]
     operands = [*consts, *arrays, *[ct for ct, zero in zip(cotangents_in, zeros) if zero is None]]
-    if jc.must_run_eagerly() or (avals := known_avals(operands)) is None:
+    if jc.must_run_eagerly():
         return None, operands
-    kinds = tuple(
-        [(type(primal), primal.aval) if isinstance(primal, jc.GradAccum) else None for primal in primals_in]
-    )
+    avals = known_avals(operands)
+    if avals is None:
+        return None, operands
+    counts = (len(consts), len(arrays))
     mask = tuple([zero.aval if zero is not None else None for zero in zeros])
-    key = (jaxpr_content(jaxpr), transform_stack, kinds, mask, avals, trace.context_token())
+    key = (jaxpr_content(jaxpr), transform_stack, _kinds(primals_in), mask, avals, trace.context_token())
     family = ("backward", len(jaxpr.eqns), avals)
-    rule = rule_for(
-        key,
-        family,
-        lambda: _Backward(
-            plain, jaxpr, transform_stack, primals_in, (len(consts), len(arrays)), zeros, avals
-        ),
+
+    def make() -> _Backward:
+        return _Backward(plain, jaxpr, transform_stack, primals_in, counts, zeros, avals)
+
+    return rule_for(key, family, make), operands
+
+
+def _kinds(primals: Sequence[Any]) -> tuple[Any, ...]:
+    """The type and aval of each accumulator; None for each array."""
+    return tuple(
+        [(type(primal), primal.aval) if isinstance(primal, jc.GradAccum) else None for primal in primals]
     )
-    return rule, operands
-
-
-def _is_weak(cotangent: Any) -> bool:
-    return type(cotangent) is not jc.Zero and getattr(jc.typeof(cotangent), "weak_type", False)
 
 
 def _strong(cotangent: Any, var: Any, jaxpr: Any) -> Any:
-    """``cotangent``, which is weakly typed, as eager JAX has it for a result ``var`` that is not: it loses
-    the weak type in the first jitted function that is transposed, which all operators are; the linear
-    programs here have none. The backward rule of a user's function gets the very object."""
+    """``cotangent`` for the result ``var``, with the weak type that it has in eager JAX.
+
+    A weakly typed cotangent loses the weak type in the first jitted function that is transposed. All of JAX's
+    operators are jitted functions, but the linear programs here contain none. The backward rule of a user's
+    function gets the cotangent itself.
+    """
+    if type(cotangent) is jc.Zero or not getattr(jc.typeof(cotangent), "weak_type", False):
+        return cotangent
     if var.aval.weak_type:
         return cotangent
-    source = next((eqn for eqn in reversed(jaxpr.eqns) if var in eqn.outvars), None)
-    return cotangent if source is None or jc.hands_on(source) else jc.strongly_typed(cotangent)
+    for eqn in reversed(jaxpr.eqns):
+        if var in eqn.outvars:
+            return cotangent if jc.hands_on(eqn) else jc.strongly_typed(cotangent)
+    return cotangent
 
 
 def _are_empty(primals: Sequence[Any]) -> bool:
-    """Whether no cotangent was accumulated yet, and all accumulators are plain ones."""
-    return all(
-        (type(primal) is jc.ValAccum and type(primal.val) is jc.Zero) or type(primal) is jc.NullAccum
-        for primal in primals
-        if isinstance(primal, jc.GradAccum)
-    )
+    """Whether no accumulator has a cotangent yet, and all accumulators are plain ones."""
+    for primal in primals:
+        if type(primal) is jc.ValAccum:
+            if type(primal.val) is not jc.Zero:
+                return False
+        elif isinstance(primal, jc.GradAccum) and type(primal) is not jc.NullAccum:
+            return False
+    return True
 
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """What changes while a thread is lazy, by module."""
+    """The substitutes while some thread is lazy, by module."""
     module, name = jc.transposition
     return [(module, {name: _substitute(vars(module)[name])})]

@@ -1,1 +1,1 @@
-"""A pending trace as plain data, for whoever draws or explains it."""
+"""Pending traces as plain data, for drawings and explanations."""

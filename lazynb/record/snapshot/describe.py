@@ -1,4 +1,4 @@
-"""From pending traces to a Snapshot: plain data that says what is pending. Runs nothing."""
+"""Descriptions: several pending traces as one Snapshot of plain data. Runs nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Description:
     """Builds the nodes of several pending traces as one graph.
 
     Arguments:
-      traces: in order of dependence, see :func:`lazynb.record.pending.closure`.
-      names: names of the user's variables, see :func:`lazynb.record.snapshot.names.names_of`.
+      traces: the traces in order of dependence, see :func:`lazynb.record.pending.closure`.
+      names: the names of the user's variables, see :func:`lazynb.record.snapshot.names.names_of`.
     """
 
     def __init__(self, traces: Sequence[Pending], names: Names):
@@ -33,99 +33,99 @@ class Description:
             self.add(summarise(pending, names))
 
     def snapshot(self, tensors: Sequence[LazyTensor] | None = None) -> Snapshot:
-        """All nodes, or those that ``tensors`` need, numbered anew; what nothing live needs is marked
-        dead."""
-        live = {node.id for node in self._nodes if node.output}
-        wanted = (
-            live
-            if tensors is None
-            else {self._where[id(t._pending), t._slot][0] for t in tensors if t._pending is not None}
-        )
-        needed = _reached(self._nodes, wanted)
+        """The nodes of the traces.
+
+        Arguments:
+          tensors: give only the nodes that these tensors need, with new numbers. By default all nodes are
+            given, and those that no live tensor needs are marked dead.
+        """
         if tensors is None:
-            return Snapshot(
-                tuple([node if node.id in needed else replace(node, dead=True) for node in self._nodes])
-            )
+            return self._whole()
+        return self._part(tensors)
+
+    def _whole(self) -> Snapshot:
+        needed = _reached(self._nodes, {node.id for node in self._nodes if node.output})
+        nodes = [node if node.id in needed else replace(node, dead=True) for node in self._nodes]
+        return Snapshot(tuple(nodes))
+
+    def _part(self, tensors: Sequence[LazyTensor]) -> Snapshot:
+        waiting = [tensor for tensor in tensors if tensor._pending is not None]
+        wanted = {self._where[id(tensor._pending), tensor._slot][0] for tensor in waiting}
+        needed = _reached(self._nodes, wanted)
         kept = [node for node in self._nodes if node.id in needed]
         number = {node.id: index for index, node in enumerate(kept)}
         return Snapshot(tuple([_renumbered(node, number, node.id in wanted) for node in kept]))
 
     def result(self, pending: Pending, slot: int) -> tuple[int, int]:
-        """Node, and number of its result, that gives ``slot`` of ``pending``."""
+        """The node that gives ``slot`` of ``pending``, and the number of its result."""
         return self._where[id(pending), slot]
 
-    def add(self, drawn: TraceSummary) -> None:
-        """Appends the nodes of one more trace, after those that it takes inputs from."""
-        inputs = iter(drawn.inputs)
-        for state, origin in zip(drawn.end.path(), drawn.origins, strict=True):
+    def add(self, summary: TraceSummary) -> None:
+        """Appends the nodes of a trace. The traces that compute its inputs must have been added before."""
+        inputs = iter(summary.inputs)
+        for state, origin in zip(summary.end.path(), summary.origins, strict=True):
             if state.operation is None:
-                self._add_input(drawn, state, next(inputs))
+                self._add_input(summary, state, next(inputs))
             else:
                 assert origin is not None
-                self._add_operation(drawn, state, origin)
+                self._add_operation(summary, state, origin)
 
-    def _add_input(self, drawn: TraceSummary, state: State, value: Input) -> None:
+    def _add_input(self, summary: TraceSummary, state: State, value: Input) -> None:
         earlier = self._where.get(value.earlier) if value.earlier is not None else None
         if earlier is not None:
-            self._where[drawn.key, state.first] = earlier
+            self._where[summary.key, state.first] = earlier
             return
-        names = value.names
-        self._append(
-            drawn,
-            state,
-            Node(
-                len(self._nodes),
-                "input",
-                names[0] if names else ("scalar" if value.scalar is not None else "input"),
-                "",
-                (),
-                self._types_of(state),
-                None,
-                None,
-                None,
-                "",
-                names,
-                value.scalar,
-                False,
-            ),
+        node = Node(
+            id=len(self._nodes),
+            kind="input",
+            name=_input_name(value),
+            primitive="",
+            operands=(),
+            avals=self._types_of(state),
+            place=None,
+            call=None,
+            call_id=None,
+            scope="",
+            names=value.names,
+            value=value.scalar,
+            output=False,
         )
+        self._append(summary, state, node)
 
-    def _add_operation(self, drawn: TraceSummary, state: State, origin: Origin) -> None:
+    def _add_operation(self, summary: TraceSummary, state: State, origin: Origin) -> None:
         operation = state.operation
         assert operation is not None
-        results = [slot for slot in range(state.first, state.slots) if slot in drawn.live]
-        names = tuple([name for slot in results for name in drawn.live[slot]])
+        names: list[str] = []
+        live = [slot for slot in range(state.first, state.slots) if slot in summary.live]
+        for slot in live:
+            names.extend(summary.live[slot])
         scope = self._scope(origin)
-        self._append(
-            drawn,
-            state,
-            Node(
-                len(self._nodes),
-                "op",
-                plain_name(operation.name),
-                operation.primitive.name,
-                tuple([self._where[drawn.key, slot] for slot in state.operands]),
-                self._types_of(state),
-                self._places.of(origin),
-                call_name(origin, scope),
-                origin.call_id if origin.callee is not None else None,
-                scope,
-                names,
-                None,
-                bool(results),
-            ),
+        node = Node(
+            id=len(self._nodes),
+            kind="op",
+            name=plain_name(operation.name),
+            primitive=operation.primitive.name,
+            operands=tuple([self._where[summary.key, slot] for slot in state.operands]),
+            avals=self._types_of(state),
+            place=self._places.of(origin),
+            call=call_name(origin, scope),
+            call_id=origin.call_id if origin.callee is not None else None,
+            scope=scope,
+            names=tuple(names),
+            value=None,
+            output=bool(live),
         )
+        self._append(summary, state, node)
 
     def _types_of(self, state: State) -> tuple[str, ...]:
-        """The types of its results as text, which takes JAX longer than to tell that it was written
-        already."""
-        found = []
+        """The types of the results as text. Each text is kept, because JAX takes long to write it."""
+        texts = []
         for aval in state.avals:
             text = self._types.get(aval)
             if text is None:
                 text = self._types[aval] = aval.str_short()
-            found.append(text)
-        return tuple(found)
+            texts.append(text)
+        return tuple(texts)
 
     def _scope(self, origin: Origin) -> str:
         known = self._scopes.get(id(origin.context))
@@ -133,13 +133,20 @@ class Description:
             known = self._scopes[id(origin.context)] = origin.context, origin.scope
         return known[1]
 
-    def _append(self, drawn: TraceSummary, state: State, node: Node) -> None:
+    def _append(self, summary: TraceSummary, state: State, node: Node) -> None:
         for result in range(len(state.avals)):
-            self._where[drawn.key, state.first + result] = (node.id, result)
+            self._where[summary.key, state.first + result] = (node.id, result)
         self._nodes.append(node)
 
 
+def _input_name(value: Input) -> str:
+    if value.names:
+        return value.names[0]
+    return "scalar" if value.scalar is not None else "input"
+
+
 def _reached(nodes: Sequence[Node], wanted: set[int]) -> set[int]:
+    """The ids of the nodes that ``wanted`` depend on, with those of ``wanted``."""
     needed = set(wanted)
     for node in reversed(nodes):
         if node.id in needed:
@@ -148,26 +155,25 @@ def _reached(nodes: Sequence[Node], wanted: set[int]) -> set[int]:
 
 
 def _renumbered(node: Node, number: Mapping[int, int], wanted: bool) -> Node:
-    """``node`` under its new number, an output where it is ``wanted``; itself where it is that already."""
-    if number[node.id] == node.id and (
-        node.output or not wanted
-    ):  # then nothing before it was left out either
+    """``node`` with its new number; an output if it is ``wanted``."""
+    output = wanted or node.output
+    if number[node.id] == node.id and output == node.output:  # no node before it was left out either
         return node
     operands = tuple([(number[source], result) for source, result in node.operands])
-    return replace(node, id=number[node.id], output=wanted or node.output, operands=operands)
+    return replace(node, id=number[node.id], output=output, operands=operands)
 
 
 _FUNCTIONS = {**TRANSFORMED_FUNCTIONS, "apply_fn": "apply"}
 
 
 def plain_name(name: str) -> str:
-    """An operation's name as users know it: ``_where`` is ``where``."""
+    """The name of an operation as users know it, such as ``where`` for ``_where``."""
     name = JITTED_NAMES.get(name, name)
     return name.strip("_").replace("<lambda>", "lambda") or name
 
 
-# What a library calls instead of the user's function. The name stack then says which module it was (Flax
-# writes it there).
+# Functions that a library calls instead of the user's function. The name stack then holds the module, which
+# Flax writes there.
 _WRAPPERS = {
     "wrapped_module_method",
     "_call_wrapped_method",
@@ -181,10 +187,13 @@ _WRAPPERS = {
 
 
 def call_name(origin: Origin, scope: str) -> str | None:
-    """Name of the function that the user called under the name stack ``scope``; None for an operator or a
-    jitted function, which has its own."""
+    """The name of the function that the user called under the name stack ``scope``.
+
+    Returns None for an operator, and for a jitted function, whose operation has its name.
+    """
     if origin.callee is None:
         return None
-    if origin.callee.co_name in _WRAPPERS:
+    name = origin.callee.co_name
+    if name in _WRAPPERS:
         return scope.rsplit("/", 1)[-1].strip("()") or None
-    return plain_name(_FUNCTIONS.get(origin.callee.co_name, origin.callee.co_name))
+    return plain_name(_FUNCTIONS.get(name, name))

@@ -1,4 +1,4 @@
-"""Names of the user's variables for values, found when somebody looks; recording never searches for them."""
+"""Names of the user's variables for values. They are searched for a display or a miss, never to record."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _HIDDEN_IN_NOTEBOOKS = {"In", "exit", "quit", "get_ipython", "open"}
 
 
 namespaces: list[Callable[[], Mapping[str, Any]]] = []
-"""Further places to look for variables: a notebook's namespace, which no frame shows while IPython displays a
-result."""
+"""More namespaces with the user's variables: that of a notebook, because IPython displays a result outside of
+any frame of the user's."""
 
 
 def user_namespace() -> dict[str, Any]:
@@ -36,37 +36,37 @@ def user_namespace() -> dict[str, Any]:
 
 
 def _locals(frame: FrameType) -> dict[str, Any]:
-    """The frame's local variables. Until Python 3.13, reading them leaves a copy in the frame, which would
-    keep the values alive: it is emptied, unless the function or a debugger may look at it too."""
+    """The frame's local variables.
+
+    Before Python 3.13, reading them leaves a copy in the frame, which would keep the values alive. The copy
+    is emptied, unless the function or a debugger may use it too.
+    """
     copy = frame.f_locals
-    found = dict(copy)
-    if (
-        sys.version_info < (3, 13)
-        and frame.f_code.co_flags & inspect.CO_OPTIMIZED
-        and frame.f_trace is None
-        and not _sees_locals(frame.f_code)
-    ):
+    variables = dict(copy)
+    leaves_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if leaves_copy and frame.f_trace is None and not _sees_locals(frame.f_code):
         copy.clear()
-    return found
+    return variables
 
 
 def _sees_locals(code: CodeType) -> bool:
-    """Whether ``code`` uses a function that gives the copy. (What is only an attribute of that name, as in
-    the assertions that pytest rewrites, keeps nothing.)"""
+    """Whether ``code`` uses a function that gives the copy.
+
+    An attribute of such a name, as in the assertions that pytest rewrites, does not count.
+    """
     names = {"locals", "vars", "dir", "eval", "exec"}
-    return not names.isdisjoint(code.co_names) and any(
-        one.argval in names
-        for one in dis.get_instructions(code)
-        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-    )
+    if names.isdisjoint(code.co_names):
+        return False
+    loads = [step for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    return any(step.argval in names for step in loads)
 
 
 def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
-    """By ``id`` of an array or tensor, the names under which ``namespace`` reaches it, the simplest first.
+    """The names of each array and tensor in ``namespace``, the simplest first, by the ``id`` of the value.
 
-    Containers are looked into: ``params['Dense_0']['kernel']``.
+    Containers are searched too: ``params['Dense_0']['kernel']``.
     """
-    found: dict[int, list[str]] = {}
+    names: dict[int, list[str]] = {}
     leaves = 0
     for name, value in namespace.items():
         if name.startswith("_") or name in _HIDDEN_IN_NOTEBOOKS or isinstance(value, (ModuleType, type)):
@@ -76,14 +76,13 @@ def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
             if leaves > _MAX_LEAVES:
                 break
             for identity in _identities(leaf):
-                found.setdefault(identity, []).append(name + path)
-    return {identity: _best(names) for identity, names in found.items()}
+                names.setdefault(identity, []).append(name + path)
+    return {identity: _best(paths) for identity, paths in names.items()}
 
 
 def _best(names: list[str]) -> tuple[str, ...]:
-    own = [
-        name for name in names if not name.startswith("Out[")
-    ]  # a notebook's Out[3] is better than no name
+    """The names that the user gave, the simplest first; if there is none, a notebook's such as ``Out[3]``."""
+    own = [name for name in names if not name.startswith("Out[")]
     return tuple(sorted(own or names, key=lambda name: (name.count("["), len(name))))
 
 
@@ -96,20 +95,22 @@ def _identities(leaf: Any) -> Iterator[int]:
 def _leaves(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, jax.Array):
         yield "", value
-    elif (
-        isinstance(value, (dict, list, tuple))
-        or hasattr(type(value), "tree_flatten")
-        or _is_registered(value)
-    ):
+    elif _is_container(value):
         yield from _walk(value)
 
 
-def _walk(tree: Any) -> Iterator[tuple[str, Any]]:
-    """The arrays in a container, with the path of each. What cannot be flattened (a dict whose keys have no
-    order) has no names to give, nor has what a container that holds itself would repeat.
+def _is_container(value: Any) -> bool:
+    if isinstance(value, (dict, list, tuple)) or hasattr(type(value), "tree_flatten"):
+        return True
+    return _is_registered(value)
 
-    JAX flattens one level at a time: where something further in raises, jaxlib forgets to count a level of
-    recursion down (0.10, 0.12), and after some hundred times nothing runs any more in the thread.
+
+def _walk(tree: Any) -> Iterator[tuple[str, Any]]:
+    """The arrays in a container, with the path of each.
+
+    A node that cannot be flattened (a dict whose keys have no order) is left out, and so is a container
+    inside of itself. JAX flattens one level at a time, because jaxlib does not count a level of recursion
+    down after an error further in (0.10, 0.12). After some hundred such errors nothing runs in the thread.
     """
     stack: list[tuple[str, Any, tuple[int, ...]]] = [("", tree, ())]
     visited = 0
@@ -137,9 +138,8 @@ def _walk(tree: Any) -> Iterator[tuple[str, Any]]:
 
 def _is_registered(value: Any) -> bool:
     """Whether ``value`` is a pytree node of a user's class (a Flax state, an Equinox module)."""
-    kind = type(value)
-    if kind.__module__ in ("builtins", "types") or (
-        callable(value) and not hasattr(value, "__dataclass_fields__")
-    ):
+    if type(value).__module__ in ("builtins", "types"):
+        return False
+    if callable(value) and not hasattr(value, "__dataclass_fields__"):
         return False
     return not jax.tree_util.all_leaves([value])

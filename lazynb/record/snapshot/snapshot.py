@@ -1,4 +1,4 @@
-"""A recorded trace as plain data, for whoever draws or explains it."""
+"""Snapshots: recorded traces as plain data, for drawings and explanations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lazynb.source import Place as Place
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One input or operation. Operands always have smaller ids."""
+    """An input or an operation. Its operands have smaller ids."""
 
     id: int
     kind: str
@@ -34,5 +34,5 @@ class Snapshot:
     nodes: tuple[Node, ...]
 
     def operations(self) -> int:
-        """The number of operations (inputs not counted)."""
+        """The number of operations, without inputs."""
         return sum(node.kind == "op" for node in self.nodes)

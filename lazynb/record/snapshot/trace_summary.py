@@ -1,5 +1,4 @@
-"""A summary of a pending trace: its steps and names without its values, for whoever explains it when it has
-run."""
+"""Summaries of pending traces: steps and names without values, to explain a trace after its run."""
 
 from __future__ import annotations
 
@@ -18,12 +17,13 @@ Names = Mapping[int, tuple[str, ...]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Input:
-    """What flowed into a trace.
+    """An input of a trace.
 
     Attributes:
       names: the user's variables for it, the simplest first.
-      scalar: its text where it is a number; None for an array.
-      earlier: key of the trace in which it was still pending then, and its slot there.
+      scalar: the text of a number; None for an array.
+      earlier: the key of the trace in which the input was pending, and its slot there; None if it had a
+        value.
     """
 
     names: tuple[str, ...]
@@ -33,15 +33,15 @@ class Input:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class TraceSummary:
-    """What one pending trace was.
+    """A summary of one pending trace.
 
     Attributes:
-      key: stands for the trace among those sketched together.
-      root: the start of the path; ``root.config`` is JAX's configuration then.
+      key: the number of the trace among those that are summarised together.
+      root: the start of the path; ``root.config`` is JAX's configuration at that time.
       end: the end of the path; ``end.path()`` gives the steps.
-      origins: by step, where the user asked for it; None for inputs.
-      inputs: in the order in which they appear on the path.
-      live: the user's names by slot, for the results that somebody could reach.
+      origins: the user's line of each step; None for an input.
+      inputs: the inputs in the order of the path.
+      live: the user's names by slot, for the results that could still be reached.
     """
 
     key: int
@@ -53,10 +53,10 @@ class TraceSummary:
 
 
 def summarise(pending: Pending, names: Names) -> TraceSummary:
-    """``pending`` as it is now. Holds no value.
+    """A summary of ``pending`` in its present state. It holds no value.
 
     Arguments:
-      names: of the user's variables, see :func:`lazynb.record.snapshot.names.names_of`.
+      names: the names of the user's variables, see :func:`lazynb.record.snapshot.names.names_of`.
     """
     return TraceSummary(
         id(pending),
@@ -71,13 +71,14 @@ def summarise(pending: Pending, names: Names) -> TraceSummary:
 def _input(value: Any, names: Names) -> Input:
     if jc.is_host_array(value):
         return Input((), _scalar_text(value), None)
-    waits = isinstance(value, LazyTensor) and value._pending is not None
-    return Input(names.get(id(value), ()), None, (id(value._pending), value._slot) if waits else None)
+    earlier = None
+    if isinstance(value, LazyTensor) and value._pending is not None:
+        earlier = (id(value._pending), value._slot)
+    return Input(names.get(id(value), ()), None, earlier)
 
 
 def _scalar_text(value: Any) -> str:
-    return (
-        f"{value:.6g}"
-        if getattr(value, "dtype", None) is not None and value.dtype.kind == "f"
-        else str(value)
-    )
+    dtype = getattr(value, "dtype", None)
+    if dtype is not None and dtype.kind == "f":
+        return f"{value:.6g}"
+    return str(value)
