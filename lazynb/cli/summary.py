@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lazynb.execute.flush import executables
-from lazynb.execute.records import duration
 from lazynb.session.budget import Used
 from lazynb.session.budget_report import count, where
 from lazynb.session.run_counter import RunCounter
+from lazynb.units import duration
 
 _BREAKS = 5
 

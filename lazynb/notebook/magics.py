@@ -13,7 +13,7 @@ from IPython.display import display
 
 from lazynb.execute.breaks import breaks
 from lazynb.execute.flush import execution
-from lazynb.execute.records import duration, plural
+from lazynb.execute.records import plural
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.explain import explain_cell
 from lazynb.notebook.showing import TABS, comes_later, compilation_of, inspect, shown
@@ -24,6 +24,7 @@ from lazynb.record.trace import thread_trace
 from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
+from lazynb.units import duration
 from lazynb.view.graph.pending import graph_of
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, arrange
 from lazynb.view.inspection.html import view_of

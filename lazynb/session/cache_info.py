@@ -12,9 +12,10 @@ from lazynb.execute.executable import Executable
 from lazynb.execute.flush import executables
 from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.program import needed_steps
-from lazynb.execute.records import Records, duration, plural
+from lazynb.execute.records import Records, plural
 from lazynb.record.trace import every_trace, operations
 from lazynb.source import Place
+from lazynb.units import duration, line_range, size
 from lazynb.why.answer import causes_of, cures_of, reason_of, times_made
 
 T = TypeVar("T")
@@ -126,7 +127,7 @@ class CacheInfo(Records[CachedExecutable]):
     @property
     def memory(self) -> str:
         """What the executables hold, such as ``31.4 MiB``; empty where nobody knows."""
-        return f"{self.held / 2**20:,.1f} MiB" if self.held is not None else ""
+        return size(self.held)
 
     @property
     def _heading(self) -> str:
@@ -183,17 +184,7 @@ def lines_of(miss: Miss) -> str:
     drawn = miss.summary
     origins = [drawn.origins[step.depth - 1] for step in needed_steps(drawn.end.path(), miss.wanted)]
     places = list({(one.code.co_filename, one.line): one for one in origins if one is not None}.values())
-    first, *others = [one.place for one in places] or [miss.place]
-    if any(place.file != first.file for place in others):
-        return f"{first.label} … {others[-1].label}" if others[-1].label != first.label else first.label
-    low, high = min(place.line for place in (first, *others)), max(place.line for place in (first, *others))
-    if low == high:
-        return first.label
-    return (
-        f"cell {first.cell}, lines {low}–{high}"
-        if first.cell is not None
-        else (f"{first.label.rpartition(':')[0]}:{low}–{high}")
-    )
+    return line_range([one.place for one in places] or [miss.place])
 
 
 def _executable_row(one: CachedExecutable) -> dict[str, str]:
@@ -206,7 +197,7 @@ def _executable_row(one: CachedExecutable) -> dict[str, str]:
         "hits": f"{one.hits:,}",
         "misses": f"{one.misses:,}",
         "compiling": duration(one.seconds),
-        "memory": _bytes(one.memory),
+        "memory": size(one.memory),
         "origin": one.origin,
         "reason": _short(one.reason),
     }
@@ -228,17 +219,6 @@ def _missed_row(one: Missed) -> dict[str, str]:
         "what to do": one.cure,
         "time": duration(one.seconds),
     }
-
-
-def _bytes(size: int | None) -> str:
-    """``1.2 kB``; empty where it is not known."""
-    if size is None:
-        return ""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000  # type: ignore[assignment]
-    return f"{size:.3g} GB"
 
 
 def _short(text: str, width: int = 70) -> str:

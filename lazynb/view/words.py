@@ -1,4 +1,4 @@
-"""Short forms of what a graph says: types, places, scopes, counts."""
+"""Short forms of what a graph says: types, scopes, counts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from lazynb.execute.records import plural as plural
 from lazynb.plain import plain as plain
-from lazynb.record.snapshot.snapshot import Place
 
 _DTYPES = (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i"))
 _TRANSFORMS = re.compile(r"\b(?:transpose|jvp|vmap|jit|remat|checkpoint)\(")
@@ -54,20 +53,3 @@ def tally(names: Iterable[str], most: int = 3) -> str:
     parts = [name if count == 1 else f"{name} ×{count:,}" for name, count in ranked[:most]]
     rest = len(ranked) - most
     return ", ".join(parts) + (f", +{plural(rest, 'kind')}" if rest > 0 else "")
-
-
-def where(places: Iterable[Place | None]) -> str:
-    """The places of a group in one phrase, such as ``'cell 4, lines 2–5'``."""
-    known = [place for place in places if place is not None]
-    if not known:
-        return ""
-    first = known[0]
-    if any((place.file, place.cell) != (first.file, first.cell) for place in known):
-        last = known[-1].label
-        return first.label if last == first.label else f"{first.label} … {last}"
-    low, high = min(p.line for p in known), max(p.line for p in known)
-    if low == high:
-        return first.label
-    if first.cell is not None:
-        return f"cell {first.cell}, lines {low}–{high}"
-    return f"{first.label.rpartition(':')[0]}:{low}–{high}"

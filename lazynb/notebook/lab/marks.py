@@ -10,8 +10,9 @@ from lazynb import source
 from lazynb.execute.breaks import Tally, break_log
 from lazynb.notebook.lab.messages import Break, Kernel, Line, Marks
 from lazynb.plain import plain_data
+from lazynb.units import number, size
 from lazynb.view.inspection.schema import Cluster, Inspection
-from lazynb.view.inspection.words import kind as kind_words, number, size
+from lazynb.view.inspection.words import kind as kind_words
 from lazynb.view.words import tally
 
 _KERNELS = 8  # of one line

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from lazynb.record.snapshot.snapshot import Node, Snapshot
+from lazynb.units import line_range
 from lazynb.view.graph.grouping import Run, partition
 from lazynb.view.graph.model import Box, Counts, Edge, GraphView, Region
-from lazynb.view.words import clip, module, tally, where
+from lazynb.view.words import clip, module, tally
 
 EDGES = 400
 """More edges than this (or than twice the limit) make `build` group further."""
@@ -130,7 +131,7 @@ def _input_box(group: list[Node]) -> Box:
         names=tuple(dict.fromkeys(name for node in group for name in node.names)),
         inside="" if len(group) == 1 else clip(", ".join(labels[:12]), 48),
         place=first.place if len(group) == 1 else None,
-        where=where(node.place for node in group),
+        where=line_range(node.place for node in group),
         dead=all(node.dead for node in group),
     )
 
@@ -170,7 +171,7 @@ class _OpBoxes:
             inside="" if single else tally(op.name for op in members),
             scope=first.scope if len({op.scope for op in members}) == 1 else "",
             place=first.place if len({op.place for op in members}) == 1 else None,
-            where=where(op.place for op in members),
+            where=line_range(op.place for op in members),
             output=any(op.output for op in members),
             dead=all(op.dead for op in members),
             repeated=run.rule != "call" and len({op.name for op in members}) == 1,
@@ -192,7 +193,7 @@ def _label(members: list[Node], rule: str, expand: bool) -> str:
         return module(first.scope)
     if rule in ("scope", "line") and first.place and first.place.text:
         return first.place.text
-    return where(op.place for op in members) or "operations"
+    return line_range(op.place for op in members) or "operations"
 
 
 def _edges(nodes: Sequence[Node], ops: list[Node], owner: dict[int, int]) -> tuple[Edge, ...]:

@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.units import number, short_duration, size
 from lazynb.view.graph.boxes import build
 from lazynb.view.graph.highlights import Chip, cluster_chip
 from lazynb.view.graph.html import fill
@@ -187,16 +188,16 @@ def _kernel(cluster: Cluster, data: Inspection, timed: bool) -> list[str]:
         _whole(words.kind(cluster)) + inside,
         _text(place) + (f"<div>{_code(text)}</div>" if text else ""),
         f'<span title="{_text(cluster["name"])}">{_text(words.operations(cluster, data))}</span>{again}',
-        _whole(f"{words.size(cluster['input_bytes'])} → {words.size(cluster['output_bytes'])}"),
-        f'<span title="{_text(cost["source"])}">{words.number(cost["flops"])}</span>' if cost else "",
+        _whole(f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"),
+        f'<span title="{_text(cost["source"])}">{number(cost["flops"])}</span>' if cost else "",
     ]
     if timed:
         spread = (
-            f"{words.duration(time['low'])} – {words.duration(time['high'])}, {time['runs']} runs"
+            f"{short_duration(time['low'])} – {short_duration(time['high'])}, {time['runs']} runs"
             if time
             else ""
         )
-        cells.append(f'<span title="{spread}">{words.duration(time["median"])}</span>' if time else "")
+        cells.append(f'<span title="{spread}">{short_duration(time["median"])}</span>' if time else "")
     return cells
 
 
@@ -235,7 +236,7 @@ def _boundary(group: list[Boundary], data: Inspection) -> list[str]:
     said = f'<div style="{_SOFT}">“{_text(one["said"])}”</div>' if one["said"] else ""
     return [
         f"{_chips([_chip_of(data, one['producer'])])} → {readers}",
-        f"{_text(words.value(one, data))}<div>{_whole(words.size(one['bytes']))}</div>",
+        f"{_text(words.value(one, data))}<div>{_whole(size(one['bytes']))}</div>",
         f"{_words(one['text'])}{more}",
         f"{_whole(one['label'])}{said}",
     ]
@@ -293,7 +294,7 @@ def _memory(data: Inspection) -> str:
             rows.append(
                 [
                     str(program["number"] + 1),
-                    *(words.size(figure) for figure in figures),
+                    *(size(figure) for figure in figures),
                     _text(memory["source"]),
                 ]
             )

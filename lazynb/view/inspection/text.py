@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from lazynb.units import short_duration, size
 from lazynb.view.inspection import words
 from lazynb.view.inspection.schema import Cluster, Inspection
 from lazynb.view.words import clip, plain
@@ -29,8 +30,8 @@ def to_text(data: Inspection, *, kernels: int = _KERNELS, reasons: int = _REASON
 
 def _row(cluster: Cluster, data: Inspection) -> list[str]:
     where, _ = words.lines(cluster, data)
-    time = words.duration(cluster["time"]["median"]) if cluster["time"] else ""
-    traffic = f"{words.size(cluster['input_bytes'])} → {words.size(cluster['output_bytes'])}"
+    time = short_duration(cluster["time"]["median"]) if cluster["time"] else ""
+    traffic = f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"
     return [
         f"c{cluster['id']}",
         clip(words.kind(cluster), 24),

@@ -1,12 +1,11 @@
-"""What an inspection says in a phrase: headline, kinds, places, sizes."""
+"""Phrases of an inspection: headline, kinds, shapes."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable
 
-from lazynb.view.inspection.schema import Boundary, Cluster, Inspection, Place
+from lazynb.units import listed_lines, short_duration
+from lazynb.view.inspection.schema import Boundary, Cluster, Inspection
 from lazynb.view.words import clip, plural, tally
 
 KINDS = {
@@ -54,7 +53,7 @@ def details(data: Inspection) -> list[str]:
     event = next(
         (one for one in ("compiled", "disk", "hit") if any(p["cache"] == one for p in data["programs"])), ""
     )
-    said = [_EVENTS.get(event, event) + (f" in {duration(seconds)}" if seconds else "")]
+    said = [_EVENTS.get(event, event) + (f" in {short_duration(seconds)}" if seconds else "")]
     said.append(f"{covered(data)} of operations accounted for")
     if len(data["programs"]) > 1:
         said.append(f"{len(data['programs'])} programs, one after the other")
@@ -92,21 +91,9 @@ def operations(cluster: Cluster, data: Inspection, most: int = 4) -> str:
 def lines(cluster: Cluster, data: Inspection) -> tuple[str, str]:
     """Where a cluster was written, and the text of the line that most of it was written on."""
     places = [place for node in cluster["nodes"] if (place := data["nodes"][node]["place"]) is not None]
+    where = listed_lines((place["cell"], place["label"], place["line"]) for place in places)
     main = cluster["place"]
-    return where(places), clip(main["text"], 60) if main else ""
-
-
-def where(places: Iterable[Place]) -> str:
-    """``'cell 4, lines 2, 3, 5'``; of several cells the one with most, and how many more there are."""
-    known = Counter((place["cell"], place["label"].rpartition(":")[0]) for place in places)
-    found = {(place["cell"], place["label"].rpartition(":")[0], place["line"]) for place in places}
-    if not known:
-        return ""
-    (cell, file), _ = known.most_common(1)[0]
-    numbers = sorted(line for one, path, line in found if (one, path) == (cell, file))
-    listed = ", ".join(map(str, numbers[:4])) + (f" … {numbers[-1]}" if len(numbers) > 4 else "")
-    here = f"cell {cell}, line{'s' * (len(numbers) > 1)} {listed}" if cell is not None else f"{file}:{listed}"
-    return here + (f" and {len(known) - 1} more place{'s' * (len(known) > 2)}" if len(known) > 1 else "")
+    return where, clip(main["text"], 60) if main else ""
 
 
 def value(boundary: Boundary, data: Inspection) -> str:
@@ -120,28 +107,3 @@ def shape(text: str) -> str:
     return clip(
         "".join(part.partition("}")[2] if number else part for number, part in enumerate(text.split("{"))), 40
     )
-
-
-def size(count: float | None) -> str:
-    """Bytes, short: ``'64 KiB'``; empty where they are not known."""
-    return "" if count is None else _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
-
-
-def number(count: float | None) -> str:
-    """A count, short: ``'2.1 M'``; empty where it is not known."""
-    return "" if count is None else _scaled(count, 1000, ("", "k", "M", "G", "T")).rstrip()
-
-
-def _scaled(count: float, step: int, units: tuple[str, ...]) -> str:
-    scale = 0
-    while abs(count) >= step and scale < len(units) - 1:
-        count, scale = count / step, scale + 1
-    text = f"{count:.0f}" if scale == 0 or count >= 99.5 else f"{count:.1f}".removesuffix(".0")
-    return f"{text} {units[scale]}"
-
-
-def duration(seconds: float) -> str:
-    """``'71 ms'``, ``'12 µs'``, ``'1.2 s'``."""
-    if seconds >= 1:
-        return f"{seconds:.1f} s"
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator
 from html import escape
 from typing import Any
 
-from lazynb.execute.records import Records, duration
+from lazynb.execute.records import Records
 from lazynb.session.explain import Explanation, all_together
+from lazynb.units import duration
 from lazynb.view.graph.html import fill
 from lazynb.view.words import clip, plain, plural
 

@@ -13,9 +13,9 @@ from html import escape
 
 from lazynb.execute.misses import Miss, log
 from lazynb.execute.program import needed_steps
-from lazynb.execute.records import duration
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.snapshot import Node, Snapshot
+from lazynb.units import duration
 from lazynb.view.graph.boxes import build
 from lazynb.view.graph.html import fill
 from lazynb.view.graph.model import GraphView, Mark

@@ -21,11 +21,11 @@ import jinja2
 from markupsafe import Markup, escape
 
 from lazynb.execute.breaks import TraceBreak
-from lazynb.execute.records import duration
 from lazynb.session.budget import Limits, Used
 from lazynb.session.compiled import Compiled
 from lazynb.session.run_counter import RunCounter
 from lazynb.source import Place
+from lazynb.units import duration
 from lazynb.view import style
 from lazynb.view.reports.sources import Mark, sources
 from lazynb.view.words import clip, plain, plural

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb import _jax_compat as jc
+from lazynb import _jax_compat as jc, units
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _measured(device: Any) -> Machine:
         f"float32 product of two {size}x{size} matrices"
         if flops
         else "no operations a second: the product did not run",
-        f"a + 0.5 * b over arrays of {length >> 20} MiB, two read and one written"
+        f"a + 0.5 * b over arrays of {units.size(length)}, two read and one written"
         if bandwidth
         else "no bandwidth: the sum did not run",
     ]
