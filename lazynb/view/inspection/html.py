@@ -21,7 +21,7 @@ from lazynb.view.graph.model import GraphView
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, draw
 from lazynb.view.graph.text import summary
 from lazynb.view.inspection import words
-from lazynb.view.inspection.highlights import line_chips, marks
+from lazynb.view.inspection.highlights import highlights, line_chips
 from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source
 from lazynb.view.style import ink_on
 from lazynb.view.words import clip, plain, plural, tally
@@ -146,7 +146,7 @@ def _graph(data: Inspection, snapshot: Snapshot, arranged: Arrangement | None) -
     if not view.boxes:
         return ""
     try:
-        drawing = draw(view, marks(view, data), arranged)
+        drawing = draw(view, highlights(view, data), arranged)
     except LayoutUnavailable as error:
         return f'<div style="{_SOFT}">No drawing: {_text(str(error))}</div>'
     return fill(

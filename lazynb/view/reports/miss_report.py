@@ -7,6 +7,7 @@ drawing as ghosts.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
@@ -18,7 +19,7 @@ from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.units import duration
 from lazynb.view.graph.boxes import build
 from lazynb.view.graph.html import fill
-from lazynb.view.graph.model import GraphView, Mark
+from lazynb.view.graph.model import Box, GraphView, Highlight
 from lazynb.view.graph.svg import Drawing, LayoutUnavailable, draw
 from lazynb.view.style import ADDED, CHANGED, REMOVED
 from lazynb.view.words import clip, plain, plural, short_avals
@@ -68,15 +69,18 @@ class ExplainedMiss:
         """What is drawn: at most ``limit`` boxes."""
         return build(self.snapshot, limit=limit)
 
-    def marks(self, view: GraphView) -> dict[int, Mark]:
+    def highlights(self, view: GraphView) -> dict[int, Highlight]:
         """By box of ``view``, what differs in it."""
-        found = {}
-        for box in view.boxes:
-            counts = {sign: sum(self.signs.get(member) == sign for member in box.members) for sign in SIGNS}
-            chips = tuple((_chip(sign, count), SIGNS[sign][1]) for sign, count in counts.items() if count)
-            gone = counts["-"] == len(box.members)
-            found[box.id] = Mark(chips, look="ghost" if gone else "" if chips else "plain")
-        return found
+        return {box.id: self._highlight(box) for box in view.boxes}
+
+    def _highlight(self, box: Box) -> Highlight:
+        counts = Counter(self.signs.get(member) for member in box.members)
+        chips = tuple(
+            (_chip(sign, counts[sign]), colour) for sign, (_, colour) in SIGNS.items() if counts[sign]
+        )
+        if counts["-"] == len(box.members):
+            return Highlight(chips, look="ghost")
+        return Highlight(chips, look="" if chips else "plain")
 
     def draw(self) -> Drawing:
         """The drawing as SVG.
@@ -84,7 +88,7 @@ class ExplainedMiss:
         Raises: LayoutUnavailable, when there is no layout engine.
         """
         view = self.view()
-        return draw(view, self.marks(view))
+        return draw(view, self.highlights(view))
 
     def __repr__(self) -> str:
         lines = [f"{self.title} · {self.summary}"]
