@@ -128,9 +128,13 @@ def abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) 
 
 
 def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether it shows only in lowering that an operation cannot be done: what LAPACK has no routine for, a
-    way to multiply that the device has not, a seed that is no integer, forward-mode differentiation of a
-    function that has a reverse rule alone, a function that was exported for other platforms."""
+    """Whether JAX may refuse the operation, and would do so only when it lowers it.
+
+    It does so for what LAPACK has no routine for, a way to multiply that the device does not have, a seed
+    that is no integer, forward-mode differentiation of a function with a reverse rule only, a function that
+    was exported for other platforms, and a sort that is neither stable nor unstable (``np.argsort`` of an
+    array of JAX's asks for that, and continues by itself when it is refused).
+    """
     if primitive in _LAPACK:
         return any(getattr(aval.dtype, "itemsize", 4) < 4 for aval in avals)
     if primitive.name == "dot_general":
@@ -139,6 +143,8 @@ def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
         return not np.issubdtype(avals[0].dtype, np.integer)
     if primitive.name == "call_exported":
         return params["exported"].nr_devices == 1
+    if primitive.name == "sort":
+        return not isinstance(params["is_stable"], bool)
     return primitive is _ad.custom_lin_p
 
 
@@ -646,6 +652,13 @@ def committed(value: Any, device: Any) -> Any:
     return ArrayImpl(
         value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True
     )
+
+
+numpy_array_p = _core.Primitive("numpy_array")
+"""An array as NumPy has it: on no device of JAX's, though the operand may be committed to one."""
+numpy_array_p.def_impl(lambda operand: uncommitted(operand.copy()))
+numpy_array_p.def_abstract_eval(lambda aval: aval)
+_mlir.register_lowering(numpy_array_p, lambda _, operand: [operand])
 
 
 def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[Sequence[Any], bool]:

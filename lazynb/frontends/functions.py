@@ -13,8 +13,17 @@ import numpy as np
 
 from lazynb import _jax_compat as jc
 from lazynb.frontends import function_forms as forms
-from lazynb.frontends.leaves import Numpy, holds, is_wide, leaves, map_leaves, strong
-from lazynb.frontends.tables import ANSWERED_NAMES, BREAKS, CASTS, CONVERTS_NAMES, PLACES, SHOWS, WRITES
+from lazynb.frontends.leaves import Numpy, holds, is_wide, leaves, map_leaves, strong, unplaced
+from lazynb.frontends.tables import (
+    ANSWERED_NAMES,
+    BREAKS,
+    CASTS,
+    CONVERTS_NAMES,
+    METHODS,
+    PLACES,
+    SHOWS,
+    WRITES,
+)
 from lazynb.record.tensor import LazyTensor
 
 Function = Any  # callables of NumPy's, which carry their Python form as ``_implementation``
@@ -145,6 +154,8 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         if why:
             raise Numpy(kind, f"{name} {why}".rstrip())
     kwargs = _significant(name, kwargs)
+    if not (name in METHODS and args and isinstance(args[0], jax.Array)):
+        args, kwargs = unplaced((args, kwargs))
     own = forms.OWN.get(name)
     if own is not None:
         return own(*args, **kwargs)

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from lazynb import _jax_compat as jc
 from lazynb.record.tensor import LazyTensor
 
 
@@ -68,6 +69,27 @@ def values_in(tree: Any, kind: str = "asarray", detail: str = "") -> Any:
         return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
 
     return map_leaves(value, tree)
+
+
+def unplaced(tree: Any) -> Any:
+    """``tree`` with what is committed to a device as NumPy would have it: what is made of it is committed to
+    none.
+
+    Raises:
+      Numpy: it is elsewhere than JAX would put what NumPy makes.
+    """
+    if any(leaf.committed for leaf in arrays_in(tree)):
+        return map_leaves(_unplaced, tree)
+    return tree
+
+
+def _unplaced(leaf: Any) -> Any:
+    if not isinstance(leaf, jax.Array) or not leaf.committed:
+        return leaf
+    device = jc.default_device()
+    if leaf.devices() != {device} or leaf.sharding.memory_kind != jc.uncommitted_sharding(device).memory_kind:
+        raise Numpy("numpy_function", "an array that is committed to another device")
+    return jc.numpy_array_p.bind(leaf)
 
 
 _NARROW = frozenset(

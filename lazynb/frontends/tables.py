@@ -30,6 +30,14 @@ SHOWS = frozenset(_names("array2string array_repr array_str"))
 CONVERTS_NAMES = SHOWS | frozenset(_names("save savetxt savez savez_compressed"))
 """What shows and saves values, and the break says so."""
 
+METHODS = frozenset(
+    _names("""all amax amin any argmax argmin around array_split compress cumprod cumsum flip hsplit imag max
+    mean min moveaxis nonzero prod real repeat reshape rollaxis round searchsorted split squeeze std sum
+    swapaxes transpose trim_zeros unstack var vsplit""")
+)
+"""NumPy does these by the array's own methods: of an array of JAX's it gives one of JAX's, committed to a
+device as that is."""
+
 WRITES = frozenset(_names("copyto put place putmask fill_diagonal put_along_axis"))
 """They write to their first argument."""
 
@@ -115,6 +123,11 @@ def _complex(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     return "orders complex numbers" if args and getattr(args[0], "dtype", np.dtype("f4")).kind == "c" else ""
 
 
+def _truths(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    """NumPy adds them as truth values, JAX as numbers."""
+    return "of truth values" if args and getattr(args[0], "dtype", np.dtype("f4")).kind == "b" else ""
+
+
 def _copies(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     return "writes to its argument" if not kwargs.get("copy", args[1] if len(args) > 1 else True) else ""
 
@@ -149,6 +162,7 @@ BREAKS: dict[str, tuple[str, Any]] = {
         "matrix_rank cond",
         "np.linalg.",
     ),
+    **_table("numpy_function", _truths, "trapezoid"),
     **_table(
         "numpy_function",
         _complex,

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazynb.frontends.leaves import Numpy, holds, is_wide, strong
+from lazynb.frontends.leaves import Numpy, holds, is_wide, strong, unplaced
 from lazynb.frontends.ufunc_forms import ALIASES, BY_HAND, RAISES, masked
 
 _SCALARS = (bool, int, float, complex)
@@ -45,7 +45,7 @@ def record(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
       Numpy: JAX cannot give NumPy's result.
       Exception: what NumPy raises for arguments of these types and shapes.
     """
-    kwargs = _significant(kwargs, name_of(ufunc))
+    kwargs, inputs = _significant(kwargs, name_of(ufunc)), unplaced(inputs)
     if method != "__call__":
         return _by_method(ufunc, method, inputs, kwargs)
     operands = tuple([_operand(one, ufunc) for one in inputs])

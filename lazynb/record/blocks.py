@@ -185,6 +185,18 @@ class Blocks:
         _here.thread.due = True
         self._mend()
 
+    def make_current(self) -> None:
+        """Makes the trace current that this thread's open blocks ask for, where no trace is and so nothing
+        can be bound.
+
+        ``Primitive.bind`` (JAX 0.12) takes the current trace away, and begins what puts it back one line
+        later: an interrupt between the two leaves none.
+        """
+        mine = self._follow()
+        jc.set_trace(
+            next((block.trace for block in reversed(mine) if block.trace is not None), jc.eval_trace)
+        )
+
     def end_all(self) -> None:
         """Ends the blocks of all threads: every name of JAX's is JAX's own, and no thread records."""
         if sys.is_finalizing():
@@ -292,4 +304,5 @@ class Blocks:
 
 
 blocks = Blocks()
+LazyTrace.make_current = staticmethod(blocks.make_current)
 atexit.register(blocks.end_all)

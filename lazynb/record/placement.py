@@ -43,6 +43,8 @@ def committed_to(
     Arguments:
       devices: those to which its operands are committed.
     """
+    if primitive is jc.numpy_array_p:
+        return set()
     if primitive.name == "device_put":
         device = own_device(params["devices"][0])
         return devices or ({(device,)} if device is not None else devices)

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -95,12 +95,14 @@ class LazyTrace(jc.Trace):
         or JAX has made it current again. Then everything runs at once.
       observers: see its runs and breaks, see ``lazynb.execute.observers.Observer``.
       told_seconds: how long telling them took.
+      make_current: makes current the trace that the open blocks ask for.
     """
 
     strict = False
     stray = False
     observers: tuple[Any, ...] = ()
     told_seconds = 0.0
+    make_current: Callable[[], None]
 
     def __init__(self) -> None:
         super().__init__()
@@ -117,6 +119,12 @@ class LazyTrace(jc.Trace):
         self._last_root = Root((), None)  # of no trie
 
     # ---- JAX's side ----------------------------------------------------------------------------------------
+
+    def is_valid(self) -> bool:
+        # ``Primitive.bind`` asks for each operand, just before it reads which trace is current.
+        if jc.ambient.value is None:
+            self.make_current()
+        return super().is_valid()
 
     def stage_value(self, val: Any) -> Any:
         # ``jnp.array(...)`` and ``jax.random.key(seed)`` lift constants here.

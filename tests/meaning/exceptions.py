@@ -30,8 +30,6 @@ EXCEPTIONS: tuple[Difference, ...] = (
         (
             *(f"jax.numpy.{name}(complex64[3])" for name in ("argmax", "argmin", "nanargmax", "nanargmin")),
             "jax.lax.cumlogsumexp(int32[3])",
-            "jax.random.key(float32[])",
-            "jax.random.PRNGKey(float32[])",
         ),
     ),
     Difference(

@@ -96,6 +96,8 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
             return recall(trace, name, plain, (self, other), {}, True, depth + 1)
         if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
             return linearized_call(trace, name, plain, (self, other), {}, True)
+        if trace is None:
+            _make_current()
         return plain(self, other)
 
     return operator
@@ -119,6 +121,8 @@ def remembered(
         if trace.__class__ is not LazyTrace:
             if trace.__class__ is LinearizeTrace and trace.parent_trace.__class__ is LazyTrace:
                 return linearized_call(trace, name, plain, args, kwargs, scalars_alike)
+            if trace is None:
+                _make_current()
             return plain(*args, **kwargs)
         if scalars_alike and len(args) == 2 and not kwargs and args[0].__class__ is LazyTensor:
             return pair(*args)
@@ -163,6 +167,12 @@ def remembered(
         return recall(trace, name, plain, args, kwargs, scalars_alike, 2 + between)
 
     return call
+
+
+def _make_current() -> None:
+    """To be called where no trace is current: in an operation of JAX, or after an interrupt of one."""
+    if not jc.at_work():
+        LazyTrace.make_current()
 
 
 def _named(function: Callable[..., Any], name: str, plain: Callable[..., Any]) -> Callable[..., Any]:
