@@ -16,10 +16,10 @@ def cluster_chip(id_: int, colour: int) -> Chip:
 
 
 def paint_of(box: Box, highlight: Highlight) -> Paint:
-    """The paint of a compiled box: that of the cluster with most of it."""
+    """The paint of a compiled box: that of its first chip, which is the cluster with most of it."""
     if highlight.look == "plain":
         return style.paint(box.kind, box.dead, not box.operations)
-    if highlight.chips and (box.operations or highlight.look):
+    if highlight.chips:
         _, colour = highlight.chips[0]
         return Paint(style.tint(colour), colour, dashed=highlight.look == "ghost")
     return style.UNRUN if box.operations else style.COMPILED_INPUT
