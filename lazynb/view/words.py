@@ -28,7 +28,8 @@ def short_avals(avals: Iterable[str], most: int = 2) -> str:
     if len(shorts) > 1 and len(set(shorts)) == 1:
         return f"{len(shorts)} × {shorts[0]}"
     rest = len(shorts) - most
-    return ", ".join(shorts[:most]) + (f" +{rest} more" if rest > 0 else "")
+    phrase = ", ".join(shorts[:most])
+    return f"{phrase} +{rest} more" if rest > 0 else phrase
 
 
 def clip(text: str, width: int) -> str:
@@ -38,8 +39,10 @@ def clip(text: str, width: int) -> str:
 
 
 def module(scope: str) -> str:
-    """A name stack as the user's module path: ``'transpose(jvp(MLP))/Dense_0'`` →
-    ``'MLP/Dense_0 (backward)'``."""
+    """A name stack as the user's module path.
+
+    ``'transpose(jvp(MLP))/Dense_0'`` → ``'MLP/Dense_0 (backward)'``.
+    """
     path = _TRANSFORMS.sub("", scope)
     if path != scope:
         path = path.replace(")", "")
@@ -52,4 +55,6 @@ def tally(names: Iterable[str], most: int = 3) -> str:
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     parts = [name if count == 1 else f"{name} ×{count:,}" for name, count in ranked[:most]]
     rest = len(ranked) - most
-    return ", ".join(parts) + (f", +{plural(rest, 'kind')}" if rest > 0 else "")
+    if rest > 0:
+        parts.append(f"+{plural(rest, 'kind')}")
+    return ", ".join(parts)
