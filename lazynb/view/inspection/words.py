@@ -17,10 +17,10 @@ KINDS = {
     "single": "not fused",
     "control": "control flow",
 }
-_EVENTS = {
-    "hit": "cache hit, nothing compiled",
+_EVENTS = {  # the costliest first
     "compiled": "compiled",
     "disk": "loaded from the persistent cache",
+    "hit": "cache hit, nothing compiled",
 }
 
 
@@ -29,38 +29,44 @@ def headline(data: Inspection) -> str:
     if not data["programs"]:
         return "Nothing was pending"
     operations = plural(sum(program["operations"] for program in data["programs"]), "operation")
-    kernels = sum(cluster["kind"] != "control" for cluster in data["clusters"])
-    if not data["clusters"]:
-        return (
-            f"{operations} (no HLO: nobody can tell which kernels run)"
-            if _blind(data)
-            else f"{operations} → no kernel"
-        )
-    return f"{operations} → {plural(kernels, 'kernel')}"
+    if data["clusters"]:
+        kernels = sum(cluster["kind"] != "control" for cluster in data["clusters"])
+        return f"{operations} → {plural(kernels, 'kernel')}"
+    if _blind(data):
+        return f"{operations} (no HLO: nobody can tell which kernels run)"
+    return f"{operations} → no kernel"
 
 
 def _blind(data: Inspection) -> bool:
-    return any(fate["kind"] == "lost" for fate in data["fates"]) or any(
-        "no HLO" in note for note in data["notes"]
-    )
+    """Whether the backend gives nothing that says which kernels run."""
+    if any(fate["kind"] == "lost" for fate in data["fates"]):
+        return True
+    return any("no HLO" in note for note in data["notes"])
 
 
 def details(data: Inspection) -> list[str]:
-    """How the program was come by, how much of it is explained, and what was left out."""
+    """Where the program came from, how much of it is explained, and what was left out."""
     if not data["programs"]:
         return []
-    seconds = sum(program["compile_seconds"] for program in data["programs"])
-    event = next(
-        (one for one in ("compiled", "disk", "hit") if any(p["cache"] == one for p in data["programs"])), ""
-    )
-    said = [_EVENTS.get(event, event) + (f" in {short_duration(seconds)}" if seconds else "")]
-    said.append(f"{covered(data)} of operations accounted for")
+    phrases = [_event(data), f"{covered(data)} of operations accounted for"]
     if len(data["programs"]) > 1:
-        said.append(f"{len(data['programs'])} programs, one after the other")
+        phrases.append(f"{len(data['programs'])} programs, one after the other")
     dead = sum(fate["kind"] == "dead" for fate in data["fates"])
     if dead:
-        said.append(f"{plural(dead, 'dead operation')} never computed")
-    return [*said, *([] if data["ran"] else ["not run"])]
+        phrases.append(f"{plural(dead, 'dead operation')} never computed")
+    if not data["ran"]:
+        phrases.append("not run")
+    return phrases
+
+
+def _event(data: Inspection) -> str:
+    """The costliest way in which one of the programs was come by, and the seconds of all."""
+    events = {program["cache"] for program in data["programs"]}
+    phrase = next((words for event, words in _EVENTS.items() if event in events), "")
+    seconds = sum(program["compile_seconds"] for program in data["programs"])
+    if seconds:
+        phrase += f" in {short_duration(seconds)}"
+    return phrase
 
 
 def covered(data: Inspection) -> str:
@@ -84,14 +90,18 @@ def kind(cluster: Cluster) -> str:
 def operations(cluster: Cluster, data: Inspection, most: int = 4) -> str:
     """What a cluster computes: ``'add, exp, multiply ×2'``."""
     if not cluster["nodes"]:
-        return f"{cluster['name']} (XLA's own)"  # what it took apart or added carries no mark
+        return f"{cluster['name']} (XLA's own)"  # what XLA took apart or added carries no operation number
     return tally((data["nodes"][node]["name"] for node in cluster["nodes"]), most)
 
 
 def lines(cluster: Cluster, data: Inspection) -> tuple[str, str]:
     """Where a cluster was written, and the text of the line that most of it was written on."""
-    places = [place for node in cluster["nodes"] if (place := data["nodes"][node]["place"]) is not None]
-    where = listed_lines((place["cell"], place["label"], place["line"]) for place in places)
+    places = []
+    for node in cluster["nodes"]:
+        place = data["nodes"][node]["place"]
+        if place is not None:
+            places.append((place["cell"], place["label"], place["line"]))
+    where = listed_lines(places)
     main = cluster["place"]
     return where, clip(main["text"], 60) if main else ""
 
@@ -104,6 +114,9 @@ def value(boundary: Boundary, data: Inspection) -> str:
 
 def shape(text: str) -> str:
     """A shape without its layout: ``f32[2,3]{1,0}`` is ``f32[2,3]``."""
-    return clip(
-        "".join(part.partition("}")[2] if number else part for number, part in enumerate(text.split("{"))), 40
-    )
+    first, *rest = text.split("{")
+    parts = [first]
+    for part in rest:
+        _layout, _, after = part.partition("}")
+        parts.append(after)
+    return clip("".join(parts), 40)
