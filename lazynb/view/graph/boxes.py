@@ -198,15 +198,11 @@ class _OpBoxes:
         """The box of the operations ``members``."""
         first = members[0]
         scalars = self.taken.get(first.id, [])
-        leaving = [op for op in members if self._leaves(op, first.id)] or members[-1:]
-        avals: list[str] = []
-        for op in leaving:
-            avals += op.avals
         box = Box(
             id=first.id,
             kind="op",
             label=_label(members, run.rule, self.expand),
-            avals=tuple(avals),
+            avals=self._types_leaving(members),
             members=tuple(sorted([*scalars, *(op.id for op in members)])),
             operations=len(members),
             names=_names_of_outputs(members),
@@ -220,6 +216,14 @@ class _OpBoxes:
         if len(members) == 1:
             return replace(box, scalars=tuple(_scalar(self.nodes[i]) for i in scalars))
         return replace(box, kind="group", inside=tally(op.name for op in members))
+
+    def _types_leaving(self, members: list[Node]) -> tuple[str, ...]:
+        """The types of what other boxes and the user read; of the last result if nobody reads any."""
+        leaving = [op for op in members if self._leaves(op, members[0].id)]
+        avals: list[str] = []
+        for op in leaving or members[-1:]:
+            avals += op.avals
+        return tuple(avals)
 
     def _leaves(self, op: Node, box: int) -> bool:
         return op.output or any(self.owner[user] != box for user in self.users.get(op.id, ()))
