@@ -134,7 +134,7 @@ def _limit(text: str) -> int:
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands behind ``run``, as lazynb's (the program included) and the script's."""
+    """The words behind ``run``: lazynb's own (the program included) and the script's."""
     own: list[str] = []
     script: list[str] = []
     program: str | None = None
@@ -142,18 +142,23 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     for argument in rest:
         name = argument.partition("=")[0]
         if argument == "--":
-            program = next(rest, None) if program is None else program
+            if program is None:
+                program = next(rest, None)
             script.extend(rest)
         elif name in OWN:
             value = None if "=" in argument else next(rest, None)
-            own.append(argument if value is None else f"{name}={value}")
+            if value is not None:
+                argument = f"{name}={value}"
+            own.append(argument)
         elif program is not None:
             script.append(argument)
         elif argument.startswith("-") and argument != "-":
             own.append(argument)
         else:
             program = argument
-    return own + ([] if program is None else ["--", program]), script
+    if program is not None:
+        own += ["--", program]
+    return own, script
 
 
 def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
@@ -164,20 +169,16 @@ def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
     """
     program = Path(options.program)
     limits = Limits(options.max_compiles, options.max_breaks, options.max_kernels)
-    found = Plan(
-        program,
-        tuple(script),
-        None if options.report is None else Path(os.path.abspath(options.report)),
-        limits,
-    )
-    _check_program(found)
-    if found.report is not None:
-        _check_report(found.report, program)
-    return found
+    report = None if options.report is None else Path(os.path.abspath(options.report))
+    asked = Plan(program, tuple(script), report, limits)
+    _check_program(asked)
+    if report is not None:
+        _check_report(report, program)
+    return asked
 
 
-def _check_program(found: Plan) -> None:
-    program = found.program
+def _check_program(asked: Plan) -> None:
+    program = asked.program
     if program.is_dir():
         raise Unusable(f"lazynb run: {program} is a folder; name a script or a notebook")
     try:
@@ -185,9 +186,11 @@ def _check_program(found: Plan) -> None:
             pass
     except OSError as error:
         raise Unusable(f"lazynb run: {program} cannot be read: {error.strerror}") from None
-    if found.is_notebook and found.arguments:
-        raise Unusable(f"lazynb run: a notebook takes no arguments, and there is {found.arguments[0]!r}")
-    if found.is_notebook and importlib.util.find_spec("IPython") is None:
+    if not asked.is_notebook:
+        return
+    if asked.arguments:
+        raise Unusable(f"lazynb run: a notebook takes no arguments, and there is {asked.arguments[0]!r}")
+    if importlib.util.find_spec("IPython") is None:
         raise Unusable(
             "lazynb run: a notebook needs IPython, which is not installed here: pip install ipython"
         )
@@ -198,11 +201,11 @@ def _check_report(report: Path, program: Path) -> None:
         raise Unusable("lazynb run: a report needs Jinja2, which is not installed here: pip install jinja2")
     if report.exists() and report.samefile(program):
         raise Unusable(f"lazynb run: --report {report} would write over the program")
-    new = not os.path.lexists(report)
+    is_new = not os.path.lexists(report)
     try:
         with open(report, "ab"):
             pass
     except OSError as error:
         raise Unusable(f"lazynb run: the report cannot be written to {report}: {error.strerror}") from None
-    if new:
+    if is_new:
         report.unlink()

@@ -23,15 +23,15 @@ FAILED, UNUSABLE, OVER = 1, 2, 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command that ``arguments`` (by default the process's) give; the exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    """Runs the command that ``arguments`` (by default the process's) give, and returns its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     top = parser(f"lazynb {lazynb.__version__} (JAX {jax.__version__}, Python {sys.version.split()[0]})")
     script: list[str] = []
-    if given[:1] == ["run"]:
-        own, script = split(given[1:])
-        given = ["run", *own]
+    if words[:1] == ["run"]:
+        own, script = split(words[1:])
+        words = ["run", *own]
     try:
-        options = top.parse_args(given)
+        options = top.parse_args(words)
         if options.command == "run":
             return run(plan(options, script))
         if options.command == "explain":
@@ -56,9 +56,10 @@ def run(asked: Plan) -> int:
     account.counter.open(everywhere=True)
     began = time.perf_counter()
     try:
-        outcome = (
-            run_notebook(asked.program) if asked.is_notebook else run_script(asked.program, asked.arguments)
-        )
+        if asked.is_notebook:
+            outcome = run_notebook(asked.program)
+        else:
+            outcome = run_script(asked.program, asked.arguments)
     finally:
         account.counter.close()
     seconds = time.perf_counter() - began
@@ -70,12 +71,18 @@ def run(asked: Plan) -> int:
     verdict = _verdict(used, asked)
     if verdict:
         _say(f"lazynb: {verdict}")
-    written = asked.report is None or _write(asked.report, asked, outcome, account, used, verdict, seconds)
-    return outcome.status or (OVER if verdict else 0) or (0 if written else UNUSABLE)
+    is_written = True
+    if asked.report is not None:
+        is_written = _write(asked.report, asked, outcome, account, used, verdict, seconds)
+    if outcome.status:
+        return outcome.status
+    if verdict:
+        return OVER
+    return 0 if is_written else UNUSABLE
 
 
 def _verdict(used: Used, asked: Plan) -> str:
-    """What the budget says; nothing where it was kept."""
+    """What the budget says; empty if it was kept."""
     if used.over(asked.limits):
         return explain(used, asked.limits)
     if used.kernels is not None and used.kernels.unknown:
@@ -91,7 +98,7 @@ def _write(
 ) -> bool:
     from lazynb.view.reports.run_report import Report  # needs Jinja2
 
-    made = Report(
+    page = Report(
         program=str(asked.program),
         arguments=asked.arguments,
         status=outcome.status,
@@ -104,7 +111,7 @@ def _write(
         verdict=verdict,
     )
     try:
-        made.save(report)
+        page.save(report)
     except OSError as error:
         _say(f"lazynb: the report cannot be written to {report}: {error.strerror}")
         return False
@@ -117,15 +124,14 @@ def _say(text: str) -> None:
     try:
         print(text, file=stream)
     except UnicodeEncodeError:
-        print(
-            text.encode(stream.encoding or "ascii", "replace").decode(stream.encoding or "ascii"), file=stream
-        )
+        encoding = stream.encoding or "ascii"
+        print(text.encode(encoding, "replace").decode(encoding), file=stream)
 
 
 def _flush() -> None:
     try:
         sys.stdout.flush()
-    except (OSError, ValueError):  # whoever read it has gone, or the program closed it
+    except (OSError, ValueError):  # the reader has gone, or the program closed it
         pass
 
 

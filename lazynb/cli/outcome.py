@@ -14,7 +14,7 @@ class Outcome:
 
     Attributes:
       status: its exit status.
-      error: type and text of the exception that ended it, in a line; empty where none did.
+      error: type and text of the exception that ended it, in a line; empty if none did.
       where: the notebook's cell that raised it, such as ``cell 4``; empty for a script.
     """
 
@@ -28,10 +28,11 @@ def failed(error: BaseException, where: str = "") -> Outcome:
     if isinstance(error, SystemExit):
         return Outcome(exit_status(error))
     text = " ".join(str(error).split())
-    kind = type(error).__name__
-    return Outcome(
-        INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1, f"{kind}: {text}" if text else kind, where
-    )
+    message = type(error).__name__
+    if text:
+        message += f": {text}"
+    status = INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
+    return Outcome(status, message, where)
 
 
 def exit_status(error: SystemExit) -> int:

@@ -1,5 +1,4 @@
-"""Tracebacks as the user's program would have them: without the frames of lazynb that it ran under and called
-through."""
+"""Tracebacks as the user's program would have them: without lazynb's frames above and below the program's."""
 
 from __future__ import annotations
 
@@ -12,21 +11,21 @@ _ROOT = os.path.join(os.path.dirname(os.path.abspath(lazynb.__file__)), "")
 
 
 def trim(error: BaseException) -> None:
-    """Takes lazynb's frames out of the traceback of ``error`` and of what led to it. An error all of whose
-    frames are lazynb's keeps them."""
+    """Takes lazynb's frames out of the traceback of ``error`` and of what led to it.
+
+    An error keeps its frames if all of them are lazynb's.
+    """
     waiting: list[BaseException | None] = [error]
     seen: set[int] = set()
     while waiting:
-        one = waiting.pop()
-        if one is None or id(one) in seen:
+        current = waiting.pop()
+        if current is None or id(current) in seen:
             continue
-        seen.add(id(one))
-        one.__traceback__ = _trimmed(one.__traceback__)
-        waiting += [
-            one.__cause__,
-            one.__context__,
-            *(one.exceptions if isinstance(one, BaseExceptionGroup) else ()),
-        ]
+        seen.add(id(current))
+        current.__traceback__ = _trimmed(current.__traceback__)
+        waiting += [current.__cause__, current.__context__]
+        if isinstance(current, BaseExceptionGroup):
+            waiting += current.exceptions
 
 
 def _trimmed(trace: TracebackType | None) -> TracebackType | None:
@@ -38,6 +37,6 @@ def _trimmed(trace: TracebackType | None) -> TracebackType | None:
     if not kept:
         return trace
     last: TracebackType | None = None
-    for one in reversed(kept):
-        last = TracebackType(last, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    for frame in reversed(kept):
+        last = TracebackType(last, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return last

@@ -9,9 +9,10 @@ import dataclasses
 import html
 from typing import Any
 
-from lazynb.execute.records import SHOWN, Records, duration, plural, text_table
+from lazynb.execute.records import SHOWN, Records, plural, text_table
 from lazynb.reasons import REASONS
 from lazynb.source import Place, Spot
+from lazynb.units import duration
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

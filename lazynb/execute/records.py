@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 
 from lazynb.plain import plain
 from lazynb.source import Place
+from lazynb.units import duration
 
 T = TypeVar("T")
 SHOWN = 40  # records in a display: a training loop makes thousands of them
@@ -125,15 +126,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value)
-
-
-def duration(seconds: float) -> str:
-    """``1.20 ms`` or ``3.40 s``; empty for 0."""
-    if not seconds:
-        return ""
-    if seconds < 1:
-        return f"{seconds * 1000:.2f} ms"
-    return f"{seconds:.2f} s"
 
 
 def plural(count: int, noun: str) -> str:

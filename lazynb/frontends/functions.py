@@ -4,6 +4,7 @@ the same."""
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import warnings
 from typing import Any, NamedTuple
 
@@ -191,21 +192,22 @@ def _significant(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     """``kwargs`` without what has no meaning for arrays of JAX's or says nothing."""
     if kwargs.get("out") is not None:
         raise Numpy("numpy_out", f"{name} with out=")
-    empty = {
-        key
-        for key, value in kwargs.items()
-        if key in ("out", "like", "subok", "device")
-        or value is np._NoValue
-        or (key == "order" and value in ("K", "A", "C"))
-        or (key == "where" and value is True)
-        or (key == "kind" and name in ("np.sort", "np.argsort", "np.isin"))
-    }
-    return {key: value for key, value in kwargs.items() if key not in empty}
+    return {key: value for key, value in kwargs.items() if not _says_nothing(name, key, value)}
+
+
+def _says_nothing(name: str, key: str, value: Any) -> bool:
+    """Whether an argument has no meaning for arrays of JAX's, or is the same as none."""
+    if key in ("out", "like", "subok", "device") or value is np._NoValue:
+        return True
+    if key == "order":
+        return value in ("K", "A", "C")
+    if key == "where":
+        return value is True
+    return key == "kind" and name in ("np.sort", "np.argsort", "np.isin")
 
 
 def _known(name: str) -> Function:
-    """Makes NumPy's own of a concrete array where places and counts are concerned: looking at it breaks
-    nothing."""
+    """Makes NumPy's own of a concrete array that gives places or counts: looking at it breaks nothing."""
     if name not in PLACES:
         return lambda leaf: leaf
 
@@ -248,11 +250,7 @@ def _plan(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str
         if not holds(leaf.dtype):
             raise Numpy("numpy_dtype", f"{name} gives {leaf.dtype.name}")
     for leaf in leaves((args, kwargs)):
-        if (
-            isinstance(leaf, np.ndarray | np.generic)
-            and not holds(leaf.dtype)
-            and not (name in PLACES and leaf.dtype.kind in "iu" and _fits(leaf))
-        ):
+        if isinstance(leaf, np.ndarray | np.generic) and not _can_be_taken(name, leaf):
             raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
     form = forms.FORMS.get(name) or _of_jax(*NAMES[function][1:])
     if form is None:
@@ -260,9 +258,19 @@ def _plan(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str
     return _verified(name, form, answer, args, kwargs)
 
 
+def _can_be_taken(name: str, value: Any) -> bool:
+    """Whether JAX computes with a value of NumPy's as NumPy does."""
+    if holds(value.dtype):
+        return True
+    return name in PLACES and value.dtype.kind in "iu" and _fits(value)
+
+
 def _of_jax(module: Any, name: str) -> Function | None:
+    """JAX's function ``name``, or None if it has none."""
+    if not hasattr(module, name):
+        return None
     # Looked up at each call: while a thread is lazy, other functions stand behind the names.
-    return (lambda *args, **kwargs: getattr(module, name)(*args, **kwargs)) if hasattr(module, name) else None
+    return lambda *args, **kwargs: getattr(module, name)(*args, **kwargs)
 
 
 def _fits(value: Any) -> bool:
@@ -301,11 +309,11 @@ def _verified(
 
 def _call(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def prepared(leaf: Any) -> Any:
-        if isinstance(leaf, jax.Array | np.ndarray):
-            if plan.casts is not None and leaf.dtype != plan.casts and leaf.dtype.kind in "biuf":
-                return leaf.astype(_part_of(plan.casts))
-            return strong(leaf) if isinstance(leaf, jax.Array) else leaf
-        return leaf
+        if not isinstance(leaf, jax.Array | np.ndarray):
+            return leaf
+        if plan.casts is not None and leaf.dtype != plan.casts and leaf.dtype.kind in "biuf":
+            return leaf.astype(_part_of(plan.casts))
+        return strong(leaf) if isinstance(leaf, jax.Array) else leaf
 
     return plan.form(*map_leaves(prepared, args), **map_leaves(prepared, kwargs), **plan.options)
 
@@ -317,17 +325,20 @@ def _part_of(dtype: Any) -> Any:
 
 def _agrees(answer: Any, results: Any) -> bool:
     """Whether JAX's results have the dtypes and number of dimensions of NumPy's."""
-    expected, found = list(leaves(answer)), list(leaves(results))
-    return len(expected) == len(found) and all(
-        isinstance(got, jax.Array) and got.dtype == want.dtype and len(got.shape) == len(want.shape)
-        for want, got in zip(expected, found, strict=True)
-    )
+    expected, given = list(leaves(answer)), list(leaves(results))
+    return len(expected) == len(given) and all(map(_is_like, given, expected))
+
+
+def _is_like(result: Any, wanted: Any) -> bool:
+    if not isinstance(result, jax.Array) or result.dtype != wanted.dtype:
+        return False
+    return len(result.shape) == len(wanted.shape)
 
 
 def _shaped(answer: Any, results: Any) -> Any:
     """``results`` in the containers of ``answer``, no longer weak."""
-    found = iter([strong(leaf) for leaf in leaves(results)])
-    return map_leaves(lambda _: next(found), answer)
+    strengthened = iter([strong(leaf) for leaf in leaves(results)])
+    return map_leaves(lambda _: next(strengthened), answer)
 
 
 # ---- what NumPy answers ------------------------------------------------------------------------------------
@@ -336,7 +347,7 @@ def _shaped(answer: Any, results: Any) -> Any:
 def answer_of(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What NumPy gives for arrays of these dtypes and ranks, with a ``Standing`` for each array.
 
-    Large shapes are shrunken, equal sizes to equal ones; where NumPy refuses those, it is asked with the true
+    Large shapes are shrunken, equal sizes to equal ones. If NumPy refuses those, it is asked with the true
     ones.
 
     Raises: what NumPy raises for the true shapes.
@@ -344,40 +355,44 @@ def answer_of(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any])
     shapes = [leaf.shape for leaf in leaves((args, kwargs)) if isinstance(leaf, jax.Array | np.ndarray)]
     small = shrunken(shapes)
 
-    def stand(exact: bool) -> Any:
-        def one(leaf: Any) -> Any:
-            if isinstance(leaf, jax.Array) or (
-                isinstance(leaf, np.ndarray) and not exact and leaf.size > _SMALL
-            ):
+    def stand_in(exact: bool) -> Any:
+        def ones(leaf: Any) -> Any:
+            is_large = isinstance(leaf, np.ndarray) and not exact and leaf.size > _SMALL
+            if is_large or isinstance(leaf, jax.Array):
                 return np.ones(leaf.shape if exact else small[leaf.shape], leaf.dtype)
             return leaf
 
-        return map_leaves(one, (args, kwargs))
+        return map_leaves(ones, (args, kwargs))
 
     if sum(int(np.prod(shape)) for shape in shapes) > _EXACT:
         try:
-            return _described(function, *stand(exact=False))
+            return _described(function, *stand_in(exact=False))
         except Exception:
             pass  # the smaller sizes do not fit together, or it is an error for the true ones too
-    return _described(function, *stand(exact=True))
+    return _described(function, *stand_in(exact=True))
 
 
 def _described(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        found = function(*args, **kwargs)
+        answer = function(*args, **kwargs)
 
     def standing(leaf: Any) -> Any:
         return Standing(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray | np.generic) else leaf
 
-    return map_leaves(standing, found)
+    return map_leaves(standing, answer)
 
 
 def shrunken(shapes: list[tuple[int, ...]]) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """For each shape one of the same rank with small sizes; equal sizes stay equal, different ones
-    different."""
-    sizes = sorted({size for shape in shapes for size in shape})
-    taken = {size for size in sizes if size <= 4}
-    free = (number for number in range(5, 10**6) if number not in taken)
-    small = {size: size if size in taken else next(free) for size in sizes}
-    return {shape: tuple(min(small[size], size) for size in shape) for shape in shapes}
+    """For each shape one of the same rank with small sizes.
+
+    Equal sizes stay equal and different ones different. Sizes up to 4 stay as they are.
+    """
+    sizes: set[int] = set()
+    for shape in shapes:
+        sizes.update(shape)
+    smallest = itertools.count(5)
+    small = {}
+    for size in sorted(sizes):
+        small[size] = size if size <= 4 else next(smallest)
+    return {shape: tuple([small[size] for size in shape]) for shape in shapes}

@@ -1,5 +1,7 @@
-"""NumPy's functions on arrays that can be written to: results are such arrays again, ``out=`` and views are
-kept right."""
+"""NumPy's functions on arrays that can be written to.
+
+Results are such arrays again, ``out=`` is written to, and views share memory as NumPy's do.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +28,7 @@ def concerned(*trees: Any) -> bool:
 
 
 def _read(tree: Any) -> Any:
+    """``tree`` with the values of its arrays that can be written to."""
     return map_leaves(lambda leaf: leaf.value if isinstance(leaf, MutableArray) else leaf, tree)
 
 
@@ -38,6 +41,15 @@ def _copied(tree: Any, kind: str, detail: str) -> Any:
     return values_in(map_leaves(own, tree), kind, detail)
 
 
+def _by_numpy(call: Function, args: Any, kwargs: Any, kind: str, detail: str) -> Any:
+    """What NumPy makes of the values, which have to be there for that."""
+    return call(*_copied(args, kind, detail), **_copied(kwargs, kind, detail))
+
+
+def _without_out(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in kwargs.items() if key != "out"}
+
+
 # ---- ufuncs ------------------------------------------------------------------------------------------------
 
 
@@ -46,17 +58,16 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     if method == "at":
         return _at(ufunc, *inputs)
     out = kwargs.get("out")
-    if out is not None and any(one is not None for one in out):
+    if out is not None and any(target is not None for target in out):
         return _into(ufunc, method, inputs, kwargs, out)
+    call = getattr(ufunc, method)
     try:
-        found = ufuncs.record(ufunc, method, _read(inputs), _read(kwargs))
+        results = ufuncs.record(ufunc, method, _read(inputs), _read(kwargs))
     except Numpy as needed:
-        return getattr(ufunc, method)(
-            *_copied(inputs, needed.kind, needed.detail), **_copied(kwargs, needed.kind, needed.detail)
-        )
+        return _by_numpy(call, inputs, kwargs, needed.kind, needed.detail)
     return map_leaves(
-        lambda leaf: wrap(leaf, _laid_out(getattr(ufunc, method), leaf, inputs, kwargs), leaf.ndim == 0),
-        found,
+        lambda leaf: wrap(leaf, _laid_out(call, leaf, inputs, kwargs), leaf.ndim == 0),
+        results,
     )
 
 
@@ -64,50 +75,70 @@ def _into(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...]
 ) -> Any:
     """The call writes its results to ``out``."""
-    others = {key: value for key, value in kwargs.items() if key != "out"}
-    if not all(one is None or (isinstance(one, MutableArray) and not one._scalar) for one in out):
-        if any(isinstance(one, MutableArray | jax.Array) for one in out):
-            raise TypeError("return arrays must be of ArrayType")
-        return getattr(ufunc, method)(
-            *_copied(inputs, "numpy_out", ufuncs.name_of(ufunc)),
-            out=out,
-            **_copied(others, "numpy_out", ufuncs.name_of(ufunc)),
-        )
+    others = _without_out(kwargs)
     call = getattr(ufunc, method)
-    mask = others.pop("where", True) if method == "__call__" else True
+    if not all(target is None or _is_mutable(target) for target in out):
+        if any(isinstance(target, MutableArray | jax.Array) for target in out):
+            raise TypeError("return arrays must be of ArrayType")
+        name = ufuncs.name_of(ufunc)
+        return call(*_copied(inputs, "numpy_out", name), out=out, **_copied(others, "numpy_out", name))
+    mask = True
+    if method == "__call__":
+        mask = others.pop("where", True)
     casting = others.pop("casting", "same_kind")
     try:
-        found = ufuncs.record(ufunc, method, _read(inputs), _read(others))
+        recorded = ufuncs.record(ufunc, method, _read(inputs), _read(others))
     except Numpy as needed:
+        return _into_by_numpy(call, inputs, kwargs, out, needed)
+    results = recorded if isinstance(recorded, tuple) else (recorded,)
+    pairs = list(zip(results, out, strict=True))
+    if not all(target is None or _fits(result, target, casting) for result, target in pairs):
         _try_out(call, inputs, kwargs, out)
-        targets = tuple(
-            None if one is None else np.array(one._taken(needed.kind, needed.detail)) for one in out
-        )
-        rest = {key: value for key, value in kwargs.items() if key != "out"}
-        call(
-            *_copied(inputs, needed.kind, needed.detail),
-            out=targets,
-            **_copied(rest, needed.kind, needed.detail),
-        )
-        for one, target in zip(out, targets, strict=True):
-            if one is not None:
-                one._write(jnp.asarray(target))
-        return out[0] if len(out) == 1 else out
-    results = list(found) if isinstance(found, tuple) else [found]
-    for result, one in zip(results, out, strict=True):
-        if one is not None and not (
-            np.can_cast(result.dtype, one.dtype, casting) and _goes_into(result.shape, one.shape)
-        ):
-            _try_out(call, inputs, kwargs, out)
-            raise Numpy("numpy_function", "out=")
-    for number, (result, one) in enumerate(zip(results, out, strict=True)):
-        if one is None:
-            results[number] = wrap(result)
-            continue
-        new = jnp.broadcast_to(result, one.shape).astype(one.dtype)
-        one._write(new if mask is True else jnp.where(jnp.asarray(_read(mask)), new, one.value))
-        results[number] = one
-    return results[0] if len(results) == 1 else tuple(results)
+        raise Numpy("numpy_function", "out=")
+    return _one_or_all(tuple([_written(result, target, mask) for result, target in pairs]))
+
+
+def _is_mutable(target: Any) -> bool:
+    return isinstance(target, MutableArray) and not target._scalar
+
+
+def _into_by_numpy(
+    call: Function, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...], needed: Numpy
+) -> Any:
+    """NumPy writes to copies of ``out``, which are then written to ``out``."""
+    _try_out(call, inputs, kwargs, out)
+    copies: list[np.ndarray | None] = []
+    for target in out:
+        copies.append(None if target is None else np.array(target._taken(needed.kind, needed.detail)))
+    others = _without_out(kwargs)
+    call(
+        *_copied(inputs, needed.kind, needed.detail),
+        out=tuple(copies),
+        **_copied(others, needed.kind, needed.detail),
+    )
+    for target, copy in zip(out, copies, strict=True):
+        if target is not None:
+            target._write(jnp.asarray(copy))
+    return _one_or_all(out)
+
+
+def _one_or_all(results: tuple[Any, ...]) -> Any:
+    return results[0] if len(results) == 1 else results
+
+
+def _fits(result: Any, target: MutableArray, casting: Any) -> bool:
+    return np.can_cast(result.dtype, target.dtype, casting) and _goes_into(result.shape, target.shape)
+
+
+def _written(result: Any, target: MutableArray | None, mask: Any) -> MutableArray:
+    """``target`` with ``result`` written to it where ``mask`` is true; a new array if there is no target."""
+    if target is None:
+        return wrap(result)
+    new = jnp.broadcast_to(result, target.shape).astype(target.dtype)
+    if mask is not True:
+        new = jnp.where(jnp.asarray(_read(mask)), new, target.value)
+    target._write(new)
+    return target
 
 
 def _goes_into(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -127,63 +158,83 @@ def _try_out(call: Function, inputs: tuple[Any, ...], kwargs: dict[str, Any], ou
         call(*map_leaves(stand, inputs), **map_leaves(stand, {**kwargs, "out": out}))
 
 
+_AT_METHODS = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum: "min"}
+"""Those of ``jax.Array.at`` that do what ``ufunc.at`` does."""
+
+
 def _at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
     """``ufunc.at``: repeated places count repeatedly."""
     name = f"{ufuncs.name_of(ufunc)}.at"
     if not isinstance(target, MutableArray):
         return ufunc.at(target, *_copied((places, *values), "numpy_out", name))
-    form = getattr(ufuncs.form_of(ufunc), "at", None)
-    known = isinstance(places, int | slice | list | np.ndarray) or (
-        isinstance(places, tuple) and all(isinstance(one, int | slice | list | np.ndarray) for one in places)
-    )
-    same = all(
-        np.result_type(
-            target.dtype,
-            one
-            if one.__class__ in (int, float)
-            else np.asarray(one).dtype
-            if not hasattr(one, "dtype")
-            else one.dtype,
-        )
-        == target.dtype
-        for one in values
-    )
-    if form is None or not known or not same or ufunc not in (np.add, np.multiply, np.maximum, np.minimum):
+    has_form = getattr(ufuncs.form_of(ufunc), "at", None) is not None
+    keeps_dtype = all(_keeps_dtype(target, value) for value in values)
+    if not (has_form and _are_known(places) and keeps_dtype and ufunc in _AT_METHODS):
         array = np.array(target._taken("numpy_function", name))
         ufunc.at(array, *_copied((places, *values), "numpy_function", name))
         return target._write(jnp.asarray(array))
     chosen = np.arange(target.size).reshape(target.shape)[places]  # says what is out of bounds
     value = jnp.broadcast_to(fit(values[0], chosen.shape, target.dtype), chosen.shape).reshape(-1)
     at = target.value.reshape(-1).at[chosen.ravel().astype(np.int32)]
-    method = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum: "min"}[ufunc]
-    return target._write(getattr(at, method)(value).reshape(target.shape))
+    return target._write(getattr(at, _AT_METHODS[ufunc])(value).reshape(target.shape))
+
+
+def _are_known(places: Any) -> bool:
+    """Whether an index can be looked at without computing anything."""
+    several = places if isinstance(places, tuple) else (places,)
+    return all(isinstance(place, int | slice | list | np.ndarray) for place in several)
+
+
+def _keeps_dtype(target: MutableArray, value: Any) -> bool:
+    """Whether the dtype of an operation on ``target`` and ``value`` is that of ``target``."""
+    other = value
+    if value.__class__ not in (int, float):
+        other = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    return np.result_type(target.dtype, other) == target.dtype
 
 
 def _laid_out(call: Function, result: Any, inputs: Any, kwargs: Any) -> np.ndarray | None:
-    """How NumPy would lay out a result; None for C order. It follows its operands where they are not in C
-    order."""
-    given = [leaf for leaf in leaves((inputs, kwargs)) if isinstance(leaf, MutableArray) and leaf.ndim > 1]
-    if result.ndim < 2 or all(leaf._layout.flags.c_contiguous for leaf in given):
-        return None
-    small = functions.shrunken([leaf.shape for leaf in leaves((inputs, kwargs)) if hasattr(leaf, "shape")])
+    """How NumPy would lay out a result, or None for C order.
 
-    def stand(leaf: Any) -> Any:
-        if not isinstance(leaf, MutableArray | jax.Array | np.ndarray):
-            return leaf
-        shape, laid = small[leaf.shape], leaf._layout if isinstance(leaf, MutableArray) else None
-        order = order_of(laid) if laid is not None else list(range(len(shape)))
-        plain = np.ones([shape[axis] for axis in order], leaf.dtype).transpose(np.argsort(order))
-        if laid is not None:
-            plain = plain[tuple(slice(None, None, -1) if step < 0 else slice(None) for step in laid.strides)]
-        return plain
+    A result follows its operands if they are not in C order.
+    """
+    operands = list(leaves((inputs, kwargs)))
+    if result.ndim < 2 or all(map(_is_in_c_order, operands)):
+        return None
+    small = functions.shrunken([leaf.shape for leaf in operands if hasattr(leaf, "shape")])
+
+    def stand_in(leaf: Any) -> Any:
+        if isinstance(leaf, MutableArray):
+            return _small_alike(leaf, small[leaf.shape])
+        if isinstance(leaf, jax.Array | np.ndarray):
+            return np.ones(small[leaf.shape], leaf.dtype)
+        return leaf
 
     try:
         with np.errstate(all="ignore"):
-            answer = call(*map_leaves(stand, inputs), **map_leaves(stand, kwargs))
+            answer = call(*map_leaves(stand_in, inputs), **map_leaves(stand_in, kwargs))
     except Exception:
         return None
-    found = next((leaf for leaf in leaves(answer) if np.ndim(leaf) == result.ndim), None)
-    return layout(result.shape, result.dtype, order_of(found)) if found is not None else None
+    for leaf in leaves(answer):
+        if np.ndim(leaf) == result.ndim:
+            return layout(result.shape, result.dtype, order_of(leaf))
+    return None
+
+
+def _is_in_c_order(leaf: Any) -> bool:
+    """Whether ``leaf`` is no reason to lay out a result in another order."""
+    if not isinstance(leaf, MutableArray) or leaf.ndim < 2:
+        return True
+    return leaf._layout.flags.c_contiguous
+
+
+def _small_alike(array: MutableArray, shape: tuple[int, ...]) -> np.ndarray:
+    """Ones of ``shape``, laid out like ``array``."""
+    laid = array._layout
+    order = order_of(laid)
+    ones = np.ones([shape[axis] for axis in order], array.dtype).transpose(np.argsort(order))
+    directions = [slice(None, None, -1) if step < 0 else slice(None) for step in laid.strides]
+    return ones[tuple(directions)]
 
 
 # ---- functions ---------------------------------------------------------------------------------------------
@@ -206,24 +257,19 @@ def array_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
         )
     out = kwargs.get("out")
     if isinstance(out, MutableArray):
-        return _function_into(
-            function, args, {key: value for key, value in kwargs.items() if key != "out"}, out
-        )
+        return _function_into(function, args, _without_out(kwargs), out)
     try:
-        found = functions.record(function, _read(args), _read(kwargs))
+        results = functions.record(function, _read(args), _read(kwargs))
     except Numpy as needed:
-        return function(
-            *_copied(args, needed.kind, needed.detail), **_copied(kwargs, needed.kind, needed.detail)
-        )
+        return _by_numpy(function, args, kwargs, needed.kind, needed.detail)
     scalar = _gives_scalar(name)
-    return map_leaves(
-        lambda leaf: (
-            wrap(leaf, _laid_out(function, leaf, args, kwargs), scalar and leaf.ndim == 0)
-            if isinstance(leaf, jax.Array)
-            else leaf
-        ),
-        found,
-    )
+
+    def wrapped(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.Array):
+            return leaf
+        return wrap(leaf, _laid_out(function, leaf, args, kwargs), scalar and leaf.ndim == 0)
+
+    return map_leaves(wrapped, results)
 
 
 def _gives_scalar(name: str) -> bool:
@@ -242,14 +288,16 @@ def _gives_scalar(name: str) -> bool:
 def _function_into(
     function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], out: MutableArray
 ) -> Any:
-    answer = function(
+    # says what does not fit
+    function(
         *map_leaves(_small, _read(args)),
         **map_leaves(_small, _read(kwargs)),
         out=np.empty(out.shape, out.dtype),
-    )  # says what does not fit
-    del answer
-    found = array_function(function, args, kwargs) if concerned(args, kwargs) else function(*args, **kwargs)
-    out[...] = found
+    )
+    if concerned(args, kwargs):
+        out[...] = array_function(function, args, kwargs)
+    else:
+        out[...] = function(*args, **kwargs)
     return out
 
 
@@ -266,19 +314,21 @@ _DUCK = frozenset(
 
 
 def _expand_dims(a: MutableArray, axis: Any) -> Any:
-    laid = np.expand_dims(a._layout, axis)
-    return a.reshape(laid.shape) if not a._scalar else wrap(a.value.reshape(laid.shape))
+    shape = np.expand_dims(a._layout, axis).shape
+    return wrap(a.value.reshape(shape)) if a._scalar else a.reshape(shape)
 
 
 def _atleast(rank: int) -> Callable[..., Any]:
     function = {1: np.atleast_1d, 2: np.atleast_2d, 3: np.atleast_3d}[rank]
 
-    def one(a: Any) -> Any:
+    def raised(a: Any) -> Any:
         if not isinstance(a, MutableArray):
             return function(a)
-        return a if a.ndim >= rank else a.reshape(function(np.broadcast_to(np.int8(0), a.shape)).shape)
+        if a.ndim >= rank:
+            return a
+        return a.reshape(function(np.broadcast_to(np.int8(0), a.shape)).shape)
 
-    return lambda *arrays: one(arrays[0]) if len(arrays) == 1 else tuple(map(one, arrays))
+    return lambda *arrays: _one_or_all(tuple(map(raised, arrays)))
 
 
 def _rot90(m: MutableArray, k: int = 1, axes: Any = (0, 1)) -> Any:
@@ -291,7 +341,9 @@ def _rot90(m: MutableArray, k: int = 1, axes: Any = (0, 1)) -> Any:
         return m[:]
     if turns == 2:
         return np.flip(np.flip(m, first), second)
-    return np.transpose(np.flip(m, second), order) if turns == 1 else np.flip(np.transpose(m, order), second)
+    if turns == 1:
+        return np.transpose(np.flip(m, second), order)
+    return np.flip(np.transpose(m, order), second)
 
 
 def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
@@ -301,7 +353,7 @@ def _broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
 
 def _broadcast_arrays(*args: Any, subok: bool = False) -> Any:
     shape = np.broadcast_shapes(*map(np.shape, args))
-    return tuple(np.broadcast_to(one, shape) if np.shape(one) != shape else one for one in args)
+    return tuple([np.broadcast_to(array, shape) if np.shape(array) != shape else array for array in args])
 
 
 def _diag(v: MutableArray, k: int = 0) -> Any:
@@ -318,21 +370,21 @@ def _unstack(x: MutableArray, /, *, axis: int = 0) -> Any:
 
 def _shares(a: Any, b: Any, max_work: Any = None) -> bool:
     """Whether elements are shared: NumPy compares places in memory."""
-    if not (isinstance(a, MutableArray) and isinstance(b, MutableArray)) or a._memory is not b._memory:
+    if not isinstance(a, MutableArray) or not isinstance(b, MutableArray) or a._memory is not b._memory:
         return False
     places = np.arange(a._memory.value.size).reshape(a._memory.value.shape)
-    chosen = [np.asarray(_places(places, one)) for one in (a, b)]
-    return bool(np.intersect1d(chosen[0], chosen[1]).size)
+    return bool(np.intersect1d(np.asarray(_places(places, a)), np.asarray(_places(places, b))).size)
 
 
 def _places(places: np.ndarray, array: MutableArray) -> Any:
+    """The ``places`` in memory that ``array`` looks at."""
     for step in array._path:
         if isinstance(step, Index):
             places = places[step.place]
-        elif not isinstance(step, ReadOnly):
-            places = step.get(places) if not hasattr(step, "name") else places
-        else:
+        elif isinstance(step, ReadOnly):
             places = getattr(np, step.function)(places, *step.arguments)
+        elif not hasattr(step, "name"):
+            places = step.get(places)
     return places
 
 
@@ -371,8 +423,10 @@ _SHARING: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def _writes(function: Function, lazily: Callable[..., bool] | None = None) -> Callable[..., Any]:
-    """``function`` for a target that can be written to: lazily where that is known to be right, else by NumPy
-    on the values."""
+    """``function`` for a target that can be written to.
+
+    It is recorded if ``lazily`` knows how, and done by NumPy on the values otherwise.
+    """
     name = functions.name_of(function)
 
     def call(target: Any, *args: Any, **kwargs: Any) -> None:
@@ -380,7 +434,7 @@ def _writes(function: Function, lazily: Callable[..., bool] | None = None) -> Ca
             function(target, *_copied(args, "numpy_out", name), **_copied(kwargs, "numpy_out", name))
         elif lazily is None or not lazily(target, *args, **kwargs):
             array = np.array(target._taken("numpy_values", name))
-            function(array, *_copied(args, "numpy_values", name), **_copied(kwargs, "numpy_values", name))
+            _by_numpy(function, (array, *args), kwargs, "numpy_values", name)
             target._write(jnp.asarray(array))
 
     return call
@@ -394,9 +448,9 @@ def _copyto(dst: MutableArray, src: Any, casting: Any = "same_kind", where: Any 
         np.copyto(np.empty((), dst.dtype), np.ones((), source), casting)
     new = jnp.broadcast_to(fit(src, dst.shape, dst.dtype), dst.shape)
     mask = _read(where)
-    dst._write(
-        new if mask is True else jnp.where(jnp.broadcast_to(jnp.asarray(mask), dst.shape), new, dst.value)
-    )
+    if mask is not True:
+        new = jnp.where(jnp.broadcast_to(jnp.asarray(mask), dst.shape), new, dst.value)
+    dst._write(new)
     return True
 
 
@@ -426,9 +480,8 @@ def _put_along_axis(arr: MutableArray, indices: Any, values: Any, axis: Any = -1
     probe = np.zeros(arr.shape, bool)
     np.put_along_axis(probe, indices, True, axis)  # says what is out of bounds
     chosen = np.take_along_axis(np.arange(arr.size).reshape(arr.shape), indices, axis)
-    arr.flat[chosen.ravel()] = jnp.broadcast_to(fit(values, chosen.shape, arr.dtype), chosen.shape).reshape(
-        -1
-    )
+    new = jnp.broadcast_to(fit(values, chosen.shape, arr.dtype), chosen.shape)
+    arr.flat[chosen.ravel()] = new.reshape(-1)
     return True
 
 

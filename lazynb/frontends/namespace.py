@@ -20,8 +20,10 @@ def _made(name: str) -> Callable[..., Any]:
 
     def make(*args: Any, **kwargs: Any) -> Any:
         kwargs.pop("device", None)
-        found = function(*args, **kwargs)
-        return mutable(found) if isinstance(found, np.ndarray) and holds(found.dtype) else found
+        array = function(*args, **kwargs)
+        if isinstance(array, np.ndarray) and holds(array.dtype):
+            return mutable(array)
+        return array
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = function.__doc__
@@ -29,21 +31,23 @@ def _made(name: str) -> Callable[..., Any]:
 
 
 def asarray(obj: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Any:
-    """``obj`` as an array that can be written to; itself where it is one already.
+    """``obj`` as an array that can be written to: itself if it is one already.
 
     Raises:
       ValueError: ``copy=False`` and a copy is needed.
     """
     if isinstance(obj, MutableArray):
-        return obj.astype(dtype, copy=bool(copy)) if dtype is not None else obj.copy() if copy else obj
+        if dtype is not None:
+            return obj.astype(dtype, copy=bool(copy))
+        return obj.copy() if copy else obj
     if isinstance(obj, jax.Array):
         if copy is False:
             raise ValueError("Unable to avoid copy while creating an array as requested.")
         whole = wrap(obj)
         return whole if dtype is None else whole.astype(dtype, copy=False)
-    if isinstance(obj, list | tuple) and any(isinstance(one, MutableArray | jax.Array) for one in obj):
-        found: Any = np.stack([asarray(one) for one in obj])
-        return found if dtype is None else found.astype(dtype)
+    if isinstance(obj, list | tuple) and any(isinstance(item, MutableArray | jax.Array) for item in obj):
+        stacked: Any = np.stack([asarray(item) for item in obj])
+        return stacked if dtype is None else stacked.astype(dtype)
     array = np.asarray(obj, dtype=dtype, copy=copy)
     return mutable(array) if holds(array.dtype) else array
 

@@ -39,13 +39,13 @@ class Answers:
         id_ = request.get("id") if isinstance(request, dict) else None
         try:
             with eager():
-                return {**plain_data(self._made(request)), "id": id_}
+                return {**plain_data(self._answer(request)), "id": id_}
         except KeyboardInterrupt:  # the front end waits for an answer
             return {"type": "error", "id": id_, "message": "interrupted"}
         except Exception as error:
             return {"type": "error", "id": id_, "message": str(error) or type(error).__name__}
 
-    def _made(self, request: Any) -> dict[str, Any]:
+    def _answer(self, request: Any) -> dict[str, Any]:
         kind = request.get("type") if isinstance(request, dict) else None
         if not isinstance(kind, str) or kind not in self._kinds:
             raise ValueError(f"the inspector knows no request of type {kind!r}")
@@ -57,12 +57,12 @@ class Answers:
     def _pass(self, request: Any) -> dict[str, Any]:
         number = self._number(request)
         passes = self._index.traces[number].passes
-        one = passes[_position(request, "index", len(passes))]
+        step = passes[_position(request, "index", len(passes))]
         return {
             "type": "pass",
             "program": number,
-            "index": one.index,
-            "changes": hlo.changes(self._index, number, one),
+            "index": step.index,
+            "changes": hlo.changes(self._index, number, step),
         }
 
     def _stage(self, request: Any) -> dict[str, Any]:
@@ -90,16 +90,16 @@ class Answers:
 
     def _verify(self, request: Any) -> dict[str, Any]:
         id_ = request.get("boundary")
-        found = parts.located(self._index, id_) if isinstance(id_, int) else None
-        if found is None:
+        location = parts.located(self._index, id_) if isinstance(id_, int) else None
+        if location is None:
             raise ValueError(f"there is no boundary {id_!r}")
-        number, one = found
-        made = parts.boundary(self._index, number, self._index.traces[number].verify(one), id_)
-        assert made is not None
+        number, edge = location
+        verified = parts.boundary(self._index, number, self._index.traces[number].verify(edge), id_)
+        assert verified is not None
         self._data["boundaries"] = [
-            plain_data(made) if known["id"] == id_ else known for known in self._data["boundaries"]
+            plain_data(verified) if known["id"] == id_ else known for known in self._data["boundaries"]
         ]
-        return {"type": "boundary", "boundary": made}
+        return {"type": "boundary", "boundary": verified}
 
     def _profile(self, request: Any) -> dict[str, Any]:
         self._compilation.profile()
@@ -117,12 +117,12 @@ class Answers:
 
 
 def machine() -> Machine | None:
-    """This machine's measured peaks; None where they cannot be had."""
+    """This machine's measured peaks, or None if they cannot be had."""
     try:
-        found = measured_peak()
+        peak = measured_peak()
     except Exception:  # no peak is no reason to withhold the times
         return None
-    return {"flops": found.flops, "bandwidth": found.bandwidth, "text": found.text}
+    return {"flops": peak.flops, "bandwidth": peak.bandwidth, "text": peak.text}
 
 
 def _position(request: Any, name: str, length: int) -> int:

@@ -1,5 +1,7 @@
-"""The cells that are running, and the block of each: a cell may run another, wait for asyncio, or be
-interrupted anywhere."""
+"""The cells that are running, and the block of each.
+
+A cell may run another, wait for asyncio, or be interrupted anywhere.
+"""
 
 from __future__ import annotations
 
@@ -53,8 +55,10 @@ def _caller() -> FrameType:
 
 
 class Cells:
-    """The cells of one shell that are running, the innermost last. Each method ends what an interrupt kept
-    from being ended."""
+    """The cells of one shell that are running, the innermost last.
+
+    Each method ends what an interrupt kept from being ended.
+    """
 
     def __init__(self) -> None:
         self._cells: list[_Cell] = []
@@ -101,7 +105,7 @@ class Cells:
 
     def _end(self, cell: _Cell) -> None:
         blocks.end_after(cell.block)
-        self._cells = [one for one in self._cells if one is not cell]
+        self._cells = [other for other in self._cells if other is not cell]
 
 
 def _block(lazily: bool, strict: bool) -> Block:

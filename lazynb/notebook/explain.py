@@ -1,4 +1,4 @@
-"""``%%explain``: what ``lazynb.explain`` says of a function, of a cell."""
+"""``%%explain``: a cell explained as ``lazynb.explain`` explains a function."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from lazynb.session.explain import Explanation, explain_call
 
 
 def explain_cell(shell: Any, cell: str) -> Explanation:
-    """Runs the body of a cell magic lazily, once; ``result`` is the value of its last expression, or
-    ``NOTHING``."""
+    """Runs the body of a cell magic lazily, once.
+
+    ``result`` of the explanation is the value of its last expression, or ``NOTHING``.
+    """
     __tracebackhide__ = True
     number = source.current_cell() or shell.execution_count
     return explain_call(f"cell {number}", lambda: run_body(shell, cell), _Defined(shell))
@@ -25,10 +27,6 @@ class _Defined:
         self._shell = shell
 
     def __iter__(self) -> Any:
-        return iter(
-            [
-                value
-                for value in list(self._shell.user_ns.values())
-                if isinstance(value, FunctionType) or hasattr(value, "__wrapped__")
-            ]
-        )
+        for value in list(self._shell.user_ns.values()):
+            if isinstance(value, FunctionType) or hasattr(value, "__wrapped__"):
+                yield value

@@ -13,7 +13,7 @@ from IPython.display import display
 
 from lazynb.execute.breaks import breaks
 from lazynb.execute.flush import execution
-from lazynb.execute.records import duration, plural
+from lazynb.execute.records import plural
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.explain import explain_cell
 from lazynb.notebook.showing import TABS, comes_later, compilation_of, inspect, shown
@@ -24,6 +24,7 @@ from lazynb.record.trace import thread_trace
 from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
+from lazynb.units import duration
 from lazynb.view.graph.pending import graph_of
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, arrange
 from lazynb.view.inspection.html import view_of
@@ -277,20 +278,20 @@ class Drawing:
 
     def __init__(self, snapshot: Snapshot):
         self._view = view_of(snapshot)
-        self._found: Arrangement | None = None
+        self._arrangement: Arrangement | None = None
         self._thread = threading.Thread(target=self._arrange, name="lazynb-layout", daemon=True)
         if self._view.boxes:
             self._thread.start()
 
     def _arrange(self) -> None:
-        with contextlib.suppress(LayoutUnavailable):  # who draws finds out, and says what to install
-            self._found = arrange(self._view)
+        with contextlib.suppress(LayoutUnavailable):  # the drawing finds out, and says what to install
+            self._arrangement = arrange(self._view)
 
     def arranged(self) -> Arrangement | None:
-        """The layout; None where there can be none."""
+        """The layout, or None if there can be none."""
         if self._thread.ident is not None:
             self._thread.join()
-        return self._found
+        return self._arrangement
 
 
 def status(on: bool | None = None, strict: bool | None = None) -> str:
@@ -300,21 +301,32 @@ def status(on: bool | None = None, strict: bool | None = None) -> str:
       on: whether lazy mode is; None: whether it is in force now, which it never is between two cells.
       strict: whether a trace break is an error; None: whether it is now.
     """
-    on = is_lazy() if on is None else on
-    strict = execution.local.strict if strict is None else strict
+    if on is None:
+        on = is_lazy()
+    if strict is None:
+        strict = execution.local.strict
+    mode = "lazy mode is off"
+    if on:
+        mode = "lazy mode is on (strict)" if strict else "lazy mode is on"
     info, broken = cache_info(), breaks()
-    pending = sum(len(trace) for trace in thread_trace().all_pending())
-    lost = f" ({duration(broken.seconds)} lost)" if broken.seconds else ""
-    held = f" ({info.memory} of heap, measured)" if info and info.memory else ""
+    executables = plural(len(info), "executable")
+    if info and info.memory:
+        executables += f" ({info.memory} of heap, measured)"
+    trace_breaks = plural(broken.total, "trace break")
+    if broken.seconds:
+        trace_breaks += f" ({duration(broken.seconds)} lost)"
     parts = [
-        f"lazy mode is {'on' if on else 'off'}{' (strict)' * (on and strict)}",
-        plural(pending, "operation") + " pending",
-        plural(len(info), "executable") + held,
+        mode,
+        plural(sum(len(trace) for trace in thread_trace().all_pending()), "operation") + " pending",
+        executables,
         plural(info.hits, "hit"),
         plural(info.misses, "miss"),
-        plural(broken.total, "trace break") + lost,
+        trace_breaks,
     ]
-    return " · ".join(filter(None, [*parts, recording_share().hint]))
+    hint = recording_share().hint
+    if hint:
+        parts.append(hint)
+    return " · ".join(parts)
 
 
 __all__ = ["MAGICS", "LazyMagics", "status"]

@@ -51,15 +51,15 @@ class PredictForm(widgets.VBox):
             options=list(_LETTERS),
             value=letter,
             style={"button_width": "3.4em"},
-            tooltips=[f"line {place.line}: kernel {one}" for one in _LETTERS],
+            tooltips=[f"line {place.line}: kernel {letter}" for letter in _LETTERS],
         )
 
     def groups(self) -> list[set[int]]:
         """The lines that were given the same letter."""
-        found: dict[str, set[int]] = {}
+        by_letter: dict[str, set[int]] = {}
         for place, choice in zip(self._places, self.choices):
-            found.setdefault(choice.value, set()).add(place.line)
-        return list(found.values())
+            by_letter.setdefault(choice.value, set()).add(place.line)
+        return list(by_letter.values())
 
     def _show(self, _button: Any) -> None:
         self.output.clear_output()

@@ -29,7 +29,7 @@ TABS: dict[str, tuple[str, ...]] = {
 }
 """Tabs of the inspector, and the sections of the static form that stand for each."""
 
-assert {section for sections in TABS.values() for section in sections} <= set(SECTIONS)
+assert set().union(*TABS.values()) <= set(SECTIONS)
 
 
 class Static:
@@ -75,16 +75,18 @@ def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> 
         raise TypeError(
             f"lazynb.inspect takes a LazyTensor, a Graph, a Compilation or nothing, not {type(obj).__name__}"
         )
-    found = last()
-    if found is None:
+    newest = last()
+    if newest is None:
         raise ValueError(
             "nothing was compiled yet: lazynb.compile(), or a cell with %%compile, gives something to inspect"
         )
-    return found
+    return newest
 
 
 def _compile(tensors: list[LazyTensor], namespace: dict[str, Any] | None) -> Compilation:
-    return remember(compile_tensors(tensors, user_namespace() if namespace is None else namespace))
+    if namespace is None:
+        namespace = user_namespace()
+    return remember(compile_tensors(tensors, namespace))
 
 
 def shown(
@@ -99,18 +101,21 @@ def shown(
     Arguments:
       arranged: gives the drawing's layout, if it is there already.
     """
-    missing = no_widget() if somebody_looks() else None
-    live = missing == "" and bool(compilation.traces)
-    opened = [section for tab in tabs for section in TABS[tab]]
+    looks = somebody_looks()
+    missing = no_widget() if looks else ""
+    is_live = looks and not missing and bool(compilation.traces)
+    opened: list[str] = []
+    for tab in tabs:
+        opened += TABS[tab]
 
     def make() -> tuple[Inspection, dict[str, Any]]:
         data = inspection(compilation, ran=ran, live=True, full=False)  # what the static form shows is short
-        return data, bundle(
-            compilation, {**data, "live": False}, opened=opened, arranged=arranged(), hint=missing or ""
-        )
+        static: Inspection = {**data, "live": False}
+        return data, bundle(compilation, static, opened=opened, arranged=arranged(), hint=missing)
 
-    if not live:
-        return Static(make()[1])
+    if not is_live:
+        _, forms = make()
+        return Static(forms)
     from lazynb.notebook.inspector import Inspector
 
     if lab() is not None and len(compilation.snapshot.nodes) <= LATER:
@@ -130,7 +135,7 @@ LATER = 3_000
 
 
 def no_widget() -> str:
-    """Why there can be no widget, in a line that says what to install; empty where there can be one."""
+    """Why there can be no widget, in a line that says what to install; empty if there can be one."""
     if importlib.util.find_spec("anywidget") is None:
         return (
             "This is the static form. For the interactive inspector: pip install anywidget (or "
@@ -145,9 +150,11 @@ def no_widget() -> str:
 
 
 def somebody_looks() -> bool:
-    """Whether a front end that shows widgets asked for this cell. Those say which of their cells it is;
-    nbclient does not, and would store the widget's state in the notebook, where only a page with a network
-    could show it."""
+    """Whether a front end that shows widgets asked for this cell.
+
+    Such a front end says which of its cells it is. nbclient does not, and it would store the widget's state
+    in the notebook, where only a page with a network could show it.
+    """
     try:
         from IPython import get_ipython
 

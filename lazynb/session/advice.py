@@ -12,9 +12,10 @@ from typing import Any
 from lazynb.record.snapshot.trace_summary import TraceSummary
 from lazynb.record.trie import State
 from lazynb.session.callers import Calls, changes
-from lazynb.session.merged import Separate, Spread, measure, took
+from lazynb.session.merged import Separate, Spread, measure
 from lazynb.session.run_recorder import RunRecorder, Seen, SeenBreak
 from lazynb.source import Place, place
+from lazynb.units import took
 from lazynb.xla.inputs import InputsGone
 
 

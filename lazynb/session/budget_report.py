@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from lazynb.execute.breaks import TraceBreak
-from lazynb.execute.records import duration
 from lazynb.session.compiled import Compiled
 from lazynb.session.launches import Launched
 from lazynb.source import Place
+from lazynb.units import duration
 
 if TYPE_CHECKING:
     from lazynb.session.budget import Limits, Used

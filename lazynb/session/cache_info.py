@@ -12,9 +12,10 @@ from lazynb.execute.executable import Executable
 from lazynb.execute.flush import executables
 from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.program import needed_steps
-from lazynb.execute.records import Records, duration, plural
+from lazynb.execute.records import Records, plural
 from lazynb.record.trace import every_trace, operations
 from lazynb.source import Place
+from lazynb.units import duration, line_range, size
 from lazynb.why.answer import causes_of, cures_of, reason_of, times_made
 
 T = TypeVar("T")
@@ -126,7 +127,7 @@ class CacheInfo(Records[CachedExecutable]):
     @property
     def memory(self) -> str:
         """What the executables hold, such as ``31.4 MiB``; empty if nobody knows."""
-        return f"{self.held / 2**20:,.1f} MiB" if self.held is not None else ""
+        return size(self.held)
 
     @property
     def _heading(self) -> str:
@@ -188,17 +189,7 @@ def lines_of(miss: Miss) -> str:
     steps = needed_steps(summary.end.path(), miss.wanted)
     origins = [summary.origins[step.depth - 1] for step in steps]
     by_line = {(origin.code.co_filename, origin.line): origin for origin in origins if origin is not None}
-    places = [origin.place for origin in by_line.values()] or [miss.place]
-    first, last = places[0], places[-1]
-    if any(place.file != first.file for place in places):
-        return f"{first.label} … {last.label}" if last.label != first.label else first.label
-    numbers = [place.line for place in places]
-    low, high = min(numbers), max(numbers)
-    if low == high:
-        return first.label
-    if first.cell is not None:
-        return f"cell {first.cell}, lines {low}–{high}"
-    return f"{first.label.rpartition(':')[0]}:{low}–{high}"
+    return line_range([origin.place for origin in by_line.values()] or [miss.place])
 
 
 def _executable_row(executable: CachedExecutable) -> dict[str, str]:
@@ -211,7 +202,7 @@ def _executable_row(executable: CachedExecutable) -> dict[str, str]:
         "hits": f"{executable.hits:,}",
         "misses": f"{executable.misses:,}",
         "compiling": duration(executable.seconds),
-        "memory": _bytes(executable.memory),
+        "memory": size(executable.memory),
         "origin": executable.origin,
         "reason": _short(executable.reason),
     }
@@ -240,17 +231,6 @@ def _missed_row(missed: Missed) -> dict[str, str]:
         "what to do": missed.cure,
         "time": duration(missed.seconds),
     }
-
-
-def _bytes(size: int | None) -> str:
-    """``1.2 kB``; empty if it is not known."""
-    if size is None:
-        return ""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000  # type: ignore[assignment]
-    return f"{size:.3g} GB"
 
 
 def _short(text: str, width: int = 70) -> str:

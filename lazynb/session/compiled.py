@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from lazynb.execute.misses import Miss, log
-from lazynb.execute.records import Records, duration
+from lazynb.execute.records import Records
 from lazynb.session.run_counter import Made
 from lazynb.source import Place
+from lazynb.units import duration
 from lazynb.why.answer import causes_of, is_answered
 
 

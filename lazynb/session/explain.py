@@ -17,15 +17,15 @@ from lazynb.execute.executable import Executable
 from lazynb.execute.flush import execution
 from lazynb.execute.misses import Miss
 from lazynb.execute.observers import observing
-from lazynb.execute.records import Records, duration
+from lazynb.execute.records import Records
 from lazynb.reasons import ASKED_FOR
 from lazynb.record.mode import lazy
 from lazynb.record.trace import LazyTrace, thread_trace
 from lazynb.session.advice import Advice, advise
 from lazynb.session.counterfactual import Counterfactual, Pair, counterfactuals, first_line, together
-from lazynb.session.merged import took
 from lazynb.session.run_recorder import RunRecorder
 from lazynb.source import Place
+from lazynb.units import duration, milliseconds, took
 from lazynb.why.answer import cures_of, reason_of
 
 
@@ -315,7 +315,7 @@ def _change(now: float | None, then: float | None) -> str:
     if now is None or then is None:
         return ""
     if max(now, then) < 1:
-        return f"{now * 1e3:.3g} → {then * 1e3:.3g} ms"
+        return milliseconds(now, then, " → ")
     return f"{took(now)} → {took(then)}"
 
 

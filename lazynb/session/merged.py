@@ -15,6 +15,7 @@ from lazynb.reasons import REASONS
 from lazynb.record.trie import Root, State
 from lazynb.session.run_recorder import Held, Seen, SeenBreak
 from lazynb.source import Place
+from lazynb.units import milliseconds
 from lazynb.xla.inputs import fresh, made_up
 
 
@@ -243,12 +244,7 @@ class Spread(NamedTuple):
     runs: int
 
     def __str__(self) -> str:
-        return "measured once" if self.runs == 1 else f"{self.low * 1e3:.3g}–{self.high * 1e3:.3g} ms"
-
-
-def took(seconds: float) -> str:
-    """``0.0123 ms`` or ``3.4 s``: three figures, however short."""
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+        return "measured once" if self.runs == 1 else milliseconds(self.low, self.high)
 
 
 def measure(*ways: Callable[[], Callable[[], Any]]) -> list[Spread]:

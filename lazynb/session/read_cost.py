@@ -10,10 +10,10 @@ from typing import NamedTuple
 from lazynb.execute.donation import foreseen
 from lazynb.execute.executable import Executable
 from lazynb.execute.flush import executables, execution
-from lazynb.execute.records import duration
 from lazynb.execute.request import Request
 from lazynb.record.pending import Pending, closure
 from lazynb.record.tensor import LazyTensor
+from lazynb.units import duration
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

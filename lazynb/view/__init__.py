@@ -1,6 +1,6 @@
 """Pending graphs, drawn: one view model and its lowerings to text, DOT, SVG, HTML and JSON.
 
-Knows nothing of JAX, of notebooks, or of how a graph was recorded: it starts from a
+The package knows nothing of JAX, of notebooks, or of how a graph was recorded. It starts from a
 `lazynb.record.snapshot.snapshot.Snapshot`.
 """
 

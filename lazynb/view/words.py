@@ -1,4 +1,4 @@
-"""Short forms of what a graph says: types, places, scopes, counts."""
+"""Short forms of what a graph says: types, scopes, counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from lazynb._jax.names import BACKWARD_SCOPE, TRANSFORMATION_SCOPES
 from lazynb.execute.records import plural as plural
 from lazynb.plain import plain as plain
-from lazynb.record.snapshot.snapshot import Place
 
 _DTYPES = (("bfloat", "bf"), ("float", "f"), ("complex", "c"), ("uint", "u"), ("int", "i"))
 _TRANSFORMS = re.compile(rf"\b(?:{'|'.join(TRANSFORMATION_SCOPES)})\(")
@@ -30,7 +29,8 @@ def short_avals(avals: Iterable[str], most: int = 2) -> str:
     if len(shorts) > 1 and len(set(shorts)) == 1:
         return f"{len(shorts)} × {shorts[0]}"
     rest = len(shorts) - most
-    return ", ".join(shorts[:most]) + (f" +{rest} more" if rest > 0 else "")
+    phrase = ", ".join(shorts[:most])
+    return f"{phrase} +{rest} more" if rest > 0 else phrase
 
 
 def clip(text: str, width: int) -> str:
@@ -40,8 +40,10 @@ def clip(text: str, width: int) -> str:
 
 
 def module(scope: str) -> str:
-    """A name stack as the user's module path: ``'transpose(jvp(MLP))/Dense_0'`` →
-    ``'MLP/Dense_0 (backward)'``."""
+    """A name stack as the user's module path.
+
+    ``'transpose(jvp(MLP))/Dense_0'`` → ``'MLP/Dense_0 (backward)'``.
+    """
     path = _TRANSFORMS.sub("", scope)
     if path != scope:
         path = path.replace(")", "")
@@ -54,21 +56,6 @@ def tally(names: Iterable[str], most: int = 3) -> str:
     ranked = sorted(counts.items(), key=lambda item: -item[1])
     parts = [name if count == 1 else f"{name} ×{count:,}" for name, count in ranked[:most]]
     rest = len(ranked) - most
-    return ", ".join(parts) + (f", +{plural(rest, 'kind')}" if rest > 0 else "")
-
-
-def where(places: Iterable[Place | None]) -> str:
-    """The places of a group in one phrase, such as ``'cell 4, lines 2–5'``."""
-    known = [place for place in places if place is not None]
-    if not known:
-        return ""
-    first = known[0]
-    if any((place.file, place.cell) != (first.file, first.cell) for place in known):
-        last = known[-1].label
-        return first.label if last == first.label else f"{first.label} … {last}"
-    low, high = min(p.line for p in known), max(p.line for p in known)
-    if low == high:
-        return first.label
-    if first.cell is not None:
-        return f"cell {first.cell}, lines {low}–{high}"
-    return f"{first.label.rpartition(':')[0]}:{low}–{high}"
+    if rest > 0:
+        parts.append(f"+{plural(rest, 'kind')}")
+    return ", ".join(parts)

@@ -12,6 +12,7 @@ from lazynb.execute.records import Records
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.names import names_of
 from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.units import short_duration
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.cost.kernel_cost import Cost
 from lazynb.xla.cost.memory import Memory
@@ -172,7 +173,7 @@ class Compilation:
     def __repr__(self) -> str:
         if not self.traces:
             return "Compilation(nothing pending)"
-        time = f"{self.compile_seconds * 1000:.0f} ms"
+        time = short_duration(self.compile_seconds)
         return f"Compilation({self.operations} operations, {self.cache_event}, {time})"
 
 

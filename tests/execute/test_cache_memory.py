@@ -13,6 +13,7 @@ import pytest
 import lazynb
 from lazynb.config import config
 from lazynb.execute.heap import in_use
+from lazynb.units import size
 
 counted = pytest.mark.skipif(in_use() is None, reason="nobody counts the heap here")
 
@@ -71,7 +72,7 @@ def test_what_the_cache_holds_is_measured(clean):
     assert (
         0 < info.held <= in_use()
     )  # other threads give back meanwhile; the test above has a process of its own
-    assert f"{info.held / 2**20:,.1f} MiB" in repr(info)
+    assert size(info.held) in repr(info)
     lazynb.clear_cache()
     assert lazynb.cache_info().held == 0 and "MiB" not in repr(lazynb.cache_info())
 

@@ -10,7 +10,7 @@ import pytest
 
 import lazynb
 from lazynb.view.reports.miss_report import SIGNS, ExplainedMiss, explained_miss
-from lazynb.view.style import ADDED, CHANGED, REMOVED, ink_on
+from lazynb.view.style import ADDED, CHANGED, REMOVED, ink_on, tint
 
 
 def run(*lines, **values):
@@ -76,6 +76,9 @@ def test_the_drawing_marks_by_sign_and_colour(edited):
     for name, sign, colour in (("exp", "−", REMOVED), ("tanh", "+", ADDED)):
         (box,) = [box for box, text in texts.items() if name in text]
         assert sign in texts[box] and colour in fills[box]
+    (changed,) = [box for box, text in texts.items() if "~" in text]
+    fill, line = tint(CHANGED), CHANGED
+    assert f'fill="{fill}"' in fills[changed] and f'stroke="{line}"' in fills[changed]  # an input: x
     (ghost,) = [box for box, text in texts.items() if "exp" in text]
     assert "stroke-dasharray" in fills[ghost]
     (kept,) = [box for box, text in texts.items() if "sqrt" in text]

@@ -18,7 +18,7 @@ from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.html import to_html
 from lazynb.view.inspection.show import bundle
 from lazynb.view.inspection.text import to_text
-from lazynb.view.inspection.words import duration, number, shape, size
+from lazynb.view.inspection.words import shape
 
 from .test_drawing import HAS_DOT, HAS_WASI, SVG, Tags
 from .test_inspection import broken, compiled
@@ -166,10 +166,7 @@ def test_without_a_layout_engine_the_rest_is_there(clean, monkeypatch):
     assert "No drawing:" in html and "pip install" in html and "loop fusion" in html
 
 
-def test_figures_in_words():
-    assert [size(n) for n in (None, 4, 1024, 1536, 5 << 20)] == ["", "4 B", "1 KiB", "1.5 KiB", "5 MiB"]
-    assert [number(n) for n in (None, 12, 2_100_000.0)] == ["", "12", "2.1 M"]
-    assert [duration(s) for s in (1.5, 0.0712, 1.2e-5)] == ["1.5 s", "71.2 ms", "12 µs"]
+def test_shapes_in_words():
     assert shape("(f32[2,3]{1,0}, s32[]{:T(128)})") == "(f32[2,3], s32[])"
 
 

@@ -15,7 +15,7 @@ import lazynb  # noqa: E402
 from lazynb.session.budget import Account, Limits  # noqa: E402
 from lazynb.source import Place  # noqa: E402
 from lazynb.view.reports.run_report import Report  # noqa: E402
-from lazynb.view.reports.sources import Mark, sources  # noqa: E402
+from lazynb.view.reports.sources import LineMark, sources  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -130,7 +130,9 @@ def test_long_files_are_folded_but_for_what_is_marked(tmp_path):
 
 
 def test_a_source_that_is_gone_shows_the_lines_that_are_known():
-    [gone] = sources([Mark(Place("/no/such/file.py", 30, "float(x)"), "break", "LNB103 float", "1 ms", ())])
+    [gone] = sources(
+        [LineMark(Place("/no/such/file.py", 30, "float(x)"), "break", "LNB103 float", "1 ms", ())]
+    )
     assert [(line["number"], line["text"]) for part in gone["parts"] for line in part["lines"]] == [
         (30, "float(x)")
     ]

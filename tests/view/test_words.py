@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from lazynb.record.snapshot.snapshot import Place
 from lazynb.view import words
 
 
@@ -41,15 +40,6 @@ def test_several_types() -> None:
 )
 def test_module(scope: str, path: str) -> None:
     assert words.module(scope) == path
-
-
-def test_where() -> None:
-    cell = [Place("c", line, "", 4) for line in (5, 2, 3)]
-    assert words.where(cell) == "cell 4, lines 2–5"
-    assert words.where([None, *cell[:1]]) == "cell 4, line 5"
-    assert words.where([Place("/a/b.py", 1, ""), Place("/a/b.py", 9, "")]) == "b.py:1–9"
-    assert words.where([cell[0], Place("/a/b.py", 9, "")]) == "cell 4, line 5 … b.py:9"
-    assert words.where([None]) == ""
 
 
 def test_plain_leaves_text_and_takes_control_characters() -> None:

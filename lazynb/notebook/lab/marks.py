@@ -1,17 +1,17 @@
-"""Marks for the lines of cells: the clusters that a line's operations ended in, and the trace breaks on
-it."""
+"""Line marks for the editor: the clusters that a line's operations ended in, and the trace breaks on it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import NamedTuple
 
 from lazynb import source
 from lazynb.execute.breaks import Tally, break_log
 from lazynb.notebook.lab.messages import Break, Kernel, Line, Marks
 from lazynb.plain import plain_data
-from lazynb.view.inspection.schema import Cluster, Inspection
-from lazynb.view.inspection.words import kind as kind_words, number, size
+from lazynb.units import number, size
+from lazynb.view.inspection.schema import Cluster, Fate, Inspection
+from lazynb.view.inspection.words import kind as kind_words
 from lazynb.view.words import tally
 
 _KERNELS = 8  # of one line
@@ -36,17 +36,24 @@ class Cells:
         self._lines[cell] = text.splitlines()
 
     def of(self, file: str) -> str | None:
-        """The cell whose newest run compiled ``file``; None for code that has been edited since, and for
-        files."""
-        found = source.cell_number(file)
-        cell = self._ids.get(found) if found is not None else None
-        return cell if cell is not None and self._newest[cell] == found else None
+        """The cell whose newest run compiled ``file``; None for files, and for code that was edited since."""
+        number = source.cell_number(file)
+        if number is None:
+            return None
+        cell = self._ids.get(number)
+        if cell is None or self._newest[cell] != number:
+            return None
+        return cell
 
-    def made(self, one: Tally) -> str | None:
-        """The cell whose newest run made the code that broke: the same text run again is other code in the
-        same file."""
-        cell, then = self.of(one.spot.code.co_filename), one.spot.cell
-        return cell if cell is not None and (then is None or self._newest[cell] == then[0]) else None
+    def of_break(self, broken: Tally) -> str | None:
+        """The cell whose newest run made the code that broke, or None.
+
+        The same text run again is other code in the same file.
+        """
+        cell, then = self.of(broken.spot.code.co_filename), broken.spot.cell
+        if cell is None or then is None:
+            return cell
+        return cell if self._newest[cell] == then[0] else None
 
     def lines(self, cell: str) -> list[str]:
         """The lines of ``cell`` as they were run."""
@@ -59,67 +66,88 @@ class Cells:
 
 def break_lines(cells: Cells) -> dict[str, dict[int, list[Break]]]:
     """By cell and line, the breaks so far of the code that the cells hold now."""
-    ranked = sorted(break_log.tallies(), key=lambda one: -one.seconds)
-    found: dict[str, dict[int, list[Break]]] = {}
-    for rank, one in enumerate(ranked, 1):
-        cell = cells.made(one)
+    ranked = sorted(break_log.tallies(), key=lambda broken: -broken.seconds)
+    by_cell: dict[str, dict[int, list[Break]]] = {}
+    for rank, broken in enumerate(ranked, 1):
+        cell = cells.of_break(broken)
         if cell is not None:
-            found.setdefault(cell, {}).setdefault(one.spot.place.line, []).append(_break(one, rank))
-    return found
+            by_line = by_cell.setdefault(cell, {})
+            by_line.setdefault(broken.spot.place.line, []).append(_break(broken, rank))
+    return by_cell
 
 
-def _break(one: Tally, rank: int) -> Break:
-    said = one.record()
+def _break(broken: Tally, rank: int) -> Break:
+    record = broken.record()
     return {
-        "code": said.code,
-        "kind": said.kind,
-        "text": said.text,
-        "hint": said.hint,
-        "count": said.count,
-        "operations": said.ops,
-        "compiles": said.compiles,
-        "seconds": said.seconds,
+        "code": record.code,
+        "kind": record.kind,
+        "text": record.text,
+        "hint": record.hint,
+        "count": record.count,
+        "operations": record.ops,
+        "compiles": record.compiles,
+        "seconds": record.seconds,
         "rank": rank,
     }
 
 
-def kernel_lines(cells: Cells, data: Inspection) -> dict[str, dict[int, tuple[list[Kernel], list[str]]]]:
+LineKernels = tuple[list[Kernel], list[str]]
+"""The kernels that the operations of a line went to, and what became of those that went to none."""
+
+
+class _NamedFate(NamedTuple):
+    """What became of an operation, and the operation's name."""
+
+    name: str
+    fate: Fate
+
+
+def kernel_lines(cells: Cells, data: Inspection) -> dict[str, dict[int, LineKernels]]:
     """By cell and line, the kernels that the line's operations went to, and the fates of those in none."""
-    fates: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for fate in data["fates"]:
-        place = data["nodes"][fate["node"]]["place"]
-        if place is not None and place["source"] is not None:
-            cell = cells.of(data["sources"][place["source"]]["file"])
-            if cell is not None:
-                fates.setdefault((cell, place["line"]), []).append(
-                    {**fate, "name": data["nodes"][fate["node"]]["name"]}
-                )
     clusters = {cluster["id"]: cluster for cluster in data["clusters"] if cluster["kind"] != "control"}
-    found: dict[str, dict[int, tuple[list[Kernel], list[str]]]] = {}
-    for (cell, line), own in fates.items():
-        ids = sorted({id_ for fate in own for id_ in fate["clusters"] if id_ in clusters})
-        kernels = [
-            _kernel(clusters[id_], [fate for fate in own if id_ in fate["clusters"]])
-            for id_ in ids[:_KERNELS]
-        ]
-        rest = [f"{fate['name']}: {fate['text'] or fate['kind']}" for fate in own if not fate["clusters"]]
-        found.setdefault(cell, {})[line] = kernels, list(dict.fromkeys(rest))
-    return found
+    by_cell: dict[str, dict[int, LineKernels]] = {}
+    for (cell, line), fates in _fates_by_line(cells, data).items():
+        by_cell.setdefault(cell, {})[line] = _kernels(fates, clusters), _fates_in_none(fates)
+    return by_cell
 
 
-def _kernel(cluster: Cluster, fates: list[dict[str, Any]]) -> Kernel:
-    cost = cluster["cost"]
-    figures = (
-        []
-        if cost is None
-        else [
-            f"{number(cost['flops'])} FLOP" if cost["flops"] else "",
-            f"{size(cost['bytes'])} moved" if cost["bytes"] else "",
-        ]
-    )
+def _fates_by_line(cells: Cells, data: Inspection) -> dict[tuple[str, int], list[_NamedFate]]:
+    """By cell and line; operations of other code are left out."""
+    fates: dict[tuple[str, int], list[_NamedFate]] = {}
+    for fate in data["fates"]:
+        node = data["nodes"][fate["node"]]
+        place = node["place"]
+        if place is None or place["source"] is None:
+            continue
+        cell = cells.of(data["sources"][place["source"]]["file"])
+        if cell is not None:
+            fates.setdefault((cell, place["line"]), []).append(_NamedFate(node["name"], fate))
+    return fates
+
+
+def _kernels(fates: list[_NamedFate], clusters: Mapping[int, Cluster]) -> list[Kernel]:
+    """The kernels that a line's operations went to, with the operations of each."""
+    by_cluster: dict[int, list[_NamedFate]] = {}
+    for named in fates:
+        for id_ in dict.fromkeys(named.fate["clusters"]):
+            if id_ in clusters:
+                by_cluster.setdefault(id_, []).append(named)
+    return [_kernel(clusters[id_], by_cluster[id_]) for id_ in sorted(by_cluster)[:_KERNELS]]
+
+
+def _fates_in_none(fates: list[_NamedFate]) -> list[str]:
+    """A phrase for each operation that went to no kernel."""
+    phrases = []
+    for name, fate in fates:
+        if not fate["clusters"]:
+            phrases.append(f"{name}: {fate['text'] or fate['kind']}")
+    return list(dict.fromkeys(phrases))
+
+
+def _kernel(cluster: Cluster, fates: list[_NamedFate]) -> Kernel:
     by_kind: dict[str, list[str]] = {}
-    for fate in fates:
-        by_kind.setdefault(fate["kind"], []).append(fate["name"])
+    for name, fate in fates:
+        by_kind.setdefault(fate["kind"], []).append(name)
     return {
         "id": cluster["id"],
         "chip": f"c{cluster['id']}",
@@ -127,23 +155,40 @@ def _kernel(cluster: Cluster, fates: list[dict[str, Any]]) -> Kernel:
         "name": cluster["name"],
         "kind": kind_words(cluster),
         "fates": [f"{tally(names)}: {kind}" for kind, names in by_kind.items()],
-        "cost": " · ".join(filter(None, figures)),
+        "cost": _cost(cluster),
     }
 
 
-def marks(
+def _cost(cluster: Cluster) -> str:
+    """What XLA says that a kernel costs; empty if it says nothing."""
+    cost = cluster["cost"]
+    if cost is None:
+        return ""
+    figures = []
+    if cost["flops"]:
+        figures.append(f"{number(cost['flops'])} FLOP")
+    if cost["bytes"]:
+        figures.append(f"{size(cost['bytes'])} moved")
+    return " · ".join(figures)
+
+
+def line_marks(
     cell: str,
-    lines: Mapping[int, tuple[list[Kernel], list[str]]],
+    lines: Mapping[int, LineKernels],
     breaks: Mapping[int, list[Break]],
     text: list[str],
     compilation: int | None,
 ) -> Marks:
-    """The message for one cell; ``text``: its lines as they were run."""
-    found: list[Line] = []
+    """The message for one cell.
+
+    Arguments:
+      text: the cell's lines as they were run.
+    """
+    marked: list[Line] = []
     for line in sorted({*lines, *breaks}):
         kernels, fates = lines.get(line, ([], []))
         raw = text[line - 1] if line <= len(text) else ""  # as it is: the page compares it
-        found.append(
+        marked.append(
             {
                 "line": line,
                 "text": raw,
@@ -152,4 +197,4 @@ def marks(
                 "breaks": plain_data(breaks.get(line, [])),
             }
         )
-    return {"type": "marks", "cell": cell, "lines": found, "compilation": compilation}
+    return {"type": "marks", "cell": cell, "lines": marked, "compilation": compilation}

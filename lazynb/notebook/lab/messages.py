@@ -77,9 +77,11 @@ class Break(TypedDict):
 
 
 class Line(TypedDict):
-    """What is known of line number ``line`` (from 1) of a cell. ``text`` is the line as it was run: where it
-    reads otherwise now, the marks no longer hold. ``fates`` are those of operations in no kernel (folded,
-    merged, dead, ...)."""
+    """What is known of line number ``line`` (from 1) of a cell.
+
+    ``text`` is the line as it was run: where it reads otherwise now, its mark no longer holds. ``fates`` are
+    those of operations in no kernel (folded, merged, dead, ...).
+    """
 
     line: int
     text: str
@@ -89,8 +91,10 @@ class Line(TypedDict):
 
 
 class Marks(TypedDict):
-    """All marks of a cell; they replace earlier ones. ``compilation``: the one that the kernels belong to,
-    None for none."""
+    """All line marks of a cell; they replace earlier ones.
+
+    ``compilation``: the one that the kernels belong to, or None.
+    """
 
     type: Literal["marks"]
     cell: str
@@ -125,7 +129,7 @@ class Done(TypedDict):
 
 
 class Hello(TypedDict):
-    """A page is there: it wants the state and all marks."""
+    """A page is there: it wants the state and all line marks."""
 
     type: Literal["hello"]
 

@@ -1,5 +1,4 @@
-"""What the programs that a cell ran came to, line by line: for the marks that JupyterLab shows beside the
-code."""
+"""The programs that a cell ran, by line: for the line marks that JupyterLab shows beside the code."""
 
 from __future__ import annotations
 
@@ -23,12 +22,14 @@ _OPERATIONS = 3_000
 
 
 class CellRuns(Observer):
-    """Notes each program that a cell runs, once a line: a loop that runs one a thousand times costs a look-up
-    each time."""
+    """Notes each program that a cell runs, once a line.
+
+    A loop that runs a program a thousand times costs a look-up each time.
+    """
 
     def __init__(self) -> None:
         self._description = Description((), {})
-        self._found: list[tuple[Executable, bool, Origins, Inputs]] = []
+        self._programs: list[tuple[Executable, bool, Origins, Inputs]] = []
         self._seen: set[tuple[int, int, int]] = set()
         self._operations = 0
 
@@ -42,41 +43,36 @@ class CellRuns(Observer):
     ) -> None:
         """Notes the program of ``run``, if it is new."""
         key = (id(run.binding.executable), *_place(pending))
-        if key in self._seen or len(self._found) >= _PROGRAMS or self._operations >= _OPERATIONS:
+        if key in self._seen or len(self._programs) >= _PROGRAMS or self._operations >= _OPERATIONS:
             return
         self._seen.add(key)
         self._operations += len(pending)
         self._description.add(summarise(pending, {}))
         wanted = tuple([tensor._slot for tensor in tensors])
-        self._found.append(
-            (
-                run.binding.executable,
-                run.miss is not None,
-                origins_of(pending, run.binding, wanted, self._description),
-                Inputs(pending, run.binding.inputs),
-            )
-        )
+        origins = origins_of(pending, run.binding, wanted, self._description)
+        inputs = Inputs(pending, run.binding.inputs)
+        self._programs.append((run.binding.executable, run.miss is not None, origins, inputs))
 
     def compilation(self) -> Compilation | None:
         """The programs, in the order in which they first ran; None if none did."""
-        if not self._found:
+        if not self._programs:
             return None
         snapshot = self._description.snapshot()
-        return Compilation(
-            [
-                CompiledTrace(executable, made, origins, snapshot, inputs)
-                for executable, made, origins, inputs in self._found
-            ],
-            snapshot,
-        )
+        traces = []
+        for executable, compiled, origins, inputs in self._programs:
+            traces.append(CompiledTrace(executable, compiled, origins, snapshot, inputs))
+        return Compilation(traces, snapshot)
 
 
 def _place(pending: Pending) -> tuple[int, int]:
-    """Tells apart equal programs of different lines: where the last operation was asked for. (By line: Python
-    3.11 replaces instructions by faster ones, which changes their offsets.)"""
-    last = next((tensor for tensor in reversed(pending.records) if tensor._code is not None), None)
-    if last is None:
-        return 0, 0
-    if isinstance(last._code, Origin):
-        return id(last._code.code), last._code.line
-    return id(last._code), line_of(last._code, last._lasti)
+    """Where the last operation was asked for: it tells apart equal programs of different lines.
+
+    It is the line, since Python 3.11 replaces instructions by faster ones, which changes their offsets.
+    """
+    for tensor in reversed(pending.records):
+        code = tensor._code
+        if isinstance(code, Origin):
+            return id(code.code), code.line
+        if code is not None:
+            return id(code), line_of(code, tensor._lasti)
+    return 0, 0

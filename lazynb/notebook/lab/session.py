@@ -1,4 +1,4 @@
-"""The kernel's side of the JupyterLab extension: state, marks and panel over one comm.
+"""The kernel's side of the JupyterLab extension: state, line marks and panel over one comm.
 
 Nothing is sent, and no run is looked at, unless a page is there that knows lazynb.
 """
@@ -10,7 +10,7 @@ import collections
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from lazynb.config import config
 from lazynb.errors import LazynbError
@@ -18,8 +18,8 @@ from lazynb.execute.breaks import break_log, breaks
 from lazynb.execute.flush import execution
 from lazynb.execute.observers import Observer, observe
 from lazynb.notebook.answers import Answers
-from lazynb.notebook.lab.marks import Cells, break_lines, kernel_lines, marks
-from lazynb.notebook.lab.messages import TARGET, VERSION, State
+from lazynb.notebook.lab.marks import Cells, LineKernels, break_lines, kernel_lines, line_marks
+from lazynb.notebook.lab.messages import TARGET, VERSION, Marks, State
 from lazynb.notebook.lab.runs import CellRuns
 from lazynb.notebook.page import lab
 from lazynb.record.mode import eager
@@ -32,9 +32,17 @@ from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.tables import table
 from lazynb.xla.compilation import Compilation
 
-# seconds after a cell at which its marks are worked out: the kernel first says that the cell is done
+# seconds after a cell at which its line marks are worked out: the kernel first says that the cell is done
 _SOON = 0.03
 _KEPT = 16  # compilations that the panel can ask about
+
+
+class _Sent(NamedTuple):
+    """The line marks of a cell as they were sent, and what they were made of."""
+
+    lines: dict[int, LineKernels]
+    compilation: int | None
+    message: Marks
 
 
 class Lab(Observer):
@@ -59,7 +67,7 @@ class Lab(Observer):
         self._text: str | None = None  # of the cell, until its number is known
         self._runs: CellRuns | None = None
         self._last: State | None = None
-        self._sent: dict[str, Any] = {}  # marks by cell, as they were sent
+        self._sent: dict[str, _Sent] = {}  # by cell
         self._numbers = 0
         self._compilations: collections.OrderedDict[int, tuple[Compilation, Inspection, Answers]] = (
             collections.OrderedDict()
@@ -110,11 +118,10 @@ class Lab(Observer):
         """A cell is over: what it ran is explained when the kernel has nothing else to do."""
         runs, self._runs = self._runs, None
         self._end_runs()
+        if self.there is None and self._comm is not None:
+            # cells queue up behind %load_ext: a page may yet say hello
+            self._waiting.append((runs, self._cell))
         if not self.there:
-            if (
-                self.there is None and self._comm is not None
-            ):  # cells queue up behind %load_ext: a page may yet say hello
-                self._waiting.append((runs, self._cell))
             return
         cell = self._cell
         try:
@@ -171,17 +178,15 @@ class Lab(Observer):
     def _explain(self, runs: CellRuns | None, cell: str | None) -> None:
         """Sends the marks of the cells that ran programs of ``runs``, or broke."""
         compilation = runs.compilation() if runs is not None else None
-        lines: dict[str, Any] = {}
+        lines: dict[str, dict[int, LineKernels]] = {}
         number = None
         if compilation is not None:
-            with (
-                contextlib.suppress(Exception),
-                eager(),
-            ):  # no marks are better than an error nobody asked for
+            # no marks are better than an error nobody asked for
+            with contextlib.suppress(Exception), eager():
                 data = inspection(compilation, live=True, full=False)
                 lines = kernel_lines(self._cells, data)
                 number = self._remember(compilation, data)
-        self._mark(lines, cell, number)
+        self._send_line_marks(lines, cell, number)
         self._tell()
 
     def _remember(self, compilation: Compilation, data: Inspection) -> int:
@@ -191,21 +196,34 @@ class Lab(Observer):
             self._compilations.popitem(last=False)
         return self._numbers
 
-    def _mark(self, kernels: dict[str, Any], cell: str | None, number: int | None) -> None:
+    def _send_line_marks(
+        self, kernels: dict[str, dict[int, LineKernels]], ran: str | None, number: int | None
+    ) -> None:
+        """Sends the line marks that changed.
+
+        Arguments:
+          kernels: by cell and line, those of compilation ``number``.
+          ran: the cell that ran; without kernels, it loses those of its last run.
+        """
         broken = break_lines(self._cells)
-        own = {cell} if cell is not None else set()
-        for one in {*kernels, *broken, *self._sent, *own}:
-            old = self._sent.get(one)
-            if one in kernels or one == cell:
-                lines, compilation = kernels.get(one, {}), number if one in kernels else None
-            else:
-                lines, compilation = old[0] if old else {}, old[1] if old else None
-            message = marks(one, lines, broken.get(one, {}), self._cells.lines(one), compilation)
-            if old is None and not message["lines"]:
+        cells = {*kernels, *broken, *self._sent}
+        if ran is not None:
+            cells.add(ran)
+        for cell in cells:
+            sent = self._sent.get(cell)
+            lines: dict[int, LineKernels] = {}
+            compilation = None
+            if cell in kernels:
+                lines, compilation = kernels[cell], number
+            elif sent is not None and cell != ran:
+                lines, compilation = sent.lines, sent.compilation
+            text = self._cells.lines(cell)
+            message = line_marks(cell, lines, broken.get(cell, {}), text, compilation)
+            if sent is None and not message["lines"]:
                 continue
-            if old is None or old[2] != message:
+            if sent is None or sent.message != message:
                 self._send(message)
-            self._sent[one] = (lines, compilation, message)
+            self._sent[cell] = _Sent(lines, compilation, message)
 
     # ---- what it is asked ----------------------------------------------------------------------------------
 
@@ -225,37 +243,36 @@ class Lab(Observer):
         elif kind == "ask":
             self._send({"type": "answer", "id": request.get("id"), "answer": self._ask(request)})
         elif kind == "show":
-            view, number = request.get("view"), self._number(request)
-            self._send(
-                {"type": "panel", "id": request.get("id"), "view": str(view), **self._panel(view, number)}
-            )
+            view = request.get("view")
+            panel = self._panel(view, self._number(request))
+            self._send({"type": "panel", "id": request.get("id"), "view": str(view), **panel})
         elif kind in ("lazy", "compile", "clear"):
             self._send({"type": "done", "id": request.get("id"), **self._do(kind, request)})
-            self._mark({}, None, None)
+            self._send_line_marks({}, None, None)
             self._tell()
 
     def _welcome(self) -> None:
         self.there = True
         self._last = self._state()
         self._send(self._last)
-        for _, _, message in self._sent.values():
-            self._send(message)
+        for sent in self._sent.values():
+            self._send(sent.message)
         while self._waiting:
             self._explain(*self._waiting.popleft())
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         number = self._number(request)
-        found = self._compilations[number] if number is not None else None
-        if found is None:
+        if number is None:
             return {
                 "type": "error",
                 "id": None,
                 "message": "this compilation is too old to answer: run its cell again",
             }
-        return found[2].answer(request.get("request"))
+        _, _, answers = self._compilations[number]
+        return answers.answer(request.get("request"))
 
     def _number(self, request: dict[str, Any]) -> int | None:
-        """The compilation that ``request`` is about; None for none that is known."""
+        """The compilation that ``request`` is about, or None if it is not known."""
         number = request.get("compilation")
         return number if type(number) is int and number in self._compilations else None
 
@@ -273,7 +290,8 @@ class Lab(Observer):
             if view == "cache":
                 return {"data": table(cache_info(), "executable"), "text": "No executables yet."}
             if view == "compilation":
-                number = next(reversed(self._compilations), None) if number is None else number
+                if number is None:
+                    number = next(reversed(self._compilations), None)
                 data = self._compilations[number][1] if number is not None else None
                 return {"data": data, "compilation": number, "text": "No cell has run a program yet."}
         except Exception as error:
@@ -298,7 +316,8 @@ class Lab(Observer):
 
 
 def _data_of(message: Any) -> dict[str, Any]:
-    """What a page sent; empty for what is not of the form that pages send."""
-    content = message.get("content") if isinstance(message, dict) else None
-    data = content.get("data") if isinstance(content, dict) else None
+    """What a page sent; empty if it is not of the form that pages send."""
+    data = message
+    for key in ("content", "data"):
+        data = data.get(key) if isinstance(data, dict) else None
     return data if isinstance(data, dict) else {}

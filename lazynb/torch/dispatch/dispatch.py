@@ -57,30 +57,37 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _handler(func: Any) -> Handler:
-    found = special.get(func) or special.get(func.overloadpacket)
-    if found is not None:
-        return found
+    handler = special.get(func) or special.get(func.overloadpacket)
+    if handler is not None:
+        return handler
     name = func._schema.name.partition("::")[2]
     if name.startswith("_foreach_"):
         return _for_each
-    writes = [
-        argument
-        for argument in func._schema.arguments
-        if argument.alias_info and argument.alias_info.is_write
-    ]
-    if func.namespace != "aten":
-        return _write_some if writes else _decomposed
-    if any(argument.is_out for argument in writes) or (writes and writes[0].name == "out"):
-        return _into_out
+    writes = [argument for argument in func._schema.arguments if _is_written(argument)]
     if writes:
-        return (
-            _write if writes[0].name == func._schema.arguments[0].name and len(writes) == 1 else _write_some
-        )
-    if any(one.alias_info is not None for one in func._schema.returns):
-        return (
-            _by_parts if func._can_decompose() else _view
-        )  # ``to``, ``reshape``: a view or not, PyTorch's parts tell
+        return _writing_handler(func, writes)
+    if func.namespace != "aten":
+        return _decomposed
+    if any(result.alias_info is not None for result in func._schema.returns):
+        # ``to``, ``reshape``: a view or not, PyTorch's parts tell
+        return _by_parts if func._can_decompose() else _view
     return _compute
+
+
+def _is_written(argument: Any) -> bool:
+    return bool(argument.alias_info and argument.alias_info.is_write)
+
+
+def _writing_handler(func: Any, writes: list[Any]) -> Handler:
+    """The handler of an operation that writes to its arguments ``writes``."""
+    first = writes[0].name
+    if func.namespace != "aten":
+        return _write_some
+    if first == "out" or any(argument.is_out for argument in writes):
+        return _into_out
+    if len(writes) == 1 and first == func._schema.arguments[0].name:
+        return _write
+    return _write_some
 
 
 def _by_parts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -107,9 +114,9 @@ def key_of(x: Any, values_matter: bool) -> Any:
     if isinstance(x, torch.Tensor):
         return layouts.layout_of(x), x.device
     if isinstance(x, (list, tuple)):
-        return tuple([key_of(one, values_matter) for one in x])
+        return tuple([key_of(item, values_matter) for item in x])
     if isinstance(x, dict):
-        return tuple([(name, key_of(one, values_matter)) for name, one in x.items()])
+        return tuple([(name, key_of(item, values_matter)) for name, item in x.items()])
     return x
 
 
@@ -123,13 +130,10 @@ def dummy_of(x: Any, fresh: bool) -> Any:
     if kind is torch.device:
         return _META if x.type in ("privateuseone", "jax") else x
     if isinstance(x, (list, tuple)):
-        return (
-            kind([dummy_of(one, fresh) for one in x])
-            if kind in (list, tuple)
-            else [dummy_of(one, fresh) for one in x]
-        )
+        dummies = [dummy_of(item, fresh) for item in x]
+        return tuple(dummies) if kind is tuple else dummies
     if isinstance(x, dict):
-        return {name: None if name == "generator" else dummy_of(one, fresh) for name, one in x.items()}
+        return {name: None if name == "generator" else dummy_of(item, fresh) for name, item in x.items()}
     return x
 
 
@@ -143,9 +147,9 @@ def array_of(x: Any) -> Any:
     if isinstance(x, torch.Tensor):
         return torch_to_array(x)
     if isinstance(x, (list, tuple)):
-        return [array_of(one) for one in x]
+        return [array_of(item) for item in x]
     if isinstance(x, dict):
-        return {name: array_of(one) for name, one in x.items()}
+        return {name: array_of(item) for name, item in x.items()}
     return x
 
 
@@ -216,10 +220,10 @@ class _Failed:
     @staticmethod
     def through(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """PyTorch's decomposition, else the CPU."""
-        found = _decompositions().get(func)
-        if found is not None:
+        decomposition = _decompositions().get(func)
+        if decomposition is not None:
             try:
-                result = found(*args, **kwargs)
+                result = decomposition(*args, **kwargs)
                 if result is not NotImplemented:
                     return result
             except _UNCOVERED:
@@ -249,8 +253,8 @@ def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wanted: A
     if func in promoting:
         args = promoted(args)
     try:
-        found = lowering(*array_of(args), **array_of(kwargs))
-        return _fitted(found, wanted)
+        values = lowering(*array_of(args), **array_of(kwargs))
+        return _fitted(values, wanted)
     except TraceBreakError:
         raise
     except _UNCOVERED:
@@ -259,36 +263,43 @@ def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wanted: A
 
 def promoted(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """The two operands in the dtype that PyTorch brings them to; numbers stay numbers."""
-    one, other = args[0], args[1]
-    if not (isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor)) or one.dtype == other.dtype:
+    first, second, *rest = args
+    if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
         return args
-    wanted = jax_dtype(torch.result_type(dummy_of(one, False), dummy_of(other, False)))
-    return (array_of(one).astype(wanted), array_of(other).astype(wanted), *args[2:])
+    if first.dtype == second.dtype:
+        return args
+    wanted = jax_dtype(torch.result_type(dummy_of(first, False), dummy_of(second, False)))
+    return (array_of(first).astype(wanted), array_of(second).astype(wanted), *rest)
 
 
 class _Unfit(ValueError):
     """A lowering gave another shape than PyTorch says."""
 
 
-def _fitted(found: Any, wanted: Any) -> Any:
+def _fitted(values: Any, wanted: Any) -> Any:
+    """``values`` in the dtypes and shapes of ``wanted``."""
     if isinstance(wanted, Layout):
-        if isinstance(found, (list, tuple)) and len(found) == 1:
-            found = found[0]
-        dtype = jax_dtype(wanted.dtype)
-        if not hasattr(found, "aval"):
-            found = torchax.tensor.jnp.asarray(found, dtype)
-        if found.dtype != dtype or found.aval.weak_type:
-            if dtype.kind not in "fcV" and found.dtype.kind == "c":
-                raise _Unfit
-            found = torchax.tensor.jax.lax.convert_element_type(found, dtype)
-        if found.shape != wanted.shape:
-            raise _Unfit(f"{found.shape} in place of {wanted.shape}")
-        return found
+        if isinstance(values, (list, tuple)) and len(values) == 1:
+            values = values[0]
+        return _fitted_array(values, wanted)
     if isinstance(wanted, list):
-        if not isinstance(found, (list, tuple)) or len(found) != len(wanted):
+        if not isinstance(values, (list, tuple)) or len(values) != len(wanted):
             raise _Unfit
-        return [_fitted(one, shape) for one, shape in zip(found, wanted, strict=True)]
+        return [_fitted(value, layout) for value, layout in zip(values, wanted, strict=True)]
     return wanted
+
+
+def _fitted_array(array: Any, wanted: Layout) -> Any:
+    dtype = jax_dtype(wanted.dtype)
+    if not hasattr(array, "aval"):
+        array = torchax.tensor.jnp.asarray(array, dtype)
+    if array.dtype != dtype or array.aval.weak_type:
+        if dtype.kind not in "fcV" and array.dtype.kind == "c":
+            raise _Unfit
+        array = torchax.tensor.jax.lax.convert_element_type(array, dtype)
+    if array.shape != wanted.shape:
+        raise _Unfit(f"{array.shape} in place of {wanted.shape}")
+    return array
 
 
 _dtypes: dict[torch.dtype, np.dtype[Any]] = {}
@@ -307,7 +318,7 @@ def wrapped(values: Any, wanted: Any) -> Any:
     if isinstance(wanted, Layout):
         return wrap(values, wanted)
     if isinstance(wanted, list):
-        return tuple([wrapped(one, shape) for one, shape in zip(values, wanted, strict=True)])
+        return tuple([wrapped(value, layout) for value, layout in zip(values, wanted, strict=True)])
     return values
 
 
@@ -351,8 +362,10 @@ def on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if isinstance(x, torch.device):
             return torch.device("cpu")
         if isinstance(x, (list, tuple)):
-            return [down(one) for one in x]
-        return {name: down(one) for name, one in x.items()} if isinstance(x, dict) else cpu_copy(x, func)
+            return [down(item) for item in x]
+        if isinstance(x, dict):
+            return {name: down(item) for name, item in x.items()}
+        return cpu_copy(x, func)
 
     return _up(func(*down(args), **down(kwargs)))
 
@@ -370,25 +383,25 @@ def _view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if not isinstance(source, Tensor):  # a list of tensors
         return _compute(func, args, kwargs)
     tree = expected(func, args, kwargs).tree
-    found = tree if isinstance(tree, list) else [tree]
-    if not all(isinstance(one, Layout) for one in found):
+    wanted = tree if isinstance(tree, list) else [tree]
+    if not all(isinstance(layout, Layout) for layout in wanted):
         return _compute(func, args, kwargs)
     try:
-        steps = storage.steps(func, source._layout, found, args[1:], kwargs)
+        steps = storage.steps(func, source._layout, wanted, args[1:], kwargs)
     except storage.NotView:
         return _compute(func, args, kwargs)
-    made = [
-        Tensor(source._storage, one, (*source._steps, step)) for one, step in zip(found, steps, strict=True)
-    ]
-    return made if isinstance(tree, list) else made[0]
+    views = []
+    for layout, step in zip(wanted, steps, strict=True):
+        views.append(Tensor(source._storage, layout, (*source._steps, step)))
+    return views if isinstance(tree, list) else views[0]
 
 
 def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     source, size, stride, *rest = args
     offset = rest[0] if rest else kwargs.get("storage_offset")
-    wanted = layouts.layout(
-        tuple(size), tuple(stride), source._layout.offset if offset is None else offset, source.dtype
-    )
+    if offset is None:
+        offset = source._layout.offset
+    wanted = layouts.layout(tuple(size), tuple(stride), offset, source.dtype)
     whole = source._storage.layout
     if whole.dtype != source.dtype or tuple(source._storage.value.shape) != whole.shape:
         return _compute(func, args, kwargs)
@@ -399,7 +412,7 @@ special[aten.as_strided.default] = _as_strided
 # Conjugation and negation are computed: these views mark a tensor in C++, which a tensor of ours cannot show.
 own[aten._conj] = lambda x: x.conj()
 own[aten._neg_view] = lambda x: -x
-for _one in (
+for _overload in (
     aten._conj.default,
     aten._neg_view.default,
     aten.view_as_real.default,
@@ -408,7 +421,7 @@ for _one in (
     aten.real.default,
     aten.imag.default,
 ):
-    special[_one] = _compute
+    special[_overload] = _compute
 
 
 # ---- writing -----------------------------------------------------------------------------------------------
@@ -416,55 +429,72 @@ for _one in (
 
 @functools.cache
 def functional(func: Any) -> Any:
-    """The operation that returns what ``func`` writes: ``add.Tensor`` for ``add_.Tensor`` and ``add.out``;
-    None without one."""
+    """The operation that returns what ``func`` writes, or None if there is none.
+
+    It is ``add.Tensor`` for ``add_.Tensor`` and for ``add.out``.
+    """
     name = func._schema.name.partition("::")[2]
-    bare = name[:-1] if name.endswith("_") and not name.endswith("__") else name
-    packet = getattr(aten, bare, None)
+    if name.endswith("_") and not name.endswith("__"):
+        name = name[:-1]
+    packet = getattr(aten, name, None)
     if packet is None:
         return None
-    wanted = [
-        (one.name, str(one.type)) for one in func._schema.arguments if not one.is_out and one.name != "out"
-    ]
+    wanted = [_typed(argument) for argument in func._schema.arguments if not _is_out(argument)]
     for overload in packet.overloads():
         candidate = getattr(packet, overload)
-        schema = candidate._schema
-        if any(one.alias_info and one.alias_info.is_write for one in schema.arguments):
-            continue
-        given, more = schema.arguments[: len(wanted)], schema.arguments[len(wanted) :]
-        if [(one.name, str(one.type)) for one in given] == wanted and all(
-            one.has_default_value() for one in more
-        ):
+        if _takes(candidate._schema.arguments, wanted):
             return candidate
     return None
 
 
+def _takes(arguments: list[Any], wanted: list[tuple[str, str]]) -> bool:
+    """Whether an operation with these arguments can be called with ``wanted`` alone, and writes to none."""
+    if any(map(_is_written, arguments)):
+        return False
+    if [_typed(argument) for argument in arguments[: len(wanted)]] != wanted:
+        return False
+    return all(argument.has_default_value() for argument in arguments[len(wanted) :])
+
+
+def _typed(argument: Any) -> tuple[str, str]:
+    return argument.name, str(argument.type)
+
+
+def _is_out(argument: Any) -> bool:
+    return argument.is_out or argument.name == "out"
+
+
 def _write_some(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Arguments other than the first are written to: PyTorch does it on the CPU, and what it wrote is taken
-    over."""
-    names = [one.name for one in func._schema.arguments]
-    written = {one.name for one in func._schema.arguments if one.alias_info and one.alias_info.is_write}
-    bound = dict(zip(names, args, strict=False)) | kwargs
-    down: dict[str, Any] = {
-        name: [cpu_copy(one, func) for one in x] if isinstance(x, (list, tuple)) else cpu_copy(x, func)
-        for name, x in bound.items()
-    }
-    result = func(**down)
+    """Arguments other than the first are written to: PyTorch does it on copies on the CPU."""
+    arguments = func._schema.arguments
+    bound = dict(zip([argument.name for argument in arguments], args, strict=False)) | kwargs
+    copies: dict[str, Any] = {}
+    for name, x in bound.items():
+        if isinstance(x, (list, tuple)):
+            copies[name] = [cpu_copy(item, func) for item in x]
+        else:
+            copies[name] = cpu_copy(x, func)
+    result = func(**copies)
+    written = {argument.name for argument in arguments if _is_written(argument)}
     for name in written & set(bound):
-        pairs = (
-            zip(bound[name], down[name], strict=True)
-            if isinstance(bound[name], (list, tuple))
-            else [(bound[name], down[name])]
-        )
-        for target, changed in pairs:
-            if isinstance(target, Tensor):
-                store(target, torch_to_array(changed))
+        if isinstance(bound[name], (list, tuple)):
+            for target, copy in zip(bound[name], copies[name], strict=True):
+                _store_copy(target, copy)
+        else:
+            _store_copy(bound[name], copies[name])
     return _up(result)
 
 
+def _store_copy(target: Any, copy: Any) -> None:
+    if isinstance(target, Tensor):
+        store(target, torch_to_array(copy))
+
+
 def cpu_copy(x: Any, func: Any) -> Any:
-    """A tensor's copy on the CPU; a trace break where it is pending. What is no tensor of device ``jax`` is
-    left as it is."""
+    """A tensor's copy on the CPU: a trace break if the tensor is pending.
+
+    What is no tensor of device ``jax`` is left as it is.
+    """
     return to_cpu(x, "unrecordable", _short(func)) if isinstance(x, Tensor) else x
 
 
@@ -475,14 +505,16 @@ def _short(func: Any) -> str:
 def _up(x: Any) -> Any:
     if isinstance(x, torch.Tensor):
         return on_device(x)
-    return tuple([_up(one) for one in x]) if isinstance(x, (list, tuple)) else x
+    if isinstance(x, (list, tuple)):
+        return tuple([_up(item) for item in x])
+    return x
 
 
 def _twin(func: Any) -> Any:
-    found = functional(func)
-    if found is None:
+    twin = functional(func)
+    if twin is None:
         raise NotImplementedError(f"lazynb.torch: {func} changes the shape of a tensor in place")
-    return found
+    return twin
 
 
 def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -493,9 +525,7 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if torch.Tag.inplace_view in func.tags:  # ``t_``, ``squeeze_``: the same memory, looked at in another way
         replace(target, _view(_twin(func), args, kwargs))
         return target
-    if 0 in target._layout.stride and any(
-        n > 1 and not step for n, step in zip(target._layout.shape, target._layout.stride, strict=True)
-    ):
+    if _shares_elements(target._layout):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a single memory "
             "location. Please clone() the tensor before performing the operation."
@@ -513,6 +543,13 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         new = _returned(func, target, args, plain)
     store(target, new)
     return target
+
+
+def _shares_elements(layout: Layout) -> bool:
+    """Whether several elements lie at one place in memory, as those of ``expand`` do."""
+    if 0 not in layout.stride:
+        return False
+    return any(n > 1 and not step for n, step in zip(layout.shape, layout.stride, strict=True))
 
 
 def _returned(func: Any, target: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -545,7 +582,8 @@ def _write_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
             args[0].copy_(to_cpu(args[1], "asarray", "Tensor.copy_"))
         return args[0]
     tensors = [x for x in args if isinstance(x, torch.Tensor)]
-    if isinstance(args[0], (list, tuple)) or all(isinstance(x, Tensor) or x.dim() == 0 for x in tensors[1:]):
+    is_allowed = all(isinstance(x, Tensor) or x.dim() == 0 for x in tensors[1:])
+    if is_allowed or isinstance(args[0], (list, tuple)):
         down = [to_cpu(x, "asarray", str(func)) if isinstance(x, Tensor) else x for x in args]
         func(*down, **kwargs)
         return args[0]
@@ -557,36 +595,40 @@ def _write_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 def _into_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Results written to tensors of the caller's."""
-    names = [one.name for one in func._schema.arguments if one.is_out or one.name == "out"]
-    bound = dict(zip([one.name for one in func._schema.arguments], args, strict=False)) | kwargs
-    targets = [bound.pop(name) for name in names]
-    plain_kwargs = {name: value for name, value in kwargs.items() if name not in names}
-    plain_args = args[: len(args) - sum(name not in kwargs for name in names)]
+    names = [argument.name for argument in func._schema.arguments]
+    targets_at = [argument.name for argument in func._schema.arguments if _is_out(argument)]
+    bound = dict(zip(names, args, strict=False)) | kwargs
+    targets = [bound[name] for name in targets_at]
+    count = len(args) - sum(name not in kwargs for name in targets_at)
+    plain_args = args[:count]
+    plain_kwargs = {name: value for name, value in kwargs.items() if name not in targets_at}
     twin = functional(func)
     if twin is not None:
-        if any(one.name == "device" for one in twin._schema.arguments) and "device" not in plain_kwargs:
-            plain_kwargs |= {"device": DEVICE, "dtype": targets[0].dtype}
-        for one in twin._schema.arguments[
-            len(plain_args) :
-        ]:  # PyTorch leaves out what is None, also where it has to be said
-            if one.name not in plain_kwargs and not one.has_default_value():
-                plain_kwargs[one.name] = None
-        result = dispatch(twin, plain_args, plain_kwargs)
+        result = dispatch(twin, plain_args, _completed(twin, plain_args, plain_kwargs, targets[0]))
     else:
-        result = on_cpu(
-            func,
-            plain_args,
-            plain_kwargs | {n: torch.empty(0, dtype=t.dtype) for n, t in zip(names, targets, strict=True)},
-        )
-    found = [
-        one if isinstance(one, Tensor) else on_device(one)
-        for one in (result if isinstance(result, tuple) else (result,))
-    ]
-    for target, one in zip(targets, found, strict=True):
-        if target._layout.shape != one._layout.shape:
-            resized(target, one._layout.shape)
-        store(target, one._elem)
+        for name, target in zip(targets_at, targets, strict=True):
+            plain_kwargs[name] = torch.empty(0, dtype=target.dtype)
+        result = on_cpu(func, plain_args, plain_kwargs)
+    several = result if isinstance(result, tuple) else (result,)
+    results = [x if isinstance(x, Tensor) else on_device(x) for x in several]
+    for target, new in zip(targets, results, strict=True):
+        if target._layout.shape != new._layout.shape:
+            resized(target, new._layout.shape)
+        store(target, new._elem)
     return targets[0] if len(targets) == 1 else tuple(targets)
+
+
+def _completed(twin: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target: Any) -> dict[str, Any]:
+    """``kwargs`` with what ``twin`` asks for and an operation with ``out`` does not."""
+    kwargs = dict(kwargs)
+    arguments = twin._schema.arguments
+    if "device" not in kwargs and any(argument.name == "device" for argument in arguments):
+        kwargs |= {"device": DEVICE, "dtype": target.dtype}
+    for argument in arguments[len(args) :]:
+        # PyTorch leaves out what is None, even where it has to be given
+        if argument.name not in kwargs and not argument.has_default_value():
+            kwargs[argument.name] = None
+    return kwargs
 
 
 def resized(target: Tensor, shape: tuple[int, ...]) -> None:
@@ -610,20 +652,23 @@ _set_data = torch.Tensor.data.__set__  # type: ignore[attr-defined]
 def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``_foreach_add_`` and its kind: one after the other."""
     name = func._schema.name.partition("::")[2].removeprefix("_foreach_")
-    one = getattr(aten, name)
+    packet = getattr(aten, name)
     count = len(args[0])
-    lists = [len(x) == count if isinstance(x, (list, tuple)) else False for x in args]
     results = []
     for at in range(count):
-        picked = [x[at] if is_list else x for x, is_list in zip(args, lists, strict=True)]
-        named = {
-            key: value[at] if isinstance(value, (list, tuple)) and len(value) == count else value
-            for key, value in kwargs.items()
-        }
+        picked = [_picked(x, at, count) for x in args]
+        named = {key: _picked(x, at, count) for key, x in kwargs.items()}
         if name in ("addcdiv", "addcdiv_", "addcmul", "addcmul_") and len(picked) > 3:
             named["value"] = picked.pop()
-        results.append(one(*picked, **named))
+        results.append(packet(*picked, **named))
     return None if name.endswith("_") else results
+
+
+def _picked(x: Any, at: int, count: int) -> Any:
+    """The item ``at`` of a list with one for each of ``count`` tensors; another argument as it is."""
+    if isinstance(x, (list, tuple)) and len(x) == count:
+        return x[at]
+    return x
 
 
 def is_pending(x: Any) -> bool:

@@ -29,7 +29,7 @@ class BoxLabel:
     def width(self) -> float:
         """In points, padding included."""
         badge = style.width("  " + self.badge, style.NOTE) if self.badge else 0
-        note = style.width(self.note, style.SOURCE if self.code else style.NOTE)
+        note = style.width(self.note, self.note_font)
         lines = [
             style.width(self.title, style.TITLE) + badge,
             style.width(self.shape, style.SHAPE),
@@ -37,6 +37,11 @@ class BoxLabel:
             style.width(self.tag, style.TITLE),
         ]
         return max(52.0, max(lines) + 2 * PAD_X)
+
+    @property
+    def note_font(self) -> style.Font:
+        """Of the note."""
+        return style.SOURCE if self.code else style.NOTE
 
     @property
     def body(self) -> float:
@@ -50,8 +55,10 @@ class BoxLabel:
 
 
 def box_labels(view: GraphView) -> dict[int, BoxLabel]:
-    """Box id → its face. A box in a region leaves its source line to the region."""
-    framed = {box for region in view.regions for box in region.boxes}
+    """Box id → its label. A box in a region leaves its source line to the region."""
+    framed: set[int] = set()
+    for region in view.regions:
+        framed.update(region.boxes)
     return {box.id: _label(box, box.id in framed) for box in view.boxes}
 
 
@@ -62,12 +69,11 @@ def caption(region: Region) -> str:
 
 
 def _label(box: Box, framed: bool) -> BoxLabel:
-    badges = [mark for mark in box.badges if mark != "output"]
     note, code = _note(box, framed)
     name = tag(box)
     return BoxLabel(
         title=title(box),
-        badge=" ".join(badges),
+        badge=" ".join(box.badges_but_output),
         shape=clip(plain(short_avals(box.avals)), 34),
         note=note,
         code=code,
@@ -77,8 +83,11 @@ def _label(box: Box, framed: bool) -> BoxLabel:
 
 
 def _note(box: Box, framed: bool) -> tuple[str, bool]:
-    if box.kind != "input" and not framed and box.place and box.place.text and box.place.text != box.label:
-        return clip(plain(box.place.text), 38), True
+    """The last line of a box, and whether it is source text."""
+    source = box.place.text if box.place is not None else ""
+    is_said_elsewhere = framed or box.kind == "input" or source == box.label
+    if source and not is_said_elsewhere:
+        return clip(plain(source), 38), True
     if box.kind == "group" and not box.repeated and box.place is None:
         return clip(plain(box.inside), 44), False
     return "", False
@@ -86,13 +95,14 @@ def _note(box: Box, framed: bool) -> tuple[str, bool]:
 
 def tooltip(box: Box) -> str:
     """Everything that is known of a box, a line each."""
-    lines = [
-        " · ".join([box.label, *box.scalars, *box.badges]),
-        short_avals(box.avals, most=6),
-        f"holds {box.inside}" if box.inside else "",
-        f"variables: {', '.join(box.names[:12])}" if box.names else "",
-        f"scope: {box.scope}" if box.scope else "",
-        box.where,
-        box.place.text if box.place else "",
-    ]
+    lines = [" · ".join([box.label, *box.scalars, *box.badges]), short_avals(box.avals, most=6)]
+    if box.inside:
+        lines.append(f"holds {box.inside}")
+    if box.names:
+        lines.append(f"variables: {', '.join(box.names[:12])}")
+    if box.scope:
+        lines.append(f"scope: {box.scope}")
+    lines.append(box.where)
+    if box.place is not None:
+        lines.append(box.place.text)
     return "\n".join(plain(clip(line, 200)) for line in lines if line)

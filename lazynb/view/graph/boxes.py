@@ -1,15 +1,19 @@
-"""Makes the view of a trace: groups its operations, takes scalars in, joins inputs, connects boxes."""
+"""The view of a trace: operations in groups, scalars with their users, joined inputs, edges between boxes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
+from typing import TypeVar
 
 from lazynb.record.snapshot.snapshot import Node, Snapshot
+from lazynb.units import line_range
 from lazynb.view.graph.grouping import Run, partition
 from lazynb.view.graph.model import Box, Counts, Edge, GraphView, Region
-from lazynb.view.words import clip, module, tally, where
+from lazynb.view.words import clip, module, tally
+
+_Value = TypeVar("_Value")
 
 EDGES = 400
 """More edges than this (or than twice the limit) make `build` group further."""
@@ -41,18 +45,21 @@ def _build(snapshot: Snapshot, limit: int | None, expand: bool) -> GraphView:
     counts = _count(nodes)
     # A drawing with nothing in it helps nobody: when all is dead, dead is shown.
     show_dead = expand or counts.dead == counts.operations
-    ops = [n for n in nodes if n.kind == "op" and (show_dead or not n.dead)]
+    ops = [node for node in nodes if node.kind == "op"]
+    if not show_dead:
+        ops = [op for op in ops if not op.dead]
     users = _users(ops)
     arrays, scalars = _inputs(nodes, users)
     share = None if limit is None else limit - min(len(arrays), max(1, limit // 3))
     runs = partition(ops, share, expand)
-    owner = {op.id: ops[run.start].id for run in runs for op in ops[run.start : run.stop]}
+    owner = _owners(ops, runs)
     room = None if limit is None else limit - len(runs)
     inputs = [_input_box(group) for group in _join_inputs(arrays, users, owner, room)]
     taken = _taken_in(ops, scalars, owner)
     maker = _OpBoxes(nodes, users, owner, taken, expand)
     boxes = [maker.box(ops[run.start : run.stop], run) for run in runs]
-    owner.update({member: box.id for box in inputs for member in box.members})
+    for box in inputs:
+        owner.update(dict.fromkeys(box.members, box.id))
     return GraphView(
         boxes=(*inputs, *boxes),
         edges=_edges(nodes, ops, owner),
@@ -76,6 +83,15 @@ def _count(nodes: Sequence[Node]) -> Counts:
     )
 
 
+def _owners(ops: list[Node], runs: list[Run]) -> dict[int, int]:
+    """Operation → the box that draws it."""
+    owner = {}
+    for run in runs:
+        members = ops[run.start : run.stop]
+        owner.update({op.id: members[0].id for op in members})
+    return owner
+
+
 def _users(ops: Sequence[Node]) -> dict[int, list[int]]:
     """Node id → the operations that read it, in trace order."""
     users: dict[int, list[int]] = {}
@@ -87,9 +103,17 @@ def _users(ops: Sequence[Node]) -> dict[int, list[int]]:
 
 def _inputs(nodes: Sequence[Node], users: dict[int, list[int]]) -> tuple[list[Node], set[int]]:
     """The inputs to draw, and the ids of the scalars that go into their user's label instead."""
-    found = [n for n in nodes if n.kind == "input" and (n.id in users or (n.output and not n.dead))]
-    scalars = {n.id for n in found if n.value is not None and n.id in users}
-    return [n for n in found if n.id not in scalars], scalars
+    arrays: list[Node] = []
+    scalars: set[int] = set()
+    for node in nodes:
+        if node.kind != "input":
+            continue
+        is_read = node.id in users
+        if is_read and node.value is not None:
+            scalars.add(node.id)
+        elif is_read or (node.output and not node.dead):
+            arrays.append(node)
+    return arrays, scalars
 
 
 def _join_inputs(
@@ -98,13 +122,16 @@ def _join_inputs(
     """Inputs in at most ``room`` groups. Inputs have no operands, so no grouping of them makes a cycle."""
     if room is None or len(arrays) <= room:
         return [[node] for node in arrays]
-    readers = {n.id: tuple(sorted({owner[user] for user in users.get(n.id, ())})) for n in arrays}
-    arrays = sorted(arrays, key=lambda n: (readers[n.id], n.id))
-    groups = [list(group) for _, group in groupby(arrays, key=lambda n: readers[n.id])]
-    if len(groups) > room:
-        bounds = [len(arrays) * i // room for i in range(room + 1)]
-        groups = [arrays[a:b] for a, b in pairwise(bounds)]
-    return groups
+    readers: dict[int, list[int]] = {}
+    for node in arrays:
+        boxes = {owner[user] for user in users.get(node.id, ())}
+        readers[node.id] = sorted(boxes)
+    arrays = sorted(arrays, key=lambda node: (readers[node.id], node.id))
+    groups = [list(group) for _, group in groupby(arrays, key=lambda node: readers[node.id])]
+    if len(groups) <= room:
+        return groups
+    bounds = [len(arrays) * i // room for i in range(room + 1)]
+    return [arrays[start:stop] for start, stop in pairwise(bounds)]
 
 
 def _taken_in(ops: list[Node], scalars: set[int], owner: dict[int, int]) -> dict[int, list[int]]:
@@ -118,21 +145,34 @@ def _taken_in(ops: list[Node], scalars: set[int], owner: dict[int, int]) -> dict
 
 
 def _input_box(group: list[Node]) -> Box:
-    first = group[0]
+    first, single = group[0], len(group) == 1
     labels = [_variable(node) for node in group]
-    return Box(
+    avals: list[str] = []
+    names: list[str] = []
+    for node in group:
+        avals += node.avals
+        names += node.names
+    box = Box(
         id=first.id,
-        kind="input" if len(group) == 1 else "group",
-        label=labels[0] if len(group) == 1 else "inputs",
-        avals=tuple(aval for node in group for aval in node.avals),
+        kind="input",
+        label=labels[0],
+        avals=tuple(avals),
         members=tuple(node.id for node in group),
         operations=0,
-        names=tuple(dict.fromkeys(name for node in group for name in node.names)),
-        inside="" if len(group) == 1 else clip(", ".join(labels[:12]), 48),
-        place=first.place if len(group) == 1 else None,
-        where=where(node.place for node in group),
+        names=_distinct(names),
+        place=first.place,
+        where=line_range(node.place for node in group),
         dead=all(node.dead for node in group),
     )
+    if single:
+        return box
+    inside = clip(", ".join(labels[:12]), 48)
+    return replace(box, kind="group", label="inputs", inside=inside, place=None)
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, in the order in which they come up."""
+    return tuple(dict.fromkeys(names))
 
 
 def _scalar(node: Node) -> str:
@@ -155,44 +195,72 @@ class _OpBoxes:
     expand: bool
 
     def box(self, members: list[Node], run: Run) -> Box:
-        first, single = members[0], len(members) == 1
-        leaving = [op for op in members if self._leaves(op, first.id)] or members[-1:]
+        """The box of the operations ``members``."""
+        first = members[0]
         scalars = self.taken.get(first.id, [])
-        return Box(
+        box = Box(
             id=first.id,
-            kind="op" if single else "group",
+            kind="op",
             label=_label(members, run.rule, self.expand),
-            avals=tuple(aval for op in leaving for aval in op.avals),
+            avals=self._types_leaving(members),
             members=tuple(sorted([*scalars, *(op.id for op in members)])),
             operations=len(members),
-            names=tuple(dict.fromkeys(name for op in members if op.output for name in op.names)),
-            scalars=tuple(_scalar(self.nodes[i]) for i in scalars) if single else (),
-            inside="" if single else tally(op.name for op in members),
-            scope=first.scope if len({op.scope for op in members}) == 1 else "",
-            place=first.place if len({op.place for op in members}) == 1 else None,
-            where=where(op.place for op in members),
+            names=_names_of_outputs(members),
+            scope=_common([op.scope for op in members]) or "",
+            place=_common([op.place for op in members]),
+            where=line_range(op.place for op in members),
             output=any(op.output for op in members),
             dead=all(op.dead for op in members),
-            repeated=run.rule != "call" and len({op.name for op in members}) == 1,
+            repeated=run.rule != "call" and _common([op.name for op in members]) is not None,
         )
+        if len(members) == 1:
+            return replace(box, scalars=tuple(_scalar(self.nodes[i]) for i in scalars))
+        return replace(box, kind="group", inside=tally(op.name for op in members))
+
+    def _types_leaving(self, members: list[Node]) -> tuple[str, ...]:
+        """The types of what other boxes and the user read; of the last result if nobody reads any."""
+        leaving = [op for op in members if self._leaves(op, members[0].id)]
+        avals: list[str] = []
+        for op in leaving or members[-1:]:
+            avals += op.avals
+        return tuple(avals)
 
     def _leaves(self, op: Node, box: int) -> bool:
         return op.output or any(self.owner[user] != box for user in self.users.get(op.id, ()))
 
 
+def _names_of_outputs(members: list[Node]) -> tuple[str, ...]:
+    names: list[str] = []
+    for op in members:
+        if op.output:
+            names += op.names
+    return _distinct(names)
+
+
+def _common(values: Sequence[_Value]) -> _Value | None:
+    """The value that all of ``values`` are, or None."""
+    return values[0] if len(set(values)) == 1 else None
+
+
 def _label(members: list[Node], rule: str, expand: bool) -> str:
     first = members[0]
-    if rule == "op":
-        return first.name if expand else first.call or first.name
-    if rule == "call" and first.call:
-        return first.call
-    if len({op.name for op in members}) == 1:
+    if rule == "op" and expand:
         return first.name
+    if rule in ("op", "call") and first.call:
+        return first.call
+    name = _common([op.name for op in members])
+    if name is not None:
+        return name
     if rule == "scope" and first.scope:
         return module(first.scope)
-    if rule in ("scope", "line") and first.place and first.place.text:
+    return _source_line(first, rule) or line_range(op.place for op in members) or "operations"
+
+
+def _source_line(first: Node, rule: str) -> str:
+    """The line that the members of a group were written on, if the rule put them together for that."""
+    if rule in ("scope", "line") and first.place is not None:
         return first.place.text
-    return where(op.place for op in members) or "operations"
+    return ""
 
 
 def _edges(nodes: Sequence[Node], ops: list[Node], owner: dict[int, int]) -> tuple[Edge, ...]:

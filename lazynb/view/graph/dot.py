@@ -46,15 +46,15 @@ def _graphviz() -> Any:
     return graphviz
 
 
-def _attributes(box: Box, face: BoxLabel, graphviz: Any) -> dict[str, str]:
+def _attributes(box: Box, label: BoxLabel, graphviz: Any) -> dict[str, str]:
     inputs = not box.operations
     look = style.paint(box.kind, box.dead, inputs)
     shape = "rounded,filled,dashed" if look.dashed else "rounded,filled"
     return {
         "id": f"node-{box.id}",
-        "label": _label(face, style.SOFT_INK if box.dead else style.INK),
+        "label": _label(label, style.SOFT_INK if box.dead else style.INK),
         # escape: a tooltip in angle brackets or with backslashes stays what the user wrote
-        "tooltip": graphviz.escape(face.tooltip),
+        "tooltip": graphviz.escape(label.tooltip),
         "style": shape,
         "peripheries": "2" if box.kind == "group" else "1",
         "fillcolor": look.fill,
@@ -63,16 +63,16 @@ def _attributes(box: Box, face: BoxLabel, graphviz: Any) -> dict[str, str]:
     }
 
 
-def _label(face: BoxLabel, ink: str) -> str:
-    """An HTML-like label: a table with a row for each line of the face."""
-    badge = f"  {_font(face.badge, style.NOTE, style.SOFT_INK)}" if face.badge else ""
-    rows = [_cell(_font(face.title, style.TITLE, ink) + badge)]
-    if face.shape:
-        rows.append(_cell(_font(face.shape, style.SHAPE, ink)))
-    if face.note:
-        rows.append(_cell(_font(face.note, style.SOURCE if face.code else style.NOTE, style.SOFT_INK)))
-    if face.tag:
-        rows.append(_cell(_font(face.tag, style.TITLE, style.OUTPUT_INK), f' bgcolor="{style.OUTPUT_FILL}"'))
+def _label(label: BoxLabel, ink: str) -> str:
+    """An HTML-like label: a table with a row for each line of the label."""
+    badge = f"  {_font(label.badge, style.NOTE, style.SOFT_INK)}" if label.badge else ""
+    rows = [_cell(_font(label.title, style.TITLE, ink) + badge)]
+    if label.shape:
+        rows.append(_cell(_font(label.shape, style.SHAPE, ink)))
+    if label.note:
+        rows.append(_cell(_font(label.note, label.note_font, style.SOFT_INK)))
+    if label.tag:
+        rows.append(_cell(_font(label.tag, style.TITLE, style.OUTPUT_INK), f' bgcolor="{style.OUTPUT_FILL}"'))
     return f'<<table border="0" cellborder="0" cellspacing="1" cellpadding="1">{"".join(rows)}</table>>'
 
 
@@ -82,8 +82,8 @@ def _cell(content: str, more: str = "") -> str:
 
 def _font(text: str, font: Font, color: str) -> str:
     # Graphviz measures one family, not a list of them; these two have metrics built in.
-    face = "Courier" if font.mono else "Helvetica"
+    family = "Courier" if font.mono else "Helvetica"
     # An empty element is an error in Graphviz' grammar.
     words = escape(plain(text)) or " "
     words = f"<b>{words}</b>" if font.bold else words
-    return f'<font face="{face}" point-size="{font.size}" color="{color}">{words}</font>'
+    return f'<font face="{family}" point-size="{font.size}" color="{color}">{words}</font>'

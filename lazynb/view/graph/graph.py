@@ -30,7 +30,7 @@ class Graph:
         title: what the graph is of, such as ``'y: float32[128,10]'``.
         jaxpr, stablehlo: make the graph's jaxpr and StableHLO text when they are asked for.
         pending: gives those of the graph's tensors that are still pending.
-        outlook: what reading them would run, when the graph was asked for; None where nothing would, or it is
+        outlook: what reading them would have run when the graph was asked for; None if nothing, or if it is
           not known.
     """
 
@@ -128,9 +128,9 @@ class Graph:
                 self.view(limit=GLANCE), title=self.title, nodes=_JSON_NODES, outlook=self.outlook
             ),
         }
-        wanted = [m for m in forms if (not include or m in include) and m not in (exclude or ())]
-        made = {mime: _attempt(forms[mime]) for mime in wanted}
-        return {mime: form for mime, form in made.items() if form is not None}
+        wanted = set(include or forms).difference(exclude or ())
+        bundle = {mime: _attempt(make) for mime, make in forms.items() if mime in wanted}
+        return {mime: form for mime, form in bundle.items() if form is not None}
 
 
 def _call(thunk: Callable[[], Any] | None, form: str) -> Any:

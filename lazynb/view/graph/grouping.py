@@ -1,4 +1,4 @@
-"""Cuts the operations of a trace into groups that can be drawn as one box each.
+"""Groups of a trace's operations, each of which can be drawn as one box.
 
 Every group is a *contiguous range* of the trace. That is what keeps the grouped graph acyclic: an operand
 always has a smaller position than its user, so an edge between two ranges can only lead from an earlier range
@@ -65,8 +65,13 @@ def _calls(ops: Sequence[Node]) -> list[Run]:
 
 
 def _by_scope(ops: Sequence[Node], start: int, stop: int) -> list[Run]:
-    cuts = [start, *(i for i in range(start + 1, stop) if ops[i].scope != ops[i - 1].scope), stop]
-    return [Run(a, b, "op" if b == a + 1 else "scope") for a, b in pairwise(cuts)]
+    """One run per stretch of operations of one scope."""
+    runs = []
+    for _, positions in groupby(range(start, stop), key=lambda position: ops[position].scope):
+        first, *others = positions
+        last = others[-1] if others else first
+        runs.append(Run(first, last + 1, "scope" if others else "op"))
+    return runs
 
 
 def _coarsen(runs: list[Run], keys: list[Hashable], rule: str, limit: int) -> list[Run]:
@@ -83,21 +88,25 @@ def _coarsen(runs: list[Run], keys: list[Hashable], rule: str, limit: int) -> li
             break
         shortest = length
         excess -= count * (length - 1)
-    out: list[Run] = []
+    coarse: list[Run] = []
     for stretch in stretches:
         if len(stretch) >= max(2, shortest):
-            out.append(Run(runs[stretch[0]].start, runs[stretch[-1]].stop, rule))
+            coarse.append(Run(runs[stretch[0]].start, runs[stretch[-1]].stop, rule))
         else:
-            out.extend(runs[i] for i in stretch)
-    return out
+            coarse.extend(runs[i] for i in stretch)
+    return coarse
 
 
 def _chunks(runs: list[Run], limit: int) -> list[Run]:
     """Exactly ``limit`` runs of nearly equal length: the last resort, which always fits."""
     bounds = [len(runs) * i // limit for i in range(limit + 1)]
-    return [
-        runs[a] if b == a + 1 else Run(runs[a].start, runs[b - 1].stop, "chunk") for a, b in pairwise(bounds)
-    ]
+    chunks = []
+    for low, high in pairwise(bounds):
+        if high == low + 1:
+            chunks.append(runs[low])
+        else:
+            chunks.append(Run(runs[low].start, runs[high - 1].stop, "chunk"))
+    return chunks
 
 
 def _invocation(op: Node) -> int | None:

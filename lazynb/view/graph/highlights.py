@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lazynb.view import style
-from lazynb.view.graph.model import Box, Mark
+from lazynb.view.graph.model import Box, Highlight
 from lazynb.view.style import Paint
 
 _GREY = "#6b7280"
@@ -15,28 +15,24 @@ def cluster_chip(id_: int, colour: int) -> Chip:
     return f"c{id_}", style.CLUSTERS[colour % len(style.CLUSTERS)]
 
 
-def paint_of(box: Box, mark: Mark) -> Paint:
-    """The paint of a compiled box: that of the cluster with most of it."""
-    if mark.look == "plain":
+def paint_of(box: Box, highlight: Highlight) -> Paint:
+    """The paint of a compiled box: that of its first chip, which is the cluster with most of it."""
+    if highlight.look == "plain":
         return style.paint(box.kind, box.dead, not box.operations)
-    if mark.chips and (mark.look or not box.operations):
-        return Paint(style.tint(mark.chips[0][1]), mark.chips[0][1], dashed=mark.look == "ghost")
-    if not box.operations:
-        return style.COMPILED_INPUT
-    if not mark.chips:
-        return style.UNRUN
-    colour = mark.chips[0][1]
-    return Paint(style.tint(colour), colour)
+    if highlight.chips:
+        _, colour = highlight.chips[0]
+        return Paint(style.tint(colour), colour, dashed=highlight.look == "ghost")
+    return style.UNRUN if box.operations else style.COMPILED_INPUT
 
 
-def chips_of(mark: Mark, width: float) -> list[Chip]:
+def chips_of(highlight: Highlight, width: float) -> list[Chip]:
     """The chips that fit on a box: the clusters, or in grey what became of it otherwise."""
-    if not mark.chips:
-        return [(mark.fate, _GREY)] if mark.fate else []
+    if not highlight.chips:
+        return [(highlight.fate, _GREY)] if highlight.fate else []
     shown: list[Chip] = []
     room = width - 8
-    for number, chip in enumerate(mark.chips):
-        rest = len(mark.chips) - number
+    for number, chip in enumerate(highlight.chips):
+        rest = len(highlight.chips) - number
         size = style.width(chip[0], style.CHIP_TEXT) + 11
         if size + (28 if rest > 1 else 0) > room:
             return [*shown, (f"+{rest}", _GREY)]

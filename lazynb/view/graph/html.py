@@ -73,31 +73,29 @@ def _table(view: GraphView, rows: int) -> str:
         ops = [view.nodes[i] for i in box.members if view.nodes[i].kind == "op"][:room]
         listed += len(ops)
         out.append(_group_row(box, ops, view) if box.kind == "group" else _row(ops[0], view, box))
-    notes = [
-        f"{plural(total - listed, 'operation')} more not listed." if total > listed else "",
-        f"{plural(view.hidden, 'dead operation')} left out: nothing in reach needs them."
-        if view.hidden
-        else "",
-    ]
-    heading = plural(total, "operation")
-    return fill(
-        "table", heading=heading, style=_TABLE, rows="\n".join(out), note=_text(" ".join(notes).strip())
-    )
+    notes = []
+    if total > listed:
+        notes.append(f"{plural(total - listed, 'operation')} more not listed.")
+    if view.hidden:
+        notes.append(f"{plural(view.hidden, 'dead operation')} left out: nothing in reach needs them.")
+    note = _text(" ".join(notes))
+    return fill("table", heading=plural(total, "operation"), style=_TABLE, rows="\n".join(out), note=note)
 
 
 def _group_row(box: Box, ops: list[Node], view: GraphView) -> str:
     """A group that opens to its operations, across the whole width."""
-    badges = " ".join(mark for mark in box.badges if mark != "output")
     parts = [
-        f"<b>{_text(title(box))}</b>{_mark(box)}",
-        _text(badges),
+        f"<b>{_text(title(box))}</b>{_tag(box)}",
+        _text(" ".join(box.badges_but_output)),
         _code(short_avals(box.avals)),
         _where(box),
     ]
+    head = " · ".join(filter(None, parts))
     body = "".join(_row(op, view, place=box.place) for op in ops)
-    more = _text(f"{box.operations - len(ops):,} more not listed") if box.operations > len(ops) else ""
+    left_out = box.operations - len(ops)
+    more = f"{left_out:,} more not listed" if left_out else ""
     opened = (
-        f'<details><summary style="cursor:pointer">{" · ".join(part for part in parts if part)}</summary>'
+        f'<details><summary style="cursor:pointer">{head}</summary>'
         f'<table style="{_TABLE}">{body}</table>{more}</details>'
     )
     return f'<tr><td style="{_CELL}">%{box.id}</td><td colspan="4" style="{_CELL}">{opened}</td></tr>'
@@ -105,7 +103,9 @@ def _group_row(box: Box, ops: list[Node], view: GraphView) -> str:
 
 def _row(op: Node, view: GraphView, box: Box | None = None, place: Place | None = None) -> str:
     """One operation: a box of its own, or a member of a group written at ``place``."""
-    label = f"<b>{_text(title(box))}</b>{_mark(box)}" if box else _text(clip(op.name, 40))
+    label = _text(clip(op.name, 40))
+    if box is not None:
+        label = f"<b>{_text(title(box))}</b>{_tag(box)}"
     operands = " ".join(_operand(view.nodes[node], result) for node, result in op.operands[:6])
     where = _source(op.place) if op.place and op.place != place else ""
     cells = (f"%{op.id}", label, _code(short_avals(op.avals)), _text(operands), where)
@@ -114,11 +114,14 @@ def _row(op: Node, view: GraphView, box: Box | None = None, place: Place | None 
 
 def _operand(node: Node, result: int) -> str:
     if node.kind == "input":
-        return clip(node.names[0] if node.names else node.value or node.name, 24)
-    return f"%{node.id}" + (f".{result}" if len(node.avals) > 1 else "")
+        name = node.names[0] if node.names else node.value or node.name
+        return clip(name, 24)
+    if len(node.avals) > 1:
+        return f"%{node.id}.{result}"
+    return f"%{node.id}"
 
 
-def _mark(box: Box) -> str:
+def _tag(box: Box) -> str:
     return f" → <b>{_text(tag(box))}</b>" if box.output else ""
 
 
@@ -127,8 +130,8 @@ def _where(box: Box) -> str:
 
 
 def _source(place: Place) -> str:
-    code = clip(place.text, 60)
-    return _text(place.label) + (f" {_code(code)}" if code else "")
+    label, code = _text(place.label), clip(place.text, 60)
+    return f"{label} {_code(code)}" if code else label
 
 
 def _code(text: str) -> str:

@@ -26,11 +26,10 @@ def to_json(
         title: what the graph is of.
         nodes: the most nodes to describe one by one; with more, none is (``nodes_left_out`` says how many).
           None: all.
-        outlook: what reading the value would run. ``"outlook"`` is null without; else it has ``text`` (a
-          sentence),
-            ``operations``, ``programs``, ``compiled`` (how many of them), ``cached`` (all compiled already;
-            null: not known), ``seconds`` (until Python went on last time; null: not known), ``ran`` and
-            ``tensors`` (how many would be read; 0: all that is pending).
+        outlook: what reading the value would run. ``"outlook"`` is null without it. Otherwise it has ``text``
+          (a sentence), ``operations``, ``programs``, ``compiled`` (how many of them), ``cached`` (all
+          compiled already; null: not known), ``seconds`` (until Python went on last time; null: not known),
+          ``ran`` and ``tensors`` (how many would be read; 0: all that is pending).
     """
     fits = nodes is None or len(view.nodes) <= nodes
     return plain_data(
@@ -103,7 +102,12 @@ def _node(node: Node) -> dict[str, Any]:
 
 def _lean(fields: dict[str, Any]) -> dict[str, Any]:
     """Without what is empty or false; ``id`` and counts of zero stay."""
-    return {key: value for key, value in fields.items() if value or (value == 0 and value is not False)}
+    kept = {}
+    for key, value in fields.items():
+        is_zero = value == 0 and value is not False
+        if value or is_zero:
+            kept[key] = value
+    return kept
 
 
 def _place(place: Place | None) -> dict[str, Any] | None:
@@ -114,10 +118,10 @@ def _place(place: Place | None) -> dict[str, Any] | None:
 
 def _ranges(ids: Iterable[int]) -> list[list[int]]:
     """Ascending ids as ``[first, last]`` pairs: a group of thousands stays small."""
-    out: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in ids:
-        if out and out[-1][1] == number - 1:
-            out[-1][1] = number
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
         else:
-            out.append([number, number])
-    return out
+            ranges.append([number, number])
+    return ranges

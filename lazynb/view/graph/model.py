@@ -38,17 +38,27 @@ class Box:
 
     @property
     def badges(self) -> tuple[str, ...]:
-        """Short marks beside the label, such as ``('×12', 'output')``."""
-        marks = []
-        if self.kind == "group" and self.operations:
-            marks.append(f"×{self.operations:,}" if self.repeated else f"{self.operations:,} ops")
-        elif self.kind == "group":
-            marks.append(f"×{len(self.members):,}")
+        """Short words beside the label, such as ``('×12', 'output')``."""
+        badges = []
+        if self.kind == "group":
+            badges.append(self._count())
         if self.output:
-            marks.append("output")
+            badges.append("output")
         if self.dead:
-            marks.append("dead")
-        return tuple(marks)
+            badges.append("dead")
+        return tuple(badges)
+
+    @property
+    def badges_but_output(self) -> list[str]:
+        """The badges where an output is shown in another way."""
+        return [badge for badge in self.badges if badge != "output"]
+
+    def _count(self) -> str:
+        if not self.operations:
+            return f"×{len(self.members):,}"
+        if self.repeated:
+            return f"×{self.operations:,}"
+        return f"{self.operations:,} ops"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +79,7 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Highlight:
     """What became of a box when it was compiled: chips such as ``('c2', '#009E73')``, the cluster with most
     of it first.
 

@@ -19,8 +19,7 @@ from lazynb.view.graph.graph import Graph
 
 
 def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
-    """The graph that ``tensors`` (or pytrees of them) wait for; all that is pending of this thread without
-    any.
+    """The graph that ``tensors`` (or pytrees of them) wait for, or of all that this thread has pending.
 
     Arguments:
       namespace: the user's variables, for the names in the drawing.
@@ -28,35 +27,43 @@ def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
     leaves = tensors_in(tensors)
     names = names_of(namespace)
     traces = execution.waiting(tensors)
-    wanted = [leaf for leaf in leaves if leaf._pending is not None] if tensors else None
-    snapshot = Description(traces, names).snapshot(wanted)
-    outputs = wanted if wanted is not None else [tensor for trace in traces for tensor in trace.live()]
+    if tensors:
+        wanted = _pending_ones(leaves)
+        outputs = wanted
+        cost = read_cost(wanted) if wanted else None
+    else:
+        wanted = None
+        outputs = [tensor for trace in traces for tensor in trace.live()]
+        cost = read_cost([])
     recorded = _Recorded(traces, outputs)
-    ahead = read_cost(wanted or []) if wanted or not tensors else None
     return Graph(
-        snapshot,
+        Description(traces, names).snapshot(wanted),
         _title(tensors, leaves, names),
         jaxpr=recorded.jaxpr,
         stablehlo=recorded.stablehlo,
-        outlook=ahead,
+        outlook=cost,
         pending=partial(_still_pending, [weakref.ref(tensor) for tensor in outputs]),
     )
 
 
+def _pending_ones(tensors: Sequence[LazyTensor]) -> list[LazyTensor]:
+    return [tensor for tensor in tensors if tensor._pending is not None]
+
+
 def _still_pending(references: Sequence[weakref.ref[LazyTensor]]) -> list[LazyTensor]:
-    return [
-        tensor
-        for reference in references
-        if (tensor := reference()) is not None and tensor._pending is not None
-    ]
+    living = [reference() for reference in references]
+    return _pending_ones([tensor for tensor in living if tensor is not None])
 
 
 def _title(tensors: Sequence[Any], leaves: Sequence[LazyTensor], names: Mapping[int, tuple[str, ...]]) -> str:
     if not tensors or len(leaves) != 1:
         return ""
-    name = next(iter(names.get(id(leaves[0]), ())), "")
-    state = "" if leaves[0].is_pending else " (computed)"
-    return f"{name}: {leaves[0].aval.str_short()}{state}" if name else leaves[0].aval.str_short() + state
+    tensor = leaves[0]
+    title = tensor.aval.str_short()
+    if not tensor.is_pending:
+        title += " (computed)"
+    own_names = names.get(id(tensor), ())
+    return f"{own_names[0]}: {title}" if own_names else title
 
 
 class _Recorded:
@@ -82,12 +89,13 @@ class _Recorded:
         for end, inputs in zip(self._ends, self._inputs, strict=True):
             path = end.path()
             slots = [state.first for state in path if state.operation is None]
-            given = {
-                slot: variables[source[0]][source[1]]
-                for slot, source in zip(slots, inputs, strict=True)
-                if isinstance(source, tuple)
-            }
-            arguments += [source for source in inputs if not isinstance(source, tuple)]
+            given = {}
+            for slot, source in zip(slots, inputs, strict=True):
+                if isinstance(source, tuple):
+                    trace, result = source
+                    given[slot] = variables[trace][result]
+                else:
+                    arguments.append(source)
             variables.append(program.add(path, given))
         return program.jaxpr([variables[trace][slot] for trace, slot in self._outputs]), arguments
 

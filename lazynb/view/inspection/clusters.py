@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
-from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
 from lazynb.view.inspection.index import Index, Notes, shared_instructions
 from lazynb.view.inspection.schema import Boundary, Cluster, Cost, Time, Value
 from lazynb.view.inspection.sources import Sources
-from lazynb.xla import clusters as found_clusters
-from lazynb.xla.fusion import boundaries as found_boundaries
+from lazynb.xla import clusters as xla_clusters
+from lazynb.xla.cost.memory import Buffer
+from lazynb.xla.fusion import boundaries as xla_boundaries
 from lazynb.xla.origins import argument
 
 
@@ -25,47 +27,59 @@ def clusters(
     formed: dict[tuple[int, str], list[str]],
     notes: Notes,
 ) -> list[Cluster]:
-    """All clusters. ``formed``: by program and cluster, the passes that made it, where somebody has
-    looked."""
-    colours = index.colours(
-        [(one["producer"], one["consumer"]) for one in boundaries if one["consumer"] is not None]
-    )
-    costs = [
-        notes.attempt("Costs are missing", partial(getattr, trace, "costs"), {}) for trace in index.traces
-    ]
-    times = [
-        notes.attempt("Times are missing", partial(getattr, trace, "times"), {}) for trace in index.traces
-    ]
-    twice = _duplicated(index)
-    made: list[Cluster] = []
-    for id_, (number, one) in enumerate(index.clusters):
-        nodes = index.nodes[id_]
-        places = Counter(place for node in nodes if (place := snapshot.nodes[node].place) is not None)
-        made.append(
+    """All clusters.
+
+    Arguments:
+      formed: by program and cluster, the passes that made it, if somebody has looked.
+    """
+    pairs = []
+    for boundary in boundaries:
+        if boundary["consumer"] is not None:
+            pairs.append((boundary["producer"], boundary["consumer"]))
+    colours = index.colours(pairs)
+    costs = _of_each_trace(index, "costs", notes)
+    times = _of_each_trace(index, "times", notes)
+    duplicated = _duplicated(index)
+    listed: list[Cluster] = []
+    for id_, (number, cluster) in enumerate(index.clusters):
+        listed.append(
             {
-                "kind": one.kind,  # type: ignore[typeddict-item]
+                "kind": cluster.kind,  # type: ignore[typeddict-item]
                 "id": id_,
                 "program": number,
-                "name": one.name,
-                "opcode": one.opcode,
-                "library": one.library,
-                "root": one.root,
-                "inside": index.id(number, one.inside) if one.inside else None,
-                "nodes": nodes,
-                "instructions": list(one.instructions),
-                "duplicated": sorted(twice[id_]),
-                "inputs": [_value(index, snapshot, number, value) for value in one.inputs],
-                "outputs": [_value(index, snapshot, number, value) for value in one.outputs],
-                "input_bytes": one.input_bytes,
-                "output_bytes": one.output_bytes,
-                "passes": formed.get((number, one.name), []),
-                "place": sources.place(places.most_common(1)[0][0] if places else None),
-                "cost": _cost(costs[number].get(one.name)),
-                "time": time(times[number].get(one.name)),
+                "name": cluster.name,
+                "opcode": cluster.opcode,
+                "library": cluster.library,
+                "root": cluster.root,
+                "inside": index.id(number, cluster.inside) if cluster.inside else None,
+                "nodes": index.nodes[id_],
+                "instructions": list(cluster.instructions),
+                "duplicated": sorted(duplicated[id_]),
+                "inputs": [_value(index, snapshot, number, value) for value in cluster.inputs],
+                "outputs": [_value(index, snapshot, number, value) for value in cluster.outputs],
+                "input_bytes": cluster.input_bytes,
+                "output_bytes": cluster.output_bytes,
+                "passes": formed.get((number, cluster.name), []),
+                "place": sources.place(_main_place(snapshot, index.nodes[id_])),
+                "cost": _cost(costs[number].get(cluster.name)),
+                "time": time(times[number].get(cluster.name)),
                 "colour": colours[id_],
             }
         )
-    return made
+    return listed
+
+
+def _of_each_trace(index: Index, name: str, notes: Notes) -> list[dict[str, Any]]:
+    """By program, its attribute ``name``, which is by cluster; a note if it cannot be had."""
+    note = f"{name.capitalize()} are missing"
+    return [notes.attempt(note, partial(getattr, trace, name), {}) for trace in index.traces]
+
+
+def _main_place(snapshot: Snapshot, nodes: Sequence[int]) -> Place | None:
+    """The line that most of ``nodes`` were written on."""
+    places = [snapshot.nodes[node].place for node in nodes]
+    ranked = Counter(place for place in places if place is not None).most_common(1)
+    return ranked[0][0] if ranked else None
 
 
 def _cost(cost: Any) -> Cost | None:
@@ -80,7 +94,7 @@ def _cost(cost: Any) -> Cost | None:
 
 
 def time(timing: Any) -> Time | None:
-    """A measured time."""
+    """A measured time, or None."""
     if timing is None:
         return None
     return {
@@ -94,43 +108,50 @@ def time(timing: Any) -> Time | None:
 
 def _duplicated(index: Index) -> list[set[int]]:
     """For each cluster the nodes of which it computes what another cluster computes too."""
-    parts = [shared_instructions(index.traces[number], one) for number, one in index.clusters]
-    seen = Counter(
-        (number, mark, what)
-        for (number, _), part in zip(index.clusters, parts)
-        for mark, whats in part.items()
-        for what in whats
-    )
-    return [
-        {
-            node
-            for mark, whats in part.items()
-            if any(seen[number, mark, what] > 1 for what in whats)
-            for node in index.node(number, mark)
-        }
-        for (number, _), part in zip(index.clusters, parts)
-    ]
+    computed = [shared_instructions(index.traces[number], cluster) for number, cluster in index.clusters]
+    programs = [number for number, _ in index.clusters]
+    counts: Counter[tuple[int, int, tuple[str, str]]] = Counter()
+    for number, operations in zip(programs, computed, strict=True):
+        for operation, works in operations.items():
+            counts.update((number, operation, work) for work in works)
+    duplicated: list[set[int]] = []
+    for number, operations in zip(programs, computed, strict=True):
+        nodes: set[int] = set()
+        for operation, works in operations.items():
+            if any(counts[number, operation, work] > 1 for work in works):
+                nodes.update(index.node(number, operation))
+        duplicated.append(nodes)
+    return duplicated
 
 
-def _value(index: Index, snapshot: Snapshot, number: int, value: found_clusters.Value) -> Value:
+def _value(index: Index, snapshot: Snapshot, number: int, value: xla_clusters.Value) -> Value:
     source = index.id(number, value.source)
-    inputs = [] if source is not None else _inputs(index, number, value.source)
-    node = inputs[0] if len(inputs) == 1 else None
-    many = f"{len(inputs)} scalars" if inputs else value.source
-    name = (
-        many
-        if node is None
-        else next(iter(snapshot.nodes[node].names), snapshot.nodes[node].value or value.source)
-    )
+    node, name = None, value.source
+    inputs = _inputs(index, number, value.source) if source is None else []
+    if len(inputs) == 1:
+        node = inputs[0]
+        name = _input_name(snapshot.nodes[node]) or value.source
+    elif inputs:
+        name = f"{len(inputs)} scalars"
     return {"from": source, "node": node, "name": name, "shape": value.shape, "bytes": value.bytes}
 
 
+def _input_name(node: Node) -> str | None:
+    return node.names[0] if node.names else node.value
+
+
 def _inputs(index: Index, number: int, name: str) -> list[int]:
-    """The input nodes that a parameter of the program stands for: one array, or many scalars in one; else
-    none."""
+    """The input nodes that a parameter of the program stands for: one array, or many scalars in one.
+
+    The list is empty if ``name`` is no parameter.
+    """
     trace = index.traces[number]
-    one = trace.module.by_name.get(name) if trace.module is not None else None
-    position = argument(one.scope) if one is not None and one.opcode == "parameter" else None
+    if trace.module is None:
+        return []
+    instruction = trace.module.by_name.get(name)
+    if instruction is None or instruction.opcode != "parameter":
+        return []
+    position = argument(instruction.scope)
     if position is None:
         return []
     taken = trace._executable._packing.taken(position)
@@ -139,75 +160,78 @@ def _inputs(index: Index, number: int, name: str) -> list[int]:
 
 def boundaries(index: Index, notes: Notes) -> list[Boundary]:
     """All boundaries, numbered."""
-    found: list[Boundary] = []
+    numbered: list[Boundary] = []
     for number, trace in enumerate(index.traces):
-        for one in notes.attempt("Boundaries are missing", partial(getattr, trace, "boundaries"), []):
-            made = boundary(index, number, one, len(found))
-            if made is not None:
-                found.append(made)
-    return found
+        for edge in notes.attempt("Boundaries are missing", partial(getattr, trace, "boundaries"), []):
+            data = boundary(index, number, edge, len(numbered))
+            if data is not None:
+                numbered.append(data)
+    return numbered
 
 
-def boundary(index: Index, number: int, one: found_boundaries.Boundary, id_: int) -> Boundary | None:
-    """One boundary of program ``number``; None where its cluster is not known."""
-    producer = index.id(number, one.producer)
+def boundary(index: Index, number: int, edge: xla_boundaries.Boundary, id_: int) -> Boundary | None:
+    """One boundary of program ``number``, or None if its cluster is not known."""
+    producer = index.id(number, edge.producer)
     if producer is None:
         return None
     return {
         "id": id_,
         "producer": producer,
-        "consumer": index.id(number, one.consumer) if one.consumer else None,
-        "shape": one.shape,
-        "bytes": one.bytes,
-        "value": one.producer,
-        "code": one.code,
-        "text": one.text,
-        "hint": one.hint,
-        "label": one.label,
-        "said": one.said,
-        "variables": list(one.variables),
-        "verify": one.verify or None,
-        "verdict": one.verdict,
+        "consumer": index.id(number, edge.consumer) if edge.consumer else None,
+        "shape": edge.shape,
+        "bytes": edge.bytes,
+        "value": edge.producer,
+        "code": edge.code,
+        "text": edge.text,
+        "hint": edge.hint,
+        "label": edge.label,
+        "said": edge.said,
+        "variables": list(edge.variables),
+        "verify": edge.verify or None,
+        "verdict": edge.verdict,
     }
 
 
-def located(index: Index, id_: int) -> tuple[int, found_boundaries.Boundary] | None:
-    """Number of the program and the boundary with this id; None if there is none."""
-    count = 0
+def located(index: Index, id_: int) -> tuple[int, xla_boundaries.Boundary] | None:
+    """Number of the program and the boundary with this id, or None if there is none."""
+    if id_ < 0:
+        return None
+    return next(islice(_shown_edges(index), id_, None), None)
+
+
+def _shown_edges(index: Index) -> Iterator[tuple[int, xla_boundaries.Boundary]]:
     for number, trace in enumerate(index.traces):
-        for one in trace.boundaries:
-            if index.id(number, one.producer) is not None:
-                if count == id_:
-                    return number, one
-                count += 1
-    return None
+        for edge in trace.boundaries:
+            if index.id(number, edge.producer) is not None:
+                yield number, edge
 
 
 def memory(index: Index, number: int) -> Any:
-    """Memory of a program; each value with its nodes and its cluster."""
-    found = index.traces[number].memory
-    if found is None:
+    """Memory of a program, or None. Each value has its nodes and its cluster."""
+    memory = index.traces[number].memory
+    if memory is None:
         return None
-    module = index.traces[number].module
-    buffers = []
-    for one in found.buffers:
-        instruction = module.by_name.get(one.instruction) if module is not None else None
-        buffers.append(
-            {
-                **{field.name: getattr(one, field.name) for field in dataclasses.fields(one)},
-                "shares": list(one.shares),
-                "nodes": index.traces[number].nodes_behind(instruction) if instruction is not None else [],
-                "cluster": index.home(number, one.instruction),
-            }
-        )
     return {
-        "peak_bytes": found.peak_bytes,
-        "argument_bytes": found.argument_bytes,
-        "output_bytes": found.output_bytes,
-        "temp_bytes": found.temp_bytes,
-        "alias_bytes": found.alias_bytes,
-        "steps": list(found.steps),
-        "peak_step": found.peak_step,
-        "buffers": buffers,
-        "source": found.source,
+        "peak_bytes": memory.peak_bytes,
+        "argument_bytes": memory.argument_bytes,
+        "output_bytes": memory.output_bytes,
+        "temp_bytes": memory.temp_bytes,
+        "alias_bytes": memory.alias_bytes,
+        "steps": list(memory.steps),
+        "peak_step": memory.peak_step,
+        "buffers": [_buffer(index, number, buffer) for buffer in memory.buffers],
+        "source": memory.source,
+    }
+
+
+def _buffer(index: Index, number: int, buffer: Buffer) -> dict[str, Any]:
+    trace = index.traces[number]
+    instruction = None
+    if trace.module is not None:
+        instruction = trace.module.by_name.get(buffer.instruction)
+    return {
+        **{field.name: getattr(buffer, field.name) for field in dataclasses.fields(buffer)},
+        "shares": list(buffer.shares),
+        "nodes": trace.nodes_behind(instruction) if instruction is not None else [],
+        "cluster": index.home(number, buffer.instruction),
     }

@@ -1,13 +1,12 @@
-"""A compilation as plain data: everything that the inspector shows, whoever draws it.
+"""A compilation as plain data: everything that the inspector shows, in a notebook or on a page.
 
-Each part is made on its own. One that cannot be had is absent and a note says why; the rest is there all the
-same.
+Each part is made on its own. A part that cannot be had is absent, and a note says why.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -20,12 +19,14 @@ from lazynb.view.inspection import clusters as parts, hlo
 from lazynb.view.inspection.index import Index, Notes
 from lazynb.view.inspection.schema import (
     VERSION,
+    Cluster,
     Coverage,
     Fate as FateData,
     Inspection,
     Node as NodeData,
     PassInfo,
     Program,
+    Stage,
     Table,
 )
 from lazynb.view.inspection.sources import Sources
@@ -40,6 +41,7 @@ SAVED = 600_000  # and that a page without a kernel has
 _COUNTED = 1_500_000
 _CHANGES = 400  # changes of one pass that are sent unasked
 _LARGEST = 6_000_000  # characters of JSON
+_SURELY_SMALL = 3_000  # nodes and lines of HLO: with fewer, the characters need not be counted
 _BOUNDARIES = 1_000  # that are kept of a program that is larger than that
 
 
@@ -58,21 +60,26 @@ def inspection(
     Arguments:
       ran: whether it was run.
       live: whether a kernel will answer requests for what is too long to send.
-      full: count what each pass changed too, which takes about as long as all the rest; by default where
+      full: count what each pass changed too, which takes about as long as all the rest; by default if
         nobody can ask.
       breaks, cache: the tables to show, by default ``lazynb.breaks()`` and ``lazynb.cache_info()``.
     """
-    full = not live if full is None else full
+    if full is None:
+        full = not live
     snapshot, notes = compilation.snapshot, Notes()
     index = Index(compilation, notes)
     sources = notes.attempt("Source lines are missing", lambda: Sources(snapshot.nodes), Sources(()))
     fates = notes.attempt("Fates are missing", lambda: _fates(index, snapshot, notes), [])
     boundaries = parts.boundaries(index, notes)
-    formed = notes.attempt(
-        "The passes that formed a cluster are missing", lambda: _formed(index) if full else {}, {}
-    )
+    formed: dict[tuple[int, str], list[str]] = {}
+    if full:
+        formed = notes.attempt("The passes that formed a cluster are missing", lambda: _formed(index), formed)
     programs = [_program(index, number, notes, live, full) for number in range(len(index.traces))]
-    made: Inspection = {
+    if cache is None:
+        cache = cache_info()
+    if breaks is None:
+        breaks = all_breaks()
+    data: Inspection = {
         "version": VERSION,
         "title": title,
         "live": live,
@@ -89,12 +96,12 @@ def inspection(
         ),
         "boundaries": boundaries,
         "machine": None,
-        "cache": _table(cache_info() if cache is None else cache, "executable", notes),
-        "breaks": _table(all_breaks() if breaks is None else breaks, "trace break", notes),
+        "cache": _table(cache, "executable", notes),
+        "breaks": _table(breaks, "trace break", notes),
         "notes": notes,
     }
-    _say_what_is_missing(index, made, notes)
-    return plain_data(_bounded(made, notes))  # type: ignore[no-any-return]
+    _say_what_is_missing(index, data, notes)
+    return plain_data(_bounded(data, notes))  # type: ignore[no-any-return]
 
 
 def _table(records: Records[Any], noun: str, notes: Notes) -> Table:
@@ -126,17 +133,19 @@ def _fates(index: Index, snapshot: Snapshot, notes: Notes) -> list[FateData]:
     """Exactly one for each operation."""
     known: dict[int, tuple[int, Fate]] = {}
     for number, trace in enumerate(index.traces):
-        found = notes.attempt("Fates are missing", partial(getattr, trace, "fates"), _lost(trace))
-        known.update((node, (number, fate)) for node, fate in found.items())
-    return [
-        _fate(index, node.id, *known.get(node.id, (0, DEAD))) for node in snapshot.nodes if node.kind == "op"
-    ]
+        own = notes.attempt("Fates are missing", partial(getattr, trace, "fates"), _lost(trace))
+        known.update((node, (number, fate)) for node, fate in own.items())
+    fates = []
+    for node in snapshot.nodes:
+        if node.kind == "op":
+            number, fate = known.get(node.id, (0, DEAD))
+            fates.append(_fate(index, node.id, number, fate))
+    return fates
 
 
 def _lost(trace: CompiledTrace) -> dict[int, Fate]:
-    return dict.fromkeys(
-        trace.origins.operations.values(), Fate("lost", "what became of it could not be worked out")
-    )
+    lost = Fate("lost", "what became of it could not be worked out")
+    return dict.fromkeys(trace.origins.operations.values(), lost)
 
 
 def _fate(index: Index, node: int, program: int, fate: Fate) -> FateData:
@@ -153,8 +162,9 @@ def _fate(index: Index, node: int, program: int, fate: Fate) -> FateData:
 
 def _coverage(fates: Sequence[FateData], snapshot: Snapshot) -> Coverage:
     operations = snapshot.operations()
-    inferred = sum(fate["kind"] != "lost" and fate["label"] == "rule inferred" for fate in fates)
-    followed = sum(fate["kind"] != "lost" for fate in fates) - inferred
+    known = [fate for fate in fates if fate["kind"] != "lost"]
+    inferred = sum(fate["label"] == "rule inferred" for fate in known)
+    followed = len(known) - inferred
     return {
         "operations": operations,
         "followed": followed,
@@ -169,6 +179,16 @@ def _coverage(fates: Sequence[FateData], snapshot: Snapshot) -> Coverage:
 def _program(index: Index, number: int, notes: Notes, live: bool, full: bool) -> Program:
     trace = index.traces[number]
     limit = ASKED_FOR if live else SAVED
+
+    def before() -> Stage:
+        return hlo.stage(index, number, trace.before, None, limit) if trace.has_dump else hlo.NONE
+
+    def after() -> Stage:
+        return hlo.stage(index, number, trace.text, trace.module, limit)
+
+    def passes() -> list[PassInfo]:
+        return _passes(index, number, full, notes)
+
     return {
         "number": number,
         "operations": trace.operations,
@@ -176,19 +196,9 @@ def _program(index: Index, number: int, notes: Notes, live: bool, full: bool) ->
         "compile_seconds": trace.compile_seconds,
         "backend": notes.attempt("The backend's name is missing", lambda: _backend(trace), ""),
         "hlo": {
-            "before": notes.attempt(
-                "HLO before the passes is missing",
-                lambda: hlo.stage(index, number, trace.before, None, limit) if trace.has_dump else hlo.NONE,
-                hlo.NONE,
-            ),
-            "after": notes.attempt(
-                "Optimised HLO is missing",
-                lambda: hlo.stage(index, number, trace.text, trace.module, limit),
-                hlo.NONE,
-            ),
-            "passes": notes.attempt(
-                "XLA's passes are missing", lambda: _passes(index, number, full, notes), []
-            ),
+            "before": notes.attempt("HLO before the passes is missing", before, hlo.NONE),
+            "after": notes.attempt("Optimised HLO is missing", after, hlo.NONE),
+            "passes": notes.attempt("XLA's passes are missing", passes, []),
         },
         "memory": notes.attempt("Memory is missing", lambda: parts.memory(index, number), None),
     }
@@ -203,47 +213,53 @@ def _passes(index: Index, number: int, full: bool, notes: Notes) -> list[PassInf
     trace = index.traces[number]
     if not trace.has_dump:
         return []
-    if not full:
-        return [hlo.pass_info(one) for one in trace.passes]
-    if not countable(trace):
+    if full and countable(trace):
+        return [hlo.counted(index, number, step, _CHANGES) for step in trace.passes]
+    if full:
         notes.say("The program is large: what each pass changed is not counted.")
-        return [hlo.pass_info(one) for one in trace.passes]
-    return [hlo.counted(index, number, one, _CHANGES) for one in trace.passes]
+    return [hlo.pass_info(step) for step in trace.passes]
 
 
 def countable(trace: CompiledTrace) -> bool:
     """Whether the changes of its passes are counted in a second or two."""
-    return trace.has_dump and sum(len(one.after) for one in trace.passes) <= _COUNTED
+    return trace.has_dump and sum(len(step.after) for step in trace.passes) <= _COUNTED
 
 
 def _formed(index: Index) -> dict[tuple[int, str], list[str]]:
-    found: dict[tuple[int, str], list[str]] = {}
+    passes_of: dict[tuple[int, str], list[str]] = {}
     for number, trace in enumerate(index.traces):
         if countable(trace):
-            found.update(hlo.formed(number, trace.passes))
-    return found
+            passes_of.update(hlo.formed(number, trace.passes))
+    return passes_of
 
 
 # ---- notes -------------------------------------------------------------------------------------------------
 
 
-def _say_what_is_missing(index: Index, made: Inspection, notes: Notes) -> None:
+def _say_what_is_missing(index: Index, data: Inspection, notes: Notes) -> None:
     for number, trace in enumerate(index.traces):
         of = f" of program {number + 1}" if len(index.traces) > 1 else ""
         if not trace.text:
             notes.say(f"This backend gives no HLO{of}: there are no clusters, fates or boundaries.")
         elif not trace.has_dump:
             notes.say(_no_passes(trace.cache_event, of))
-    costs = [one["cost"] for one in made["clusters"] if one["kind"] not in ("library", "control")]
-    if costs and all(cost is None or (cost["flops"] is None and cost["bytes"] is None) for cost in costs):
+    fused = [cluster for cluster in data["clusters"] if cluster["kind"] not in ("library", "control")]
+    if fused and not any(map(_has_cost, fused)):
         notes.say("XLA gives no cost for any kernel of this program.")
 
 
+def _has_cost(cluster: Cluster) -> bool:
+    cost = cluster["cost"]
+    if cost is None:
+        return False
+    return cost["flops"] is not None or cost["bytes"] is not None
+
+
 def _no_passes(event: str, of: str) -> str:
-    came = {"disk": "the program came from the persistent cache", "hit": "the program was compiled before"}
-    why = came.get(event, "there was no place to write them to")
+    reasons = {"disk": "the program came from the persistent cache", "hit": "the program was compiled before"}
+    reason = reasons.get(event, "there was no place to write them to")
     return (
-        f"XLA's passes{of} are not at hand: {why}. %cache clear and another run, or asking for "
+        f"XLA's passes{of} are not at hand: {reason}. %cache clear and another run, or asking for "
         "them, compiles again."
     )
 
@@ -251,54 +267,56 @@ def _no_passes(event: str, of: str) -> str:
 # ---- size --------------------------------------------------------------------------------------------------
 
 
-def size(made: Any) -> int:
+def size(data: Any) -> int:
     """Characters of its JSON."""
-    return len(json.dumps(made, separators=(",", ":")))
+    return len(json.dumps(data, separators=(",", ":")))
 
 
-def _bounded(made: Inspection, notes: Notes) -> Inspection:
+def _bounded(data: Inspection, notes: Notes) -> Inspection:
     """Leaves out what is longest until the JSON is of a size that a notebook can keep."""
-    if len(made["nodes"]) + sum(len(one["lines"]) for one in _stages(made)) < 3_000 or size(made) <= _LARGEST:
-        return made
+    if _rows(data) < _SURELY_SMALL or size(data) <= _LARGEST:
+        return data
     for drop, what in (
         (_drop_changes, "the changes of the passes"),
         (_drop_texts, "the HLO texts"),
         (_drop_instructions, "the instructions of the clusters and the memory"),
         (_drop_values, f"what each cluster reads, and all but the {_BOUNDARIES:,} largest boundaries"),
     ):
-        drop(made)
+        drop(data)
         notes.say(f"The program is large: {what} are left out here.")
-        if size(made) <= _LARGEST:
+        if size(data) <= _LARGEST:
             break
-    return made
+    return data
 
 
-def _stages(made: Inspection) -> Iterable[Any]:
-    return [
-        stage for program in made["programs"] for stage in (program["hlo"]["before"], program["hlo"]["after"])
-    ]
+def _rows(data: Inspection) -> int:
+    """Nodes and lines of HLO."""
+    count = len(data["nodes"])
+    for program in data["programs"]:
+        count += len(program["hlo"]["before"]["lines"]) + len(program["hlo"]["after"]["lines"])
+    return count
 
 
-def _drop_texts(made: Inspection) -> None:
-    for program in made["programs"]:
+def _drop_texts(data: Inspection) -> None:
+    for program in data["programs"]:
         program["hlo"]["before"], program["hlo"]["after"] = hlo.NONE, hlo.NONE
 
 
-def _drop_changes(made: Inspection) -> None:
-    for program in made["programs"]:
-        for one in program["hlo"]["passes"]:
-            one["changes"] = None
+def _drop_changes(data: Inspection) -> None:
+    for program in data["programs"]:
+        for step in program["hlo"]["passes"]:
+            step["changes"] = None
 
 
-def _drop_instructions(made: Inspection) -> None:
-    for cluster in made["clusters"]:
+def _drop_instructions(data: Inspection) -> None:
+    for cluster in data["clusters"]:
         cluster["instructions"] = [cluster["name"]]
-    for program in made["programs"]:
+    for program in data["programs"]:
         program["memory"] = None
 
 
-def _drop_values(made: Inspection) -> None:
-    for cluster in made["clusters"]:
+def _drop_values(data: Inspection) -> None:
+    for cluster in data["clusters"]:
         cluster["inputs"], cluster["outputs"] = [], []
-    largest = sorted(made["boundaries"], key=lambda one: -one["bytes"])[:_BOUNDARIES]
-    made["boundaries"] = sorted(largest, key=lambda one: one["id"])
+    largest = sorted(data["boundaries"], key=lambda boundary: -boundary["bytes"])[:_BOUNDARIES]
+    data["boundaries"] = sorted(largest, key=lambda boundary: boundary["id"])

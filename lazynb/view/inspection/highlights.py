@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lazynb.view.graph.highlights import Chip, cluster_chip
-from lazynb.view.graph.model import GraphView, Mark
-from lazynb.view.inspection.schema import Inspection
+from lazynb.view.graph.model import GraphView, Highlight
+from lazynb.view.inspection.schema import Fate, Inspection
 
 
-def marks(view: GraphView, data: Inspection) -> dict[int, Mark]:
+def highlights(view: GraphView, data: Inspection) -> dict[int, Highlight]:
     """By box of ``view``, where its operations went."""
     control = {cluster["id"] for cluster in data["clusters"] if cluster["kind"] == "control"}
-    colours = {cluster["id"]: cluster["colour"] for cluster in data["clusters"]}
+    colours = _colours(data)
     fates = {fate["node"]: fate for fate in data["fates"]}
-    found = {}
+    highlight_of = {}
     for box in view.boxes:
-        if box.operations:
-            own = [fates[member] for member in box.members if member in fates]
-            counts = Counter(
-                id_
-                for fate in own
-                for id_ in fate["clusters"]
-                if id_ not in control or len(fate["clusters"]) == 1
-            )
-            chips = tuple(
-                cluster_chip(id_, colours[id_]) for id_, _ in counts.most_common() if id_ in colours
-            )
-            found[box.id] = Mark(chips, "" if chips else _one_word([fate["kind"] for fate in own]))
-    return found
+        if not box.operations:
+            continue
+        own = [fates[member] for member in box.members if member in fates]
+        counts: Counter[int] = Counter()
+        for fate in own:
+            counts.update(_clusters_to_show(fate, control))
+        chips = _chips([id_ for id_, _ in counts.most_common()], colours)
+        fate_word = "" if chips else _one_word([fate["kind"] for fate in own])
+        highlight_of[box.id] = Highlight(chips, fate_word)
+    return highlight_of
+
+
+def _colours(data: Inspection) -> dict[int, int]:
+    return {cluster["id"]: cluster["colour"] for cluster in data["clusters"]}
+
+
+def _clusters_to_show(fate: Fate, control: set[int]) -> list[int]:
+    """The clusters of an operation; one that only runs others (a loop) does not count beside them."""
+    clusters = fate["clusters"]
+    if len(clusters) == 1:
+        return clusters
+    return [id_ for id_ in clusters if id_ not in control]
+
+
+def _chips(ids: Iterable[int], colours: Mapping[int, int]) -> tuple[Chip, ...]:
+    return tuple(cluster_chip(id_, colours[id_]) for id_ in ids if id_ in colours)
 
 
 def _one_word(kinds: Sequence[str]) -> str:
@@ -39,13 +52,10 @@ def _one_word(kinds: Sequence[str]) -> str:
 def line_chips(data: Inspection) -> Mapping[tuple[int, int], list[Chip]]:
     """By source and line, the clusters that its operations went to, in the order in which they run."""
     places = {node["id"]: node["place"] for node in data["nodes"]}
-    colours = {cluster["id"]: cluster["colour"] for cluster in data["clusters"]}
-    found: dict[tuple[int, int], set[int]] = {}
+    colours = _colours(data)
+    clusters: dict[tuple[int, int], set[int]] = {}
     for fate in data["fates"]:
         place = places.get(fate["node"])
         if place is not None and place["source"] is not None:
-            found.setdefault((place["source"], place["line"]), set()).update(fate["clusters"])
-    return {
-        key: [cluster_chip(id_, colours[id_]) for id_ in sorted(ids) if id_ in colours]
-        for key, ids in found.items()
-    }
+            clusters.setdefault((place["source"], place["line"]), set()).update(fate["clusters"])
+    return {line: list(_chips(sorted(ids), colours)) for line, ids in clusters.items()}

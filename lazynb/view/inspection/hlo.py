@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from lazynb.view.inspection.index import Index
 from lazynb.view.inspection.schema import Change, HloLine, PassInfo, Stage
 from lazynb.xla.hlo.module import Module, parse
-from lazynb.xla.hlo.passes import Pass
+from lazynb.xla.hlo.passes import Change as PassChange, Pass
 
 NONE: Stage = {"text": None, "lines": []}
 _INSTRUCTION = re.compile(r"(ROOT )?(%?)([\w.\-]+) = ")
@@ -20,36 +20,30 @@ def stage(index: Index, number: int, text: str, module: Module | None, limit: in
     """A module's text without metadata, each line with what it was made from.
 
     Arguments:
-      module: what ``text`` says, where it is parsed already.
-      limit: characters; of a longer module there is no text.
+      module: ``text`` parsed, if it is parsed already.
+      limit: the most characters; a longer module has no text here.
     """
-    if not text or (limit is not None and len(text) > 4 * limit):  # metadata is most of a text
+    if not text:
         return NONE
-    lines = list(_lines(index, number, text, module if module is not None else parse(text)))
-    if limit is not None and sum(len(line["text"]) + 1 for line in lines) > limit:
+    if limit is not None and len(text) > 4 * limit:  # metadata is most of a text
         return NONE
-    return {"text": "\n".join(line["text"] for line in lines), "lines": lines}
+    if module is None:
+        module = parse(text)
+    lines = list(_lines(index, number, text, module))
+    stripped = "\n".join(line["text"] for line in lines)
+    if limit is not None and len(stripped) >= limit:
+        return NONE
+    return {"text": stripped, "lines": lines}
 
 
 def _lines(index: Index, number: int, text: str, module: Module) -> Iterator[HloLine]:
-    computation, trace = "", index.traces[number]
+    computation = ""
     for line in text.splitlines():
         if line.startswith("HloModule "):
-            yield _line(line[:_HEAD] + ("…" if len(line) > _HEAD else ""))
+            cut = "…" if len(line) > _HEAD else ""
+            yield _line(line[:_HEAD] + cut)
         elif line.startswith("  ") and computation:
-            found = _INSTRUCTION.match(line.strip())
-            one = module.by_name.get(found[3]) if found else None
-            if found is None or one is None:
-                continue
-            # A name says nothing about another module: XLA gives it away again.
-            last = module is trace.module
-            yield {
-                "text": f"  {found[1] or ''}{found[2]}{one.name} = {one.plain}",
-                "name": one.name,
-                "nodes": trace.nodes_behind(one) if last else index.node(number, one.mark),
-                "cluster": index.home(number, one.name) if last else None,
-                "computation": computation,
-            }
+            yield from _instruction(index, number, line, module, computation)
         elif line.startswith("}") and computation:
             computation = ""
             yield _line("}")
@@ -59,16 +53,37 @@ def _lines(index: Index, number: int, text: str, module: Module) -> Iterator[Hlo
             yield _line(line)
 
 
+def _instruction(index: Index, number: int, line: str, module: Module, computation: str) -> Iterator[HloLine]:
+    """The line of an instruction with what it was made from; nothing for another line."""
+    match = _INSTRUCTION.match(line.strip())
+    instruction = module.by_name.get(match[3]) if match is not None else None
+    if match is None or instruction is None:
+        return
+    trace = index.traces[number]
+    # A name says nothing about another module: XLA gives it away again.
+    if module is trace.module:
+        nodes, cluster = trace.nodes_behind(instruction), index.home(number, instruction.name)
+    else:
+        nodes, cluster = index.node(number, instruction.mark), None
+    yield {
+        "text": f"  {match[1] or ''}{match[2]}{instruction.name} = {instruction.plain}",
+        "name": instruction.name,
+        "nodes": nodes,
+        "cluster": cluster,
+        "computation": computation,
+    }
+
+
 def _line(text: str) -> HloLine:
     return {"text": text, "name": "", "nodes": [], "cluster": None, "computation": ""}
 
 
-def pass_info(one: Pass) -> PassInfo:
+def pass_info(step: Pass) -> PassInfo:
     """A pass of which nobody has counted the changes."""
     return {
-        "index": one.index,
-        "pipeline": one.pipeline,
-        "name": one.name,
+        "index": step.index,
+        "pipeline": step.pipeline,
+        "name": step.name,
         "added": None,
         "removed": None,
         "rewritten": None,
@@ -77,41 +92,51 @@ def pass_info(one: Pass) -> PassInfo:
     }
 
 
-def counted(index: Index, number: int, one: Pass, most: int) -> PassInfo:
-    """A pass with the number of its changes, and the changes themselves where there are at most ``most``."""
-    counts = Counter(change.kind for change in one.changes)
-    info = pass_info(one)
+def counted(index: Index, number: int, step: Pass, most: int) -> PassInfo:
+    """A pass with the number of its changes, and the changes themselves if there are at most ``most``."""
+    counts = Counter(change.kind for change in step.changes)
+    info = pass_info(step)
     return {
         **info,
         "added": counts["added"],
         "removed": counts["removed"],
         "rewritten": counts["rewritten"],
         "fused": counts["fused"],
-        "changes": changes(index, number, one) if len(one.changes) <= most else None,
+        "changes": changes(index, number, step) if len(step.changes) <= most else None,
     }
 
 
-def changes(index: Index, number: int, one: Pass) -> list[Change]:
+def changes(index: Index, number: int, step: Pass) -> list[Change]:
     """What a pass changed; an instruction that was fused into several clusters stands once for each."""
-    return [
-        {
-            "kind": change.kind,  # type: ignore[typeddict-item]
-            "name": change.name,
-            "before": change.before,
-            "after": change.after,
-            "nodes": [node for mark in change.marks for node in index.node(number, mark)],
-            "into": into,
-        }
-        for change in one.changes
-        for into in change.into or ("",)
-    ]
+    listed = []
+    for change in step.changes:
+        nodes: list[int] = []
+        for operation in change.marks:
+            nodes += index.node(number, operation)
+        for into in change.into or ("",):
+            listed.append(_change(change, nodes, into))
+    return listed
+
+
+def _change(change: PassChange, nodes: list[int], into: str) -> Change:
+    return {
+        "kind": change.kind,  # type: ignore[typeddict-item]
+        "name": change.name,
+        "before": change.before,
+        "after": change.after,
+        "nodes": nodes,
+        "into": into,
+    }
 
 
 def formed(number: int, passes: Sequence[Pass]) -> dict[tuple[int, str], list[str]]:
     """By program and fusion, the passes that made it or put something into it."""
-    found: dict[tuple[int, str], dict[str, None]] = {}
-    for one in passes:
-        for change in one.changes:
-            for name in change.into or ((change.name,) if change.kind == "added" else ()):
-                found.setdefault((number, name), {})[one.name] = None
-    return {key: list(names) for key, names in found.items()}
+    names_of: dict[tuple[int, str], dict[str, None]] = {}
+    for step in passes:
+        for change in step.changes:
+            fusions = change.into
+            if not fusions and change.kind == "added":
+                fusions = (change.name,)
+            for fusion in fusions:
+                names_of.setdefault((number, fusion), {})[step.name] = None
+    return {key: list(names) for key, names in names_of.items()}

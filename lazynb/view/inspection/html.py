@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.units import number, short_duration, size
 from lazynb.view.graph.boxes import build
 from lazynb.view.graph.highlights import Chip, cluster_chip
 from lazynb.view.graph.html import fill
@@ -20,8 +21,8 @@ from lazynb.view.graph.model import GraphView
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, draw
 from lazynb.view.graph.text import summary
 from lazynb.view.inspection import words
-from lazynb.view.inspection.highlights import line_chips, marks
-from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source
+from lazynb.view.inspection.highlights import highlights, line_chips
+from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source, Table
 from lazynb.view.style import ink_on
 from lazynb.view.words import clip, plain, plural, tally
 
@@ -58,24 +59,20 @@ def to_html(
         "fates": ("What became of each operation", lambda: _fates(data)),
         "memory": ("Memory", lambda: _memory(data)),
         "hlo": ("Optimised HLO", lambda: _hlo(data)),
-        "cache": (
-            f"Cache: {data['cache']['text']}",
-            lambda: _rows(data["cache"]["columns"], data["cache"]["rows"]),
-        ),
-        "breaks": (
-            f"Breaks: {data['breaks']['text']}",
-            lambda: _rows(data["breaks"]["columns"], data["breaks"]["rows"]),
-        ),
+        "cache": (f"Cache: {data['cache']['text']}", lambda: _rows(data["cache"])),
+        "breaks": (f"Breaks: {data['breaks']['text']}", lambda: _rows(data["breaks"])),
     }
+    if not data["programs"]:
+        makers = {}
     sections = []
-    for name, (title, make) in makers.items() if data["programs"] else ():
+    for name, (title, make) in makers.items():
         if name in ("cache", "breaks") and name not in opened:
             continue
         body = _attempt(make)
         if body:
             is_open = name in opened or name in ALWAYS
             sections.append(fill("section", open="open" if is_open else "", title=_text(title), body=body))
-    notes = "".join(f'<div style="{_SOFT}">{_text(note)}</div>' for note in data["notes"])
+    notes = "".join(_soft(_text(note)) for note in data["notes"])
     return fill(
         "inspection",
         headline=_text(words.headline(data)),
@@ -108,25 +105,23 @@ def _source(number: int, source: Source, chips: Mapping[tuple[int, int], list[Ch
     left = f"{_CELL};text-align:right;opacity:0.5;{_MONO}"
     shown = source["lines"][:_LINES]
     for line, text in enumerate(shown, source["first"]):
-        found = chips.get((number, line), [])
-        ink = "" if found else ";" + _SOFT
+        own_chips = chips.get((number, line), [])
+        ink = "" if own_chips else ";" + _SOFT
         rows.append(
             f'<tr style="background:none"><td style="{left}">{line}</td>'
             f'<td style="{_CELL};white-space:pre;{_MONO}{ink}">{_text(clip_line(text))}</td>'
-            f'<td style="{_CELL}">{_chips(found, 12)}</td></tr>'
+            f'<td style="{_CELL}">{_chips(own_chips, 12)}</td></tr>'
         )
-    more = (
-        f'<div style="{_SOFT}">{plural(len(source["lines"]) - len(shown), "line")} more</div>'
-        if (len(source["lines"]) > len(shown))
-        else ""
-    )
-    name = (
-        f"cell {source['cell']}"
-        if source["cell"] is not None
-        else source["file"].replace("\\", "/").rpartition("/")[2]
-    )
-    head = f'<div style="{_SOFT};margin-top:4px">{_text(name)}</div>'
+    left_out = len(source["lines"]) - len(shown)
+    more = _soft(f"{plural(left_out, 'line')} more") if left_out else ""
+    head = f'<div style="{_SOFT};margin-top:4px">{_text(_source_name(source))}</div>'
     return f'{head}<table style="{_TABLE}">{"".join(rows)}</table>{more}'
+
+
+def _source_name(source: Source) -> str:
+    if source["cell"] is not None:
+        return f"cell {source['cell']}"
+    return source["file"].replace("\\", "/").rpartition("/")[2]
 
 
 def clip_line(text: str, width: int = 120) -> str:
@@ -145,9 +140,9 @@ def _graph(data: Inspection, snapshot: Snapshot, arranged: Arrangement | None) -
     if not view.boxes:
         return ""
     try:
-        drawing = draw(view, marks(view, data), arranged)
+        drawing = draw(view, highlights(view, data), arranged)
     except LayoutUnavailable as error:
-        return f'<div style="{_SOFT}">No drawing: {_text(str(error))}</div>'
+        return _soft(f"No drawing: {_text(str(error))}")
     return fill(
         "picture",
         data=b64encode(drawing.source.encode()).decode("ascii"),
@@ -162,82 +157,101 @@ def _graph(data: Inspection, snapshot: Snapshot, arranged: Arrangement | None) -
 
 def _kernels(data: Inspection) -> str:
     timed = any(cluster["time"] for cluster in data["clusters"])
-    head = [
-        "",
-        "kind",
-        "from your lines",
-        "operations",
-        "bytes in → out",
-        "FLOPs",
-        *(["time a run"] if timed else []),
-    ]
+    head = ["", "kind", "from your lines", "operations", "bytes in → out", "FLOPs"]
+    if timed:
+        head.append("time a run")
     rows = [_kernel(cluster, data, timed) for cluster in data["clusters"][:_KERNELS]]
     return _table(head, rows, len(data["clusters"]), "kernel")
 
 
 def _kernel(cluster: Cluster, data: Inspection, timed: bool) -> list[str]:
+    kind = _whole(words.kind(cluster))
+    if cluster["inside"] is not None:
+        kind += f" in {_chips([_chip_of(data, cluster['inside'])])}"
     place, text = words.lines(cluster, data)
-    twice = ", ".join(dict.fromkeys(data["nodes"][node]["name"] for node in cluster["duplicated"][:6]))
-    again = f'<div style="{_SOFT}">computed elsewhere too: {_text(clip(twice, 48))}</div>' if twice else ""
-    inside = f" in {_chips([_chip_of(data, cluster['inside'])])}" if cluster["inside"] is not None else ""
-    cost = cluster["cost"]
-    time = cluster["time"]
+    where = _text(place)
+    if text:
+        where += f"<div>{_code(text)}</div>"
     cells = [
         _chips([_chip_of(data, cluster["id"])]),
-        _whole(words.kind(cluster)) + inside,
-        _text(place) + (f"<div>{_code(text)}</div>" if text else ""),
-        f'<span title="{_text(cluster["name"])}">{_text(words.operations(cluster, data))}</span>{again}',
-        _whole(f"{words.size(cluster['input_bytes'])} → {words.size(cluster['output_bytes'])}"),
-        f'<span title="{_text(cost["source"])}">{words.number(cost["flops"])}</span>' if cost else "",
+        kind,
+        where,
+        _titled(cluster["name"], words.operations(cluster, data)) + _computed_twice(cluster, data),
+        _whole(f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"),
+        _flops(cluster),
     ]
     if timed:
-        spread = (
-            f"{words.duration(time['low'])} – {words.duration(time['high'])}, {time['runs']} runs"
-            if time
-            else ""
-        )
-        cells.append(f'<span title="{spread}">{words.duration(time["median"])}</span>' if time else "")
+        cells.append(_time(cluster))
     return cells
+
+
+def _computed_twice(cluster: Cluster, data: Inspection) -> str:
+    names = dict.fromkeys(data["nodes"][node]["name"] for node in cluster["duplicated"][:6])
+    if not any(names):
+        return ""
+    return _soft(f"computed elsewhere too: {_text(clip(', '.join(names), 48))}")
+
+
+def _flops(cluster: Cluster) -> str:
+    cost = cluster["cost"]
+    if cost is None:
+        return ""
+    return _titled(cost["source"], number(cost["flops"]))
+
+
+def _time(cluster: Cluster) -> str:
+    time = cluster["time"]
+    if time is None:
+        return ""
+    spread = f"{short_duration(time['low'])} – {short_duration(time['high'])}, {time['runs']} runs"
+    return _titled(spread, short_duration(time["median"]))
 
 
 def _boundaries(data: Inspection) -> str:
     groups: dict[tuple[object, ...], list[Boundary]] = {}
-    for one in data["boundaries"]:
-        if one["consumer"] is not None:  # one row where a value is read by several for the same reason
-            same = (one["producer"], one["text"], one["hint"], one["label"], one["said"], one["verdict"])
-            groups.setdefault(same, []).append(one)
+    results = []
+    for boundary in data["boundaries"]:
+        if boundary["consumer"] is None:
+            results.append(boundary)
+        else:  # one row where a value is read by several for the same reason
+            reason = [boundary[key] for key in ("text", "hint", "label", "said", "verdict")]  # type: ignore[literal-required]
+            groups.setdefault((boundary["producer"], *reason), []).append(boundary)
     rows = [_boundary(group, data) for group in list(groups.values())[:_BOUNDARIES]]
-    table = (
-        _table(["between", "what is written", "why", "how we know"], rows, len(groups), "boundary")
-        if rows
-        else ""
-    )
-    return table + _results([one for one in data["boundaries"] if one["consumer"] is None], data)
+    table = ""
+    if rows:
+        table = _table(["between", "what is written", "why", "how we know"], rows, len(groups), "boundary")
+    return table + _results(results, data)
 
 
 def _results(results: list[Boundary], data: Inspection) -> str:
     if not results:
         return ""
-    kept = ", ".join(
-        f"{_chips([_chip_of(data, one['producer'])])} {_text(words.value(one, data))}" for one in results[:12]
-    )
-    rest = f" and {len(results) - 12:,} more" if len(results) > 12 else ""
+    shown = []
+    for result in results[:12]:
+        shown.append(f"{_chips([_chip_of(data, result['producer'])])} {_text(words.value(result, data))}")
+    kept = ", ".join(shown)
+    if len(results) > 12:
+        kept += f" and {len(results) - 12:,} more"
     they = "it is a result" if len(results) == 1 else "they are results"
-    return f'<div style="margin:4px 0">Written because {they}: {kept}{rest}</div>'
+    return f'<div style="margin:4px 0">Written because {they}: {kept}</div>'
 
 
 def _boundary(group: list[Boundary], data: Inspection) -> list[str]:
-    one = group[0]
-    readers = _chips(
-        [_chip_of(data, other["consumer"]) for other in group if other["consumer"] is not None], 6
-    )
-    more = "".join(f"<div>{_words(text)}</div>" for text in (one["hint"], one["verdict"]) if text)
-    said = f'<div style="{_SOFT}">“{_text(one["said"])}”</div>' if one["said"] else ""
+    boundary = group[0]
+    consumers = [other["consumer"] for other in group]
+    readers = _chips([_chip_of(data, id_) for id_ in consumers if id_ is not None], 6)
+    reason = _words(boundary["text"])
+    for sentence in (boundary["hint"], boundary["verdict"]):
+        if sentence:
+            reason += f"<div>{_words(sentence)}</div>"
+    label = _whole(boundary["label"])
+    if boundary["said"]:
+        label += _soft(f"“{_text(boundary['said'])}”")
     return [
-        f"{_chips([_chip_of(data, one['producer'])])} → {readers}",
-        f"{_text(words.value(one, data))}<div>{_whole(words.size(one['bytes']))}</div>",
-        f"{_words(one['text'])}{more}",
-        f"{_whole(one['label'])}{said}",
+        f"{_chips([_chip_of(data, boundary['producer'])])} → {readers}",
+        f"{_text(words.value(boundary, data))}<div>{_whole(size(boundary['bytes']))}</div>",
+        reason,
+        label,
     ]
 
 
@@ -263,17 +277,26 @@ def _alike(data: Inspection, fate: Fate) -> tuple[Any, ...]:
 
 
 def _fate(fates: Sequence[Fate], data: Inspection) -> list[str]:
-    nodes, fate = [data["nodes"][one["node"]] for one in fates], fates[0]
-    place, variables = nodes[0]["place"], [name for node in nodes for name in node["names"][:2]]
-    names = f" → <b>{_text(', '.join(variables[:4]))}</b>" if variables else ""
-    chips = [_chip_of(data, id_) for id_ in fate["clusters"]]
-    number = f"%{nodes[0]['id']}" + (f" … %{nodes[-1]['id']}" if len(nodes) > 1 else "")
+    fate = fates[0]
+    nodes = [data["nodes"][member["node"]] for member in fates]
+    numbers = f"%{nodes[0]['id']}"
+    if len(nodes) > 1:
+        numbers += f" … %{nodes[-1]['id']}"
+    operations = _text(clip(tally((node["name"] for node in nodes), 4), 60))
+    variables: list[str] = []
+    for node in nodes:
+        variables += node["names"][:2]
+    if variables:
+        operations += f" → <b>{_text(', '.join(variables[:4]))}</b>"
+    place, where = nodes[0]["place"], ""
+    if place is not None:
+        where = f"{_text(place['label'])} {_code(clip(place['text'], 48))}"
     return [
-        number,
-        _text(clip(tally((node["name"] for node in nodes), 4), 60)) + names,
-        (_text(place["label"]) + f" {_code(clip(place['text'], 48))}") if place else "",
+        numbers,
+        operations,
+        where,
         f"<b>{_text(fate['kind'])}</b>: {_words(fate['text'])} ({_text(fate['label'])})",
-        _chips(chips, 4),
+        _chips([_chip_of(data, id_) for id_ in fate["clusters"]], 4),
         _text(fate["by"]),
     ]
 
@@ -282,23 +305,20 @@ def _memory(data: Inspection) -> str:
     rows = []
     for program in data["programs"]:
         memory = program["memory"]
-        if memory is not None:
-            figures = (
-                memory["peak_bytes"],
-                memory["argument_bytes"],
-                memory["output_bytes"],
-                memory["temp_bytes"],
-                memory["alias_bytes"],
-            )
-            rows.append(
-                [
-                    str(program["number"] + 1),
-                    *(words.size(figure) for figure in figures),
-                    _text(memory["source"]),
-                ]
-            )
+        if memory is None:
+            continue
+        figures = (
+            memory["peak_bytes"],
+            memory["argument_bytes"],
+            memory["output_bytes"],
+            memory["temp_bytes"],
+            memory["alias_bytes"],
+        )
+        rows.append([str(program["number"] + 1), *map(size, figures), _text(memory["source"])])
+    if not rows:
+        return ""
     head = ["program", "values at the peak", "arguments", "results", "between", "reused arguments", "source"]
-    return _table(head, rows, len(rows), "program") if rows else ""
+    return _table(head, rows, len(rows), "program")
 
 
 def _hlo(data: Inspection) -> str:
@@ -314,26 +334,23 @@ def _hlo(data: Inspection) -> str:
     return "".join(parts)
 
 
-def _rows(columns: Iterable[str], rows: list[list[str]]) -> str:
-    return (
-        _table(list(columns), [[_text(cell) for cell in row] for row in rows], len(rows), "row")
-        if rows
-        else ""
-    )
+def _rows(table: Table) -> str:
+    if not table["rows"]:
+        return ""
+    cells = [list(map(_text, row)) for row in table["rows"]]
+    return _table(table["columns"], cells, len(cells), "row")
 
 
 def _table(head: list[str], rows: list[list[str]], total: int, noun: str) -> str:
     top = "".join(f'<th style="{_HEAD}">{_text(name)}</th>' for name in head)
-    body = "".join(
-        '<tr style="background:none">' + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) + "</tr>"
-        for row in rows
-    )
-    nouns = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    more = (
-        f'<div style="{_SOFT}">{total - len(rows):,} more {nouns} not listed</div>'
-        if total > len(rows)
-        else ""
-    )
+    body = ""
+    for row in rows:
+        cells = "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row)
+        body += f'<tr style="background:none">{cells}</tr>'
+    more = ""
+    if total > len(rows):
+        nouns = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+        more = _soft(f"{total - len(rows):,} more {nouns} not listed")
     return (
         f'<div style="overflow-x:auto"><table style="{_TABLE}">'
         f'<thead><tr style="background:none">{top}</tr></thead>'
@@ -356,7 +373,19 @@ def _chips(chips: Iterable[Chip], most: int = 8) -> str:
         f'margin-right:3px;font-size:11px;font-weight:600;line-height:16px">{_text(text)}</span>'
         for text, colour in chips[:most]
     )
-    return shown + (f" +{len(chips) - most}" if len(chips) > most else "")
+    if len(chips) > most:
+        shown += f" +{len(chips) - most}"
+    return shown
+
+
+def _soft(html: str) -> str:
+    """A line in a softer colour."""
+    return f'<div style="{_SOFT}">{html}</div>'
+
+
+def _titled(title: str, text: str) -> str:
+    """Text with what is shown when the mouse rests on it."""
+    return f'<span title="{_text(title)}">{_text(text)}</span>'
 
 
 def _whole(text: str) -> str:
@@ -370,11 +399,9 @@ def _words(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return (
-        f'<code style="color:inherit;background:none;padding:0;font-size:12px">{_text(text)}</code>'
-        if text
-        else ""
-    )
+    if not text:
+        return ""
+    return f'<code style="color:inherit;background:none;padding:0;font-size:12px">{_text(text)}</code>'
 
 
 def _text(text: str) -> str:

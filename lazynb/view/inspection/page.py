@@ -20,7 +20,7 @@ BUNDLE = Path(__file__).parents[2] / "notebook" / "static" / "inspector.js"
 
 
 def front_end() -> str | None:
-    """The front end's code; None where lazynb was installed without it."""
+    """The front end's code, or None if lazynb was installed without it."""
     try:
         return BUNDLE.read_text(encoding="utf-8") or None
     except OSError:
@@ -30,8 +30,9 @@ def front_end() -> str | None:
 def save_html(
     compilation: Compilation, path: str | os.PathLike[str], *, title: str = "", ran: bool = True
 ) -> Path:
-    """Writes the inspector of ``compilation`` to ``path``, one file that works offline; without scripts it
-    shows the static form.
+    """Writes the inspector of ``compilation`` to ``path``, one file that works offline.
+
+    Where scripts do not run, the file shows the static form.
 
     Raises:
       OSError: the file cannot be written; the message says why.
@@ -51,9 +52,9 @@ def page(compilation: Compilation, *, title: str = "", ran: bool = True) -> str:
     data = inspection(compilation, ran=ran, title=title)
     static = to_html(data, compilation.snapshot)
     code = front_end()
-    body = (
-        static if code is None else fill("page_script", static=static, data=_script(data), code=_script(code))
-    )
+    body = static
+    if code is not None:
+        body = fill("page_script", static=static, data=_script(data), code=_script(code))
     return fill("page", title=escape(plain(title or f"lazynb: {headline(data)}")), body=body)
 
 

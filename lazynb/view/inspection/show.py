@@ -58,12 +58,12 @@ def remember(compilation: Compilation) -> Compilation:
 
 
 def last() -> Compilation | None:
-    """The newest compilation that somebody asked for."""
+    """The newest compilation that somebody asked for, or None."""
     return _last[0] if _last else None
 
 
 def install() -> None:
-    """Lets compilations show and save themselves: analysis, where they live, knows nothing of views."""
+    """Lets compilations show and save themselves: the package that makes them knows nothing of views."""
     hooks: Any = Compilation
     hooks._repr_mimebundle_ = _repr_mimebundle_
     hooks.save_html = _save_html

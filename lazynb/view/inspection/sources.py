@@ -26,35 +26,38 @@ class Sources:
         for place in dict.fromkeys(node.place for node in nodes if node.place is not None):
             used.setdefault((place.file, place.cell), set()).add(place.line)
             texts[place.file, place.line, place.cell] = place.text
-        found = {key: _source(*key, lines, texts) for key, lines in used.items()}
-        known = {key: one for key, one in found.items() if any(one["lines"])}
-        self._number = {key: number for number, key in enumerate(known)}
+        self._number: dict[tuple[str, int | None], int] = {}
         self._places: dict[Place, PlaceData] = {}
-        self.data = list(known.values())
+        self.data: list[Source] = []
+        for (file, cell), lines in used.items():
+            shown = _source(file, cell, lines, texts)
+            if any(shown["lines"]):
+                self._number[file, cell] = len(self.data)
+                self.data.append(shown)
 
     def place(self, place: Place | None) -> PlaceData | None:
         """``place`` with the index of its source."""
         if place is None:
             return None
-        found = self._places.get(place)
-        if found is None:
-            found = self._places[place] = {
+        if place not in self._places:
+            self._places[place] = {
                 "label": place.label,
                 "line": place.line,
                 "text": place.text,
                 "cell": place.cell,
                 "source": self._number.get((place.file, place.cell)),
             }
-        return found
+        return self._places[place]
 
 
 def _source(
     file: str, cell: int | None, used: set[int], texts: dict[tuple[str, int, int | None], str]
 ) -> Source:
     text = source.cell_source(file)
-    lines = (
-        text.splitlines() if text is not None else [line.rstrip("\n") for line in linecache.getlines(file)]
-    )
+    if text is not None:
+        lines = text.splitlines()
+    else:
+        lines = [line.rstrip("\n") for line in linecache.getlines(file)]
     if not lines:  # it cannot be had any more: the lines that the places remember
         lines = [texts.get((file, number, cell), "") for number in range(1, max(used) + 1)]
     first, last = _span(lines, used, cell is not None)
@@ -62,10 +65,16 @@ def _source(
 
 
 def _span(lines: list[str], used: set[int], whole: bool) -> tuple[int, int]:
-    """The first and last line to show: of a cell all that are not blank, of a file those used and a few
-    around them."""
+    """The first and last line to show.
+
+    Of a cell (``whole``) all lines from the first to the last that is not blank are shown, of a file those
+    used and a few around them.
+    """
     low, high = min(used), max(used)
-    first, last = (1, len(lines)) if whole else (low - AROUND, high + AROUND)
+    if whole:
+        first, last = 1, len(lines)
+    else:
+        first, last = low - AROUND, high + AROUND
     if last - first >= MOST:
         first = max(first, low - AROUND)
         last = min(last, first + MOST - 1)

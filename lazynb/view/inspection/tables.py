@@ -14,15 +14,17 @@ _ROWS = 60
 
 def table(records: Records[Any], noun: str) -> Table:
     """The newest records, a row each; ``noun`` is what one is called."""
-    rows = [{name: clip(plain(cell), 160) for name, cell in row.items()} for row in records.rows(_ROWS)]
-    said = [plural(len(records), noun)]
+    rows = []
+    for row in records.rows(_ROWS):
+        rows.append({name: clip(plain(cell), 160) for name, cell in row.items()})
+    phrases = [plural(len(records), noun)]
     for name in ("hits", "misses"):
         if hasattr(records, name):
-            said.append(f"{getattr(records, name):,} {name}")
+            phrases.append(f"{getattr(records, name):,} {name}")
     if len(records) > len(rows):
-        said.append(f"{len(rows)} of them are shown")
+        phrases.append(f"{len(rows)} of them are shown")
     return {
         "columns": list(rows[0]) if rows else [],
         "rows": [list(row.values()) for row in rows],
-        "text": ", ".join(said),
+        "text": ", ".join(phrases),
     }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
+from lazynb.units import short_duration, size
 from lazynb.view.inspection import words
-from lazynb.view.inspection.schema import Cluster, Inspection
+from lazynb.view.inspection.schema import Boundary, Cluster, Inspection
 from lazynb.view.words import clip, plain
 
 _KERNELS, _REASONS = 40, 40
@@ -15,22 +17,28 @@ def to_text(data: Inspection, *, kernels: int = _KERNELS, reasons: int = _REASON
     """The headline, a line for each kernel, a line for each boundary, and what became of the other
     operations."""
     lines = [" · ".join([words.headline(data), *words.details(data)])]
-    shown = data["clusters"][:kernels]
-    table = [_row(cluster, data) for cluster in shown]
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))] if table else []
-    lines += [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table
-    ]
-    if len(data["clusters"]) > len(shown):
-        lines.append(f"  ... {len(data['clusters']) - len(shown):,} more")
-    lines += _reasons(data, reasons) + _others(data) + [f"Note: {note}" for note in data["notes"]]
+    lines += _aligned([_row(cluster, data) for cluster in data["clusters"][:kernels]])
+    left_out = len(data["clusters"]) - kernels
+    if left_out > 0:
+        lines.append(f"  ... {left_out:,} more")
+    lines += _reasons(data, reasons)
+    lines += _others(data)
+    lines += [f"Note: {note}" for note in data["notes"]]
     return plain("\n".join(lines))
+
+
+def _aligned(table: list[list[str]]) -> Iterator[str]:
+    """The rows in columns."""
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        yield ("  " + "  ".join(cells)).rstrip()
 
 
 def _row(cluster: Cluster, data: Inspection) -> list[str]:
     where, _ = words.lines(cluster, data)
-    time = words.duration(cluster["time"]["median"]) if cluster["time"] else ""
-    traffic = f"{words.size(cluster['input_bytes'])} → {words.size(cluster['output_bytes'])}"
+    time = short_duration(cluster["time"]["median"]) if cluster["time"] else ""
+    traffic = f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"
     return [
         f"c{cluster['id']}",
         clip(words.kind(cluster), 24),
@@ -42,16 +50,30 @@ def _row(cluster: Cluster, data: Inspection) -> list[str]:
 
 
 def _reasons(data: Inspection, most: int) -> list[str]:
-    between = [one for one in data["boundaries"] if one["consumer"] is not None]
-    lines = ["Why they are not one kernel:"] if between else []
-    for one in between[:most]:
-        said = f"; the compiler: {one['said']}" if one["said"] else ""
-        lines.append(f"  c{one['producer']} → c{one['consumer']}  {one['text']} ({one['label']}{said})")
-        lines += [f"      {text}" for text in (one["hint"], one["verdict"]) if text]
-    return [*lines, *([f"  ... {len(between) - most:,} more"] if len(between) > most else [])]
+    between = [boundary for boundary in data["boundaries"] if boundary["consumer"] is not None]
+    if not between:
+        return []
+    lines = ["Why they are not one kernel:"]
+    for boundary in between[:most]:
+        lines += _reason(boundary)
+    if len(between) > most:
+        lines.append(f"  ... {len(between) - most:,} more")
+    return lines
+
+
+def _reason(boundary: Boundary) -> Iterator[str]:
+    source = boundary["label"]
+    if boundary["said"]:
+        source += f"; the compiler: {boundary['said']}"
+    yield f"  c{boundary['producer']} → c{boundary['consumer']}  {boundary['text']} ({source})"
+    for sentence in (boundary["hint"], boundary["verdict"]):
+        if sentence:
+            yield f"      {sentence}"
 
 
 def _others(data: Inspection) -> list[str]:
     counts = Counter(fate["kind"] for fate in data["fates"] if not fate["clusters"])
-    said = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
-    return [f"Operations for which nothing runs: {said}"] if said else []
+    if not counts:
+        return []
+    phrase = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+    return [f"Operations for which nothing runs: {phrase}"]

@@ -1,12 +1,11 @@
-"""What an inspection says in a phrase: headline, kinds, places, sizes."""
+"""Phrases of an inspection: headline, kinds, shapes."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable
 
-from lazynb.view.inspection.schema import Boundary, Cluster, Inspection, Place
+from lazynb.units import listed_lines, short_duration
+from lazynb.view.inspection.schema import Boundary, Cluster, Inspection
 from lazynb.view.words import clip, plural, tally
 
 KINDS = {
@@ -18,10 +17,10 @@ KINDS = {
     "single": "not fused",
     "control": "control flow",
 }
-_EVENTS = {
-    "hit": "cache hit, nothing compiled",
+_EVENTS = {  # the costliest first
     "compiled": "compiled",
     "disk": "loaded from the persistent cache",
+    "hit": "cache hit, nothing compiled",
 }
 
 
@@ -30,38 +29,44 @@ def headline(data: Inspection) -> str:
     if not data["programs"]:
         return "Nothing was pending"
     operations = plural(sum(program["operations"] for program in data["programs"]), "operation")
-    kernels = sum(cluster["kind"] != "control" for cluster in data["clusters"])
-    if not data["clusters"]:
-        return (
-            f"{operations} (no HLO: nobody can tell which kernels run)"
-            if _blind(data)
-            else f"{operations} → no kernel"
-        )
-    return f"{operations} → {plural(kernels, 'kernel')}"
+    if data["clusters"]:
+        kernels = sum(cluster["kind"] != "control" for cluster in data["clusters"])
+        return f"{operations} → {plural(kernels, 'kernel')}"
+    if _blind(data):
+        return f"{operations} (no HLO: nobody can tell which kernels run)"
+    return f"{operations} → no kernel"
 
 
 def _blind(data: Inspection) -> bool:
-    return any(fate["kind"] == "lost" for fate in data["fates"]) or any(
-        "no HLO" in note for note in data["notes"]
-    )
+    """Whether the backend gives nothing that says which kernels run."""
+    if any(fate["kind"] == "lost" for fate in data["fates"]):
+        return True
+    return any("no HLO" in note for note in data["notes"])
 
 
 def details(data: Inspection) -> list[str]:
-    """How the program was come by, how much of it is explained, and what was left out."""
+    """Where the program came from, how much of it is explained, and what was left out."""
     if not data["programs"]:
         return []
-    seconds = sum(program["compile_seconds"] for program in data["programs"])
-    event = next(
-        (one for one in ("compiled", "disk", "hit") if any(p["cache"] == one for p in data["programs"])), ""
-    )
-    said = [_EVENTS.get(event, event) + (f" in {duration(seconds)}" if seconds else "")]
-    said.append(f"{covered(data)} of operations accounted for")
+    phrases = [_event(data), f"{covered(data)} of operations accounted for"]
     if len(data["programs"]) > 1:
-        said.append(f"{len(data['programs'])} programs, one after the other")
+        phrases.append(f"{len(data['programs'])} programs, one after the other")
     dead = sum(fate["kind"] == "dead" for fate in data["fates"])
     if dead:
-        said.append(f"{plural(dead, 'dead operation')} never computed")
-    return [*said, *([] if data["ran"] else ["not run"])]
+        phrases.append(f"{plural(dead, 'dead operation')} never computed")
+    if not data["ran"]:
+        phrases.append("not run")
+    return phrases
+
+
+def _event(data: Inspection) -> str:
+    """The costliest way in which one of the programs was come by, and the seconds of all."""
+    events = {program["cache"] for program in data["programs"]}
+    phrase = next((words for event, words in _EVENTS.items() if event in events), "")
+    seconds = sum(program["compile_seconds"] for program in data["programs"])
+    if seconds:
+        phrase += f" in {short_duration(seconds)}"
+    return phrase
 
 
 def covered(data: Inspection) -> str:
@@ -85,28 +90,20 @@ def kind(cluster: Cluster) -> str:
 def operations(cluster: Cluster, data: Inspection, most: int = 4) -> str:
     """What a cluster computes: ``'add, exp, multiply ×2'``."""
     if not cluster["nodes"]:
-        return f"{cluster['name']} (XLA's own)"  # what it took apart or added carries no mark
+        return f"{cluster['name']} (XLA's own)"  # what XLA took apart or added carries no operation number
     return tally((data["nodes"][node]["name"] for node in cluster["nodes"]), most)
 
 
 def lines(cluster: Cluster, data: Inspection) -> tuple[str, str]:
     """Where a cluster was written, and the text of the line that most of it was written on."""
-    places = [place for node in cluster["nodes"] if (place := data["nodes"][node]["place"]) is not None]
+    places = []
+    for node in cluster["nodes"]:
+        place = data["nodes"][node]["place"]
+        if place is not None:
+            places.append((place["cell"], place["label"], place["line"]))
+    where = listed_lines(places)
     main = cluster["place"]
-    return where(places), clip(main["text"], 60) if main else ""
-
-
-def where(places: Iterable[Place]) -> str:
-    """``'cell 4, lines 2, 3, 5'``; of several cells the one with most, and how many more there are."""
-    known = Counter((place["cell"], place["label"].rpartition(":")[0]) for place in places)
-    found = {(place["cell"], place["label"].rpartition(":")[0], place["line"]) for place in places}
-    if not known:
-        return ""
-    (cell, file), _ = known.most_common(1)[0]
-    numbers = sorted(line for one, path, line in found if (one, path) == (cell, file))
-    listed = ", ".join(map(str, numbers[:4])) + (f" … {numbers[-1]}" if len(numbers) > 4 else "")
-    here = f"cell {cell}, line{'s' * (len(numbers) > 1)} {listed}" if cell is not None else f"{file}:{listed}"
-    return here + (f" and {len(known) - 1} more place{'s' * (len(known) > 2)}" if len(known) > 1 else "")
+    return where, clip(main["text"], 60) if main else ""
 
 
 def value(boundary: Boundary, data: Inspection) -> str:
@@ -117,31 +114,9 @@ def value(boundary: Boundary, data: Inspection) -> str:
 
 def shape(text: str) -> str:
     """A shape without its layout: ``f32[2,3]{1,0}`` is ``f32[2,3]``."""
-    return clip(
-        "".join(part.partition("}")[2] if number else part for number, part in enumerate(text.split("{"))), 40
-    )
-
-
-def size(count: float | None) -> str:
-    """Bytes, short: ``'64 KiB'``; empty where they are not known."""
-    return "" if count is None else _scaled(count, 1024, ("B", "KiB", "MiB", "GiB", "TiB"))
-
-
-def number(count: float | None) -> str:
-    """A count, short: ``'2.1 M'``; empty where it is not known."""
-    return "" if count is None else _scaled(count, 1000, ("", "k", "M", "G", "T")).rstrip()
-
-
-def _scaled(count: float, step: int, units: tuple[str, ...]) -> str:
-    scale = 0
-    while abs(count) >= step and scale < len(units) - 1:
-        count, scale = count / step, scale + 1
-    text = f"{count:.0f}" if scale == 0 or count >= 99.5 else f"{count:.1f}".removesuffix(".0")
-    return f"{text} {units[scale]}"
-
-
-def duration(seconds: float) -> str:
-    """``'71 ms'``, ``'12 µs'``, ``'1.2 s'``."""
-    if seconds >= 1:
-        return f"{seconds:.1f} s"
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+    first, *rest = text.split("{")
+    parts = [first]
+    for part in rest:
+        _layout, _, after = part.partition("}")
+        parts.append(after)
+    return clip("".join(parts), 40)

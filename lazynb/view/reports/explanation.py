@@ -1,5 +1,7 @@
-"""An explanation as text and as HTML, which outlives a notebook that is reopened untrusted: no style sheets,
-no scripts."""
+"""An explanation as text and as HTML.
+
+The HTML outlives a notebook that is reopened untrusted: it has no style sheets and no scripts.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,9 @@ from collections.abc import Collection, Iterator
 from html import escape
 from typing import Any
 
-from lazynb.execute.records import Records, duration
+from lazynb.execute.records import Records
 from lazynb.session.explain import Explanation, all_together
+from lazynb.units import duration
 from lazynb.view.graph.html import fill
 from lazynb.view.words import clip, plain, plural
 
@@ -22,63 +25,73 @@ _CODE = {"line", "step"}  # columns that hold a place with its source
 _WORDS = {"instead", "reason", "costs", "advice"}  # columns that hold sentences
 
 
-def headline(one: Explanation) -> str:
+def headline(explanation: Explanation) -> str:
     """For example ``train: 80 trace breaks in 2 lines, 2 compilations (180 ms)``."""
-    lines = len({(row.location.file, row.location.line) for row in one.breaks})
-    broke = (
-        f"{plural(one.breaks.total, 'trace break')} in {plural(lines, 'line')}"
-        if len(one.breaks)
-        else "no trace breaks"
-    )
-    spent = sum(row.seconds for row in one.compilations)
-    compiled = plural(len(one.compilations), "compilation") + (f" ({duration(spent)})" if spent else "")
-    return f"{one.name}: {broke}, {compiled}"
+    broke = "no trace breaks"
+    if len(explanation.breaks):
+        lines = {(row.location.file, row.location.line) for row in explanation.breaks}
+        broke = f"{plural(explanation.breaks.total, 'trace break')} in {plural(len(lines), 'line')}"
+    compiled = plural(len(explanation.compilations), "compilation")
+    spent = sum(row.seconds for row in explanation.compilations)
+    if spent:
+        compiled += f" ({duration(spent)})"
+    return f"{explanation.name}: {broke}, {compiled}"
 
 
-def detail(one: Explanation) -> str:
+def detail(explanation: Explanation) -> str:
     """For example ``1,080 operations in 80 runs, 335 ms``."""
-    return f"{plural(one.operations, 'operation')} in {plural(one.runs, 'run')}, {duration(one.seconds)}"
+    operations, runs = plural(explanation.operations, "operation"), plural(explanation.runs, "run")
+    return f"{operations} in {runs}, {duration(explanation.seconds)}"
 
 
-def sections(one: Explanation) -> Iterator[tuple[str, Records[Any], list[str]]]:
+def sections(explanation: Explanation) -> Iterator[tuple[str, Records[Any], list[str]]]:
     """Heading, table and remarks of each part that has something to say."""
-    if len(one.breaks):
-        yield "Trace breaks", one.breaks, []
-        yield "Without the break: the same work as one program", one.counterfactuals, list(_remarks(one))
-    if len(one.compilations):
-        yield "Compilations", one.compilations, []
-    if len(one.advice):
-        yield "Recording takes longer than running", one.advice, []
+    if len(explanation.breaks):
+        yield "Trace breaks", explanation.breaks, []
+        heading = "Without the break: the same work as one program"
+        yield heading, explanation.counterfactuals, list(_remarks(explanation))
+    if len(explanation.compilations):
+        yield "Compilations", explanation.compilations, []
+    if len(explanation.advice):
+        yield "Recording takes longer than running", explanation.advice, []
 
 
-def _remarks(one: Explanation) -> Iterator[str]:
-    known = [
-        row
-        for row in (*one.counterfactuals, *([one.together] if one.together is not None else []))
-        if row.joined
-    ]
+def _remarks(explanation: Explanation) -> Iterator[str]:
+    together = explanation.together
+    rows = [*explanation.counterfactuals]
+    if together is not None:
+        rows.append(together)
+    known = [row for row in rows if row.joined]
     if not known:
         return
-    if one.together is not None and (text := all_together(one.together)):
-        yield f"{text}."
+    if together is not None:
+        conclusion = all_together(together)
+        if conclusion:
+            yield f"{conclusion}."
     yield (
         "Programs, kernels, bytes and times are of what was joined, as it is and as it would be. Times are "
-        "medians with the "
-        "middle half of them as their spread: running with the waits, recording left out."
+        "medians with the middle half of them as their spread: running with the waits, recording left out."
     )
-    assumed = dict.fromkeys(text for row in known for text in row.assumptions)
-    if assumed:
-        yield f"Assumed: {'; '.join(assumed)}."
+    assumptions: list[str] = []
+    for row in known:
+        assumptions += row.assumptions
+    if assumptions:
+        yield f"Assumed: {'; '.join(dict.fromkeys(assumptions))}."
     for inputs in dict.fromkeys(row.inputs for row in known if row.inputs):
-        yield f"{inputs[0].upper()}{inputs[1:]}."
+        yield _sentence(inputs)
 
 
-def to_text(one: Explanation) -> str:
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def to_text(explanation: Explanation) -> str:
     """The explanation as text."""
-    parts = [f"{headline(one)}\n{detail(one)}", *(f"{note[0].upper()}{note[1:]}." for note in one.notes)]
-    for heading, table, remarks in sections(one):
+    parts = [f"{headline(explanation)}\n{detail(explanation)}", *map(_sentence, explanation.notes)]
+    for heading, table, remarks in sections(explanation):
         body = "\n".join(_paragraphs(table)) if heading.startswith("Recording") else _columns(table)
-        parts.append("\n".join([heading, *("  " + line for line in [*body.splitlines(), *remarks])]))
+        indented = ["  " + line for line in [*body.splitlines(), *remarks]]
+        parts.append("\n".join([heading, *indented]))
     return plain("\n\n".join(parts))
 
 
@@ -86,12 +99,16 @@ def _columns(table: Records[Any]) -> str:
     """The rows in columns; those that are empty throughout are left out."""
     rows = table.rows()
     names = _used(rows)
-    lines = [names, *([clip(row[name], _WIDE if name in _CODE else _LONG) for name in names] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
+    limits = [_WIDE if name in _CODE else _LONG for name in names]
+    table_lines = [names]
+    for row in rows:
+        table_lines.append([clip(row[name], limit) for name, limit in zip(names, limits, strict=True)])
+    widths = [max(map(len, column)) for column in zip(*table_lines, strict=True)]
+    lines = []
+    for cells in table_lines:
+        padded = [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines)
 
 
 def _used(rows: list[dict[str, str]]) -> list[str]:
@@ -103,32 +120,33 @@ def _paragraphs(table: Records[Any]) -> Iterator[str]:
         yield f"{row['step']} ({row['times']} times): {row['advice']}"
 
 
-def to_html(one: Explanation) -> str:
+def to_html(explanation: Explanation) -> str:
     """The explanation as HTML."""
-    notes = "".join(f'<div style="{_SOFT}">{_text(note[0].upper() + note[1:])}.</div>' for note in one.notes)
-    parts = [
-        fill(
-            "section",
-            open="open",
-            title=_text(heading),
-            body=_table(table) + "".join(f'<div style="{_SOFT}">{_text(remark)}</div>' for remark in remarks),
-        )
-        for heading, table, remarks in sections(one)
-    ]
+    parts = []
+    for heading, table, remarks in sections(explanation):
+        body = _table(table) + "".join(map(_soft, remarks))
+        parts.append(fill("section", open="open", title=_text(heading), body=body))
     return fill(
         "explanation",
-        headline=_text(headline(one)),
-        detail=_text(detail(one)),
-        notes=notes,
+        headline=_text(headline(explanation)),
+        detail=_text(detail(explanation)),
+        notes="".join(_soft(_sentence(note)) for note in explanation.notes),
         sections="\n".join(parts),
     )
+
+
+def _soft(sentence: str) -> str:
+    return f'<div style="{_SOFT}">{_text(sentence)}</div>'
 
 
 def _table(table: Records[Any]) -> str:
     rows = table.rows()
     names = _used(rows)
     head = "".join(f'<th style="{_HEAD}">{_text(name)}</th>' for name in names)
-    body = "".join("<tr>" + "".join(_cell(name, row[name]) for name in names) + "</tr>" for row in rows)
+    body = ""
+    for row in rows:
+        cells = "".join(_cell(name, row[name]) for name in names)
+        body += f"<tr>{cells}</tr>"
     inner = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
     return f'<div style="overflow-x:auto"><table style="{_TABLE}">{inner}</table></div>'
 
@@ -155,7 +173,7 @@ def _text(text: str) -> str:
 
 
 def install() -> None:
-    """Lets explanations show themselves: what finds them out knows nothing of views."""
+    """Lets explanations show themselves: the module that makes them knows nothing of views."""
     hooks: Any = Explanation
     hooks.__repr__ = _repr
     hooks._repr_mimebundle_ = _bundle

@@ -7,18 +7,19 @@ drawing as ghosts.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
 from lazynb.execute.misses import Miss, log
 from lazynb.execute.program import needed_steps
-from lazynb.execute.records import duration
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.snapshot import Node, Snapshot
+from lazynb.units import duration
 from lazynb.view.graph.boxes import build
 from lazynb.view.graph.html import fill
-from lazynb.view.graph.model import GraphView, Mark
+from lazynb.view.graph.model import Box, GraphView, Highlight
 from lazynb.view.graph.svg import Drawing, LayoutUnavailable, draw
 from lazynb.view.style import ADDED, CHANGED, REMOVED
 from lazynb.view.words import clip, plain, plural, short_avals
@@ -58,25 +59,30 @@ class ExplainedMiss:
     @property
     def summary(self) -> str:
         """Where it was, how long it took, and what it is compared with."""
-        made = "loaded from disk" if self.miss.origin == "disk" else "compiled"
+        verb = "loaded from disk" if self.miss.origin == "disk" else "compiled"
+        parts = [self.miss.place.label, f"{verb} in {duration(self.miss.seconds)}"]
         nearest = self.difference.nearest
-        beside = f"compared with miss {nearest.number}, {nearest.place.label}" if nearest is not None else ""
-        time = f"{made} in {duration(self.miss.seconds)}"
-        return " · ".join(part for part in (self.miss.place.label, time, beside) if part)
+        if nearest is not None:
+            parts.append(f"compared with miss {nearest.number}, {nearest.place.label}")
+        return " · ".join(part for part in parts if part)
 
     def view(self, *, limit: int | None = _BOXES) -> GraphView:
         """What is drawn: at most ``limit`` boxes."""
         return build(self.snapshot, limit=limit)
 
-    def marks(self, view: GraphView) -> dict[int, Mark]:
+    def highlights(self, view: GraphView) -> dict[int, Highlight]:
         """By box of ``view``, what differs in it."""
-        found = {}
-        for box in view.boxes:
-            counts = {sign: sum(self.signs.get(member) == sign for member in box.members) for sign in SIGNS}
-            chips = tuple((_chip(sign, count), SIGNS[sign][1]) for sign, count in counts.items() if count)
-            gone = counts["-"] == len(box.members)
-            found[box.id] = Mark(chips, look="ghost" if gone else "" if chips else "plain")
-        return found
+        return {box.id: self._highlight(box) for box in view.boxes}
+
+    def _highlight(self, box: Box) -> Highlight:
+        counts = Counter(self.signs.get(member) for member in box.members)
+        chips = []
+        for sign, (_, colour) in SIGNS.items():
+            if counts[sign]:
+                chips.append((_chip(sign, counts[sign]), colour))
+        if counts["-"] == len(box.members):
+            return Highlight(tuple(chips), look="ghost")
+        return Highlight(tuple(chips), look="" if chips else "plain")
 
     def draw(self) -> Drawing:
         """The drawing as SVG.
@@ -84,60 +90,66 @@ class ExplainedMiss:
         Raises: LayoutUnavailable, when there is no layout engine.
         """
         view = self.view()
-        return draw(view, self.marks(view))
+        return draw(view, self.highlights(view))
 
     def __repr__(self) -> str:
         lines = [f"{self.title} · {self.summary}"]
         for cause in self.difference.causes:
             lines.append(f"  {cause.code}  {cause.text}")
-            lines += [f"          to do: {cause.cure}"] if cause.cure else []
+            if cause.cure:
+                lines.append(f"          to do: {cause.cure}")
         return "\n".join([*lines, *self._steps()])
 
     def _steps(self) -> list[str]:
         """The steps with their signs; long stretches that are the same are left out."""
         if self.difference.nearest is None:
             return []
-        nodes = self.snapshot.nodes
-        near = {node + by for node in self.signs for by in range(-_CONTEXT, _CONTEXT + 1)}
-        shown = [node for node in nodes if node.id in near]
+        near: set[int] = set()
+        for changed in self.signs:
+            near.update(range(changed - _CONTEXT, changed + _CONTEXT + 1))
+        shown = [node for node in self.snapshot.nodes if node.id in near]
         rows = [_row(node, self.signs.get(node.id, " ")) for node in shown]
         widths = [max((len(row[column]) for row in rows), default=0) for column in range(4)]
         lines, before = [], -1
         for node, row in zip(shown, rows, strict=True):
             lines += _same(node.id - before - 1)
-            lines.append(
-                "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False)).rstrip()
-            )
+            cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
+            lines.append("  ".join(cells).rstrip())
             before = node.id
-        return [*lines, *_same(len(nodes) - before - 1)]
+        return [*lines, *_same(len(self.snapshot.nodes) - before - 1)]
 
     def _repr_html_(self) -> str:
-        causes = "".join(
-            f"<tr>{_cell(one.code)}{_cell(one.text)}{_cell(one.cure)}</tr>" for one in self.difference.causes
-        )
-        legend = " ".join(
-            f'<span style="background:{colour};color:{_INK};border-radius:7px;padding:0 7px">'
-            f"{sign} {word}</span>"
-            for sign, (word, colour) in SIGNS.items()
-            if sign in self.signs.values()
-        )
+        rows = []
+        for cause in self.difference.causes:
+            rows.append(f"<tr>{_cell(cause.code)}{_cell(cause.text)}{_cell(cause.cure)}</tr>")
         return fill(
             "difference",
             title=self.title,
             summary=escape(self.summary),
             style=_TABLE,
-            causes=causes,
-            legend=legend,
+            causes="".join(rows),
+            legend=self._legend(),
             picture=self._picture(),
             text=escape(plain("\n".join(self._steps()))),
         )
+
+    def _legend(self) -> str:
+        """The signs that occur, with their colours and words."""
+        present = set(self.signs.values())
+        look = f"color:{_INK};border-radius:7px;padding:0 7px"
+        chips = []
+        for sign, (word, colour) in SIGNS.items():
+            if sign in present:
+                chips.append(f'<span style="background:{colour};{look}">{sign} {word}</span>')
+        return " ".join(chips)
 
     def _picture(self) -> str:
         try:
             drawing = self.draw()
         except LayoutUnavailable as error:
             return fill("fallback", text="", reason=escape(str(error)))
-        words = [f"{list(self.signs.values()).count(sign)} {word}" for sign, (word, _) in SIGNS.items()]
+        counts = Counter(self.signs.values())
+        words = [f"{counts[sign]} {word}" for sign, (word, _) in SIGNS.items()]
         return fill(
             "picture",
             data=b64encode(drawing.source.encode()).decode("ascii"),
@@ -158,15 +170,16 @@ def explained_miss(number: int) -> ExplainedMiss:
     """The miss ``number``.
 
     Raises:
-      ValueError: there is none, or it is no longer remembered; says which there are.
+      ValueError: there is none, or it is no longer remembered. The message says which there are.
     """
-    found = {miss.number: miss for miss in log.misses}
-    if number in found:
-        return ExplainedMiss(found[number])
-    if not found:
+    misses = {miss.number: miss for miss in log.misses}
+    if number in misses:
+        return ExplainedMiss(misses[number])
+    if not misses:
         raise ValueError(f"there is no miss {number}: nothing was compiled yet")
-    numbers = f"{min(found)} to {max(found)}" if len(found) > 1 else str(min(found))
-    raise ValueError(f"there is no miss {number}; there {'are' if len(found) > 1 else 'is'} {numbers}")
+    if len(misses) == 1:
+        raise ValueError(f"there is no miss {number}; there is {min(misses)}")
+    raise ValueError(f"there is no miss {number}; there are {min(misses)} to {max(misses)}")
 
 
 def _chip(sign: str, count: int) -> str:
@@ -183,76 +196,94 @@ def _same(count: int) -> list[str]:
 
 
 def _row(node: Node, sign: str) -> tuple[str, str, str, str, str]:
-    name = clip(node.names[0] if node.kind == "input" and node.names else node.value or node.name, 34)
-    where = node.place.label if node.place is not None else "input" if node.kind == "input" else ""
-    return (
-        f"{sign} ",
-        name,
-        short_avals(node.avals),
-        where,
-        clip(plain(node.place.text), 60) if node.place is not None else "",
-    )
+    name = node.value or node.name
+    if node.kind == "input" and node.names:
+        name = node.names[0]
+    where = "input" if node.kind == "input" else ""
+    text = ""
+    if node.place is not None:
+        where = node.place.label
+        text = clip(plain(node.place.text), 60)
+    return f"{sign} ", clip(name, 34), short_avals(node.avals), where, text
 
 
 def _nodes(miss: Miss) -> Sequence[Node]:
     """The nodes of a trace by step. Only what was computed is live."""
     description = Description([], {})
-    description.add(
-        replace(miss.summary, inputs=[replace(value, earlier=None) for value in miss.summary.inputs])
-    )
+    inputs = [replace(value, earlier=None) for value in miss.summary.inputs]
+    description.add(replace(miss.summary, inputs=inputs))
     return description.snapshot().nodes
 
 
 def _merged(miss: Miss, difference: Difference) -> tuple[Snapshot, dict[int, str]]:
-    """The miss's needed nodes, with those removed from the nearest trace before what came after them; and the
-    signs."""
-    new, needed = _nodes(miss), _needed(miss)
-    nearest = difference.nearest
-    old = _nodes(nearest) if nearest is not None else ()
-    partner = {before: now for now, before in difference.pairs.items()}
-    nodes: list[Node] = []
-    signs: dict[int, str] = {}
-    of_new: dict[int, int] = {}
-    of_old: dict[int, int] = {}
+    """The miss's needed nodes with those removed from the nearest trace in between, and the signs."""
+    needed = _needed(miss)
+    merge = _Merge(difference)
+    for node in _nodes(miss):
+        if node.id in needed:
+            merge.append(node)
+    merge.append_removed_before(None)
+    return Snapshot(tuple(merge.nodes)), merge.signs
 
-    def append(node: Node, operands: Sequence[tuple[int, int]], sign: str) -> int:
-        number = len(nodes)
-        nodes.append(replace(node, id=number, operands=tuple(operands), dead=False))
-        if sign:
-            signs[number] = sign
-        return number
 
-    def append_removed(until: int) -> None:
-        """Those of the nearest trace before its step ``until`` whose operands are there."""
-        for number in list(waiting):
-            if number >= until:
+class _Merge:
+    """The nodes of two traces in one order: a removed node stands before what came after it.
+
+    Attributes:
+      nodes: those appended so far, with new ids.
+      signs: by new id, the sign; a node of both traces has none.
+    """
+
+    def __init__(self, difference: Difference):
+        self.nodes: list[Node] = []
+        self.signs: dict[int, str] = {}
+        self._difference = difference
+        self._old = _nodes(difference.nearest) if difference.nearest is not None else ()
+        self._waiting = list(difference.removed)
+        self._partner = {before: now for now, before in difference.pairs.items()}
+        self._of_new: dict[int, int] = {}
+        self._of_old: dict[int, int] = {}
+
+    def append(self, node: Node) -> None:
+        """Appends a node of the miss, and before it what was removed before its partner."""
+        if node.id in self._difference.pairs:
+            self.append_removed_before(self._difference.pairs[node.id])
+        operands = [(self._of_new[step], result) for step, result in node.operands]
+        self._of_new[node.id] = self._append(node, operands, self._sign(node))
+
+    def append_removed_before(self, until: int | None) -> None:
+        """Appends the removed nodes before step ``until`` of the nearest trace whose operands are there.
+
+        None: all of them.
+        """
+        for number in list(self._waiting):
+            if until is not None and number >= until:
                 break
-            operands = [
-                (of_old.get(step, of_new.get(partner.get(step, -1), -1)), result)
-                for step, result in old[number].operands
-            ]
+            node = self._old[number]
+            operands = [(self._appended(step), result) for step, result in node.operands]
             if all(step >= 0 for step, _ in operands):
-                of_old[number] = append(replace(old[number], output=False), operands, "-")
-                waiting.remove(number)
+                self._of_old[number] = self._append(replace(node, output=False), operands, "-")
+                self._waiting.remove(number)
 
-    waiting = list(difference.removed)
-    for node in new:
-        if node.id not in needed:
-            continue
-        if node.id in difference.pairs:
-            append_removed(difference.pairs[node.id])
-        sign = (
-            ""
-            if nearest is None
-            else "+"
-            if node.id in difference.added
-            else "~"
-            if node.id in difference.unlike
-            else ""
-        )
-        of_new[node.id] = append(node, [(of_new[step], result) for step, result in node.operands], sign)
-    append_removed(len(old))
-    return Snapshot(tuple(nodes)), signs
+    def _appended(self, step: int) -> int:
+        """The new id of a step of the nearest trace, or -1."""
+        if step in self._of_old:
+            return self._of_old[step]
+        return self._of_new.get(self._partner.get(step, -1), -1)
+
+    def _sign(self, node: Node) -> str:
+        if self._difference.nearest is None:
+            return ""
+        if node.id in self._difference.added:
+            return "+"
+        return "~" if node.id in self._difference.unlike else ""
+
+    def _append(self, node: Node, operands: Sequence[tuple[int, int]], sign: str) -> int:
+        number = len(self.nodes)
+        self.nodes.append(replace(node, id=number, operands=tuple(operands), dead=False))
+        if sign:
+            self.signs[number] = sign
+        return number
 
 
 def _needed(miss: Miss) -> set[int]:

@@ -8,6 +8,7 @@ from html import escape
 from typing import Any
 
 from lazynb.session.prediction import Comparison, Verdict
+from lazynb.source import Place
 from lazynb.view.graph.html import fill
 from lazynb.view.words import clip, plain, plural
 
@@ -30,21 +31,21 @@ class Reveal:
 
     def splits(self) -> list[str]:
         """A sentence for each line that became several kernels."""
-        return [
-            f"Line {split.place.line} itself became {plural(len(split.clusters), 'kernel')}: "
-            + "; ".join(dict.fromkeys(f"{one.text} ({one.label})" for one in split.boundaries))
-            + "."
-            for split in self.comparison.splits
-        ]
+        sentences = []
+        for split in self.comparison.splits:
+            reasons = dict.fromkeys(f"{boundary.text} ({boundary.label})" for boundary in split.boundaries)
+            kernels = plural(len(split.clusters), "kernel")
+            sentences.append(f"Line {split.place.line} itself became {kernels}: {'; '.join(reasons)}.")
+        return sentences
 
     def __repr__(self) -> str:
-        rows = [
-            f"  {'right' if verdict.right else 'WRONG'}  line {verdict.producer.line} -> line "
-            f"{verdict.consumer.line}: "
-            f"you expected {_kernels(verdict.expected)}. {verdict.text}"
-            for verdict in self.comparison.verdicts
-        ]
-        return "\n".join([self.headline(), *rows, *(f"  {split}" for split in self.splits())])
+        lines = [self.headline()]
+        for verdict in self.comparison.verdicts:
+            word = "right" if verdict.right else "WRONG"
+            pair = f"line {verdict.producer.line} -> line {verdict.consumer.line}"
+            lines.append(f"  {word}  {pair}: you expected {_kernels(verdict.expected)}. {verdict.text}")
+        lines += [f"  {split}" for split in self.splits()]
+        return "\n".join(lines)
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
@@ -52,31 +53,35 @@ class Reveal:
         return {"text/plain": repr(self), "text/html": self._html()}
 
     def _html(self) -> str:
-        def cell(text: str, tag: str = "td") -> str:
-            return f'<{tag} style="{_CELL};white-space:nowrap">{text}</{tag}>'
-
-        def why(verdict: Verdict) -> str:
-            return (
-                f'<td style="{_CELL}"><b>{"✓" if verdict.right else "✗"}</b>&nbsp;{_words(verdict.text)}</td>'
-            )
-
-        def line(place: Any) -> str:
-            text = escape(plain(clip(place.text, 48)))
-            return f'{place.line}&nbsp; <code style="white-space:nowrap">{text}</code>'
-
-        def row(one: Verdict) -> str:
-            short = (line(one.producer), line(one.consumer), _kernels(one.expected), _kernels(one.fused))
-            return f"<tr>{''.join(map(cell, short))}{why(one)}</tr>"
-
-        rows = [row(verdict) for verdict in self.comparison.verdicts]
+        rows = [_row(verdict) for verdict in self.comparison.verdicts]
+        head = "".join(_cell(name, "th") for name in _HEAD) if rows else ""
         splits = "".join(f'<div style="margin-top:6px">{_words(text)}</div>' for text in self.splits())
-        return fill(
-            "prediction",
-            headline=escape(self.headline()),
-            rows="\n".join(rows),
-            splits=splits,
-            head="".join(cell(name, "th") for name in _HEAD) if rows else "",
-        )
+        headline = escape(self.headline())
+        return fill("prediction", headline=headline, rows="\n".join(rows), splits=splits, head=head)
+
+
+def _row(verdict: Verdict) -> str:
+    short = (
+        _line(verdict.producer),
+        _line(verdict.consumer),
+        _kernels(verdict.expected),
+        _kernels(verdict.fused),
+    )
+    return f"<tr>{''.join(map(_cell, short))}{_reason(verdict)}</tr>"
+
+
+def _cell(text: str, tag: str = "td") -> str:
+    return f'<{tag} style="{_CELL};white-space:nowrap">{text}</{tag}>'
+
+
+def _line(place: Place) -> str:
+    text = escape(plain(clip(place.text, 48)))
+    return f'{place.line}&nbsp; <code style="white-space:nowrap">{text}</code>'
+
+
+def _reason(verdict: Verdict) -> str:
+    sign = "✓" if verdict.right else "✗"
+    return f'<td style="{_CELL}"><b>{sign}</b>&nbsp;{_words(verdict.text)}</td>'
 
 
 def _words(text: str) -> str:

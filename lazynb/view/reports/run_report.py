@@ -1,7 +1,6 @@
-"""A program's run as one HTML page without a network: figures, trace breaks, compilations, and the lines they
-are of.
+"""A program's run as one HTML page without a network: figures, trace breaks, compilations, and their lines.
 
-Needs Jinja2, which lazynb itself does without: who imports this module has made sure of it.
+This module needs Jinja2, which lazynb itself does without. Its importers make sure that Jinja2 is there.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ import jinja2
 from markupsafe import Markup, escape
 
 from lazynb.execute.breaks import TraceBreak
-from lazynb.execute.records import duration
 from lazynb.session.budget import Limits, Used
 from lazynb.session.compiled import Compiled
 from lazynb.session.run_counter import RunCounter
 from lazynb.source import Place
+from lazynb.units import duration
 from lazynb.view import style
-from lazynb.view.reports.sources import Mark, sources
+from lazynb.view.reports.sources import LineMark, sources
 from lazynb.view.words import clip, plain, plural
 
 _ROWS = 200  # of each table
@@ -36,15 +35,15 @@ _CAUSES = 6  # of a compilation
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """What is told of a run.
+    """The facts of a run.
 
     Attributes:
       program, arguments: what ran.
       status: its exit status.
-      error, where: what ended it, and in which cell; empty where nothing did.
+      error, where: what ended it, and in which cell; empty if nothing did.
       seconds: how long it took.
       counter, used: what it ran, compiled and broke.
-      limits, verdict: its budget, and what the budget says; empty where it was kept.
+      limits, verdict: its budget, and what the budget says; empty if it was kept.
     """
 
     program: str
@@ -61,25 +60,22 @@ class Report:
     def html(self) -> str:
         """The page."""
         used, name = self.used, Path(self.program).name
-        return (
-            _templates()
-            .get_template("report.html")
-            .render(
-                title=f"lazynb: {name}",
-                name=name,
-                command=self._command(),
-                state=self._state(),
-                about=self._about(),
-                verdict=self._over(),
-                figures=list(self._figures()),
-                breaks=[_break(one, used.breaks[0].seconds) for one in used.breaks[:_ROWS]],
-                more_breaks=max(0, len(used.breaks) - _ROWS),
-                compilations=[_compiled(one) for one in used.compilations[:_ROWS]],
-                more_compilations=max(0, len(used.compilations) - _ROWS),
-                kernels=list(self._kernels()),
-                sources=sources(_marks(used)),
-                style=style,
-            )
+        template = _templates().get_template("report.html")
+        return template.render(
+            title=f"lazynb: {name}",
+            name=name,
+            command=self._command(),
+            state=self._state(),
+            about=self._about(),
+            verdict=self._over(),
+            figures=list(self._figures()),
+            breaks=[_break(row, used.breaks[0].seconds) for row in used.breaks[:_ROWS]],
+            more_breaks=max(0, len(used.breaks) - _ROWS),
+            compilations=[_compiled(row) for row in used.compilations[:_ROWS]],
+            more_compilations=max(0, len(used.compilations) - _ROWS),
+            kernels=list(self._kernels()),
+            sources=sources(_line_marks(used)),
+            style=style,
         )
 
     def save(self, path: Path) -> None:
@@ -94,13 +90,11 @@ class Report:
         return shlex.join([self.program, *self.arguments])
 
     def _about(self) -> str:
-        device = (
-            f" on {jax.default_backend().upper()}" if self.counter.runs else ""
-        )  # asking starts JAX's backend
-        return (
-            f"{time.strftime('%Y-%m-%d %H:%M')} · {duration(self.seconds)} · JAX {jax.__version__}{device} · "
-            f"Python {sys.version.split()[0]}"
-        )
+        about = [time.strftime("%Y-%m-%d %H:%M"), duration(self.seconds), f"JAX {jax.__version__}"]
+        if self.counter.runs:  # asking starts JAX's backend
+            about[-1] += f" on {jax.default_backend().upper()}"
+        about.append(f"Python {sys.version.split()[0]}")
+        return " · ".join(about)
 
     def _state(self) -> tuple[str, str]:
         """A word for how it ended, and the sentence behind it."""
@@ -114,44 +108,50 @@ class Report:
 
     def _over(self) -> list[dict[str, Any]]:
         """A row for each limit."""
-        there = {
-            "breaks": self.used.broken,
-            "compiles": self.used.compiles,
-            "kernels": self.used.kernels.total if self.used.kernels is not None else 0,
+        kernels = self.used.kernels
+        uses = {
+            "breaks": ("trace breaks", self.used.broken),
+            "compiles": ("compilations", self.used.compiles),
+            "kernels": ("kernel launches", kernels.total if kernels is not None else 0),
         }
-        words = {"breaks": "trace breaks", "compiles": "compilations", "kernels": "kernel launches"}
-        return [
-            {"what": words[name], "there": there[name], "limit": limit, "over": there[name] > limit}
-            for name, limit in self.limits.asked().items()
-        ]
+        rows = []
+        for name, limit in self.limits.asked().items():
+            what, count = uses[name]
+            rows.append({"what": what, "there": count, "limit": limit, "over": count > limit})
+        return rows
 
     def _figures(self) -> Iterator[tuple[str, str, str]]:
         """Number, what it counts, and what more there is to say."""
         counter, used = self.counter, self.used
         yield *_figure(counter.operations, "operation"), f"in {plural(counter.runs, 'run')}"
-        yield (
-            *_figure(used.broken, "trace break"),
-            f"{duration(used.breaks.seconds)} in {plural(len(used.breaks), 'place')}" if used.broken else "",
-        )
-        loaded = f", {counter.loaded:,} loaded from disk" if counter.loaded else ""
-        yield *_figure(used.compiles, "compilation"), f"{duration(counter.compile_seconds)}{loaded}"
+        lost = ""
+        if used.broken:
+            lost = f"{duration(used.breaks.seconds)} in {plural(len(used.breaks), 'place')}"
+        yield *_figure(used.broken, "trace break"), lost
+        spent = duration(counter.compile_seconds)
+        if counter.loaded:
+            spent += f", {counter.loaded:,} loaded from disk"
+        yield *_figure(used.compiles, "compilation"), spent
         yield *_figure(counter.hits, "cache hit"), "runs that compiled nothing"
         if used.kernels is not None:
-            unknown = (
-                f"{plural(used.kernels.unknown, 'program')} not counted"
-                if used.kernels.unknown
-                else "launched"
-            )
-            yield *_figure(used.kernels.total, "kernel"), unknown
+            launched = "launched"
+            if used.kernels.unknown:
+                launched = f"{plural(used.kernels.unknown, 'program')} not counted"
+            yield *_figure(used.kernels.total, "kernel"), launched
 
     def _kernels(self) -> Iterator[dict[str, Any]]:
-        for one in self.used.kernels.programs[:_ROWS] if self.used.kernels is not None else ():
+        if self.used.kernels is None:
+            return
+        for program in self.used.kernels.programs[:_ROWS]:
+            kernels = launches = "unknown"
+            if program.kernels is not None:
+                kernels, launches = f"{program.kernels:,}", f"{program.kernels * program.runs:,}"
             yield {
-                "place": _place(one.location),
-                "kernels": "unknown" if one.kernels is None else f"{one.kernels:,}",
-                "runs": one.runs,
-                "operations": one.operations,
-                "launches": "unknown" if one.kernels is None else f"{one.kernels * one.runs:,}",
+                "place": _place(program.location),
+                "kernels": kernels,
+                "runs": program.runs,
+                "operations": program.operations,
+                "launches": launches,
             }
 
 
@@ -193,47 +193,37 @@ def _place(place: Place) -> dict[str, str]:
 
 
 def anchor(place: Place) -> str:
-    """The id of the line in the page; empty where it is not shown."""
-    return Mark.anchor(place) if place.file else ""
+    """The id of the line in the page; empty if it is not shown."""
+    return LineMark.anchor(place) if place.file else ""
 
 
-def _marks(used: Used) -> list[Mark]:
+def _line_marks(used: Used) -> list[LineMark]:
     """The breaks, and for each line the compilations together."""
-    found = [
-        Mark(
-            one.location,
-            "break",
-            f"{one.code} {one.kind}{_times(one.count)}",
-            duration(one.seconds),
-            (one.hint,),
-        )
-        for one in used.breaks[:_ROWS]
-    ]
+    line_marks = [_break_mark(row) for row in used.breaks[:_ROWS]]
     by_line: dict[Place, list[Compiled]] = {}
-    for one in used.compilations[:_ROWS]:
-        by_line.setdefault(one.location, []).append(one)
-    for place, several in by_line.items():
-        found.append(
-            Mark(
-                place,
-                "compile",
-                f"{_made(several)}{_times(sum(one.count for one in several))}",
-                duration(sum(one.seconds for one in several)),
-                tuple(_first_cures(several)),
-            )
-        )
-    return found
+    for row in used.compilations[:_ROWS]:
+        by_line.setdefault(row.location, []).append(row)
+    line_marks += [_compilations_mark(place, rows) for place, rows in by_line.items()]
+    return line_marks
 
 
-def _made(rows: Sequence[Compiled]) -> str:
-    return "loaded" if all(one.loaded == one.count for one in rows) else "compiled"
+def _break_mark(row: TraceBreak) -> LineMark:
+    text = f"{row.code} {row.kind}{_times(row.count)}"
+    return LineMark(row.location, "break", text, duration(row.seconds), (row.hint,))
+
+
+def _compilations_mark(place: Place, rows: Sequence[Compiled]) -> LineMark:
+    verb = "loaded" if all(row.loaded == row.count for row in rows) else "compiled"
+    text = f"{verb}{_times(sum(row.count for row in rows))}"
+    time_spent = duration(sum(row.seconds for row in rows))
+    return LineMark(place, "compile", text, time_spent, tuple(_first_cures(rows)))
 
 
 def _first_cures(rows: Sequence[Compiled]) -> Iterator[str]:
     """For each row what to do about the cause that matters most."""
-    for one in rows:
-        if one.causes and one.causes[0].cure:
-            yield one.causes[0].cure
+    for row in rows:
+        if row.causes and row.causes[0].cure:
+            yield row.causes[0].cure
 
 
 def _times(count: int) -> str:
@@ -247,7 +237,7 @@ def _words(text: str) -> Markup:
 
 @cache
 def _templates() -> jinja2.Environment:
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("lazynb.view"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -255,5 +245,5 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    made.filters.update(count=lambda number: f"{number:,}", words=_words)
-    return made
+    environment.filters.update(count=lambda number: f"{number:,}", words=_words)
+    return environment

@@ -18,8 +18,8 @@ FOLDED = 400  # lines that a fold opens to at most
 _WIDTH = 160
 
 
-class Mark(NamedTuple):
-    """Something that happened at a line.
+class LineMark(NamedTuple):
+    """Something that happened at a line: a mark beside it.
 
     Attributes:
       place: the line.
@@ -40,73 +40,76 @@ class Mark(NamedTuple):
         return f"s{zlib.crc32(f'{place.file} {place.cell}'.encode(errors='replace')):08x}-{place.line}"
 
 
-def sources(marks: Sequence[Mark]) -> list[dict[str, Any]]:
-    """The files and cells that ``marks`` are of, in the order in which they come up; cells by number.
+def sources(line_marks: Sequence[LineMark]) -> list[dict[str, Any]]:
+    """The files and cells that ``line_marks`` are of, in the order in which they come up; cells by number.
 
     Each is a ``name``, the numbers of its ``breaks`` and ``compiles``, and ``parts``: lines that are shown or
     ``folded``.
     """
-    found: dict[tuple[str, int | None], list[Mark]] = {}
-    for mark in marks:
-        if mark.place.file:
-            found.setdefault((mark.place.file, mark.place.cell), []).append(mark)
-    order = sorted(found, key=lambda key: (key[1] is not None, key[1] or 0))
-    return [_source(file, cell, found[file, cell]) for file, cell in order]
+    by_source: dict[tuple[str, int | None], list[LineMark]] = {}
+    for line_mark in line_marks:
+        place = line_mark.place
+        if place.file:
+            by_source.setdefault((place.file, place.cell), []).append(line_mark)
+    order = sorted(by_source, key=lambda key: (key[1] is not None, key[1] or 0))
+    return [_source(file, cell, by_source[file, cell]) for file, cell in order]
 
 
-def _source(file: str, cell: int | None, marks: Sequence[Mark]) -> dict[str, Any]:
-    by_line: dict[int, list[Mark]] = {}
-    for mark in marks:
-        by_line.setdefault(mark.place.line, []).append(mark)
-    lines = [
-        _line(number, text, by_line.get(number, []), file, cell) for number, text in _text(file, by_line)
-    ]
+def _source(file: str, cell: int | None, line_marks: Sequence[LineMark]) -> dict[str, Any]:
+    by_line: dict[int, list[LineMark]] = {}
+    for line_mark in line_marks:
+        by_line.setdefault(line_mark.place.line, []).append(line_mark)
+    lines = []
+    for number, text in _text(file, by_line):
+        lines.append(_line(Place(file, number, "", cell), text, by_line.get(number, [])))
     return {
         "name": f"cell {cell}" if cell is not None else file,
         "parts": list(_parts(lines, set(by_line))),
-        "breaks": sum(mark.kind == "break" for mark in marks),
-        "compiles": sum(mark.kind == "compile" for mark in marks),
+        "breaks": sum(line_mark.kind == "break" for line_mark in line_marks),
+        "compiles": sum(line_mark.kind == "compile" for line_mark in line_marks),
     }
 
 
-def _text(file: str, marked: dict[int, list[Mark]]) -> list[tuple[int, str]]:
-    """Numbers and texts of the lines; where the text cannot be had any more, those that the marks
-    remember."""
+def _text(file: str, marked: dict[int, list[LineMark]]) -> list[tuple[int, str]]:
+    """Numbers and texts of the lines; if the text cannot be had any more, those that the marks remember."""
     cell = source.cell_source(file)
-    lines = (
-        cell.splitlines() if cell is not None else [line.rstrip("\r\n") for line in linecache.getlines(file)]
-    )
+    if cell is not None:
+        lines = cell.splitlines()
+    else:
+        lines = [line.rstrip("\r\n") for line in linecache.getlines(file)]
     if len(lines) < max(marked):
-        return sorted((number, found[0].place.text) for number, found in marked.items())
+        return [(number, marked[number][0].place.text) for number in sorted(marked)]
     while lines and not lines[-1].strip() and len(lines) not in marked:
         lines.pop()
     return list(enumerate(lines, 1))
 
 
-def _line(number: int, text: str, marks: Sequence[Mark], file: str, cell: int | None) -> dict[str, Any]:
-    hints = list(dict.fromkeys(hint for mark in marks for hint in mark.hints))
+def _line(place: Place, text: str, line_marks: Sequence[LineMark]) -> dict[str, Any]:
+    hints: list[str] = []
+    for line_mark in line_marks:
+        hints += line_mark.hints
     return {
-        "number": number,
+        "number": place.line,
         "text": clip_line(text, _WIDTH),
-        "marks": [mark._asdict() for mark in marks],
-        "hints": hints,
-        "anchor": Mark.anchor(Place(file, number, "", cell)) if marks else "",
+        "marks": [line_mark._asdict() for line_mark in line_marks],
+        "hints": list(dict.fromkeys(hints)),
+        "anchor": LineMark.anchor(place) if line_marks else "",
     }
 
 
 def _parts(lines: Sequence[dict[str, Any]], marked: set[int]) -> Iterator[dict[str, Any]]:
-    shown = {near for number in marked for near in range(number - AROUND, number + AROUND + 1)}
-    whole = len(lines) <= WHOLE
+    shown: set[int] = set()
+    if len(lines) <= WHOLE:
+        shown.update(line["number"] for line in lines)
+    for number in marked:
+        shown.update(range(number - AROUND, number + AROUND + 1))
+    for is_shown, group in groupby(lines, lambda line: line["number"] in shown):
+        yield _part(list(group), is_shown)
 
-    def is_shown(line: dict[str, Any]) -> bool:
-        return whole or line["number"] in shown
 
-    for open_, group in groupby(lines, is_shown):
-        part = list(group)
-        folded = not open_ and len(part) > 3
-        yield {
-            "folded": folded,
-            "count": len(part),
-            "lines": part[:FOLDED] if folded else part,
-            "left_out": max(0, len(part) - FOLDED) if folded else 0,
-        }
+def _part(lines: list[dict[str, Any]], is_shown: bool) -> dict[str, Any]:
+    """Neighbouring lines; many that need not be shown are folded."""
+    if is_shown or len(lines) <= 3:
+        return {"folded": False, "count": len(lines), "lines": lines, "left_out": 0}
+    left_out = max(0, len(lines) - FOLDED)
+    return {"folded": True, "count": len(lines), "lines": lines[:FOLDED], "left_out": left_out}

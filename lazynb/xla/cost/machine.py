@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from lazynb import _jax as jc
+from lazynb import _jax as jc, units
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def _measured(device: Any) -> Machine:
         product = f"float32 product of two {size}x{size} matrices"
     triad = "no bandwidth: the sum did not run"
     if bandwidth:
-        triad = f"a + 0.5 * b over arrays of {length >> 20} MiB, two read and one written"
+        triad = f"a + 0.5 * b over arrays of {units.size(length)}, two read and one written"
     where = f"{_name(device)}, JAX {jax.__version__}"
     return Machine(flops, bandwidth, f"measured here ({where}), best of several runs: {product}; {triad}")
 
