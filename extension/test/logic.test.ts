@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
-import type { Memory, Node } from "../src/data";
-import { ABSENT, bytes, clip, figure, listed, seconds } from "../src/format";
-import { contents, cutUp, linesOf, partsOf, titleOf, topParts } from "../src/grouping";
-import { curve, layOut } from "../src/layout";
-import { PALETTE, inkOn } from "../src/palette";
-import { Relations } from "../src/program";
-import { read } from "../src/read";
-import { lit, marksOf, type Thing } from "../src/selection";
-import { Store } from "../src/store";
-import { isLiteral, nodeTitle, nodeWords, shortAval } from "../src/words";
+import type { Memory, Node } from "../src/model/data";
+import { ABSENT, bytes, clip, figure, listed, seconds } from "../src/model/format";
+import { contents, cutUp, linesOf, partsOf, titleOf, topParts } from "../src/graph/grouping";
+import { curve, layOut } from "../src/graph/layout";
+import { PALETTE, inkOn } from "../src/ui/palette";
+import { Relations } from "../src/model/program";
+import { read } from "../src/model/read";
+import { lit, highlightsOf, type Thing } from "../src/model/selection";
+import { Store } from "../src/model/store";
+import { isLiteral, nodeTitle, nodeWords, shortAval } from "../src/model/words";
 import { inUse } from "../src/views/memory";
 
 const node = (id: number, more: Partial<Node> = {}): Node => ({
@@ -123,37 +123,37 @@ test("words for nodes", () => {
 });
 
 describe("one selection", () => {
-  test("a node marks its line and all its kernels", () => {
-    const marks = marksOf({ kind: "node", id: 1 }, relations);
-    expect([...marks.clusters]).toEqual([0, 1]);
-    expect([...marks.lines]).toEqual(["0:1"]);
-    expect(lit(line("b"), marks)).toBe(true);
-    expect(lit(line("c"), marks)).toBe(false);
+  test("a node highlights its line and all its kernels", () => {
+    const highlights = highlightsOf({ kind: "node", id: 1 }, relations);
+    expect([...highlights.clusters]).toEqual([0, 1]);
+    expect([...highlights.lines]).toEqual(["0:1"]);
+    expect(lit(line("b"), highlights)).toBe(true);
+    expect(lit(line("c"), highlights)).toBe(false);
   });
-  test("a kernel marks its nodes, lines, instructions and boundaries", () => {
-    const marks = marksOf({ kind: "cluster", id: 1 }, relations);
-    expect([...marks.nodes]).toEqual([1, 2, 3]);
-    expect([...marks.lines]).toEqual(["0:1", "0:2"]);
-    expect([...marks.boundaries]).toEqual([5]);
-    expect([lit(line("c"), marks), lit(line("b"), marks)]).toEqual([true, false]);
+  test("a kernel highlights its nodes, lines, instructions and boundaries", () => {
+    const highlights = highlightsOf({ kind: "cluster", id: 1 }, relations);
+    expect([...highlights.nodes]).toEqual([1, 2, 3]);
+    expect([...highlights.lines]).toEqual(["0:1", "0:2"]);
+    expect([...highlights.boundaries]).toEqual([5]);
+    expect([lit(line("c"), highlights), lit(line("b"), highlights)]).toEqual([true, false]);
   });
-  test("an instruction marks the kernel it stands in, not where else its node is computed", () => {
-    expect([...marksOf(line("b"), relations).clusters]).toEqual([0]);
+  test("an instruction highlights the kernel it stands in, not where else its node is computed", () => {
+    expect([...highlightsOf(line("b"), relations).clusters]).toEqual([0]);
   });
-  test("a boundary marks both kernels and what wrote the value", () => {
-    const marks = marksOf({ kind: "boundary", id: 5 }, relations);
-    expect([...marks.clusters]).toEqual([0, 1]);
-    expect([...marks.nodes]).toEqual([1]);
+  test("a boundary highlights both kernels and what wrote the value", () => {
+    const highlights = highlightsOf({ kind: "boundary", id: 5 }, relations);
+    expect([...highlights.clusters]).toEqual([0, 1]);
+    expect([...highlights.nodes]).toEqual([1]);
   });
   test("hover previews, click sticks, a second click lets go", () => {
     const store = new Store(data);
     store.hover({ kind: "node", id: 0 });
-    expect(store.marks.nodes.has(0)).toBe(true);
+    expect(store.highlights.nodes.has(0)).toBe(true);
     store.click({ kind: "node", id: 3 });
     store.hover(null);
-    expect([...store.marks.nodes]).toEqual([3]);
+    expect([...store.highlights.nodes]).toEqual([3]);
     store.click({ kind: "node", id: 3 });
-    expect(store.marks.nodes.size).toBe(0);
+    expect(store.highlights.nodes.size).toBe(0);
   });
 });
 

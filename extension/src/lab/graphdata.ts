@@ -1,7 +1,7 @@
 /** The graph of the MIME bundle (lazynb/view/graph/json_form.py) as the inspector's data: the same boxes, with nothing compiled. */
 
-import type { Inspection } from "../data";
-import { read } from "../read";
+import type { Inspection } from "../model/data";
+import { read } from "../model/read";
 
 type Loose = Record<string, unknown>;
 

@@ -1,16 +1,16 @@
 /** Draws a scene: boxes as HTML (they clip their text), arrows as SVG behind them. */
 
-import type { Node } from "../data";
-import { h, s } from "../dom";
-import { listed } from "../format";
-import { type Part, contents, linesOf, titleOf } from "../grouping";
-import { curve } from "../layout";
-import { bar, chips } from "../palette";
-import { placeWords } from "../program";
-import { FRAME, type Item, type Scene, type Wire, isQuiet } from "../scene";
-import type { Store } from "../store";
-import { tag } from "../things";
-import { isLiteral, nodeTitle, shortAval } from "../words";
+import type { Node } from "../model/data";
+import { h, s } from "../ui/dom";
+import { listed } from "../model/format";
+import { type Part, contents, linesOf, titleOf } from "../graph/grouping";
+import { curve } from "../graph/layout";
+import { bar, chips } from "../ui/palette";
+import { placeWords } from "../model/program";
+import { FRAME, type Item, type Scene, type Wire, isQuiet } from "../graph/scene";
+import type { Store } from "../model/store";
+import { tag } from "../ui/selectable";
+import { isLiteral, nodeTitle, shortAval } from "../model/words";
 
 export function drawScene(scene: Scene, store: Store, toggle: (key: string) => void): HTMLElement {
   const wires = s(
@@ -149,7 +149,7 @@ export function offer(within: Element, store: Store, open: (part: Part) => void)
     const part = groups.get(element);
     const button = element.querySelector<HTMLButtonElement>(".lz-inside");
     if (!part || !button) continue;
-    const held = part.nodes.filter(({ id }) => store.stuckMarks.nodes.has(id)).length;
+    const held = part.nodes.filter(({ id }) => store.stuckHighlights.nodes.has(id)).length;
     const some = held > 0 && held < part.nodes.length;
     button.hidden = !some;
     if (!some) continue;

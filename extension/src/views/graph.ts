@@ -1,13 +1,13 @@
 /** The recorded operations, in groups that open in place. */
 
-import { h, put } from "../dom";
-import { count } from "../format";
-import { isLiteral } from "../words";
-import { thingAt, light, reveal } from "../things";
-import type { Context, View } from "../view";
+import { h, put } from "../ui/dom";
+import { count } from "../model/format";
+import { isLiteral } from "../model/words";
+import { thingAt, light, reveal } from "../ui/selectable";
+import type { Context, View } from "../ui/view";
 import { fatesTable } from "./fates";
 import { drawScene, offer } from "./boxes";
-import { Scenes } from "../scene";
+import { Scenes } from "../graph/scene";
 
 const STEP = 1.2;
 /** Smallest scale of the first picture: text can still be read; what does not fit is scrolled to. */
@@ -82,7 +82,7 @@ export function graphView(context: Context): View {
 
   /** Opens a group, and in it those that hold what is selected, so that it can be seen. */
   const openTo = (key: string) => {
-    scenes.openTo(key, store.stuckMarks.nodes);
+    scenes.openTo(key, store.stuckHighlights.nodes);
     toggle(key, true);
     reveal(canvas, stage.querySelector(`[data-part="${CSS.escape(key)}"]`) ?? stage, ".lz-lit:not(.lz-frame)");
   };

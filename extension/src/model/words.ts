@@ -1,7 +1,6 @@
 /** How nodes are called. */
 
 import type { Node, Program } from "./data";
-import { h } from "./dom";
 import { listed, seconds } from "./format";
 
 /** A number in the user's code: it stands in the operations that use it, not in a box of its own. */
@@ -39,9 +38,4 @@ const SHORT: [RegExp, string][] = [
 export function shortAval(aval: string): string {
   const found = SHORT.find(([long]) => long.test(aval));
   return found ? aval.replace(...found) : aval;
-}
-
-/** A sentence of which the parts in backticks are code. */
-export function prose(text: string): (HTMLElement | string)[] {
-  return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 }

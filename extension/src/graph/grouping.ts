@@ -1,8 +1,8 @@
 /** Cuts a program into a few parts that follow how it was written; each can be cut again. */
 
-import type { Node } from "./data";
-import { clip } from "./format";
-import { isLiteral, nodeTitle } from "./words";
+import type { Node } from "../model/data";
+import { clip } from "../model/format";
+import { isLiteral, nodeTitle } from "../model/words";
 
 /** Most parts of one cut. */
 export const MOST = 40;

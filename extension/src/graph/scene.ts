@@ -1,10 +1,10 @@
 /** The graph as it is drawn: parts with their places, an open group with its own scene inside. */
 
-import type { Boundary, Node } from "./data";
+import type { Boundary, Node } from "../model/data";
 import { type Part, partsOf, topParts } from "./grouping";
 import { type Point, type Size, layOut } from "./layout";
-import type { Relations } from "./program";
-import { isLiteral, nodeTitle, shortAval } from "./words";
+import type { Relations } from "../model/program";
+import { isLiteral, nodeTitle, shortAval } from "../model/words";
 
 export interface Item extends Size, Point {
   part: Part;
