@@ -54,7 +54,7 @@ def test_groups_open_in_place_down_to_single_operations(show, program):
 def test_a_group_keeps_its_place_when_it_opens(show, program):
     page = show(program)
     page.locator('[data-part^="cell"] .lz-toggle').first.click()  # now the drawing is taller than its window
-    group = page.locator('.lz-group[data-part^="line"]').nth(12)
+    group = page.locator('.lz-group[data-part^="scope"]').nth(12)
     group.scroll_into_view_if_needed()
     before = group.bounding_box()
     group.locator(".lz-toggle").click()

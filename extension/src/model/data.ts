@@ -1,46 +1,34 @@
-/** What Python sends (version 1) and what the widget and the kernel say to each other. A figure that is not known is null. */
+/**
+ * What Python sends (version 1), and what the widget and the kernel say to each other.
+ * A figure that is not known is null.
+ *
+ * Made from lazynb/view/inspection/schema.py by scripts/front_end_data.py: change it there, run the script.
+ */
 
+/**
+ * Nodes that are drawn as one box until it is opened; `parts` are node ids and groups, two or more. `rule` says what put them
+ * together: `call`, `scope`, `line`, `cell`, `chunk`, `inputs`, or `dead` for the operations that a stored drawing leaves out.
+ * `inside` says in brief what the group holds, `where` the lines on which that was written.
+ */
+export interface Group {
+  id: number;
+  rule: string;
+  label: string;
+  inside: string;
+  where: string;
+  parts: (number | Group)[];
+}
+
+/** How something about a compiled program is known. */
 export type Label = "compiler said" | "rule inferred" | "verified by recompiling";
+
 export type FateKind = "own kernel" | "fused" | "library" | "folded" | "merged" | "cancelled" | "dead" | "lost";
+
 export type ClusterKind = "loop" | "input" | "output" | "custom" | "library" | "single" | "control";
+
 export type Which = "before" | "after";
 
-export interface Inspection {
-  version: 1;
-  title: string;
-  /** A kernel answers messages; false in saved files. */
-  live: boolean;
-  ran: boolean;
-  sources: Source[];
-  /** In trace order: operands have smaller ids. */
-  nodes: Node[];
-  fates: Fate[];
-  /** followed + inferred + lost = operations */
-  coverage: { operations: number; followed: number; inferred: number; lost: number };
-  programs: Program[];
-  /** Of all programs, in the order in which they run. */
-  clusters: Cluster[];
-  boundaries: Boundary[];
-  /** Measured peak of this machine: FLOP/s and bytes/s. */
-  machine: Machine | null;
-  cache: Table;
-  breaks: Table;
-  /** Plain sentences: what is missing, and why. */
-  notes: string[];
-}
-
-export interface Machine {
-  flops: number | null;
-  bandwidth: number | null;
-  text: string;
-}
-
-export interface Table {
-  columns: string[];
-  rows: string[][];
-  text: string;
-}
-
+/** A cell or a part of a file, as written. */
 export interface Source {
   file: string;
   cell: number | null;
@@ -49,15 +37,17 @@ export interface Source {
   lines: string[];
 }
 
+/** A line of the user's code. */
 export interface Place {
   label: string;
   line: number;
   text: string;
   cell: number | null;
-  /** Index in sources. */
+  /** Index in the inspection's sources. */
   source: number | null;
 }
 
+/** A recorded operation or an input. */
 export interface Node {
   id: number;
   kind: "input" | "op";
@@ -77,11 +67,12 @@ export interface Node {
   dead: boolean;
 }
 
+/** What became of one operation. */
 export interface Fate {
   node: number;
   kind: FateKind;
   clusters: number[];
-  /** The node it was merged with. */
+  /** The node that it was merged with. */
   with: number | null;
   /** The XLA pass, '' if none. */
   by: string;
@@ -89,44 +80,32 @@ export interface Fate {
   label: Label;
 }
 
-export interface Program {
-  number: number;
+/** followed + inferred + lost = operations. */
+export interface Coverage {
   operations: number;
-  cache: string;
-  compile_seconds: number;
-  backend: string;
-  hlo: { before: Stage; after: Stage; passes: PassInfo[] };
-  memory: Memory | null;
+  followed: number;
+  inferred: number;
+  lost: number;
 }
 
-export interface Stage {
-  /** null: too long for the message, ask for it. */
-  text: string | null;
-  lines: HloLine[];
-}
-
+/** A line of a module. */
 export interface HloLine {
   text: string;
-  /** '' where the line is not an instruction. */
+  /** '' where the line is not an instruction */
   name: string;
   nodes: number[];
   cluster: number | null;
   computation: string;
 }
 
-export interface PassInfo {
-  index: number;
-  pipeline: string;
-  name: string;
-  /** Instructions; null where nobody has counted yet. */
-  added: number | null;
-  removed: number | null;
-  rewritten: number | null;
-  fused: number | null;
-  /** null: ask for them. */
-  changes: Change[] | null;
+/** A module's text without metadata. */
+export interface Stage {
+  /** Null: too long for the message, ask for it. */
+  text: string | null;
+  lines: HloLine[];
 }
 
+/** An instruction that a pass changed. */
 export interface Change {
   kind: "added" | "removed" | "rewritten" | "fused";
   name: string;
@@ -138,13 +117,103 @@ export interface Change {
   into: string;
 }
 
+/** A pass that changed the module, with the number of instructions; null where nobody has counted yet. */
+export interface PassInfo {
+  index: number;
+  pipeline: string;
+  name: string;
+  added: number | null;
+  removed: number | null;
+  rewritten: number | null;
+  fused: number | null;
+  /** Null: ask for them. */
+  changes: Change[] | null;
+}
+
+/** A program's text before and after the passes. */
+export interface Hlo {
+  before: Stage;
+  after: Stage;
+  passes: PassInfo[];
+}
+
+/** A value in memory, alive from step `start` to `end`. */
+export interface Buffer {
+  name: string;
+  bytes: number;
+  start: number;
+  end: number;
+  kind: "argument" | "output" | "temp" | "constant";
+  allocation: number;
+  /** Other values in the same memory. */
+  shares: string[];
+  donated: boolean;
+  nodes: number[];
+  cluster: number | null;
+}
+
+/** Memory of a program. */
+export interface Memory {
+  peak_bytes: number | null;
+  argument_bytes: number | null;
+  output_bytes: number | null;
+  temp_bytes: number | null;
+  alias_bytes: number | null;
+  /** The instruction at each time. */
+  steps: string[];
+  peak_step: number | null;
+  buffers: Buffer[];
+  source: string;
+}
+
+/** One executable; a graph that spans cells has several. */
+export interface Program {
+  number: number;
+  operations: number;
+  cache: string;
+  compile_seconds: number;
+  backend: string;
+  hlo: Hlo;
+  memory: Memory | null;
+}
+
+/** An array that enters or leaves a cluster. */
+export interface Value {
+  /** Cluster that writes it. */
+  from: number | null;
+  /** Input node that it is. */
+  node: number | null;
+  name: string;
+  shape: string;
+  bytes: number;
+}
+
+/** What one execution costs, by XLA's analysis. */
+export interface Cost {
+  flops: number | null;
+  transcendentals: number | null;
+  bytes: number | null;
+  source: string;
+}
+
+/** Measured seconds of all executions in one run of the program. */
+export interface Time {
+  median: number;
+  low: number;
+  high: number;
+  runs: number;
+  /** Executions in one run: several for a kernel in a loop. */
+  calls: number;
+}
+
+/** A kernel, or a loop around kernels (`control`). */
 export interface Cluster {
   id: number;
   program: number;
   name: string;
   opcode: string;
   kind: ClusterKind;
-  /** "YNNPACK", "oneDNN", "LAPACK", '' for none. */
+  /** "YNNPACK", "oneDNN", "LAPACK", '' for none */
   library: string;
   root: string;
   /** Cluster of the loop that it runs in. */
@@ -160,38 +229,18 @@ export interface Cluster {
   passes: string[];
   /** The line that most of it was written on. */
   place: Place | null;
-  /** Of one execution. */
-  cost: { flops: number | null; transcendentals: number | null; bytes: number | null; source: string } | null;
-  /** null: not measured. */
+  cost: Cost | null;
+  /** Null: not measured. */
   time: Time | null;
   /** Index in the palette. */
   colour: number;
 }
 
-/** Seconds, of all executions in one run of the program. */
-export interface Time {
-  median: number;
-  low: number;
-  high: number;
-  runs: number;
-  /** Executions in one run: several for a kernel in a loop. */
-  calls: number;
-}
-
-export interface Value {
-  /** Cluster. */
-  from: number | null;
-  /** Input node. */
-  node: number | null;
-  name: string;
-  shape: string;
-  bytes: number;
-}
-
+/** An array between two clusters and why it is not fused away. */
 export interface Boundary {
   id: number;
   producer: number;
-  /** null: the program's result. */
+  /** Null: the program's result. */
   consumer: number | null;
   shape: string;
   bytes: number;
@@ -214,45 +263,124 @@ export interface Boundary {
   verdict: string;
 }
 
-export interface Memory {
-  peak_bytes: number | null;
-  argument_bytes: number | null;
-  output_bytes: number | null;
-  temp_bytes: number | null;
-  alias_bytes: number | null;
-  /** The instruction at each time. */
-  steps: string[];
-  peak_step: number | null;
-  buffers: Buffer[];
-  source: string;
+/** Measured peak of this machine: FLOP/s, bytes/s. */
+export interface Machine {
+  flops: number | null;
+  bandwidth: number | null;
+  text: string;
 }
 
-export interface Buffer {
-  name: string;
-  bytes: number;
-  start: number;
-  end: number;
-  kind: "argument" | "output" | "temp" | "constant";
-  allocation: number;
-  /** Other values in the same memory. */
-  shares: string[];
-  donated: boolean;
-  nodes: number[];
-  cluster: number | null;
+/** Rows of text; `text` says it in one line. */
+export interface Table {
+  columns: string[];
+  rows: string[][];
+  text: string;
 }
 
-/** What the widget asks; an `id` is added when it is sent, and the answer carries the same. */
-export type Request =
-  | { type: "pass"; program: number; index: number }
-  | { type: "stage"; program: number; which: Which }
-  | { type: "ask" }
-  | { type: "verify"; boundary: number }
-  | { type: "profile" };
+/** All of a compilation. */
+export interface Inspection {
+  version: 1;
+  title: string;
+  /** A kernel answers requests; false in saved files. */
+  live: boolean;
+  ran: boolean;
+  sources: Source[];
+  /** In trace order: operands have smaller ids. */
+  nodes: Node[];
+  /** What the graph shows: node ids, and groups that open. */
+  groups: (number | Group)[];
+  fates: Fate[];
+  coverage: Coverage;
+  programs: Program[];
+  /** Of all programs, in the order in which they run. */
+  clusters: Cluster[];
+  boundaries: Boundary[];
+  machine: Machine | null;
+  cache: Table;
+  breaks: Table;
+  /** Plain sentences: what is missing, and why. */
+  notes: string[];
+}
 
-export type Answer =
-  | { type: "pass"; program: number; index: number; changes: Change[] }
-  | { type: "stage"; program: number; which: Which; stage: Stage }
-  | { type: "boundaries"; boundaries: Boundary[] }
-  | { type: "boundary"; boundary: Boundary }
-  | { type: "times"; clusters: { id: number; time: Time | null }[]; machine: Machine | null }
-  | { type: "error"; message: string };
+/** For the changes of a pass. */
+export interface PassRequest {
+  type: "pass";
+  program: number;
+  index: number;
+}
+
+/** For a module's text. */
+export interface StageRequest {
+  type: "stage";
+  program: number;
+  which: Which;
+}
+
+/** For the compiler's own words about its boundaries. */
+export interface AskRequest {
+  type: "ask";
+}
+
+/** For an experiment with a boundary. */
+export interface VerifyRequest {
+  type: "verify";
+  boundary: number;
+}
+
+/** For the times of the kernels. */
+export interface ProfileRequest {
+  type: "profile";
+}
+
+/** What the front end asks; an `id` is added when it is sent, and the answer carries the same. */
+export type Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest;
+
+/** The changes of a pass. */
+export interface PassAnswer {
+  type: "pass";
+  program: number;
+  index: number;
+  changes: Change[];
+}
+
+/** A module's text. */
+export interface StageAnswer {
+  type: "stage";
+  program: number;
+  which: Which;
+  stage: Stage;
+}
+
+/** All boundaries, with what the compiler said. */
+export interface BoundariesAnswer {
+  type: "boundaries";
+  boundaries: Boundary[];
+}
+
+/** A boundary, with what the experiment showed. */
+export interface BoundaryAnswer {
+  type: "boundary";
+  boundary: Boundary;
+}
+
+/** The time of a cluster. */
+export interface Timed {
+  id: number;
+  time: Time | null;
+}
+
+/** What was measured. */
+export interface TimesAnswer {
+  type: "times";
+  clusters: Timed[];
+  machine: Machine | null;
+}
+
+/** What went wrong. */
+export interface ErrorAnswer {
+  type: "error";
+  message: string;
+}
+
+/** What the kernel answers. */
+export type Answer = PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | ErrorAnswer;

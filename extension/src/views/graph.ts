@@ -7,6 +7,7 @@ import { thingAt, light, reveal } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { fatesTable } from "./fates";
 import { drawScene, offer } from "./boxes";
+import { ungrouped } from "../graph/parts";
 import { Scenes } from "../graph/scene";
 
 const STEP = 1.2;
@@ -19,7 +20,9 @@ export function graphView(context: Context): View {
   const { store, signal } = context;
   const { data } = store;
   if (!data.nodes.length) return { element: h("div.empty", {}, "Nothing was recorded: there is no graph to show.") };
-  const scenes = new Scenes(store.relations, data.nodes);
+  const tree = data.groups.length ? data.groups : ungrouped(data.nodes);
+  if (!tree) return { element: h("div.empty", {}, "The groups of this graph are missing, and it is too large without them.") };
+  const scenes = new Scenes(store.relations, tree);
   const stage = h("div.stage", {});
   const canvas = h(
     "div.canvas",

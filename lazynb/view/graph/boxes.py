@@ -119,7 +119,7 @@ def _taken_in(ops: list[Node], scalars: set[int], owner: dict[int, int]) -> dict
 
 def _input_box(group: list[Node]) -> Box:
     first = group[0]
-    labels = [_variable(node) for node in group]
+    labels = [variable_of(node) for node in group]
     return Box(
         id=first.id,
         kind="input" if len(group) == 1 else "group",
@@ -132,6 +132,7 @@ def _input_box(group: list[Node]) -> Box:
         place=first.place if len(group) == 1 else None,
         where=where(node.place for node in group),
         dead=all(node.dead for node in group),
+        rule="op" if len(group) == 1 else "inputs",
     )
 
 
@@ -139,7 +140,8 @@ def _scalar(node: Node) -> str:
     return f"{node.names[0]}={node.value}" if node.names else str(node.value)
 
 
-def _variable(node: Node) -> str:
+def variable_of(node: Node) -> str:
+    """What an input is called, with its value where it has one."""
     name = node.names[0] if node.names else node.name
     return f"{name} = {node.value}" if node.value is not None else name
 
@@ -161,7 +163,7 @@ class _OpBoxes:
         return Box(
             id=first.id,
             kind="op" if single else "group",
-            label=_label(members, run.rule, self.expand),
+            label=label_of(members, run.rule, self.expand),
             avals=tuple(aval for op in leaving for aval in op.avals),
             members=tuple(sorted([*scalars, *(op.id for op in members)])),
             operations=len(members),
@@ -174,13 +176,15 @@ class _OpBoxes:
             output=any(op.output for op in members),
             dead=all(op.dead for op in members),
             repeated=run.rule != "call" and len({op.name for op in members}) == 1,
+            rule=run.rule,
         )
 
     def _leaves(self, op: Node, box: int) -> bool:
         return op.output or any(self.owner[user] != box for user in self.users.get(op.id, ()))
 
 
-def _label(members: list[Node], rule: str, expand: bool) -> str:
+def label_of(members: Sequence[Node], rule: str, expand: bool = False) -> str:
+    """What stands on the box of some operations that ``rule`` put together."""
     first = members[0]
     if rule == "op":
         return first.name if expand else first.call or first.name

@@ -153,7 +153,7 @@ def boundary(index: Index, number: int, one: found_boundaries.Boundary, id_: int
     producer = index.id(number, one.producer)
     if producer is None:
         return None
-    return {
+    made: Boundary = {
         "id": id_,
         "producer": producer,
         "consumer": index.id(number, one.consumer) if one.consumer else None,
@@ -163,12 +163,13 @@ def boundary(index: Index, number: int, one: found_boundaries.Boundary, id_: int
         "code": one.code,
         "text": one.text,
         "hint": one.hint,
-        "label": one.label,
+        "label": one.label,  # type: ignore[typeddict-item]
         "said": one.said,
         "variables": list(one.variables),
         "verify": one.verify or None,
         "verdict": one.verdict,
     }
+    return made
 
 
 def located(index: Index, id_: int) -> tuple[int, found_boundaries.Boundary] | None:
