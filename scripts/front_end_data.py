@@ -117,23 +117,21 @@ def _interface(module: Module, name: str, fields: list[tuple[str, ast.expr]], wo
         beside = re.search(r"  # (.*)$", module.lines[kind.lineno - 1])
         if beside:
             lines.append(f"  /** {_capital(_plain(beside[1]))} */")
-        lines.append(f"  {field}: {_type(kind)};")
+        lines.append(f"  {field}: {typescript(kind)};")
     return "\n".join([*lines, "}"])
 
 
 def _alias(name: str, kind: ast.expr) -> str:
     """A name for a type, in the lines that prettier would write."""
-    line = f"export type {name} = {_type(kind)};"
+    line = f"export type {name} = {typescript(kind)};"
     if len(line) <= WIDTH:
         return line
     return "\n".join([f"export type {name} =", *(f"  | {option}" for option in _options(kind))]) + ";"
 
 
-def _type(kind: ast.expr) -> str:
-    options = _options(kind)
-    if len(options) > 1:
-        return " | ".join(options)
-    return options[0]
+def typescript(kind: ast.expr) -> str:
+    """An annotation in TypeScript."""
+    return " | ".join(_options(kind))
 
 
 def _options(kind: ast.expr) -> list[str]:
@@ -154,9 +152,9 @@ def _subscript(name: str, inner: list[ast.expr]) -> list[str]:
     if name == "Literal":
         return [_literal(option) for option in inner]
     if name == "tuple":
-        return [f"[{', '.join(_type(item) for item in inner)}]"]
+        return [f"[{', '.join(typescript(item) for item in inner)}]"]
     if name == "list":
-        item = _type(inner[0])
+        item = typescript(inner[0])
         return [f"({item})[]" if " | " in item else f"{item}[]"]
     raise ValueError(f"{name}[...] has no form in TypeScript yet: add it here")
 
@@ -177,7 +175,7 @@ def _comment(words: str) -> str:
 
 def _plain(text: str) -> str:
     """Python's words for TypeScript's readers."""
-    return text.replace("``", "`").replace("None", "null")
+    return re.sub(r"\bNone\b", "null", text.replace("``", "`"))
 
 
 def _capital(text: str) -> str:

@@ -7,7 +7,7 @@ import copy
 from typing import Any
 
 from lazynb.record.snapshot import snapshot
-from lazynb.view import build
+from lazynb.view import GraphView, build
 from lazynb.view.graph.tree import groups
 
 Json = dict[str, Any]
@@ -615,8 +615,8 @@ def hostile() -> Json:
     return made
 
 
-def grouped(nodes: list[Json], file: str) -> list[Any]:
-    """The groups that Python makes of a graph."""
+def view(nodes: list[Json], file: str) -> GraphView:
+    """What Python draws of a graph."""
     made = []
     for one in nodes:
         where = one["place"]
@@ -625,7 +625,7 @@ def grouped(nodes: list[Json], file: str) -> list[Any]:
         call = None if one["call"] is None else f"f{one['call']}"
         fields = {**one, "place": place, "operands": operands, "call": call, "call_id": one["call"]}
         made.append(snapshot.Node(**{**fields, "avals": tuple(one["avals"]), "names": tuple(one["names"])}))
-    return groups(build(snapshot.Snapshot(tuple(made)), limit=40))
+    return build(snapshot.Snapshot(tuple(made)), limit=40)
 
 
 def large(operations: int = 10_000) -> Json:
@@ -741,7 +741,7 @@ def large(operations: int = 10_000) -> Json:
         title=f"{operations:,} operations",
         sources=[{"file": "train.py", "cell": None, "first": 1, "lines": lines}],
         nodes=nodes,
-        groups=grouped(nodes, "train.py"),
+        groups=groups(view(nodes, "train.py")),
         fates=fates,
         clusters=clusters,
         boundaries=boundaries,
