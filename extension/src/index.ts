@@ -1,12 +1,12 @@
 /** The ES module: an anywidget (`render`), and `mount` for a page without a kernel. */
 
-import { h } from "./dom";
+import { h } from "./ui/dom";
 import { mountInspector } from "./inspector";
-import { type Model, kernelOf, noKernel } from "./kernel";
+import { type Model, commOf, noComm } from "./model/comm";
 
 /** Shows an inspection in an element, without a kernel. Returns a function that takes it away. */
 export function mount(el: HTMLElement, data: unknown): () => void {
-  const shown = mountInspector(el, data, noKernel);
+  const shown = mountInspector(el, data, noComm);
   return () => shown.dispose();
 }
 
@@ -18,11 +18,11 @@ function waiting(el: HTMLElement): { renew(): boolean; tab(): undefined; dispose
 }
 
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
-  const kernel = kernelOf(model);
+  const comm = commOf(model);
   const asked = model.get("show"); // `--show`: the first of these tabs is opened
   const first = Array.isArray(asked) && asked.length ? String(asked[0]) : undefined;
   const show = (tab?: string) =>
-    Object.keys(model.get("data") ?? {}).length ? mountInspector(el, model.get("data"), kernel, tab ?? first) : waiting(el);
+    Object.keys(model.get("data") ?? {}).length ? mountInspector(el, model.get("data"), comm, tab ?? first) : waiting(el);
   let shown = show();
   const renew = () => {
     if (shown.renew(model.get("data"))) return;
@@ -33,7 +33,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   model.on("change:data", renew);
   return () => {
     model.off("change:data", renew);
-    kernel.dispose();
+    comm.dispose();
     shown.dispose();
   };
 }

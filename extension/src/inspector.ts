@@ -1,18 +1,18 @@
 /** The inspector: header, tabs, the source beside the view, and what is pointed at in words. */
 
-import { Questions } from "./asking";
-import { fill, h } from "./dom";
-import { fillFoot } from "./foot";
-import { header } from "./header";
-import type { Kernel } from "./kernel";
-import { kernelsOf } from "./program";
-import { read } from "./read";
-import { keepKeys } from "./shortcuts";
-import { Store } from "./store";
+import { Questions } from "./ui/asking";
+import { fill, h } from "./ui/dom";
+import { fillFoot } from "./ui/foot";
+import { header } from "./ui/header";
+import type { Comm } from "./model/comm";
+import { kernelsOf } from "./model/program";
+import { read } from "./model/read";
+import { keepKeys } from "./ui/shortcuts";
+import { Store } from "./model/store";
 import styles from "./styles.css";
-import type { Thing } from "./selection";
-import { listen } from "./things";
-import type { Context, MakeView, View } from "./view";
+import type { Thing } from "./model/selection";
+import { listen } from "./ui/selectable";
+import type { Context, MakeView, View } from "./ui/view";
 import { costView } from "./views/cost";
 import { fusionView } from "./views/fusion";
 import { graphView } from "./views/graph";
@@ -94,7 +94,7 @@ function attempt(act: (() => void) | undefined): void {
   }
 }
 
-export function mountInspector(el: HTMLElement, given: unknown, kernel: Kernel, firstTab = "Graph"): Inspector {
+export function mountInspector(el: HTMLElement, given: unknown, comm: Comm, firstTab = "Graph"): Inspector {
   const prefix = `lazynb-${Math.random().toString(36).slice(2, 10)}`; // each widget is given a module of its own: nothing to count in
   const ending = new AbortController();
   const { signal } = ending;
@@ -104,7 +104,7 @@ export function mountInspector(el: HTMLElement, given: unknown, kernel: Kernel, 
     root.classList.toggle("lz-busy", busy);
     panel.setAttribute("aria-busy", String(busy));
   });
-  const context: Context = { store, kernel, questions, signal };
+  const context: Context = { store, comm, questions, signal };
   const views = new Map<string, View>();
   let active = TABS.find((tab) => tab.name.toLowerCase() === firstTab.toLowerCase()) ?? (TABS[0] as Tab);
 
@@ -208,7 +208,7 @@ export function mountInspector(el: HTMLElement, given: unknown, kernel: Kernel, 
       attempt(() => source.reveal?.());
       attempt(() => view(active).reveal?.());
     }),
-    kernel.onError((message) =>
+    comm.onError((message) =>
       fill(errors, message, h("button.tool", { type: "button", "aria-label": "Dismiss", onclick: () => fill(errors) }, "×")),
     ),
   ];

@@ -1,14 +1,15 @@
 import { describe, expect, test } from "vitest";
-import type { Memory, Node } from "../src/data";
-import { ABSENT, bytes, clip, figure, listed, seconds } from "../src/format";
-import { contents, cutUp, linesOf, partsOf, titleOf, topParts } from "../src/grouping";
-import { curve, layOut } from "../src/layout";
-import { PALETTE, inkOn } from "../src/palette";
-import { Relations } from "../src/program";
-import { read } from "../src/read";
-import { lit, marksOf, type Thing } from "../src/selection";
-import { Store } from "../src/store";
-import { isLiteral, nodeTitle, nodeWords, shortAval } from "../src/words";
+import type { Group, Memory, Node } from "../src/model/data";
+import { ABSENT, bytes, clip, figure, listed, seconds } from "../src/model/format";
+import { type Branch, MOST, contentsOf, idsIn, linesOf, partsOf, titleOf, ungrouped } from "../src/graph/parts";
+import { Scenes } from "../src/graph/scene";
+import { curve, layOut } from "../src/graph/layout";
+import { PALETTE, inkOn } from "../src/ui/palette";
+import { Relations } from "../src/model/program";
+import { read } from "../src/model/read";
+import { lit, highlightsOf, type Thing } from "../src/model/selection";
+import { Store } from "../src/model/store";
+import { isLiteral, nodeTitle, nodeWords, shortAval } from "../src/model/words";
 import { inUse } from "../src/views/memory";
 
 const node = (id: number, more: Partial<Node> = {}): Node => ({
@@ -46,42 +47,69 @@ describe("figures", () => {
   });
 });
 
+const group = (id: number, rule: string, parts: Group["parts"], more: Partial<Group> = {}): Group => ({
+  id,
+  rule,
+  label: rule,
+  inside: "",
+  where: "",
+  parts,
+  ...more,
+});
+const byId = (nodes: readonly Node[]) => new Map(nodes.map((one) => [one.id, one]));
+
 describe("groups", () => {
-  test("a small program is not grouped", () => {
-    expect(cutUp(range(40)).every((part) => part.cut === null)).toBe(true);
+  const nodes = range(6);
+  const tree = [0, group(1, "line", [1, group(2, "call", [2, 3]), 4]), 5];
+  test("the parts are those that Python gave, in its order, each with all of its nodes", () => {
+    const parts = partsOf(tree, byId(nodes));
+    expect(parts.map(({ key }) => key)).toEqual(["n0", "line:1-4", "n5"]);
+    expect(parts.map((part) => part.nodes.map(({ id }) => id))).toEqual([[0], [1, 2, 3, 4], [5]]);
+    expect(partsOf(parts[1]?.group?.parts ?? [], byId(nodes)).map(({ key }) => key)).toEqual(["n1", "call:2-3", "n4"]);
+    expect(idsIn(tree)).toEqual([0, 1, 2, 3, 4, 5]);
   });
-  test("calls first, then lines, then cells, then pieces", () => {
-    const place = (line: number, cell = 1) => ({ label: `${line}`, line, text: "x", cell, source: 0 });
-    expect(cutUp(range(60, (i) => node(i, { call: i < 30 ? 7 : null }))).map((part) => part.cut)[0]).toBe("call");
-    expect(cutUp(range(100, (i) => node(i, { place: place(Math.floor(i / 10)) })))[0]?.cut).toBe("line");
-    expect(cutUp(range(400, (i) => node(i, { place: place(i, Math.floor(i / 100)) })))[0]?.cut).toBe("cell");
-    expect(cutUp(range(400))[0]?.cut).toBe("chunk");
+  test("what is not among the nodes is not drawn", () => {
+    expect(partsOf([0, 77, group(8, "line", [78, 79])], byId(nodes)).map(({ key }) => key)).toEqual(["n0"]);
   });
-  test.each([41, 300, 1601, 10_000, 100_000])("%i operations open down to single ones, at most 40 at a time", (n) => {
-    const seen: number[] = [];
-    const open = [...topParts(range(n))];
-    expect(open.length).toBeLessThanOrEqual(40);
-    while (open.length) {
-      const part = open.shift();
-      if (!part) break;
-      if (!part.cut) seen.push(...part.nodes.map(({ id }) => id));
-      else {
-        const inner = partsOf(part);
-        expect(inner.length).toBeGreaterThan(1);
-        expect(inner.length).toBeLessThanOrEqual(40);
-        open.unshift(...inner);
-      }
-    }
-    expect(seen).toEqual(range(n).map(({ id }) => id));
+  test("groups open in place, and what is inside closes with them", () => {
+    const scenes = new Scenes(new Relations(read({ nodes })), tree);
+    const keys = () => scenes.whole().items.map(({ part }) => part.key);
+    expect(keys()).toEqual(["n0", "line:1-4", "n5"]);
+    scenes.toggle("line:1-4");
+    scenes.toggle("call:2-3");
+    const inner = scenes.whole().items[1]?.inner;
+    expect(inner?.items.map(({ part }) => part.key)).toEqual(["n1", "call:2-3", "n4"]);
+    expect(inner?.items[1]?.inner?.items.map(({ part }) => part.key)).toEqual(["n2", "n3"]);
+    expect(keys()).toEqual(["n0", "line:1-4", "n5"]);
+    scenes.toggle("line:1-4");
+    expect(scenes.whole().items[1]?.inner).toBeNull();
   });
-  test("many inputs are one group", () => {
-    const [first] = topParts([...range(50, (i) => node(i, { kind: "input" })), ...range(10)]);
-    expect(first?.cut).toBe("inputs");
-    expect(first && titleOf(first)).toBe("50 inputs");
+  test("groups open down to what is wanted", () => {
+    const scenes = new Scenes(new Relations(read({ nodes })), tree);
+    scenes.openTo("line:1-4", new Set([3]));
+    expect([...scenes.open]).toEqual(["line:1-4", "call:2-3"]);
+  });
+  test("a number without a box stands in what uses it, whatever it is called", () => {
+    const rate = node(0, { kind: "input", value: "0.01", names: ["lr"], avals: ["float32[]"] });
+    const used = node(1, { operands: [[0, 0]] });
+    const literals = (given: Branch[]) => {
+      const { items } = new Scenes(new Relations(read({ nodes: [rate, used] })), given).whole();
+      return items.map((item) => item.literals);
+    };
+    expect(literals([1])).toEqual([["lr=0.01"]]);
+    expect(literals([0, 1])).toEqual([[], []]);
+  });
+  test("without groups each node is drawn, unless there are too many", () => {
+    expect(ungrouped(nodes)).toEqual([0, 1, 2, 3, 4, 5]);
+    expect(ungrouped(range(MOST + 1))).toBeNull();
   });
   test("words", () => {
-    expect(contents(range(3, (i) => node(i, { name: i ? "exp" : "add" })))).toBe("exp, add");
-    expect(linesOf(range(3))).toBe("cell 1, lines 0–2");
+    const [inputs, line] = [group(0, "inputs", [], { label: "3 inputs", inside: "a, b, c" }), group(0, "line", [])];
+    expect(contentsOf(inputs, range(3))).toBe("a, b, c");
+    expect(contentsOf({ ...line, inside: "exp ×2, add" }, range(3))).toBe("3 operations · exp ×2, add");
+    expect(titleOf(inputs)).toBe("3 inputs");
+    expect(linesOf({ ...line, where: "cell 1, lines 0–2" })).toBe("cell 1, lines 0–2");
+    expect(linesOf({ ...line, label: "cell 1, lines 0–2", where: "cell 1, lines 0–2" })).toBe("");
   });
 });
 
@@ -117,43 +145,43 @@ test("words for nodes", () => {
   expect(isLiteral(half)).toBe(true);
   expect(nodeTitle(half)).toBe("0.5");
   expect(isLiteral({ ...half, names: ["scale"] })).toBe(false);
-  expect(topParts([half, node(1)])).toHaveLength(1);
+  expect(ungrouped([half, node(1)])).toEqual([1]);
   expect(nodeWords(node(1, { name: "add", names: ["h"] }))).toBe("add (h)");
   expect(shortAval("bfloat16[2,3]")).toBe("bf16[2,3]");
 });
 
 describe("one selection", () => {
-  test("a node marks its line and all its kernels", () => {
-    const marks = marksOf({ kind: "node", id: 1 }, relations);
-    expect([...marks.clusters]).toEqual([0, 1]);
-    expect([...marks.lines]).toEqual(["0:1"]);
-    expect(lit(line("b"), marks)).toBe(true);
-    expect(lit(line("c"), marks)).toBe(false);
+  test("a node highlights its line and all its kernels", () => {
+    const highlights = highlightsOf({ kind: "node", id: 1 }, relations);
+    expect([...highlights.clusters]).toEqual([0, 1]);
+    expect([...highlights.lines]).toEqual(["0:1"]);
+    expect(lit(line("b"), highlights)).toBe(true);
+    expect(lit(line("c"), highlights)).toBe(false);
   });
-  test("a kernel marks its nodes, lines, instructions and boundaries", () => {
-    const marks = marksOf({ kind: "cluster", id: 1 }, relations);
-    expect([...marks.nodes]).toEqual([1, 2, 3]);
-    expect([...marks.lines]).toEqual(["0:1", "0:2"]);
-    expect([...marks.boundaries]).toEqual([5]);
-    expect([lit(line("c"), marks), lit(line("b"), marks)]).toEqual([true, false]);
+  test("a kernel highlights its nodes, lines, instructions and boundaries", () => {
+    const highlights = highlightsOf({ kind: "cluster", id: 1 }, relations);
+    expect([...highlights.nodes]).toEqual([1, 2, 3]);
+    expect([...highlights.lines]).toEqual(["0:1", "0:2"]);
+    expect([...highlights.boundaries]).toEqual([5]);
+    expect([lit(line("c"), highlights), lit(line("b"), highlights)]).toEqual([true, false]);
   });
-  test("an instruction marks the kernel it stands in, not where else its node is computed", () => {
-    expect([...marksOf(line("b"), relations).clusters]).toEqual([0]);
+  test("an instruction highlights the kernel it stands in, not where else its node is computed", () => {
+    expect([...highlightsOf(line("b"), relations).clusters]).toEqual([0]);
   });
-  test("a boundary marks both kernels and what wrote the value", () => {
-    const marks = marksOf({ kind: "boundary", id: 5 }, relations);
-    expect([...marks.clusters]).toEqual([0, 1]);
-    expect([...marks.nodes]).toEqual([1]);
+  test("a boundary highlights both kernels and what wrote the value", () => {
+    const highlights = highlightsOf({ kind: "boundary", id: 5 }, relations);
+    expect([...highlights.clusters]).toEqual([0, 1]);
+    expect([...highlights.nodes]).toEqual([1]);
   });
   test("hover previews, click sticks, a second click lets go", () => {
     const store = new Store(data);
     store.hover({ kind: "node", id: 0 });
-    expect(store.marks.nodes.has(0)).toBe(true);
+    expect(store.highlights.nodes.has(0)).toBe(true);
     store.click({ kind: "node", id: 3 });
     store.hover(null);
-    expect([...store.marks.nodes]).toEqual([3]);
+    expect([...store.highlights.nodes]).toEqual([3]);
     store.click({ kind: "node", id: 3 });
-    expect(store.marks.nodes.size).toBe(0);
+    expect(store.highlights.nodes.size).toBe(0);
   });
 });
 

@@ -6,6 +6,10 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from lazynb.record.snapshot import snapshot
+from lazynb.view import GraphView, build
+from lazynb.view.graph.tree import groups
+
 Json = dict[str, Any]
 
 CELL = """def block(x, w, b):
@@ -611,6 +615,19 @@ def hostile() -> Json:
     return made
 
 
+def view(nodes: list[Json], file: str) -> GraphView:
+    """What Python draws of a graph."""
+    made = []
+    for one in nodes:
+        where = one["place"]
+        place = where and snapshot.Place(file, where["line"], where["text"], where["cell"])
+        operands = tuple((node, result) for node, result in one["operands"])
+        call = None if one["call"] is None else f"f{one['call']}"
+        fields = {**one, "place": place, "operands": operands, "call": call, "call_id": one["call"]}
+        made.append(snapshot.Node(**{**fields, "avals": tuple(one["avals"]), "names": tuple(one["names"])}))
+    return build(snapshot.Snapshot(tuple(made)), limit=40)
+
+
 def large(operations: int = 10_000) -> Json:
     """A long training step: layers of four lines in calls, a kernel for every 25 operations."""
     primitives = [
@@ -724,6 +741,7 @@ def large(operations: int = 10_000) -> Json:
         title=f"{operations:,} operations",
         sources=[{"file": "train.py", "cell": None, "first": 1, "lines": lines}],
         nodes=nodes,
+        groups=groups(view(nodes, "train.py")),
         fates=fates,
         clusters=clusters,
         boundaries=boundaries,

@@ -34,6 +34,18 @@ def test_first_picture(show, program):
     assert 2 <= boxes(page) <= 40
 
 
+def test_first_picture_is_the_stored_drawing(show, program):
+    """Its boxes and no others: Python made the groups of both."""
+    page = show(program)
+    keys = page.locator("[data-part]").evaluate_all("boxes => boxes.map(box => box.dataset.part)")
+    drawn = data.view(program["nodes"], "train.py").boxes
+    assert [int(key.split(":")[-1].split("-")[0].removeprefix("n")) for key in keys] == [
+        box.id for box in drawn
+    ]
+    titles = page.locator(".lz-group .lz-name").all_inner_texts()
+    assert titles == [box.label if box.operations else f"{len(box.members)} inputs" for box in drawn]
+
+
 def test_groups_open_in_place_down_to_single_operations(show, program):
     page = show(program)
     depth = 0
@@ -54,7 +66,7 @@ def test_groups_open_in_place_down_to_single_operations(show, program):
 def test_a_group_keeps_its_place_when_it_opens(show, program):
     page = show(program)
     page.locator('[data-part^="cell"] .lz-toggle').first.click()  # now the drawing is taller than its window
-    group = page.locator('.lz-group[data-part^="line"]').nth(12)
+    group = page.locator('.lz-group[data-part^="scope"]').nth(12)
     group.scroll_into_view_if_needed()
     before = group.bounding_box()
     group.locator(".lz-toggle").click()

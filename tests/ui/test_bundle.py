@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -40,6 +42,34 @@ def test_bundle_is_small_and_can_stand_in_a_page():
     assert "</script" not in text
     assert "innerHTML" not in text
     assert "as default" in text and "as mount" in text
+
+
+LAYERS = {"model": 0, "graph": 1, "ui": 1, "views": 2, "": 3, "lab": 4}
+"""The folders of the sources; a file imports from its own and from lower ones."""
+
+
+def violations(sources: dict[str, str]) -> list[tuple[str, str]]:
+    """Imports between the folders that go upwards or sideways: who, and what."""
+    found = []
+    for name, text in sources.items():
+        own = name.rpartition("/")[0]
+        for path in re.findall(r'(?:from |import\()"(\.[^"]+)"', text):
+            imported = posixpath.normpath(f"{own}/{path}" if own else path)
+            folder = imported.rpartition("/")[0]
+            if folder != own and LAYERS[folder] >= LAYERS[own]:
+                found.append((name, imported))
+    return found
+
+
+def test_folders_of_the_sources_import_downwards():
+    root = EXTENSION / "src"
+    sources = {path.relative_to(root).as_posix(): path.read_text() for path in root.rglob("*.ts")}
+    assert len(sources) > 40 and violations(sources) == []
+    planted = {
+        "model/store.ts": 'import { h } from "../ui/dom";',
+        "lab/heavy.ts": 'import { h } from "../ui/dom";',
+    }
+    assert violations(planted) == [("model/store.ts", "ui/dom")]
 
 
 def test_lock_names_no_registry():

@@ -89,6 +89,7 @@ def test_one_widget_and_no_second_form_in_sight(notebook, inspector):
 
 
 def test_a_line_lights_its_nodes_instructions_and_kernels(inspector):
+    inspector.get_by_role("button", name="Open gelu").click()
     line = inspector.locator(thing("line:0:3"))
     line.click()
     away(inspector)
@@ -373,6 +374,7 @@ def test_notebook_7(browser, tmp_path):
             notebook.run(MAIN, PROGRAM)
             inspector = notebook.inspector(MAIN)
             assert not notebook.output(MAIN).locator(".lazynb-inspection").is_visible()
+            inspector.get_by_role("button", name="Open gelu").click()
             inspector.locator(thing("line:0:3")).click()
             assert sum(key.startswith("node") for key in things(inspector, ".lz-canvas")) == 8
             inspector.locator(".lz-kind-op").first.focus()

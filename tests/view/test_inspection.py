@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import time
-from pathlib import Path
 from types import SimpleNamespace
+from typing import is_typeddict
 
+import front_end_data
 import jax
 import jax.numpy as jnp
 import pytest
@@ -22,7 +24,6 @@ from lazynb.xla.fates.assignment import Fate
 
 from . import samples
 
-DATA_TS = Path(__file__).parents[2] / "extension" / "src" / "data.ts"
 FIGURES = re.compile(r"bytes|flops|transcendentals|_step|seconds|median|low|high|bandwidth")
 
 
@@ -69,46 +70,43 @@ def check(value, kind):
         )
         if inner is not None and hasattr(inner, "__annotations__"):
             for item in value[key] if isinstance(value[key], list) else [value[key]]:
-                if item is not None:
+                if isinstance(item, dict) or not (item is None or inner is schema.Group):
                     check(item, inner)
 
 
-def interfaces(text: str) -> dict[str, set[str]]:
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
-    text = re.sub(r"//.*", "", text)
-    found = {}
-    for name, body in re.findall(r"export interface (\w+) \{(.*?)\n\}", text, flags=re.DOTALL):
-        flat = re.sub(r"\{[^{}]*\}", "object", body)
-        found[name] = set(re.findall(r"(?:^|[;\n])\s*(\w+)\??:", flat))
-    return found
+@pytest.mark.skipif(not front_end_data.TARGET.exists(), reason="no front end here")
+def test_the_front_end_has_the_same_shapes():
+    written = front_end_data.TARGET.read_text(encoding="utf-8")
+    assert written == front_end_data.source(), "run python scripts/front_end_data.py"
 
 
-@pytest.mark.skipif(not DATA_TS.exists(), reason="no front end here")
+def test_no_shape_is_left_out_of_the_front_end():
+    """All of them, with each of their fields and no other."""
+    shapes = {name: kind for name, kind in vars(schema).items() if is_typeddict(kind)}
+    assert len(shapes) > 25
+    text = front_end_data.source()
+    found = {
+        name: set(re.findall(r"^  (\w+): .+;$", body, flags=re.MULTILINE))
+        for name, body in re.findall(
+            r"^export interface (\w+) {(.*?)^}$", text, flags=re.DOTALL | re.MULTILINE
+        )
+    }
+    assert found == {name: set(kind.__annotations__) for name, kind in shapes.items()}
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("annotation", "written"),
     [
-        "Inspection",
-        "Source",
-        "Place",
-        "Node",
-        "Fate",
-        "Program",
-        "Stage",
-        "HloLine",
-        "PassInfo",
-        "Change",
-        "Cluster",
-        "Value",
-        "Boundary",
-        "Memory",
-        "Buffer",
-        "Machine",
-        "Table",
-        "Time",
+        ("str | None", "string | null"),
+        ("list[int | Group]", "(number | Group)[]"),
+        ("list[tuple[int, float]]", "[number, number][]"),
+        ("list[list[str]] | None", "string[][] | null"),
+        ("Literal['a', 'b']", '"a" | "b"'),
+        ("list[Literal[1, 'b']]", '(1 | "b")[]'),
     ],
 )
-def test_the_front_end_agrees(name):
-    assert interfaces(DATA_TS.read_text())[name] == set(getattr(schema, name).__annotations__)
+def test_annotations_in_typescript(annotation, written):
+    assert front_end_data.typescript(ast.parse(annotation, mode="eval").body) == written
 
 
 def test_ids_lead_somewhere(made):

@@ -1,8 +1,7 @@
 /** The card of a line: its kernels, what became of its operations, its trace breaks. One a page. */
 
-import { h } from "../dom";
-import { PALETTE, inkOn } from "../palette";
-import { prose } from "../words";
+import { h, prose } from "../ui/dom";
+import { PALETTE, inkOn } from "../ui/palette";
 import type { Break, Kernel, Line } from "./messages";
 import { costOf, inBrief } from "./words";
 

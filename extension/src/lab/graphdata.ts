@@ -1,7 +1,7 @@
 /** The graph of the MIME bundle (lazynb/view/graph/json_form.py) as the inspector's data: the same boxes, with nothing compiled. */
 
-import type { Inspection } from "../data";
-import { read } from "../read";
+import type { Inspection } from "../model/data";
+import { read } from "../model/read";
 
 type Loose = Record<string, unknown>;
 
@@ -32,13 +32,31 @@ function boxesAsNodes(data: Loose): Loose[] {
   }));
 }
 
+/** Of a graph that was stored before its groups were: its boxes, each of which opens to all that it holds. */
+function boxesAsGroups(data: Loose): unknown[] {
+  const kinds = new Map((data.nodes as Loose[]).map(({ id, kind }) => [id, kind]));
+  return (data.boxes as Loose[]).map((box) => {
+    if (box.kind !== "group") return box.id;
+    const [kind, rule] = box.operations ? ["op", "line"] : ["input", "inputs"];
+    return { ...box, rule, parts: numbersIn(box.members).filter((id) => kinds.get(id) === kind) };
+  });
+}
+
+/** The numbers of `[first, last]` pairs. */
+function numbersIn(ranges: unknown): number[] {
+  const pairs = Array.isArray(ranges) ? (ranges as [number, number][]) : [];
+  return pairs.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, i) => first + i));
+}
+
 export function inspectionOf(data: Loose): Inspection {
-  const given = (data.nodes as Loose[] | undefined)?.length ? (data.nodes as Loose[]) : boxesAsNodes(data);
+  const listed = (data.nodes as Loose[] | undefined)?.length ? (data.nodes as Loose[]) : null;
+  const given = listed ?? boxesAsNodes(data);
   const counts = (data.counts ?? {}) as { operations?: number };
   return read({
     version: 1,
     title: data.title,
     nodes: given,
+    groups: listed ? (data.groups ?? boxesAsGroups(data)) : [],
     coverage: { operations: counts.operations ?? 0 },
     fates: given.flatMap(({ id, dead }) =>
       dead ? [{ node: id, kind: "dead", clusters: [], text: "nothing uses it", label: "rule inferred" }] : [],

@@ -2,8 +2,8 @@
 
 import { Compartment, EditorState, type Extension, RangeSet, StateEffect, StateField } from "@codemirror/state";
 import { type BlockInfo, type EditorView, GutterMarker, ViewPlugin, gutter } from "@codemirror/view";
-import { h, s } from "../dom";
-import { PALETTE } from "../palette";
+import { h, s } from "../ui/dom";
+import { PALETTE } from "../ui/palette";
 import { type Held, follow, place } from "./held";
 import { coloursOf, weightOf } from "./marks";
 import type { Line } from "./messages";

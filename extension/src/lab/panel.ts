@@ -3,10 +3,10 @@
 import type { INotebookTracker } from "@jupyterlab/notebook";
 import type { Message } from "@lumino/messaging";
 import { Widget } from "@lumino/widgets";
-import type { Answer, Request } from "../data";
-import { fill, h } from "../dom";
+import type { Answer, Request } from "../model/data";
+import { fill, h } from "../ui/dom";
 import type { Inspector } from "../inspector";
-import type { Kernel } from "../kernel";
+import type { Comm } from "../model/comm";
 import type { Link } from "./link";
 import type { Links } from "./links";
 import type { Panel as Shown, State } from "./messages";
@@ -31,10 +31,10 @@ const EMPTY: Record<ViewName, string> = {
 };
 
 /** The inspector's questions, answered by a link. */
-function kernelOver(link: Link, compilation: number): Kernel {
+function commOver(link: Link, compilation: number): Comm {
   return {
     async ask<T extends Answer["type"]>(request: Request, expected: T) {
-      const { answer } = await link.ask({ type: "ask", compilation, request });
+      const { answer } = await link.ask({ type: "ask", compilation, request: { ...request } });
       const given = answer as unknown as Answer;
       if (given.type === "error") throw new Error(given.message || "unknown error");
       if (given.type !== expected) throw new Error(`unexpected answer "${String(given.type)}"`);
@@ -96,7 +96,7 @@ export class SidePanel extends Widget {
       ...this.tabs,
     );
     this.node.append(h("div.top", {}, h("h2.name", {}, "lazynb"), this.line), list, this.news, this.body);
-    this.mark();
+    this.paintTabs();
     links.changed.connect(this.refresh, this);
   }
 
@@ -134,7 +134,7 @@ export class SidePanel extends Widget {
 
   private turnTo(view: ViewName): void {
     this.active = view;
-    this.mark();
+    this.paintTabs();
     if (!this.isCurrent(this.links.current)) void this.load();
   }
 
@@ -144,7 +144,7 @@ export class SidePanel extends Widget {
     return !!content && content.link === link && content.state === link?.state && content.view === this.active && !this.wanted;
   }
 
-  private mark(): void {
+  private paintTabs(): void {
     VIEWS.forEach(({ name, label }, i) => {
       this.tabs[i]?.setAttribute("aria-selected", String(name === this.active));
       this.tabs[i]?.setAttribute("tabindex", name === this.active ? "0" : "-1");
@@ -231,7 +231,7 @@ export class SidePanel extends Widget {
       made.dispose = () => picture.dispose();
       const picture = heavy.mountGraph(this.body, data, true);
     } else if (view === "compilation") {
-      made.inspector = heavy.mountInspector(this.body, data, kernelOver(link, compilation ?? -1), tab);
+      made.inspector = heavy.mountInspector(this.body, data, commOver(link, compilation ?? -1), tab);
       made.dispose = () => made.inspector?.dispose();
     } else {
       const table = data as { columns: string[]; rows: string[][]; text: string };

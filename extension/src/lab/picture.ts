@@ -1,13 +1,13 @@
 /** A graph without a kernel: drawn, zoomed, opened and read from its data alone. */
 
-import { Questions } from "../asking";
-import { h } from "../dom";
-import { fillFoot } from "../foot";
-import { noKernel } from "../kernel";
-import { keepKeys } from "../shortcuts";
-import { Store } from "../store";
+import { Questions } from "../ui/asking";
+import { h } from "../ui/dom";
+import { fillFoot } from "../ui/foot";
+import { noComm } from "../model/comm";
+import { keepKeys } from "../ui/shortcuts";
+import { Store } from "../model/store";
 import { addStyles } from "../inspector";
-import { listen } from "../things";
+import { listen } from "../ui/selectable";
 import { graphView } from "../views/graph";
 import { inspectionOf, isGraph } from "./graphdata";
 
@@ -26,7 +26,7 @@ export function mountGraph(el: HTMLElement, given: unknown, fills = false): Pict
   addStyles(el);
   const data = inspectionOf(given);
   const store = new Store(data);
-  const view = graphView({ store, kernel: noKernel, questions: new Questions(signal, () => {}), signal });
+  const view = graphView({ store, comm: noComm, questions: new Questions(signal, () => {}), signal });
   const foot = h("div.foot", { "aria-live": "polite" });
   const body = h("div.body", {}, h("div.panel", {}, view.element));
   const toolbar = view.element.querySelector(".lz-toolbar");

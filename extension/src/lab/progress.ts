@@ -1,6 +1,6 @@
 /** A compilation that takes more than a second shows on its cell: a thin line, and what compiles for how long. */
 
-import { h } from "../dom";
+import { h } from "../ui/dom";
 import type { Links } from "./links";
 import { Ticker } from "./ticker";
 import { compilingWords, elapsed } from "./words";

@@ -1,7 +1,7 @@
 /** The item in the status bar: figures, and what is being compiled. */
 
 import { Widget } from "@lumino/widgets";
-import { fill, h } from "../dom";
+import { fill, h } from "../ui/dom";
 import type { Links } from "./links";
 import { Ticker } from "./ticker";
 import { compilingWords, elapsed, figures } from "./words";

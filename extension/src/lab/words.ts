@@ -1,6 +1,6 @@
 /** The words of marks and of the status bar. */
 
-import { count, listed, seconds } from "../format";
+import { count, listed, seconds } from "../model/format";
 import type { Busy } from "./link";
 import type { Break, Line, State } from "./messages";
 

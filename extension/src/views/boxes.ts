@@ -1,16 +1,16 @@
 /** Draws a scene: boxes as HTML (they clip their text), arrows as SVG behind them. */
 
-import type { Node } from "../data";
-import { h, s } from "../dom";
-import { listed } from "../format";
-import { type Part, contents, linesOf, titleOf } from "../grouping";
-import { curve } from "../layout";
-import { bar, chips } from "../palette";
-import { placeWords } from "../program";
-import { FRAME, type Item, type Scene, type Wire, isQuiet } from "../scene";
-import type { Store } from "../store";
-import { tag } from "../things";
-import { isLiteral, nodeTitle, shortAval } from "../words";
+import type { Group, Node } from "../model/data";
+import { h, s } from "../ui/dom";
+import { listed } from "../model/format";
+import { type Part, contentsOf, linesOf, titleOf } from "../graph/parts";
+import { curve } from "../graph/layout";
+import { bar, chips } from "../ui/palette";
+import { placeWords } from "../model/program";
+import { FRAME, type Item, type Scene, type Wire, isQuiet } from "../graph/scene";
+import type { Store } from "../model/store";
+import { tag } from "../ui/selectable";
+import { nodeTitle, shortAval } from "../model/words";
 
 export function drawScene(scene: Scene, store: Store, toggle: (key: string) => void): HTMLElement {
   const wires = s(
@@ -66,9 +66,9 @@ function box(item: Item, store: Store, toggle: (key: string) => void): HTMLEleme
   const { part, inner, x, y, width, height } = item;
   const made = inner
     ? frame(part, inner, store, toggle)
-    : part.cut
-      ? group(part, store, toggle)
-      : single(part.nodes[0] as Node, store);
+    : part.group
+      ? group(part, part.group, store, toggle)
+      : single(part.nodes[0] as Node, item.literals, store);
   made.style.cssText += `;left:${x}px;top:${y}px;width:${width}px;height:${height}px`;
   made.setAttribute("data-part", part.key);
   return made;
@@ -80,14 +80,10 @@ function clustersOf(part: Part, store: Store): number[] {
   return [...found].sort((a, b) => a - b);
 }
 
-function single(node: Node, store: Store): HTMLElement {
+function single(node: Node, literals: readonly string[], store: Store): HTMLElement {
   const { relations } = store;
   const fate = relations.fates.get(node.id);
   const clusters = relations.clustersOf(node.id);
-  const literals = node.operands.flatMap(([id]) => {
-    const operand = relations.nodes.get(id);
-    return operand && isLiteral(operand) ? [nodeTitle(operand)] : [];
-  });
   const quiet = isQuiet(fate?.kind);
   const names = node.names.filter((name) => name !== nodeTitle(node));
   const where = node.kind === "input" ? (node.value ?? "") : placeWords(node.place);
@@ -122,8 +118,10 @@ function single(node: Node, store: Store): HTMLElement {
   return tag(made, { kind: "node", id: node.id });
 }
 
+const nameOf = ({ group }: Part): string => (group ? titleOf(group) : "");
+
 function toggleButton(part: Part, open: boolean, toggle: (key: string) => void): HTMLElement {
-  const words = `${open ? "Close" : "Open"} ${titleOf(part)}`;
+  const words = `${open ? "Close" : "Open"} ${nameOf(part)}`;
   return h(
     "button.toggle",
     { type: "button", title: words, "aria-label": words, "aria-expanded": String(open), onclick: () => toggle(part.key) },
@@ -141,6 +139,9 @@ function onArrows(element: HTMLElement, part: Part, open: boolean, toggle: (key:
   });
 }
 
+/** Rules by which a group is called what the user wrote. */
+const CODE = new Set(["call", "scope", "line"]);
+
 const groups = new WeakMap<Element, Part>();
 
 /** Closed groups say how much they hold of what was clicked, and can be opened down to it. */
@@ -149,41 +150,27 @@ export function offer(within: Element, store: Store, open: (part: Part) => void)
     const part = groups.get(element);
     const button = element.querySelector<HTMLButtonElement>(".lz-inside");
     if (!part || !button) continue;
-    const held = part.nodes.filter(({ id }) => store.stuckMarks.nodes.has(id)).length;
+    const held = part.nodes.filter(({ id }) => store.stuckHighlights.nodes.has(id)).length;
     const some = held > 0 && held < part.nodes.length;
     button.hidden = !some;
     if (!some) continue;
     button.textContent = `${held.toLocaleString("en")} in here: open`;
-    button.title = `Open ${titleOf(part)} down to what was clicked (Enter)`;
+    button.title = `Open ${nameOf(part)} down to what was clicked (Enter)`;
     button.onclick = () => open(part);
   }
 }
 
-function group(part: Part, store: Store, toggle: (key: string) => void): HTMLElement {
+function group(part: Part, held: Group, store: Store, toggle: (key: string) => void): HTMLElement {
   const clusters = clustersOf(part, store);
   const ids = part.nodes.map((node) => node.id);
-  const title = titleOf(part);
-  const words =
-    part.cut === "inputs"
-      ? contents(part.nodes, 3, (node) => node.name || node.names[0] || "")
-      : `${part.nodes.length.toLocaleString("en")} operations · ${contents(part.nodes)}`;
+  const title = titleOf(held);
+  const words = contentsOf(held, part.nodes);
   const made = h(
     "div.box.group",
     { title: `${title}\n${words}`, style: `--bar:${bar(clusters, store.relations)}`, "aria-label": `group ${title}, ${words}` },
-    h(
-      "div.head",
-      {},
-      toggleButton(part, false, toggle),
-      h(`span.name${part.cut === "line" || part.cut === "call" ? ".code" : ""}`, {}, title),
-    ),
+    h("div.head", {}, toggleButton(part, false, toggle), h(`span.name${CODE.has(held.rule) ? ".code" : ""}`, {}, title)),
     h("div.second", {}, h("span.aval", {}, words), h("button.inside", { type: "button", tabindex: -1, hidden: true })),
-    h(
-      "div.second",
-      {},
-      h("span.where.left", {}, part.cut === "cell" ? linesOf(part.nodes).replace(/^cell \d+, /, "") : linesOf(part.nodes)),
-      h("span.spring", {}),
-      chips(clusters, store.relations, 4),
-    ),
+    h("div.second", {}, h("span.where.left", {}, linesOf(held)), h("span.spring", {}), chips(clusters, store.relations, 4)),
   );
   onArrows(made, part, false, toggle);
   groups.set(made, part);
@@ -202,13 +189,13 @@ function frame(part: Part, inner: Scene, store: Store, toggle: (key: string) => 
   layer.style.cssText += `;left:${FRAME.side}px;top:${FRAME.top}px`;
   const made = h(
     "div.box.frame",
-    { role: "group", "aria-label": `open group ${titleOf(part)}` },
+    { role: "group", "aria-label": `open group ${nameOf(part)}` },
     h(
       "div.head",
       {},
       toggleButton(part, true, toggle),
-      h("span.name", {}, titleOf(part)),
-      h("span.muted", {}, `${part.nodes.length.toLocaleString("en")} operations`),
+      h("span.name", {}, nameOf(part)),
+      h("span.muted", {}, part.group?.rule === "inputs" ? "" : `${part.nodes.length.toLocaleString("en")} operations`),
     ),
     layer,
   );

@@ -1,13 +1,13 @@
 /** What one pass did, instruction by instruction. */
 
-import type { Change } from "../data";
-import { h } from "../dom";
-import { placeWords } from "../program";
-import { chips } from "../palette";
-import type { Store } from "../store";
-import { light, tag } from "../things";
+import type { Change } from "../model/data";
+import { h } from "../ui/dom";
+import { placeWords } from "../model/program";
+import { chips } from "../ui/palette";
+import type { Store } from "../model/store";
+import { light, tag } from "../ui/selectable";
 import { hloText } from "./hlotext";
-import { nodeTitle } from "../words";
+import { nodeTitle } from "../model/words";
 
 const PAGE = 150;
 const SIGNS: Record<Change["kind"], string> = { added: "+", removed: "−", rewritten: "~", fused: "⊕" };

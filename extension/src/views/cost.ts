@@ -1,16 +1,15 @@
 /** What each kernel costs: operations, bytes, time, and how near it comes to what this machine can do. */
 
-import type { Cluster } from "../data";
-import { KINDS } from "../describe";
-import { fill, h } from "../dom";
-import { ABSENT, bytes, figure, ratio, seconds } from "../format";
-import { moreButton } from "../more";
-import { bar, chip, colourOf } from "../palette";
-import { placeWords } from "../program";
-import { times as readTimes } from "../read";
-import { light, reveal, tag } from "../things";
-import type { Context, View } from "../view";
-import { prose } from "../words";
+import type { Cluster } from "../model/data";
+import { KINDS } from "../ui/describe";
+import { fill, h, prose } from "../ui/dom";
+import { ABSENT, bytes, figure, ratio, seconds } from "../model/format";
+import { moreButton } from "../ui/more";
+import { bar, chip, colourOf } from "../ui/palette";
+import { placeWords } from "../model/program";
+import { times as readTimes } from "../model/read";
+import { light, reveal, tag } from "../ui/selectable";
+import type { Context, View } from "../ui/view";
 import { rooflinePlot } from "./roofline";
 
 const PAGE = 100;
@@ -66,7 +65,7 @@ const COLUMNS: Column[] = [
   { title: "FLOP/byte", hint: "arithmetic intensity", value: intensity, words: ratio, missing: "needs both FLOPs and bytes" },
 ];
 
-export function costView({ store, kernel, questions, signal }: Context): View {
+export function costView({ store, comm, questions, signal }: Context): View {
   const measure = questions.button({
     key: "measure",
     label: "Measure",
@@ -74,7 +73,7 @@ export function costView({ store, kernel, questions, signal }: Context): View {
     doing: "running and timing",
     alone: true,
     ask: async () => {
-      const answer = await kernel.ask({ type: "profile" }, "times");
+      const answer = await comm.ask({ type: "profile" }, "times");
       store.setTimes(readTimes(answer.clusters), answer.machine ?? null);
       return "";
     },

@@ -1,18 +1,18 @@
 /** What became of every operation, one row each. */
 
-import type { Fate, Label, Node } from "../data";
-import { h } from "../dom";
-import { count } from "../format";
-import { bar, chips } from "../palette";
-import { placeWords } from "../program";
-import { lit } from "../selection";
-import { isQuiet } from "../scene";
-import { light, tag } from "../things";
-import type { Context, View } from "../view";
-import { Rows } from "../virtual";
-import { nodeWords, shortAval } from "../words";
+import type { Fate, Label, Node } from "../model/data";
+import { h } from "../ui/dom";
+import { count } from "../model/format";
+import { bar, chips } from "../ui/palette";
+import { placeWords } from "../model/program";
+import { lit } from "../model/selection";
+import { isQuiet } from "../graph/scene";
+import { light, tag } from "../ui/selectable";
+import type { Context, View } from "../ui/view";
+import { Rows } from "../ui/virtual";
+import { nodeWords, shortAval } from "../model/words";
 
-const MARKS: Partial<Record<Label, string>> = {
+const SHORT: Partial<Record<Label, string>> = {
   "compiler said": "said",
   "rule inferred": "inferred",
   "verified by recompiling": "verified",
@@ -20,8 +20,8 @@ const MARKS: Partial<Record<Label, string>> = {
 
 /** How a statement is known; `short` where many stand below each other. */
 export function badge(label: Label, short = false): HTMLElement {
-  const mark = MARKS[label] ?? "inferred";
-  return h(`span.badge.badge-${mark}`, { title: label }, short ? mark : label);
+  const brief = SHORT[label] ?? "inferred";
+  return h(`span.badge.badge-${brief}`, { title: label }, short ? brief : label);
 }
 
 export function fatesTable({ store, signal }: Context): View {
@@ -108,8 +108,8 @@ export function fatesTable({ store, signal }: Context): View {
     update: () => light(rows.element, store),
     shown: () => rows.draw(true),
     reveal: () => {
-      const first = listed.findIndex((node) => lit({ kind: "node", id: node.id }, store.marks));
-      if (first >= 0 && !listed.some((node, i) => rows.sees(i) && store.marks.nodes.has(node.id))) rows.show(first);
+      const first = listed.findIndex((node) => lit({ kind: "node", id: node.id }, store.highlights));
+      if (first >= 0 && !listed.some((node, i) => rows.sees(i) && store.highlights.nodes.has(node.id))) rows.show(first);
     },
     search: () => input.focus(),
     dispose: () => rows.dispose(),

@@ -1,16 +1,16 @@
 /** A small map: kernels (or lines, when they are many) as blocks, the values that are written between them as arrows. */
 
-import type { Boundary, Cluster } from "../data";
-import { KINDS } from "../describe";
-import { h, s } from "../dom";
-import { bytes, clip, count, listed } from "../format";
-import { curve, layOut } from "../layout";
-import { colourOf, inkOn } from "../palette";
-import { lineKey, placeWords } from "../program";
-import type { Thing } from "../selection";
-import type { Store } from "../store";
-import { tag } from "../things";
-import { nodeTitle } from "../words";
+import type { Boundary, Cluster } from "../model/data";
+import { KINDS } from "../ui/describe";
+import { h, s } from "../ui/dom";
+import { bytes, clip, count, listed } from "../model/format";
+import { curve, layOut } from "../graph/layout";
+import { colourOf, inkOn } from "../ui/palette";
+import { lineKey, placeWords } from "../model/program";
+import type { Thing } from "../model/selection";
+import type { Store } from "../model/store";
+import { tag } from "../ui/selectable";
+import { nodeTitle } from "../model/words";
 
 const MOST = 48;
 const WIDTH = 146;

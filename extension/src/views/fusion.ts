@@ -1,23 +1,23 @@
 /** The kernels in the order in which they run, and why a value crosses from one to the next. */
 
-import type { Boundary, Cluster, Value } from "../data";
-import { KINDS } from "../describe";
-import { fill, h } from "../dom";
-import { bytes, count, listed } from "../format";
-import { moreButton } from "../more";
-import { bar, chip } from "../palette";
-import { kernelsOf, placeWords } from "../program";
-import { boundaries, boundary as readBoundary } from "../read";
-import { light, reveal, tag } from "../things";
-import type { Context, View } from "../view";
+import type { Boundary, Cluster, Value } from "../model/data";
+import { KINDS } from "../ui/describe";
+import { fill, h, prose } from "../ui/dom";
+import { bytes, count, listed } from "../model/format";
+import { moreButton } from "../ui/more";
+import { bar, chip } from "../ui/palette";
+import { kernelsOf, placeWords } from "../model/program";
+import { boundaries, boundary as readBoundary } from "../model/read";
+import { light, reveal, tag } from "../ui/selectable";
+import type { Context, View } from "../ui/view";
 import { badge } from "./fates";
 import { flowMap } from "./flow";
-import { nodeTitle, nodeWords, prose } from "../words";
+import { nodeTitle, nodeWords } from "../model/words";
 
 const PAGE = 60;
 
 export function fusionView(context: Context): View {
-  const { store, kernel, questions, signal } = context;
+  const { store, comm, questions, signal } = context;
   const list = h("div.scroll.cards", { role: "region", "aria-label": "kernels and the boundaries between them", tabindex: 0 });
   const map = h("div.map-holder", {});
   const summary = h("span.muted", {});
@@ -28,7 +28,7 @@ export function fusionView(context: Context): View {
     doing: "compiling again",
     alone: true,
     ask: async () => {
-      const answer = await kernel.ask({ type: "ask" }, "boundaries");
+      const answer = await comm.ask({ type: "ask" }, "boundaries");
       store.setBoundaries(boundaries(answer.boundaries));
       const said = store.data.boundaries.filter(({ label }) => label === "compiler said").length;
       return `The compiler said why for ${said} of ${store.data.boundaries.length}.`;
@@ -157,7 +157,7 @@ export function fusionView(context: Context): View {
             doing: "compiling an experiment",
             alone: true,
             ask: async () => {
-              const answer = await kernel.ask({ type: "verify", boundary: boundary.id }, "boundary");
+              const answer = await comm.ask({ type: "verify", boundary: boundary.id }, "boundary");
               store.setBoundary(readBoundary(answer.boundary));
               return "";
             },
@@ -211,7 +211,7 @@ export function fusionView(context: Context): View {
     update: () => light(element, store),
     reveal: () => {
       const clusters = store.data.clusters.filter((cluster) => cluster.program === store.program);
-      const last = clusters.findIndex((cluster) => store.marks.clusters.has(cluster.id));
+      const last = clusters.findIndex((cluster) => store.highlights.clusters.has(cluster.id));
       if (last >= shown) {
         shown = last + PAGE;
         draw();

@@ -1,13 +1,14 @@
 /** The recorded operations, in groups that open in place. */
 
-import { h, put } from "../dom";
-import { count } from "../format";
-import { isLiteral } from "../words";
-import { thingAt, light, reveal } from "../things";
-import type { Context, View } from "../view";
+import { h, put } from "../ui/dom";
+import { count } from "../model/format";
+import { isLiteral } from "../model/words";
+import { thingAt, light, reveal } from "../ui/selectable";
+import type { Context, View } from "../ui/view";
 import { fatesTable } from "./fates";
 import { drawScene, offer } from "./boxes";
-import { Scenes } from "../scene";
+import { ungrouped } from "../graph/parts";
+import { Scenes } from "../graph/scene";
 
 const STEP = 1.2;
 /** Smallest scale of the first picture: text can still be read; what does not fit is scrolled to. */
@@ -19,7 +20,9 @@ export function graphView(context: Context): View {
   const { store, signal } = context;
   const { data } = store;
   if (!data.nodes.length) return { element: h("div.empty", {}, "Nothing was recorded: there is no graph to show.") };
-  const scenes = new Scenes(store.relations, data.nodes);
+  const tree = data.groups.length ? data.groups : ungrouped(data.nodes);
+  if (!tree) return { element: h("div.empty", {}, "The groups of this graph are missing, and it is too large without them.") };
+  const scenes = new Scenes(store.relations, tree);
   const stage = h("div.stage", {});
   const canvas = h(
     "div.canvas",
@@ -82,7 +85,7 @@ export function graphView(context: Context): View {
 
   /** Opens a group, and in it those that hold what is selected, so that it can be seen. */
   const openTo = (key: string) => {
-    scenes.openTo(key, store.stuckMarks.nodes);
+    scenes.openTo(key, store.stuckHighlights.nodes);
     toggle(key, true);
     reveal(canvas, stage.querySelector(`[data-part="${CSS.escape(key)}"]`) ?? stage, ".lz-lit:not(.lz-frame)");
   };

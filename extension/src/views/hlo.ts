@@ -1,22 +1,22 @@
 /** The module before, after each pass that changed something, and after all of them. */
 
-import type { HloLine, PassInfo, Program, Stage, Which } from "../data";
-import { fill, h } from "../dom";
-import { count } from "../format";
-import { bar, chips } from "../palette";
-import { changes as readChanges, stage as readStage } from "../read";
-import { type Thing, litLine } from "../selection";
-import { light, tag } from "../things";
-import type { Context, View } from "../view";
-import { Rows } from "../virtual";
-import { came } from "../words";
+import type { HloLine, PassInfo, Program, Stage, Which } from "../model/data";
+import { fill, h } from "../ui/dom";
+import { count } from "../model/format";
+import { bar, chips } from "../ui/palette";
+import { changes as readChanges, stage as readStage } from "../model/read";
+import { type Thing, litLine } from "../model/selection";
+import { light, tag } from "../ui/selectable";
+import type { Context, View } from "../ui/view";
+import { Rows } from "../ui/virtual";
+import { came } from "../model/words";
 import { changeList } from "./changes";
 import { hloText } from "./hlotext";
 
 const PLAY = 1100;
 
 export function hloView(context: Context): View {
-  const { store, kernel, questions, signal } = context;
+  const { store, comm, questions, signal } = context;
   let position = Number.MAX_SAFE_INTEGER; // after all
   let hits: number[] = [];
   let hit = -1;
@@ -120,7 +120,7 @@ export function hloView(context: Context): View {
         title: "The text was too long to be sent at once",
         doing: "asking the kernel",
         ask: async () => {
-          const answer = await kernel.ask({ type: "stage", program: one.number, which }, "stage");
+          const answer = await comm.ask({ type: "stage", program: one.number, which }, "stage");
           store.setStage(one.number, which, readStage(answer.stage));
           return "";
         },
@@ -155,7 +155,7 @@ export function hloView(context: Context): View {
     void questions.ask(question);
   };
   const loadPass = async (pass: PassInfo): Promise<string> => {
-    const answer = await kernel.ask({ type: "pass", program: store.program, index: pass.index }, "pass");
+    const answer = await comm.ask({ type: "pass", program: store.program, index: pass.index }, "pass");
     pass.changes = readChanges(answer.changes);
     for (const kind of ["added", "removed", "rewritten", "fused"] as const) {
       pass[kind] ??= pass.changes.filter((change) => change.kind === kind).length;
@@ -241,7 +241,7 @@ export function hloView(context: Context): View {
     update: () => light(element, store),
     shown: () => rows.draw(true),
     reveal: () => {
-      const isLit = (line: HloLine) => litLine(line, store.program, store.marks);
+      const isLit = (line: HloLine) => litLine(line, store.program, store.highlights);
       const first = lines.findIndex(isLit);
       if (first >= 0 && !lines.some((line, i) => rows.sees(i) && isLit(line))) rows.show(first);
     },

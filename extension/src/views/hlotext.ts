@@ -1,13 +1,13 @@
-/** One line of HLO: its parts told apart, what is searched for marked. */
+/** One line of HLO: its parts told apart, what is searched for highlighted. */
 
-import type { HloLine } from "../data";
-import { h } from "../dom";
+import type { HloLine } from "../model/data";
+import { h } from "../ui/dom";
 
 /** Longest piece of a line that is shown; the foot of the inspector shows all of it. */
 const LONGEST = 600;
 const INSTRUCTION = /^(\s*(?:ROOT )?)(%?[\w.-]+)( = )((?:\(.*?\)|\S+?)(?:\{[^}]*\})? )([\w-]+)(\(.*)$/s;
 
-function marked(text: string, query: string): (HTMLElement | string)[] {
+function highlighted(text: string, query: string): (HTMLElement | string)[] {
   if (!query) return [text];
   const parts: (HTMLElement | string)[] = [];
   const low = text.toLowerCase();
@@ -21,13 +21,13 @@ function marked(text: string, query: string): (HTMLElement | string)[] {
   return parts;
 }
 
-/** `query` in lower case. A hit across two parts is found, and marked where one part holds all of it. */
+/** `query` in lower case. A hit across two parts is found, and highlighted where one part holds all of it. */
 export function hloText(line: Pick<HloLine, "text">, query: string): HTMLElement {
   const text = line.text.length > LONGEST ? `${line.text.slice(0, LONGEST)} …` : line.text;
   const found = INSTRUCTION.exec(text);
   const code = h("code.hlo-text", {});
   if (!found) {
-    code.append(...marked(text, query));
+    code.append(...highlighted(text, query));
     return code;
   }
   const [, lead = "", name = "", equals = "", shape = "", opcode = "", rest = ""] = found;
@@ -35,13 +35,13 @@ export function hloText(line: Pick<HloLine, "text">, query: string): HTMLElement
   const body = cut < 0 ? rest : rest.slice(0, cut);
   const meta = cut < 0 ? "" : rest.slice(cut);
   code.append(
-    ...marked(lead, query),
-    h("span.hlo-name", {}, ...marked(name, query)),
+    ...highlighted(lead, query),
+    h("span.hlo-name", {}, ...highlighted(name, query)),
     equals,
-    h("span.hlo-shape", {}, ...marked(shape, query)),
-    h("b", {}, ...marked(opcode, query)),
-    ...marked(body, query),
+    h("span.hlo-shape", {}, ...highlighted(shape, query)),
+    h("b", {}, ...highlighted(opcode, query)),
+    ...highlighted(body, query),
   );
-  if (meta) code.append(h("span.hlo-meta", {}, ...marked(meta, query)));
+  if (meta) code.append(h("span.hlo-meta", {}, ...highlighted(meta, query)));
   return code;
 }

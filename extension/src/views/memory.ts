@@ -1,12 +1,12 @@
 /** Which values lie in memory at which step, and where the peak is. */
 
-import type { Buffer, Memory } from "../data";
-import { fill, h, s } from "../dom";
-import { ABSENT, bytes, count, listed } from "../format";
-import { moreButton } from "../more";
-import { chips, colourOf } from "../palette";
-import { light, reveal, tag } from "../things";
-import type { Context, View } from "../view";
+import type { Buffer, Memory } from "../model/data";
+import { fill, h, s } from "../ui/dom";
+import { ABSENT, bytes, count, listed } from "../model/format";
+import { moreButton } from "../ui/more";
+import { chips, colourOf } from "../ui/palette";
+import { light, reveal, tag } from "../ui/selectable";
+import type { Context, View } from "../ui/view";
 
 const PAGE = 80;
 

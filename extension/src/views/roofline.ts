@@ -1,11 +1,11 @@
 /** Intensity against speed, both logarithmic, under the roof that this machine's memory and arithmetic make. */
 
-import type { Cluster } from "../data";
-import { h, s } from "../dom";
-import { figure, ratio, seconds } from "../format";
-import { colourOf, inkOn } from "../palette";
-import type { Store } from "../store";
-import { tag } from "../things";
+import type { Cluster } from "../model/data";
+import { h, s } from "../ui/dom";
+import { figure, ratio, seconds } from "../model/format";
+import { colourOf, inkOn } from "../ui/palette";
+import type { Store } from "../model/store";
+import { tag } from "../ui/selectable";
 import { intensity, speed } from "./cost";
 
 const WIDTH = 640;
@@ -84,7 +84,7 @@ export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLEl
       "FLOP per second",
     ),
   );
-  for (const dot of dots) svg.append(mark(dot, px, py, Math.min(flops, bandwidth * dot.x)));
+  for (const dot of dots) svg.append(point(dot, px, py, Math.min(flops, bandwidth * dot.x)));
   return h(
     "figure.roofline-holder",
     {},
@@ -93,7 +93,7 @@ export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLEl
   );
 }
 
-function mark({ cluster, x, y }: Dot, px: (x: number) => number, py: (y: number) => number, roof: number): SVGElement {
+function point({ cluster, x, y }: Dot, px: (x: number) => number, py: (y: number) => number, roof: number): SVGElement {
   const colour = colourOf(cluster);
   const words = `c${cluster.id} ${cluster.name}: ${figure(y, "FLOP/s")} at ${ratio(x)} FLOP/byte, ${((100 * y) / roof).toFixed(0)} % of what this machine allows, ${seconds(cluster.time?.median)}`;
   const group = s(

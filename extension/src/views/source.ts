@@ -1,11 +1,11 @@
 /** What the user wrote, each line with the kernels that its operations went into. */
 
-import type { Source } from "../data";
-import { h } from "../dom";
-import { bar, chips } from "../palette";
-import { isQuiet } from "../scene";
-import { light, reveal, tag } from "../things";
-import type { Context, View } from "../view";
+import type { Source } from "../model/data";
+import { h } from "../ui/dom";
+import { bar, chips } from "../ui/palette";
+import { isQuiet } from "../graph/scene";
+import { light, reveal, tag } from "../ui/selectable";
+import type { Context, View } from "../ui/view";
 
 const MOST = 600;
 

@@ -1,8 +1,8 @@
 /** Plain tables that Python made: what the cache did, where traces broke. */
 
-import type { Table } from "../data";
-import { h } from "../dom";
-import type { View } from "../view";
+import type { Table } from "../model/data";
+import { h } from "../ui/dom";
+import type { View } from "../ui/view";
 
 const PAGE = 200;
 

@@ -146,7 +146,7 @@ def _taken_in(ops: list[Node], scalars: set[int], owner: dict[int, int]) -> dict
 
 def _input_box(group: list[Node]) -> Box:
     first, single = group[0], len(group) == 1
-    labels = [_variable(node) for node in group]
+    labels = [variable_of(node) for node in group]
     avals: list[str] = []
     names: list[str] = []
     for node in group:
@@ -163,6 +163,7 @@ def _input_box(group: list[Node]) -> Box:
         place=first.place,
         where=line_range(node.place for node in group),
         dead=all(node.dead for node in group),
+        rule="op" if len(group) == 1 else "inputs",
     )
     if single:
         return box
@@ -179,7 +180,8 @@ def _scalar(node: Node) -> str:
     return f"{node.names[0]}={node.value}" if node.names else str(node.value)
 
 
-def _variable(node: Node) -> str:
+def variable_of(node: Node) -> str:
+    """What an input is called, with its value where it has one."""
     name = node.names[0] if node.names else node.name
     return f"{name} = {node.value}" if node.value is not None else name
 
@@ -201,7 +203,7 @@ class _OpBoxes:
         box = Box(
             id=first.id,
             kind="op",
-            label=_label(members, run.rule, self.expand),
+            label=label_of(members, run.rule, self.expand),
             avals=self._types_leaving(members),
             members=tuple(sorted([*scalars, *(op.id for op in members)])),
             operations=len(members),
@@ -212,6 +214,7 @@ class _OpBoxes:
             output=any(op.output for op in members),
             dead=all(op.dead for op in members),
             repeated=run.rule != "call" and _common([op.name for op in members]) is not None,
+            rule=run.rule,
         )
         if len(members) == 1:
             return replace(box, scalars=tuple(_scalar(self.nodes[i]) for i in scalars))
@@ -242,7 +245,8 @@ def _common(values: Sequence[_Value]) -> _Value | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def _label(members: list[Node], rule: str, expand: bool) -> str:
+def label_of(members: Sequence[Node], rule: str, expand: bool = False) -> str:
+    """What stands on the box of some operations that ``rule`` put together."""
     first = members[0]
     if rule == "op" and expand:
         return first.name

@@ -37,7 +37,7 @@ def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Run]
 
     Returns: runs that cover ``ops`` in order, without gap or overlap.
     """
-    runs = [Run(i, i + 1, "op") for i in range(len(ops))] if expand else _calls(ops)
+    runs = _single(len(ops)) if expand else _calls(ops)
     if limit is None:
         return runs
     for rule, key in _RULES:
@@ -45,6 +45,39 @@ def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Run]
             return runs
         runs = _coarsen(runs, [key(ops[run.start]) for run in runs], rule, limit)
     return runs if len(runs) <= limit else _chunks(runs, limit)
+
+
+def divide(ops: Sequence[Node], limit: int) -> list[Run]:
+    """Cut the operations of one group again, by the same rules.
+
+    A rule that would put all of them together again is left out. The last resort is even pieces of ``limit``
+    runs each, if there are not too many of these: they can be cut again.
+
+    Arguments:
+        ops: two operations or more, in trace order.
+        limit: the most runs allowed (at least 2).
+
+    Returns: two runs or more.
+    """
+    runs = _calls(ops)
+    if len(runs) == 1:
+        runs = _single(len(ops))
+    for rule, key in _RULES:
+        if len(runs) <= limit:
+            return runs
+        coarser = _coarsen(runs, [key(ops[run.start]) for run in runs], rule, limit)
+        if len(coarser) > 1:
+            runs = coarser
+    return runs if len(runs) <= limit else _chunks(runs, pieces(len(runs), limit))
+
+
+def pieces(length: int, limit: int) -> int:
+    """The number of even pieces: as few as have at most ``limit`` things each, but 2 to ``limit``."""
+    return min(limit, max(2, -(-length // limit)))
+
+
+def _single(length: int) -> list[Run]:
+    return [Run(i, i + 1, "op") for i in range(length)]
 
 
 def _calls(ops: Sequence[Node]) -> list[Run]:

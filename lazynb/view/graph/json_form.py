@@ -10,6 +10,7 @@ from lazynb.plain import plain_data
 from lazynb.record.snapshot.snapshot import Node, Place
 from lazynb.session.read_cost import ReadCost
 from lazynb.view.graph.model import Box, Edge, GraphView
+from lazynb.view.graph.tree import groups
 
 MIME_TYPE = "application/vnd.lazynb.graph+json"
 VERSION = 1
@@ -24,8 +25,8 @@ def to_json(
     Arguments:
         view: what to describe.
         title: what the graph is of.
-        nodes: the most nodes to describe one by one; with more, none is (``nodes_left_out`` says how many).
-          None: all.
+        nodes: the most nodes to describe one by one; with more, none is (``nodes_left_out`` says how many),
+          and there are no ``groups``, which are the boxes with what each of them opens to. None: all.
         outlook: what reading the value would run. ``"outlook"`` is null without it. Otherwise it has ``text``
           (a sentence), ``operations``, ``programs``, ``compiled`` (how many of them), ``cached`` (all
           compiled already; null: not known), ``seconds`` (until Python went on last time; null: not known),
@@ -43,6 +44,7 @@ def to_json(
             "edges": [_edge(edge) for edge in view.edges],
             "regions": [{"place": _place(r.place), "boxes": list(r.boxes)} for r in view.regions],
             "nodes": [_node(node) for node in view.nodes] if fits else [],
+            "groups": groups(view) if fits else [],
             "nodes_left_out": 0 if fits else len(view.nodes),
         }
     )

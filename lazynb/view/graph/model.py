@@ -35,6 +35,7 @@ class Box:
     output: bool = False
     dead: bool = False
     repeated: bool = False  # all operations have the label's name
+    rule: str = "op"  # what put its members together: that of a `grouping.Run`, or 'inputs'
 
     @property
     def badges(self) -> tuple[str, ...]:

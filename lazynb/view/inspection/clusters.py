@@ -174,7 +174,7 @@ def boundary(index: Index, number: int, edge: xla_boundaries.Boundary, id_: int)
     producer = index.id(number, edge.producer)
     if producer is None:
         return None
-    return {
+    made: Boundary = {
         "id": id_,
         "producer": producer,
         "consumer": index.id(number, edge.consumer) if edge.consumer else None,
@@ -184,12 +184,13 @@ def boundary(index: Index, number: int, edge: xla_boundaries.Boundary, id_: int)
         "code": edge.code,
         "text": edge.text,
         "hint": edge.hint,
-        "label": edge.label,
+        "label": edge.label,  # type: ignore[typeddict-item]
         "said": edge.said,
         "variables": list(edge.variables),
         "verify": edge.verify or None,
         "verdict": edge.verdict,
     }
+    return made
 
 
 def located(index: Index, id_: int) -> tuple[int, xla_boundaries.Boundary] | None:

@@ -15,7 +15,9 @@ from lazynb.execute.records import Records
 from lazynb.plain import plain_data
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.session.cache_info import cache_info
+from lazynb.view.graph.tree import groups
 from lazynb.view.inspection import clusters as parts, hlo
+from lazynb.view.inspection.html import view_of
 from lazynb.view.inspection.index import Index, Notes
 from lazynb.view.inspection.schema import (
     VERSION,
@@ -86,6 +88,7 @@ def inspection(
         "ran": ran,
         "sources": sources.data,
         "nodes": [_node(node, sources) for node in snapshot.nodes],
+        "groups": notes.attempt("The groups of the graph are missing", lambda: groups(view_of(snapshot)), []),
         "fates": fates,
         "coverage": _coverage(fates, snapshot),
         "programs": programs,
@@ -117,7 +120,7 @@ def _node(node: Node, sources: Sources) -> NodeData:
         "kind": node.kind,  # type: ignore[typeddict-item]
         "name": node.name,
         "primitive": node.primitive,
-        "operands": [list(operand) for operand in node.operands],
+        "operands": list(node.operands),
         "avals": list(node.avals),
         "place": sources.place(node.place),
         "call": node.call_id if node.call is not None else None,
@@ -151,12 +154,12 @@ def _lost(trace: CompiledTrace) -> dict[int, Fate]:
 def _fate(index: Index, node: int, program: int, fate: Fate) -> FateData:
     return {
         "node": node,
-        "kind": fate.kind,
+        "kind": fate.kind,  # type: ignore[typeddict-item]
         "clusters": index.ids(program, fate.clusters),
         "with": fate.merged_with,
         "by": fate.by,
         "text": fate.text,
-        "label": fate.label,
+        "label": fate.label,  # type: ignore[typeddict-item]
     }
 
 

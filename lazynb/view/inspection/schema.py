@@ -1,50 +1,59 @@
-"""What the inspector's front end is sent, version 1: the same shapes as in ``extension/src/data.ts``.
+"""What the inspector's front end is sent, version 1, and what it asks.
 
-A figure that is not known is None. Node ids index ``Inspection.nodes``, cluster ids ``Inspection.clusters``.
+``scripts/front_end_data.py`` makes ``extension/src/model/data.ts`` from this module: docstrings and the
+comments beside the fields become its comments. A figure that is not known is None. Node ids index
+``Inspection.nodes``, cluster ids ``Inspection.clusters``.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Literal, TypedDict
+
+from lazynb.view.graph.tree import Group as Group
 
 VERSION: Literal[1] = 1
 MIME_TYPE = "application/vnd.lazynb.inspection+json"
 
 Label = Literal["compiler said", "rule inferred", "verified by recompiling", "not known"]
+"""How something about a compiled program is known."""
+
+FateKind = Literal["own kernel", "fused", "library", "folded", "merged", "cancelled", "dead", "lost"]
+ClusterKind = Literal["loop", "input", "output", "custom", "library", "single", "control"]
+Which = Literal["before", "after"]
 
 
 class Source(TypedDict):
-    """A cell or a part of a file, as written. ``first`` is the number of its first line."""
+    """A cell or a part of a file, as written."""
 
     file: str
     cell: int | None
-    first: int
+    first: int  # number of the first of `lines`
     lines: list[str]
 
 
 class Place(TypedDict):
-    """A line of the user's code; ``source`` indexes ``Inspection.sources``."""
+    """A line of the user's code."""
 
     label: str
     line: int
     text: str
     cell: int | None
-    source: int | None
+    source: int | None  # index in the inspection's sources
 
 
 class Node(TypedDict):
-    """A recorded operation or an input. ``call``: operations of one call of a function share the number."""
+    """A recorded operation or an input."""
 
     id: int
     kind: Literal["input", "op"]
     name: str
     primitive: str
-    operands: list[list[int]]
+    operands: list[tuple[int, int]]  # (node, which of its results)
     avals: list[str]
     place: Place | None
-    call: int | None
+    call: int | None  # operations of one call of a function share the number
     scope: str
-    names: list[str]
+    names: list[str]  # the user's variables
     value: str | None
     output: bool
     dead: bool
@@ -54,12 +63,12 @@ Fate = TypedDict(
     "Fate",
     {
         "node": int,
-        "kind": str,
+        "kind": FateKind,
         "clusters": list[int],
         "with": int | None,  # the node that it was merged with
-        "by": str,
+        "by": str,  # the XLA pass, '' if none
         "text": str,
-        "label": str,
+        "label": Label,
     },
 )
 """What became of one operation."""
@@ -75,31 +84,31 @@ class Coverage(TypedDict):
 
 
 class HloLine(TypedDict):
-    """A line of a module; ``name`` is empty where it is no instruction."""
+    """A line of a module."""
 
     text: str
-    name: str
+    name: str  # '' where the line is not an instruction
     nodes: list[int]
     cluster: int | None
     computation: str
 
 
 class Stage(TypedDict):
-    """A module's text without metadata; None and no lines where it is too long to send unasked."""
+    """A module's text without metadata."""
 
-    text: str | None
+    text: str | None  # None: too long for the message, ask for it
     lines: list[HloLine]
 
 
 class Change(TypedDict):
-    """An instruction that a pass changed; ``into`` is the fusion that a fused one is in."""
+    """An instruction that a pass changed."""
 
     kind: Literal["added", "removed", "rewritten", "fused"]
     name: str
-    before: str
+    before: str  # the instruction's line, '' where there is none
     after: str
     nodes: list[int]
-    into: str
+    into: str  # the fusion instruction, for "fused"
 
 
 class PassInfo(TypedDict):
@@ -112,7 +121,7 @@ class PassInfo(TypedDict):
     removed: int | None
     rewritten: int | None
     fused: int | None
-    changes: list[Change] | None
+    changes: list[Change] | None  # None: ask for them
 
 
 class Hlo(TypedDict):
@@ -124,7 +133,7 @@ class Hlo(TypedDict):
 
 
 class Buffer(TypedDict):
-    """A value in memory, alive from step ``start`` to ``end``."""
+    """A value in memory, alive from step `start` to `end`."""
 
     name: str
     bytes: int
@@ -132,21 +141,21 @@ class Buffer(TypedDict):
     end: int
     kind: Literal["argument", "output", "temp", "constant"]
     allocation: int
-    shares: list[str]
+    shares: list[str]  # other values in the same memory
     donated: bool
     nodes: list[int]
     cluster: int | None
 
 
 class Memory(TypedDict):
-    """Memory of a program; ``steps`` names the instruction at each time."""
+    """Memory of a program."""
 
     peak_bytes: int | None
     argument_bytes: int | None
     output_bytes: int | None
     temp_bytes: int | None
     alias_bytes: int | None
-    steps: list[str]
+    steps: list[str]  # the instruction at each time
     peak_step: int | None
     buffers: list[Buffer]
     source: str
@@ -187,59 +196,57 @@ class Cost(TypedDict):
 
 
 class Time(TypedDict):
-    """Measured seconds of all executions in one run of the program; ``calls`` says how many (a loop's body
-    has several)."""
+    """Measured seconds of all executions in one run of the program."""
 
     median: float
     low: float
     high: float
     runs: int
-    calls: int
+    calls: int  # executions in one run: several for a kernel in a loop
 
 
 class Cluster(TypedDict):
-    """A kernel, or a loop around kernels (``control``)."""
+    """A kernel, or a loop around kernels (`control`)."""
 
     id: int
     program: int
     name: str
     opcode: str
-    kind: Literal["loop", "input", "output", "custom", "library", "single", "control"]
-    library: str
+    kind: ClusterKind
+    library: str  # "YNNPACK", "oneDNN", "LAPACK", '' for none
     root: str
-    inside: int | None
+    inside: int | None  # cluster of the loop that it runs in
     nodes: list[int]
     instructions: list[str]
-    duplicated: list[int]
+    duplicated: list[int]  # nodes that are also computed in another cluster
     inputs: list[Value]
     outputs: list[Value]
     input_bytes: int
     output_bytes: int
     passes: list[str]
-    place: Place | None
+    place: Place | None  # the line that most of it was written on
     cost: Cost | None
-    time: Time | None
-    colour: int
+    time: Time | None  # None: not measured
+    colour: int  # index in the palette
 
 
 class Boundary(TypedDict):
-    """An array between two clusters and why it is not fused away; without ``consumer`` it is the program's
-    result."""
+    """An array between two clusters and why it is not fused away."""
 
     id: int
     producer: int
-    consumer: int | None
+    consumer: int | None  # None: the program's result
     shape: str
     bytes: int
-    value: str
-    code: str
-    text: str
-    hint: str
-    label: str
-    said: str
-    variables: list[str]
-    verify: str | None
-    verdict: str
+    value: str  # the instruction whose value is written
+    code: str  # "kept-alive", "several-users", ...
+    text: str  # the reason, a sentence in the user's words
+    hint: str  # what to change, may be ''
+    label: Label
+    said: str  # the compiler's own words, '' if not asked
+    variables: list[str]  # the user's, that keep the value alive
+    verify: str | None  # an experiment that can be run
+    verdict: str  # what the experiment showed, '' before
 
 
 class Machine(TypedDict):
@@ -251,7 +258,7 @@ class Machine(TypedDict):
 
 
 class Table(TypedDict):
-    """Rows of text; ``text`` says it in one line."""
+    """Rows of text; `text` says it in one line."""
 
     columns: list[str]
     rows: list[list[str]]
@@ -259,31 +266,118 @@ class Table(TypedDict):
 
 
 class Inspection(TypedDict):
-    """All of a compilation. ``live``: a kernel answers requests. ``notes``: what is missing and why."""
+    """All of a compilation."""
 
     version: Literal[1]
     title: str
-    live: bool
+    live: bool  # a kernel answers requests; false in saved files
     ran: bool
     sources: list[Source]
-    nodes: list[Node]
+    nodes: list[Node]  # in trace order: operands have smaller ids
+    groups: list[int | Group]  # what the graph shows: node ids, and groups that open
     fates: list[Fate]
     coverage: Coverage
     programs: list[Program]
-    clusters: list[Cluster]
+    clusters: list[Cluster]  # of all programs, in the order in which they run
     boundaries: list[Boundary]
     machine: Machine | None
     cache: Table
     breaks: Table
-    notes: list[str]
+    notes: list[str]  # plain sentences: what is missing, and why
 
 
-class Request(TypedDict):
-    """What the front end asks; the answer carries the same ``id``."""
+class PassRequest(TypedDict):
+    """For the changes of a pass."""
 
-    id: str
-    type: Literal["pass", "stage", "ask", "verify", "profile"]
-    program: NotRequired[int]
-    index: NotRequired[int]
-    which: NotRequired[Literal["before", "after"]]
-    boundary: NotRequired[int]
+    type: Literal["pass"]
+    program: int
+    index: int
+
+
+class StageRequest(TypedDict):
+    """For a module's text."""
+
+    type: Literal["stage"]
+    program: int
+    which: Which
+
+
+class AskRequest(TypedDict):
+    """For the compiler's own words about its boundaries."""
+
+    type: Literal["ask"]
+
+
+class VerifyRequest(TypedDict):
+    """For an experiment with a boundary."""
+
+    type: Literal["verify"]
+    boundary: int
+
+
+class ProfileRequest(TypedDict):
+    """For the times of the kernels."""
+
+    type: Literal["profile"]
+
+
+Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest
+"""What the front end asks; an `id` is added when it is sent, and the answer carries the same."""
+
+
+class PassAnswer(TypedDict):
+    """The changes of a pass."""
+
+    type: Literal["pass"]
+    program: int
+    index: int
+    changes: list[Change]
+
+
+class StageAnswer(TypedDict):
+    """A module's text."""
+
+    type: Literal["stage"]
+    program: int
+    which: Which
+    stage: Stage
+
+
+class BoundariesAnswer(TypedDict):
+    """All boundaries, with what the compiler said."""
+
+    type: Literal["boundaries"]
+    boundaries: list[Boundary]
+
+
+class BoundaryAnswer(TypedDict):
+    """A boundary, with what the experiment showed."""
+
+    type: Literal["boundary"]
+    boundary: Boundary
+
+
+class Timed(TypedDict):
+    """The time of a cluster."""
+
+    id: int
+    time: Time | None
+
+
+class TimesAnswer(TypedDict):
+    """What was measured."""
+
+    type: Literal["times"]
+    clusters: list[Timed]
+    machine: Machine | None
+
+
+class ErrorAnswer(TypedDict):
+    """What went wrong."""
+
+    type: Literal["error"]
+    message: str
+
+
+Answer = PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | ErrorAnswer
+"""What the kernel answers."""

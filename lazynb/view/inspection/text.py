@@ -62,7 +62,7 @@ def _reasons(data: Inspection, most: int) -> list[str]:
 
 
 def _reason(boundary: Boundary) -> Iterator[str]:
-    source = boundary["label"]
+    source: str = boundary["label"]
     if boundary["said"]:
         source += f"; the compiler: {boundary['said']}"
     yield f"  c{boundary['producer']} → c{boundary['consumer']}  {boundary['text']} ({source})"

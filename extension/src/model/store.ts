@@ -2,7 +2,7 @@
 
 import type { Boundary, Inspection, Machine, Program, Stage, Time, Which } from "./data";
 import { Relations } from "./program";
-import { type Marks, type Thing, keyOf, marksOf, same } from "./selection";
+import { type Highlights, type Thing, keyOf, highlightsOf, same } from "./selection";
 
 /** What the drawings are made of. */
 function identity({ live, ran, sources, nodes, fates, clusters, programs }: Inspection): string {
@@ -15,18 +15,18 @@ export type Event = "selection" | "stuck" | "figures" | "program" | "stage";
 
 export class Store {
   readonly relations: Relations;
-  marks: Marks;
+  highlights: Highlights;
   /** Of what was clicked, whatever is pointed at. */
-  stuckMarks: Marks;
+  stuckHighlights: Highlights;
   hovered: Thing | null = null;
   stuck: Thing | null = null;
   program: number;
   private readonly listeners = new Map<Event, Set<() => void>>();
-  private markedKey = "";
+  private highlightedKey = "";
 
   constructor(readonly data: Inspection) {
     this.relations = new Relations(data);
-    this.marks = this.stuckMarks = marksOf(null, this.relations);
+    this.highlights = this.stuckHighlights = highlightsOf(null, this.relations);
     this.program = data.programs[0]?.number ?? data.clusters[0]?.program ?? 0;
   }
 
@@ -48,7 +48,7 @@ export class Store {
   hover(thing: Thing | null): void {
     if (same(thing, this.hovered)) return;
     this.hovered = thing;
-    this.mark();
+    this.highlight();
   }
 
   /** A second click on the same thing lets it go. */
@@ -56,7 +56,7 @@ export class Store {
     const again = same(thing, this.stuck);
     this.stuck = again ? null : thing;
     this.hovered = again ? null : this.hovered;
-    this.mark();
+    this.highlight();
     this.followProgram();
     this.emit("stuck");
   }
@@ -68,24 +68,24 @@ export class Store {
   clear(): void {
     const had = this.stuck !== null;
     this.hovered = this.stuck = null;
-    this.mark();
+    this.highlight();
     if (had) this.emit("stuck");
   }
 
-  private mark(): void {
+  private highlight(): void {
     const thing = this.shown;
     const key = `${thing ? keyOf(thing) : ""}|${this.stuck ? keyOf(this.stuck) : ""}`;
-    if (key === this.markedKey) return;
-    this.markedKey = key;
-    this.marks = marksOf(thing, this.relations);
-    this.stuckMarks = this.hovered ? marksOf(this.stuck, this.relations) : this.marks;
+    if (key === this.highlightedKey) return;
+    this.highlightedKey = key;
+    this.highlights = highlightsOf(thing, this.relations);
+    this.stuckHighlights = this.hovered ? highlightsOf(this.stuck, this.relations) : this.highlights;
     this.emit("selection");
   }
 
   /** What was clicked runs in another program: look at that one. */
   private followProgram(): void {
     if (!this.stuck) return;
-    const programs = new Set([...this.marks.clusters].map((id) => this.relations.clusters.get(id)?.program));
+    const programs = new Set([...this.highlights.clusters].map((id) => this.relations.clusters.get(id)?.program));
     const [first] = programs;
     if (first !== undefined && !programs.has(this.program)) this.look(first);
   }

@@ -12,11 +12,11 @@ export type Thing =
   | { kind: "boundary"; id: number }
   | { kind: "value"; name: string; nodes: readonly number[]; cluster: number | null };
 
-export interface Marks {
+export interface Highlights {
   nodes: ReadonlySet<number>;
-  /** Clusters that something marked is in. */
+  /** Clusters that something highlighted is in. */
   clusters: ReadonlySet<number>;
-  /** Clusters that are marked themselves: all of their instructions are. */
+  /** Clusters that are highlighted themselves: all of their instructions are. */
   whole: ReadonlySet<number>;
   lines: ReadonlySet<string>;
   /** "program:name" */
@@ -24,7 +24,7 @@ export interface Marks {
   boundaries: ReadonlySet<number>;
 }
 
-export const nothing: Marks = {
+export const nothing: Highlights = {
   nodes: new Set(),
   clusters: new Set(),
   whole: new Set(),
@@ -43,7 +43,7 @@ export function keyOf(thing: Thing): string {
 
 export const same = (a: Thing | null, b: Thing | null): boolean => a === b || (a !== null && b !== null && keyOf(a) === keyOf(b));
 
-class Marking {
+class Highlighting {
   readonly nodes = new Set<number>();
   readonly clusters = new Set<number>();
   readonly whole = new Set<number>();
@@ -98,61 +98,64 @@ class Marking {
   }
 }
 
-export function marksOf(thing: Thing | null, relations: Relations): Marks {
+export function highlightsOf(thing: Thing | null, relations: Relations): Highlights {
   if (!thing) return nothing;
-  const marking = new Marking(relations);
+  const highlighting = new Highlighting(relations);
   switch (thing.kind) {
     case "node":
-      marking.node(thing.id);
+      highlighting.node(thing.id);
       break;
     case "nodes":
-      thing.ids.forEach((id) => marking.node(id));
+      thing.ids.forEach((id) => highlighting.node(id));
       break;
     case "cluster":
-      marking.cluster(thing.id);
+      highlighting.cluster(thing.id);
       break;
     case "line":
-      (relations.nodesOfLine.get(lineKey(thing.source, thing.line)) ?? []).forEach((id) => marking.node(id));
-      marking.lines.add(lineKey(thing.source, thing.line));
+      (relations.nodesOfLine.get(lineKey(thing.source, thing.line)) ?? []).forEach((id) => highlighting.node(id));
+      highlighting.lines.add(lineKey(thing.source, thing.line));
       break;
     case "boundary":
-      marking.boundary(thing.id);
+      highlighting.boundary(thing.id);
       break;
     case "instruction":
-      marking.instruction(thing.program, thing.line);
+      highlighting.instruction(thing.program, thing.line);
       break;
     case "value":
-      thing.nodes.forEach((id) => marking.node(id));
-      if (thing.cluster !== null) marking.clusters.add(thing.cluster);
+      thing.nodes.forEach((id) => highlighting.node(id));
+      if (thing.cluster !== null) highlighting.clusters.add(thing.cluster);
       break;
   }
-  return marking;
+  return highlighting;
 }
 
-/** Whether a thing is among what is marked. */
-export function lit(thing: Thing, marks: Marks): boolean {
+/** Whether a thing is among what is highlighted. */
+export function lit(thing: Thing, highlights: Highlights): boolean {
   switch (thing.kind) {
     case "node":
-      return marks.nodes.has(thing.id);
+      return highlights.nodes.has(thing.id);
     case "nodes":
-      return marks.nodes.size > 0 && thing.ids.some((id) => marks.nodes.has(id));
+      return highlights.nodes.size > 0 && thing.ids.some((id) => highlights.nodes.has(id));
     case "cluster":
-      return marks.clusters.has(thing.id);
+      return highlights.clusters.has(thing.id);
     case "line":
-      return marks.lines.has(lineKey(thing.source, thing.line));
+      return highlights.lines.has(lineKey(thing.source, thing.line));
     case "boundary":
-      return marks.boundaries.has(thing.id);
+      return highlights.boundaries.has(thing.id);
     case "instruction":
-      return litLine(thing.line, thing.program, marks);
+      return litLine(thing.line, thing.program, highlights);
     case "value":
-      return thing.nodes.some((id) => marks.nodes.has(id)) || (thing.cluster !== null && marks.whole.has(thing.cluster));
+      return (
+        thing.nodes.some((id) => highlights.nodes.has(id)) || (thing.cluster !== null && highlights.whole.has(thing.cluster))
+      );
   }
 }
 
-export function litLine(line: HloLine, program: number, marks: Marks): boolean {
+export function litLine(line: HloLine, program: number, highlights: Highlights): boolean {
   if (!line.name) return false;
-  if (marks.instructions.has(`${program}:${line.name}`)) return true;
-  if (line.cluster !== null && marks.whole.has(line.cluster)) return true;
-  if (marks.whole.size) return marks.whole.size > 0 && line.cluster === null && line.nodes.some((id) => marks.nodes.has(id));
-  return line.nodes.some((id) => marks.nodes.has(id));
+  if (highlights.instructions.has(`${program}:${line.name}`)) return true;
+  if (line.cluster !== null && highlights.whole.has(line.cluster)) return true;
+  if (highlights.whole.size)
+    return highlights.whole.size > 0 && line.cluster === null && line.nodes.some((id) => highlights.nodes.has(id));
+  return line.nodes.some((id) => highlights.nodes.has(id));
 }

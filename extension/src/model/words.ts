@@ -1,12 +1,14 @@
 /** How nodes are called. */
 
 import type { Node, Program } from "./data";
-import { h } from "./dom";
 import { listed, seconds } from "./format";
 
-/** A number in the user's code: it stands in the operations that use it, not in a box of its own. */
+/** A number in the user's code, which has no name but its value. */
 export const isLiteral = (node: Node): boolean =>
   node.kind === "input" && node.value !== null && !node.names.length && (node.avals[0] ?? "").endsWith("[]");
+
+/** A number as it stands in an operation: "0.01", "lr=0.01". */
+export const literalWords = ({ names, value }: Node): string => (names[0] ? `${names[0]}=${value ?? ""}` : (value ?? ""));
 
 export function nodeTitle(node: Node): string {
   if (isLiteral(node)) return node.value ?? "";
@@ -39,9 +41,4 @@ const SHORT: [RegExp, string][] = [
 export function shortAval(aval: string): string {
   const found = SHORT.find(([long]) => long.test(aval));
   return found ? aval.replace(...found) : aval;
-}
-
-/** A sentence of which the parts in backticks are code. */
-export function prose(text: string): (HTMLElement | string)[] {
-  return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 }

@@ -1,12 +1,12 @@
 /** What a view is to the inspector that shows it. */
 
 import type { Questions } from "./asking";
-import type { Kernel } from "./kernel";
-import type { Store } from "./store";
+import type { Comm } from "../model/comm";
+import type { Store } from "../model/store";
 
 export interface Context {
   store: Store;
-  kernel: Kernel;
+  comm: Comm;
   questions: Questions;
   /** Aborted when the inspector goes. */
   signal: AbortSignal;

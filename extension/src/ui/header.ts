@@ -1,11 +1,11 @@
 /** The head of the inspector: what was compiled, how much of it could be followed, what the cache did. */
 
-import type { Inspection } from "./data";
+import type { Inspection } from "../model/data";
 import { h } from "./dom";
-import { count, listed } from "./format";
-import { kernelsOf } from "./program";
-import type { Store } from "./store";
-import { came } from "./words";
+import { count, listed } from "../model/format";
+import { kernelsOf } from "../model/program";
+import type { Store } from "../model/store";
+import { came } from "../model/words";
 
 export function header(store: Store): HTMLElement {
   const { data } = store;
@@ -32,7 +32,7 @@ export function header(store: Store): HTMLElement {
 
 function coverage({ coverage: { operations, followed, inferred, lost } }: Inspection): HTMLElement | null {
   if (!operations) return null;
-  const words = `${followed} followed by their marks, ${inferred} inferred, ${lost} lost, of ${operations} operations`;
+  const words = `${followed} followed by their numbers, ${inferred} inferred, ${lost} lost, of ${operations} operations`;
   const share = (n: number) => `${(100 * n) / operations}%`;
   const percent = (100 * (followed + inferred)) / operations;
   const shown = percent === 100 ? "100" : Math.min(99.9, percent).toFixed(1).replace(/\.0$/, "");

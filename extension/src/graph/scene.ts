@@ -1,14 +1,16 @@
 /** The graph as it is drawn: parts with their places, an open group with its own scene inside. */
 
-import type { Boundary, Node } from "./data";
-import { type Part, partsOf, topParts } from "./grouping";
+import type { Boundary, Node } from "../model/data";
+import { type Branch, type Part, idsIn, partsOf } from "./parts";
 import { type Point, type Size, layOut } from "./layout";
-import type { Relations } from "./program";
-import { isLiteral, nodeTitle, shortAval } from "./words";
+import type { Relations } from "../model/program";
+import { literalWords, nodeTitle, shortAval } from "../model/words";
 
 export interface Item extends Size, Point {
   part: Part;
   inner: Scene | null;
+  /** Of a single node: the numbers in the user's code that it uses, which have no box of their own. */
+  literals: string[];
   /** A value comes from, or goes to, outside of the group that this is in. */
   entering: boolean;
   leaving: boolean;
@@ -38,15 +40,18 @@ export const isQuiet = (kind: string | undefined): boolean => kind !== undefined
 export class Scenes {
   readonly open = new Set<string>();
   private readonly top: Part[];
-  private readonly cut = new Map<string, Part[]>();
+  /** Nodes that have a box, in a group or outside. */
+  private readonly boxed: ReadonlySet<number>;
+  private readonly opened = new Map<string, Part[]>();
   private readonly made = new Map<string, Scene>();
   private readonly parents = new Map<string, string>();
 
   constructor(
     private readonly relations: Relations,
-    nodes: Parameters<typeof topParts>[0],
+    tree: readonly Branch[],
   ) {
-    this.top = topParts(nodes);
+    this.top = partsOf(tree, relations.nodes);
+    this.boxed = new Set(idsIn(tree));
   }
 
   whole(): Scene {
@@ -54,7 +59,7 @@ export class Scenes {
   }
 
   get groups(): Part[] {
-    return this.top.filter((part) => part.cut);
+    return this.top.filter((part) => part.group);
   }
 
   toggle(key: string, open = !this.open.has(key)): void {
@@ -71,7 +76,7 @@ export class Scenes {
       for (const one of waiting) {
         this.toggle(one, true);
         for (const part of this.partsIn(one)) {
-          const held = part.cut ? part.nodes.filter(({ id }) => nodes.has(id)).length : 0;
+          const held = part.group ? part.nodes.filter(({ id }) => nodes.has(id)).length : 0;
           if (held && held < part.nodes.length) next.push(part.key);
         }
       }
@@ -80,13 +85,17 @@ export class Scenes {
   }
 
   private partsIn(key: string): Part[] {
-    const known = this.cut.get(key);
+    const known = this.opened.get(key);
     if (known) return known;
-    const whole = [this.top, ...this.cut.values()].flat().find((part) => part.key === key);
-    const parts = whole ? partsOf(whole) : [];
-    this.cut.set(key, parts);
+    const whole = [this.top, ...this.opened.values()].flat().find((part) => part.key === key);
+    const parts = whole ? this.divided(whole) : [];
+    this.opened.set(key, parts);
     for (const part of parts) this.parents.set(part.key, key);
     return parts;
+  }
+
+  private divided(part: Part): Part[] {
+    return part.group ? partsOf(part.group.parts, this.relations.nodes) : [];
   }
 
   private scene(key: string, parts: Part[]): Scene {
@@ -99,18 +108,19 @@ export class Scenes {
   }
 
   private inside(part: Part): Scene {
-    const parts = this.cut.get(part.key) ?? partsOf(part);
-    this.cut.set(part.key, parts);
+    const parts = this.opened.get(part.key) ?? this.divided(part);
+    this.opened.set(part.key, parts);
     return this.scene(part.key, parts);
   }
 
   private build(parts: Part[]): Scene {
     const items: Item[] = parts.map((part) => {
-      const inner = part.cut && this.open.has(part.key) ? this.inside(part) : null;
+      const literals = this.literalsOf(part);
+      const inner = part.group && this.open.has(part.key) ? this.inside(part) : null;
       const size = inner
         ? { width: Math.max(inner.width, 220) + 2 * FRAME.side, height: inner.height + FRAME.top + FRAME.foot }
-        : this.sizeOf(part);
-      return { part, inner, ...size, x: 0, y: 0, entering: false, leaving: false };
+        : this.sizeOf(part, literals);
+      return { part, inner, literals, ...size, x: 0, y: 0, entering: false, leaving: false };
     });
     const links = this.links(items);
     const laid = layOut(
@@ -136,8 +146,8 @@ export class Scenes {
       for (const node of item.part.nodes) {
         for (const [operand] of node.operands) {
           const from = home.get(operand);
-          if (from === to || this.isLiteral(operand)) continue;
-          if (from === undefined || items[from]?.part.cut === "inputs") {
+          if (from === to || this.isTakenIn(operand)) continue;
+          if (from === undefined || items[from]?.part.group?.rule === "inputs") {
             item.entering = true; // arrows from all inputs at once would hide the others
             continue;
           }
@@ -154,9 +164,18 @@ export class Scenes {
     return [...found.values()];
   }
 
-  private isLiteral(id: number): boolean {
-    const node = this.relations.nodes.get(id);
-    return node !== undefined && isLiteral(node);
+  /** A number without a box: it stands in the boxes of the operations that use it. */
+  private isTakenIn(id: number): boolean {
+    return !this.boxed.has(id) && (this.relations.nodes.get(id)?.value ?? null) !== null;
+  }
+
+  private literalsOf(part: Part): string[] {
+    const [node] = part.nodes;
+    if (part.group || !node) return [];
+    return node.operands.flatMap(([id]) => {
+      const operand = this.relations.nodes.get(id);
+      return operand && this.isTakenIn(id) ? [literalWords(operand)] : [];
+    });
   }
 
   private between(producer: number, consumer: number): { crossing: boolean; boundary: Boundary | null } {
@@ -173,20 +192,19 @@ export class Scenes {
   }
 
   /** Characters beside a node's name: the user's variables and the numbers that it uses. */
-  private besides(node: Node): number {
-    const literals = node.operands.flatMap(([id]) => (this.isLiteral(id) ? [this.relations.nodes.get(id)?.value ?? ""] : []));
+  private besides(node: Node, literals: readonly string[]): number {
     const names = node.names.filter((name) => name !== nodeTitle(node));
     return [literals.join(" "), names.length ? `= ${names.join(", ")}` : ""].join(" ").trim().length;
   }
 
-  private sizeOf(part: Part): Size {
-    if (part.cut) return { width: 236, height: 66 };
+  private sizeOf(part: Part, literals: readonly string[]): Size {
+    if (part.group) return { width: 236, height: 66 };
     const node = part.nodes[0];
     if (!node) return { width: 120, height: 40 };
     const fate = this.relations.fates.get(node.id);
     const label = Math.max(
       nodeTitle(node).length * 8.2 +
-        this.besides(node) * 7.5 +
+        this.besides(node, literals) * 7.5 +
         34 +
         27 * Math.min(3, fate?.clusters.length ?? 0) +
         (node.output ? 46 : 0),

@@ -6,6 +6,7 @@ import type {
   Change,
   Cluster,
   Fate,
+  Group,
   HloLine,
   Inspection,
   Memory,
@@ -144,6 +145,8 @@ const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, bac
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
 const TABLE: Table = { columns: [], rows: [], text: "" };
 
+const GROUP: Group = { id: -1, rule: "", label: "", inside: "", where: "", parts: [] };
+
 const place = (x: unknown): Place | null => (isObject(x) ? fill(PLACE, x) : null);
 const value = (x: unknown): Value => fill(VALUE, x);
 
@@ -153,6 +156,18 @@ function node(x: unknown): Node {
   made.operands = made.operands.filter((pair) => Array.isArray(pair) && typeof pair[0] === "number");
   made.avals = strings(made.avals);
   made.names = strings(made.names);
+  return made;
+}
+
+/** Node ids and groups. */
+const branches = (x: unknown): Group["parts"] =>
+  each(x, (one) => (isObject(one) ? group(one) : one)).filter(
+    (one) => typeof one === "number" || isObject(one),
+  ) as Group["parts"];
+
+function group(x: unknown): Group {
+  const made = fill(GROUP, x);
+  made.parts = branches(made.parts);
   return made;
 }
 
@@ -268,6 +283,7 @@ export function read(given: unknown): Inspection {
       ran: true,
       sources: [],
       nodes: [],
+      groups: [],
       fates: [],
       coverage: {},
       programs: [],
@@ -285,6 +301,7 @@ export function read(given: unknown): Inspection {
     sources: each(made.sources, source),
     notes: strings(made.notes),
     nodes: each(made.nodes, node),
+    groups: branches(made.groups),
     fates: each(made.fates, fate),
     coverage: fill({ operations: 0, followed: 0, inferred: 0, lost: 0 }, made.coverage),
     programs: each(made.programs, program),

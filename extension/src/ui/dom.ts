@@ -66,3 +66,8 @@ export function visibleIn(pane: HTMLElement, element: Element): boolean {
   const inner = element.getBoundingClientRect();
   return inner.bottom > outer.top && inner.top < outer.bottom && inner.right > outer.left && inner.left < outer.right;
 }
+
+/** A sentence of which the parts in backticks are code. */
+export function prose(text: string): (HTMLElement | string)[] {
+  return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+}

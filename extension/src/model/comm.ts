@@ -10,7 +10,8 @@ export interface Model {
   send(content: unknown): void;
 }
 
-export interface Kernel {
+/** The connection to the Python that made the inspection. */
+export interface Comm {
   /** Resolves with the answer, rejects with the kernel's error. */
   ask<T extends Answer["type"]>(request: Request, expected: T): Promise<Extract<Answer, { type: T }>>;
   /** Errors that answer no question. */
@@ -18,7 +19,7 @@ export interface Kernel {
   dispose(): void;
 }
 
-export const noKernel: Kernel = {
+export const noComm: Comm = {
   ask: () => Promise.reject(new Error("no kernel answers here: this is a saved view")),
   onError: () => () => {},
   dispose() {},
@@ -29,7 +30,7 @@ const GONE = "Nothing answers: the kernel was restarted or stopped. Run the cell
 const own = Math.random().toString(36).slice(2); // each widget is given a module of its own
 let sent = 0;
 
-export function kernelOf(model: Model): Kernel {
+export function commOf(model: Model): Comm {
   const waiting = new Map<string, { resolve: (answer: never) => void; reject: (error: Error) => void; expected: string }>();
   const listeners = new Set<(message: string) => void>();
   const receive = (message: Partial<{ id: unknown; type: string; message: string }> | null) => {

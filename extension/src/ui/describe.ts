@@ -1,11 +1,11 @@
 /** What a thing is, in words: the line at the foot of the inspector. */
 
-import type { Cluster } from "./data";
-import { bytes, count, listed, seconds } from "./format";
-import { type Relations, placeWords } from "./program";
-import type { Thing } from "./selection";
-import type { Store } from "./store";
-import { nodeWords, shortAval } from "./words";
+import type { Cluster } from "../model/data";
+import { bytes, count, listed, seconds } from "../model/format";
+import { type Relations, placeWords } from "../model/program";
+import type { Thing } from "../model/selection";
+import type { Store } from "../model/store";
+import { nodeWords, shortAval } from "../model/words";
 
 export interface Description {
   title: string;

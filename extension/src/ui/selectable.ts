@@ -1,8 +1,8 @@
 /** Elements that stand for things: pointing at one previews it, activating it selects it, and it is lit with its kin. */
 
 import { revealIn, visibleIn } from "./dom";
-import { type Thing, keyOf, lit, same } from "./selection";
-import type { Store } from "./store";
+import { type Thing, keyOf, lit, same } from "../model/selection";
+import type { Store } from "../model/store";
 
 const things = new WeakMap<Element, Thing>();
 
@@ -24,12 +24,12 @@ export function thingAt(target: EventTarget | null): Thing | null {
   return (element && things.get(element)) ?? null;
 }
 
-/** Lights the things in an element that are marked. */
+/** Lights the things in an element that are highlighted. */
 export function light(within: Element, store: Store): void {
   for (const element of within.querySelectorAll(".lz-thing")) {
     const thing = things.get(element);
     if (!thing) continue;
-    element.classList.toggle("lz-lit", lit(thing, store.marks));
+    element.classList.toggle("lz-lit", lit(thing, store.highlights));
     element.classList.toggle("lz-stuck", same(thing, store.stuck));
   }
 }

@@ -2,7 +2,7 @@
 
 import { describe } from "./describe";
 import { fill, h } from "./dom";
-import type { Store } from "./store";
+import type { Store } from "../model/store";
 
 /** `idle`: what stands there while nothing is. */
 export function fillFoot(foot: HTMLElement, store: Store, idle: string): void {

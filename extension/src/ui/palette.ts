@@ -1,9 +1,9 @@
 /** The colours of clusters (Okabe and Ito) and the chips that carry them: a colour never stands without its number. */
 
-import type { Cluster } from "./data";
+import type { Cluster } from "../model/data";
 import { h } from "./dom";
-import type { Relations } from "./program";
-import { tag } from "./things";
+import type { Relations } from "../model/program";
+import { tag } from "./selectable";
 
 export const PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C"] as const;
 

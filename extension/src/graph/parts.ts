@@ -1,0 +1,56 @@
+/** The parts of the drawing: single nodes, and the groups that Python made of the others (lazynb/view/graph/tree.py). */
+
+import { clip } from "../model/format";
+import type { Group, Node } from "../model/data";
+import { isLiteral } from "../model/words";
+
+/** What a tree of groups is made of. */
+export type Branch = number | Group;
+
+export interface Part {
+  /** Stays the same as long as the data does. */
+  key: string;
+  /** null: one node. */
+  group: Group | null;
+  nodes: readonly Node[];
+}
+
+/** Most nodes that are drawn where Python gave no groups of them. */
+export const MOST = 500;
+
+/** One part for each branch, without those of which no node is known. */
+export function partsOf(branches: readonly Branch[], nodes: ReadonlyMap<number, Node>): Part[] {
+  return branches.map((branch) => part(branch, nodes)).filter((one) => one.nodes.length > 0);
+}
+
+function part(branch: Branch, nodes: ReadonlyMap<number, Node>): Part {
+  const ids = idsIn([branch]);
+  const known = ids.flatMap((id) => nodes.get(id) ?? []);
+  if (typeof branch === "number") return { key: `n${branch}`, group: null, nodes: known };
+  return { key: `${branch.rule}:${branch.id}-${ids[ids.length - 1]}`, group: branch, nodes: known };
+}
+
+/** The nodes in a tree, in its order. */
+export function idsIn(branches: readonly Branch[], found: number[] = []): number[] {
+  for (const branch of branches) {
+    if (typeof branch === "number") found.push(branch);
+    else idsIn(branch.parts, found);
+  }
+  return found;
+}
+
+/** Each node by itself: for data that came without groups. null: there are too many nodes. */
+export function ungrouped(nodes: readonly Node[]): Branch[] | null {
+  const drawn = nodes.filter((node) => !isLiteral(node));
+  return drawn.length <= MOST ? drawn.map(({ id }) => id) : null;
+}
+
+export const titleOf = ({ label }: Group): string => clip(label.trim(), 60);
+
+/** What a group holds: "12 operations · add ×7, mul ×5". */
+export function contentsOf({ rule, inside }: Group, nodes: readonly Node[]): string {
+  return rule === "inputs" ? inside : [`${nodes.length.toLocaleString("en")} operations`, inside].filter(Boolean).join(" · ");
+}
+
+/** Where a group was written, unless its title says so. */
+export const linesOf = ({ label, where }: Group): string => (where === label ? "" : where);

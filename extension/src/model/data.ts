@@ -1,0 +1,386 @@
+/**
+ * What Python sends (version 1), and what the widget and the kernel say to each other.
+ * A figure that is not known is null.
+ *
+ * Made from lazynb/view/inspection/schema.py by scripts/front_end_data.py: change it there, run the script.
+ */
+
+/**
+ * Nodes that are drawn as one box until it is opened; `parts` are node ids and groups, two or more. `rule` says what put them
+ * together: `call`, `scope`, `line`, `cell`, `chunk`, `inputs`, or `dead` for the operations that a stored drawing leaves out.
+ * `inside` says in brief what the group holds, `where` the lines on which that was written.
+ */
+export interface Group {
+  id: number;
+  rule: string;
+  label: string;
+  inside: string;
+  where: string;
+  parts: (number | Group)[];
+}
+
+/** How something about a compiled program is known. */
+export type Label = "compiler said" | "rule inferred" | "verified by recompiling" | "not known";
+
+export type FateKind = "own kernel" | "fused" | "library" | "folded" | "merged" | "cancelled" | "dead" | "lost";
+
+export type ClusterKind = "loop" | "input" | "output" | "custom" | "library" | "single" | "control";
+
+export type Which = "before" | "after";
+
+/** A cell or a part of a file, as written. */
+export interface Source {
+  file: string;
+  cell: number | null;
+  /** Number of the first of `lines`. */
+  first: number;
+  lines: string[];
+}
+
+/** A line of the user's code. */
+export interface Place {
+  label: string;
+  line: number;
+  text: string;
+  cell: number | null;
+  /** Index in the inspection's sources. */
+  source: number | null;
+}
+
+/** A recorded operation or an input. */
+export interface Node {
+  id: number;
+  kind: "input" | "op";
+  name: string;
+  primitive: string;
+  /** (node, which of its results) */
+  operands: [number, number][];
+  avals: string[];
+  place: Place | null;
+  /** Operations of one call of a function share the number. */
+  call: number | null;
+  scope: string;
+  /** The user's variables. */
+  names: string[];
+  value: string | null;
+  output: boolean;
+  dead: boolean;
+}
+
+/** What became of one operation. */
+export interface Fate {
+  node: number;
+  kind: FateKind;
+  clusters: number[];
+  /** The node that it was merged with. */
+  with: number | null;
+  /** The XLA pass, '' if none. */
+  by: string;
+  text: string;
+  label: Label;
+}
+
+/** followed + inferred + lost = operations. */
+export interface Coverage {
+  operations: number;
+  followed: number;
+  inferred: number;
+  lost: number;
+}
+
+/** A line of a module. */
+export interface HloLine {
+  text: string;
+  /** '' where the line is not an instruction */
+  name: string;
+  nodes: number[];
+  cluster: number | null;
+  computation: string;
+}
+
+/** A module's text without metadata. */
+export interface Stage {
+  /** Null: too long for the message, ask for it. */
+  text: string | null;
+  lines: HloLine[];
+}
+
+/** An instruction that a pass changed. */
+export interface Change {
+  kind: "added" | "removed" | "rewritten" | "fused";
+  name: string;
+  /** The instruction's line, '' where there is none. */
+  before: string;
+  after: string;
+  nodes: number[];
+  /** The fusion instruction, for "fused". */
+  into: string;
+}
+
+/** A pass that changed the module, with the number of instructions; null where nobody has counted yet. */
+export interface PassInfo {
+  index: number;
+  pipeline: string;
+  name: string;
+  added: number | null;
+  removed: number | null;
+  rewritten: number | null;
+  fused: number | null;
+  /** Null: ask for them. */
+  changes: Change[] | null;
+}
+
+/** A program's text before and after the passes. */
+export interface Hlo {
+  before: Stage;
+  after: Stage;
+  passes: PassInfo[];
+}
+
+/** A value in memory, alive from step `start` to `end`. */
+export interface Buffer {
+  name: string;
+  bytes: number;
+  start: number;
+  end: number;
+  kind: "argument" | "output" | "temp" | "constant";
+  allocation: number;
+  /** Other values in the same memory. */
+  shares: string[];
+  donated: boolean;
+  nodes: number[];
+  cluster: number | null;
+}
+
+/** Memory of a program. */
+export interface Memory {
+  peak_bytes: number | null;
+  argument_bytes: number | null;
+  output_bytes: number | null;
+  temp_bytes: number | null;
+  alias_bytes: number | null;
+  /** The instruction at each time. */
+  steps: string[];
+  peak_step: number | null;
+  buffers: Buffer[];
+  source: string;
+}
+
+/** One executable; a graph that spans cells has several. */
+export interface Program {
+  number: number;
+  operations: number;
+  cache: string;
+  compile_seconds: number;
+  backend: string;
+  hlo: Hlo;
+  memory: Memory | null;
+}
+
+/** An array that enters or leaves a cluster. */
+export interface Value {
+  /** Cluster that writes it. */
+  from: number | null;
+  /** Input node that it is. */
+  node: number | null;
+  name: string;
+  shape: string;
+  bytes: number;
+}
+
+/** What one execution costs, by XLA's analysis. */
+export interface Cost {
+  flops: number | null;
+  transcendentals: number | null;
+  bytes: number | null;
+  source: string;
+}
+
+/** Measured seconds of all executions in one run of the program. */
+export interface Time {
+  median: number;
+  low: number;
+  high: number;
+  runs: number;
+  /** Executions in one run: several for a kernel in a loop. */
+  calls: number;
+}
+
+/** A kernel, or a loop around kernels (`control`). */
+export interface Cluster {
+  id: number;
+  program: number;
+  name: string;
+  opcode: string;
+  kind: ClusterKind;
+  /** "YNNPACK", "oneDNN", "LAPACK", '' for none */
+  library: string;
+  root: string;
+  /** Cluster of the loop that it runs in. */
+  inside: number | null;
+  nodes: number[];
+  instructions: string[];
+  /** Nodes that are also computed in another cluster. */
+  duplicated: number[];
+  inputs: Value[];
+  outputs: Value[];
+  input_bytes: number;
+  output_bytes: number;
+  passes: string[];
+  /** The line that most of it was written on. */
+  place: Place | null;
+  cost: Cost | null;
+  /** Null: not measured. */
+  time: Time | null;
+  /** Index in the palette. */
+  colour: number;
+}
+
+/** An array between two clusters and why it is not fused away. */
+export interface Boundary {
+  id: number;
+  producer: number;
+  /** Null: the program's result. */
+  consumer: number | null;
+  shape: string;
+  bytes: number;
+  /** The instruction whose value is written. */
+  value: string;
+  /** "kept-alive", "several-users", ... */
+  code: string;
+  /** The reason, a sentence in the user's words. */
+  text: string;
+  /** What to change, may be ''. */
+  hint: string;
+  label: Label;
+  /** The compiler's own words, '' if not asked. */
+  said: string;
+  /** The user's, that keep the value alive. */
+  variables: string[];
+  /** An experiment that can be run. */
+  verify: string | null;
+  /** What the experiment showed, '' before. */
+  verdict: string;
+}
+
+/** Measured peak of this machine: FLOP/s, bytes/s. */
+export interface Machine {
+  flops: number | null;
+  bandwidth: number | null;
+  text: string;
+}
+
+/** Rows of text; `text` says it in one line. */
+export interface Table {
+  columns: string[];
+  rows: string[][];
+  text: string;
+}
+
+/** All of a compilation. */
+export interface Inspection {
+  version: 1;
+  title: string;
+  /** A kernel answers requests; false in saved files. */
+  live: boolean;
+  ran: boolean;
+  sources: Source[];
+  /** In trace order: operands have smaller ids. */
+  nodes: Node[];
+  /** What the graph shows: node ids, and groups that open. */
+  groups: (number | Group)[];
+  fates: Fate[];
+  coverage: Coverage;
+  programs: Program[];
+  /** Of all programs, in the order in which they run. */
+  clusters: Cluster[];
+  boundaries: Boundary[];
+  machine: Machine | null;
+  cache: Table;
+  breaks: Table;
+  /** Plain sentences: what is missing, and why. */
+  notes: string[];
+}
+
+/** For the changes of a pass. */
+export interface PassRequest {
+  type: "pass";
+  program: number;
+  index: number;
+}
+
+/** For a module's text. */
+export interface StageRequest {
+  type: "stage";
+  program: number;
+  which: Which;
+}
+
+/** For the compiler's own words about its boundaries. */
+export interface AskRequest {
+  type: "ask";
+}
+
+/** For an experiment with a boundary. */
+export interface VerifyRequest {
+  type: "verify";
+  boundary: number;
+}
+
+/** For the times of the kernels. */
+export interface ProfileRequest {
+  type: "profile";
+}
+
+/** What the front end asks; an `id` is added when it is sent, and the answer carries the same. */
+export type Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest;
+
+/** The changes of a pass. */
+export interface PassAnswer {
+  type: "pass";
+  program: number;
+  index: number;
+  changes: Change[];
+}
+
+/** A module's text. */
+export interface StageAnswer {
+  type: "stage";
+  program: number;
+  which: Which;
+  stage: Stage;
+}
+
+/** All boundaries, with what the compiler said. */
+export interface BoundariesAnswer {
+  type: "boundaries";
+  boundaries: Boundary[];
+}
+
+/** A boundary, with what the experiment showed. */
+export interface BoundaryAnswer {
+  type: "boundary";
+  boundary: Boundary;
+}
+
+/** The time of a cluster. */
+export interface Timed {
+  id: number;
+  time: Time | null;
+}
+
+/** What was measured. */
+export interface TimesAnswer {
+  type: "times";
+  clusters: Timed[];
+  machine: Machine | null;
+}
+
+/** What went wrong. */
+export interface ErrorAnswer {
+  type: "error";
+  message: string;
+}
+
+/** What the kernel answers. */
+export type Answer = PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | ErrorAnswer;
