@@ -786,7 +786,8 @@ class DeviceGet:
     def __init__(self) -> None:
         self._plain = _api._device_get
         self._caller = inspect.unwrap(_api.device_get).__code__
-        self._threads: set[int] = set()  # those that are between the two halves of ``jax.device_get``
+        # By thread that is between the two halves of ``jax.device_get``, what stands for the call.
+        self._reading: dict[int, object] = {}
         self._ours: Any = None
 
     def register(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]) -> None:
@@ -806,17 +807,38 @@ class DeviceGet:
             caller.f_back,
             caller.f_back and caller.f_back.f_back,
         )  # 0.12 has two functions in between
-        if any(frame is not None and frame.f_code is self._caller for frame in frames):
-            self._threads.add(threading.get_ident())
-            if _api._device_get is self._plain:
-                _api._device_get = self._ours
+        for frame in frames:
+            if frame is not None and frame.f_code is self._caller and _Reading.NAME not in frame.f_locals:
+                reading = _Reading(self)
+                self._reading[reading.thread] = reading.token
+                if _api._device_get is self._plain:
+                    _api._device_get = self._ours
+                frame.f_locals[_Reading.NAME] = reading
 
     def done(self) -> None:
         """This thread is past it."""
-        if self._threads:
-            self._threads.discard(threading.get_ident())
-        if not self._threads and _api._device_get is self._ours:
+        self.ended(threading.get_ident())
+
+    def ended(self, thread: int, token: object = None) -> None:
+        """``thread`` is past it, or past the call that ``token`` stands for."""
+        if self._reading and (token is None or self._reading.get(thread) is token):
+            self._reading.pop(thread, None)
+        if not self._reading and _api._device_get is self._ours:
             _api._device_get = self._plain
+
+
+class _Reading:
+    """A call of ``jax.device_get``: it stands among the variables of the frame and dies with it, also where
+    the first half raises and there is no second."""
+
+    NAME = "_lazynb_reading"
+
+    def __init__(self, owner: DeviceGet):
+        self._owner = owner
+        self.thread, self.token = threading.get_ident(), object()
+
+    def __del__(self) -> None:
+        self._owner.ended(self.thread, self.token)
 
 
 device_get = DeviceGet()
@@ -956,29 +978,34 @@ class AmbientPatches:
     Attributes:
       on: whether it is in place; None while that changes, and after a change that an interrupt ended: the
         next mends it.
+      fast: whether what serves speed alone is in place too.
     """
 
     def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):
         self._concrete = concrete
         self._replaced: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
+        self._for_speed: list[bool] = []
         self._turn: object = None
         self.on: bool | None = False
+        self.fast = False
         self.substitute(_stages.Compiled, {"__call__": self._calling_concretely(_stages.Compiled.__call__)})
         for module in _ASKING_FOR_THE_TOP_LEVEL:
             self.substitute(module, {"core": _core_seen_as_clean(is_lazy)})
 
-    def substitute(self, owner: Any, names: dict[str, Any]) -> None:
+    def substitute(self, owner: Any, names: dict[str, Any], for_speed: bool = False) -> None:
         """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is
-        lazy."""
+        lazy; ``for_speed`` says that the meaning would be the same without."""
+        self._for_speed.append(for_speed)
         self._replaced.append((owner, names, {name: vars(owner).get(name, _INHERITED) for name in names}))
 
-    def switch(self, on: bool) -> None:
-        """Puts everything in place, or back. What somebody else has changed is theirs."""
+    def switch(self, on: bool, fast: bool = True) -> None:
+        """Puts everything in place, or back; unless ``fast``, what serves speed alone goes back in any case.
+        What somebody else has changed is theirs."""
         self._turn = turn = object()
         self.on = None
-        for owner, ours, plain in self._replaced:
+        for (owner, ours, plain), for_speed in zip(self._replaced, self._for_speed, strict=True):
             now = vars(owner)
-            if on:
+            if on and (fast or not for_speed):
                 _assign(
                     owner,
                     {name: own for name, own in ours.items() if now.get(name, _INHERITED) is plain[name]},
@@ -986,7 +1013,7 @@ class AmbientPatches:
             else:
                 _assign(owner, {name: plain[name] for name, own in ours.items() if now.get(name) is own})
         if self._turn is turn:
-            self.on = on
+            self.on, self.fast = on, on and fast
         else:  # another thread or a finalizer has switched in between: neither got what it wanted
             self._turn = self.on = None
 
@@ -1128,7 +1155,7 @@ refusing_constants: list[tuple[Any, str]] = [(_lax_internal, "_trace_composite_t
 if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 makes arguments of them
     refusing_constants.append((_hijax.custom_vjp3, "__call__"))
 
-attributed: list[tuple[Any, str]] = [(_lax_internal, "composite"), (jax.lax, "composite")]
+attributed: list[tuple[Any, str]] = [(_lax_internal, "composite")]
 """Owner and name of what makes functions whose keyword arguments may be arrays, but no tracers."""
 
 refusal_of_static: tuple[Any, str] = (_custom_derivatives, "_check_for_tracers")

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb import _jax_compat as jc
+from lazynb.config import config
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, thread_trace
 
@@ -235,8 +236,12 @@ class Blocks:
         else:
             self._switching = threading.RLock()  # an interrupt left it locked
         with self._switching:
-            while patches.on is not (wanted := self._some_record()):
-                patches.switch(wanted)
+            while True:
+                wanted = self._some_record()
+                fast = wanted and config.substitute_names
+                if patches.on is wanted and patches.fast is fast:
+                    break
+                patches.switch(wanted, fast)
 
     def _drop(self, gone: Block | None) -> None:
         """Takes a block out of the list, and those that were given up or whose thread is gone."""

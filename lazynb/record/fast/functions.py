@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import functools
-import pkgutil
 import types
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +12,7 @@ import jax
 
 from lazynb import _jax_compat as jc
 from lazynb.record.fast.operators import remembered
+from lazynb.record.stand_in import JITTED, stand_in
 from lazynb.record.tensor import LazyTensor
 
 MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
@@ -46,53 +46,6 @@ _ALIKE = frozenset(
     clip""".split()
 )
 
-_PJIT = type(jax.numpy.sin)
-
-
-class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
-    """A ``jax.numpy`` ufunc whose calls are remembered; its methods (``reduce``, ``at``, ...) are JAX's."""
-
-    __module__ = jax.numpy.ufunc.__module__  # what a ufunc itself says as well
-
-    def __init__(self, plain: Any, name: str):
-        self.__dict__.update(
-            plain.__dict__, _lazynb_call=remembered(f"ufunc.{name}", plain, name in _ALIKE, 1)
-        )
-
-    @functools.wraps(jax.numpy.ufunc.__call__)
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        return self._lazynb_call(*args, **kwargs)  # type: ignore[attr-defined]
-
-    def __reduce__(self) -> Any:
-        return pkgutil.resolve_name, (f"jax.numpy:{self.__name__}",)  # type: ignore[attr-defined]
-
-
-class StandIn(functools.partial[Any]):
-    """What stands in for a function of JAX's. Whoever got hold of it while a thread was lazy has it for good:
-    it pickles as the name under which JAX's own is found, and a copy is itself, as of any function. (pickle
-    writes down a plain function only as long as it is what is found under its name; a partial costs a call
-    next to nothing, and has no frame.)"""
-
-    def __reduce__(self) -> Any:
-        return pkgutil.resolve_name, (f"{self.__module__}:{self.__qualname__}",)  # type: ignore[attr-defined]
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
-
-    def __getattr__(self, name: str) -> Any:
-        # ``lower`` and ``trace`` are no attributes of its own: what wraps a function takes those over, and
-        # ``jax.jit(jax.grad(jnp.sin)).lower`` would be sin's.
-        return getattr(vars(self).get("__wrapped__"), name)
-
-    def __copy__(self) -> StandIn:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> StandIn:
-        return self
-
-    def __repr__(self) -> str:
-        return repr(self.__wrapped__)  # type: ignore[attr-defined]
-
 
 def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
     """Under ``grad`` and ``vmap``, an array that is what is asked for already stays itself: libraries convert
@@ -119,16 +72,12 @@ def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     """What stands in for ``plain``, the function ``name`` of ``module``; None where it is left as it is."""
     if name in _LEFT or name.startswith("_"):
         return None
-    if type(plain) is jax.numpy.ufunc:
-        return _Ufunc(plain, name)
-    if not isinstance(plain, types.FunctionType | _PJIT):
+    if not isinstance(plain, types.FunctionType | JITTED):
         return None
     call: Callable[..., Any] = remembered(f"{plain.__module__}.{name}", plain, name in _ALIKE)
     call = _BY_HAND.get(name, lambda call: call)(call)
     functools.update_wrapper(call, plain)
-    call = functools.update_wrapper(StandIn(call), plain)
-    call.__module__, call.__qualname__ = module.__name__, name  # where pickle finds it, while lazy and later
-    return call
+    return stand_in(call, plain, module, name)
 
 
 @functools.cache
@@ -146,8 +95,33 @@ def remembered_names() -> dict[str, dict[str, Any]]:
     return found
 
 
+def _remembering_ufuncs() -> Callable[..., Any]:
+    """What stands in for the ``__call__`` of ``jax.numpy``'s ufuncs, which themselves stay as they are."""
+    own = jax.numpy.ufunc.__call__
+    calls = {
+        id(ufunc): remembered(f"ufunc.{name}", types.MethodType(own, ufunc), name in _ALIKE, 1)
+        for name, ufunc in vars(jax.numpy).items()
+        if type(ufunc) is jax.numpy.ufunc
+    }
+    find = calls.get
+
+    @functools.wraps(own)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = find(id(self))
+        return own(self, *args, **kwargs) if call is None else call(*args, **kwargs)
+
+    return __call__
+
+
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """For each of :data:`MODULES`, the names that change while a thread is lazy."""
+    """The names that change while a thread is lazy, in each of :data:`MODULES` and in the class of ufuncs."""
+    return [
+        (jax.numpy.ufunc, {"__call__": _remembering_ufuncs()}),
+        *_of_modules(),
+    ]
+
+
+def _of_modules() -> list[tuple[Any, dict[str, Any]]]:
     return [
         (
             module,
