@@ -29,6 +29,20 @@ _LEFT = frozenset(
     PRNGKey key_data wrap_key_data clone""".split()
 )
 
+# What a memory saves nothing on (``python -m benchmarks.substitution``). The shapes of the results depend on
+# values, so each call runs what is pending; or no arrays are returned, but shapes, dtypes or tokens; or
+# functions are taken; or the name of an axis is needed, which only a transformation has: nothing is recalled.
+_NOT_FASTER = frozenset(
+    """argwhere flatnonzero nonzero unique unique_all unique_counts unique_inverse unique_values union1d
+    intersect1d setdiff1d setxor1d extract compress trim_zeros
+    conv_dimension_numbers conv_general_permutations conv_general_shape_tuple conv_shape_tuple
+    conv_transpose_shape_tuple reduce_window_shape_tuple padtype_to_pads dtype after_all create_token
+    shape_as_value key_dtype key_impl get_scaled_dot_general_config
+    platform_dependent reduce_window scatter_apply
+    all_gather all_to_all axis_index axis_size pbroadcast pcast pmax pmean pmin ppermute precv psend pshuffle
+    psum psum_scatter pswapaxes ragged_all_to_all""".split()
+)
+
 # What libraries compare with ``is``: JAX knows the reducer of ``reduce_window(x, -inf, lax.max, ...)`` by it,
 # Optax a loss's default ``reduce_fn=jnp.mean``. These keep their identity; ``lazynb.numpy`` and the methods
 # of arrays have remembered forms.
@@ -65,12 +79,13 @@ def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
     return asarray
 
 
+# ``asarray`` saves nothing on an array (0.7 times JAX's own); it is here for what it does under ``grad``.
 _BY_HAND: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {"asarray": _asarray}
 
 
 def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     """What stands in for ``plain``, the function ``name`` of ``module``; None where it is left as it is."""
-    if name in _LEFT or name.startswith("_"):
+    if name in _LEFT or name in _NOT_FASTER or name.startswith("_"):
         return None
     if not isinstance(plain, types.FunctionType | JITTED):
         return None
