@@ -35,6 +35,10 @@ class Config:
         becomes several programs. They run one after the other, and none of them runs sooner.
       min_donated: size in bytes from which an input that the user can no longer reach gives its memory to a
         result. Smaller arrays are not worth an executable of their own.
+      substitute_names: while a thread is lazy, put functions that remember what they recorded in the place of
+        JAX's (``jax.numpy.tanh``). Without it a lazy cell calls JAX's own: ``jax.numpy.tanh`` is then the
+        same object there as elsewhere, and recording takes about ten times as long. A change takes effect
+        with the next lazy cell or block.
       run_on_display: run a pending value that a cell shows, and show its value. Otherwise its graph is shown
         and nothing runs.
       max_events: number of entries in the event log.
@@ -50,6 +54,7 @@ class Config:
     max_pending: int = 50_000
     max_program: int = 2_000
     min_donated: int = 1 << 20
+    substitute_names: bool = True
     run_on_display: bool = False
     max_events: int = 10_000
     max_explained: int = 200_000

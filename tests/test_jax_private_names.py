@@ -899,7 +899,7 @@ def test_transformations_are_written_so_in_a_name_stack():
 
 
 def test_public_functions_that_are_treated_apart():
-    for name in names.NOT_REMEMBERED:
+    for name in (*names.NOT_REMEMBERED, *names.NOT_FASTER):
         assert any(name in vars(module) for module in MODULES), name
     for name in (*names.COMPARED_BY_IDENTITY, *names.NUMBERS_ALIKE):
         assert callable(getattr(jnp, name)), name

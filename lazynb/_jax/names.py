@@ -112,6 +112,21 @@ NOT_REMEMBERED = frozenset(
 """Functions of :mod:`jax.numpy`, :mod:`jax.lax` and others that return no arrays, take functions, read files,
 print, or refuse to work in place."""
 
+NOT_FASTER = frozenset(
+    """argwhere flatnonzero nonzero unique unique_all unique_counts unique_inverse unique_values union1d
+    intersect1d setdiff1d setxor1d extract compress trim_zeros
+    conv_dimension_numbers conv_general_permutations conv_general_shape_tuple conv_shape_tuple
+    conv_transpose_shape_tuple reduce_window_shape_tuple padtype_to_pads dtype after_all create_token
+    shape_as_value key_dtype key_impl get_scaled_dot_general_config
+    platform_dependent reduce_window scatter_apply
+    all_gather all_to_all axis_index axis_size pbroadcast pcast pmax pmean pmin ppermute precv psend pshuffle
+    psum psum_scatter pswapaxes ragged_all_to_all""".split()
+)
+"""Functions of the same modules on which a memory saves nothing (``python -m benchmarks.substitution``). The
+shapes of their results depend on values, so each call runs what is pending; or they return no arrays, but
+shapes, dtypes or tokens; or they take functions; or they need the name of an axis, which only a
+transformation has, and there nothing is recalled."""
+
 COMPARED_BY_IDENTITY = frozenset("mean sum max min prod all any std var amax amin".split())
 """Functions of ``jax.numpy`` that libraries compare with ``is``: Optax has ``reduce_fn=jnp.mean``."""
 

@@ -38,7 +38,8 @@ class DeviceGet:
     def __init__(self) -> None:
         self._plain = _api._device_get
         self._caller = inspect.unwrap(_api.device_get).__code__
-        self._threads: set[int] = set()  # those that are between the two halves of ``jax.device_get``
+        # By thread that is between the two halves of ``jax.device_get``, what stands for the call.
+        self._reading: dict[int, object] = {}
         self._ours: Any = None
 
     def register(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]) -> None:
@@ -58,17 +59,38 @@ class DeviceGet:
             caller.f_back,
             caller.f_back and caller.f_back.f_back,
         )  # 0.12 has two functions in between
-        if any(frame is not None and frame.f_code is self._caller for frame in frames):
-            self._threads.add(threading.get_ident())
-            if _api._device_get is self._plain:
-                _api._device_get = self._ours
+        for frame in frames:
+            if frame is not None and frame.f_code is self._caller and _Reading.NAME not in frame.f_locals:
+                reading = _Reading(self)
+                self._reading[reading.thread] = reading.token
+                if _api._device_get is self._plain:
+                    _api._device_get = self._ours
+                frame.f_locals[_Reading.NAME] = reading
 
     def done(self) -> None:
         """This thread is past it."""
-        if self._threads:
-            self._threads.discard(threading.get_ident())
-        if not self._threads and _api._device_get is self._ours:
+        self.ended(threading.get_ident())
+
+    def ended(self, thread: int, token: object = None) -> None:
+        """``thread`` is past it, or past the call that ``token`` stands for."""
+        if self._reading and (token is None or self._reading.get(thread) is token):
+            self._reading.pop(thread, None)
+        if not self._reading and _api._device_get is self._ours:
             _api._device_get = self._plain
+
+
+class _Reading:
+    """A call of ``jax.device_get``. It is a variable of the call's frame and dies with it, also if the first
+    half raises and there is no second."""
+
+    NAME = "_lazynb_reading"
+
+    def __init__(self, owner: DeviceGet):
+        self._owner = owner
+        self.thread, self.token = threading.get_ident(), object()
+
+    def __del__(self) -> None:
+        self._owner.ended(self.thread, self.token)
 
 
 device_get = DeviceGet()

@@ -87,29 +87,34 @@ class AmbientPatches:
     Attributes:
       on: whether it is in place; None while that changes, and after a change that an interrupt ended: the
         next mends it.
+      fast: whether what serves speed alone is in place too.
     """
 
     def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):
         self._concrete = concrete
         self._replaced: list[tuple[Any, dict[str, Any], dict[str, Any]]] = []
+        self._for_speed: list[bool] = []
         self._turn: object = None
         self.on: bool | None = False
+        self.fast = False
         self.substitute(_stages.Compiled, {"__call__": self._calling_concretely(_stages.Compiled.__call__)})
         for module in _ASKING_FOR_THE_TOP_LEVEL:
             self.substitute(module, {"core": _core_seen_as_clean(is_lazy)})
 
-    def substitute(self, owner: Any, names: dict[str, Any]) -> None:
+    def substitute(self, owner: Any, names: dict[str, Any], for_speed: bool = False) -> None:
         """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is
-        lazy."""
+        lazy; ``for_speed`` says that the meaning would be the same without."""
+        self._for_speed.append(for_speed)
         self._replaced.append((owner, names, {name: vars(owner).get(name, _INHERITED) for name in names}))
 
-    def switch(self, on: bool) -> None:
-        """Puts everything in place, or back. What somebody else has changed is theirs."""
+    def switch(self, on: bool, fast: bool = True) -> None:
+        """Puts everything in place, or back; unless ``fast``, what serves speed alone goes back in any case.
+        What somebody else has changed is theirs."""
         self._turn = turn = object()
         self.on = None
-        for owner, ours, plain in self._replaced:
+        for (owner, ours, plain), for_speed in zip(self._replaced, self._for_speed, strict=True):
             now = vars(owner)
-            if on:
+            if on and (fast or not for_speed):
                 _assign(
                     owner,
                     {name: own for name, own in ours.items() if now.get(name, _INHERITED) is plain[name]},
@@ -117,7 +122,7 @@ class AmbientPatches:
             else:
                 _assign(owner, {name: plain[name] for name, own in ours.items() if now.get(name) is own})
         if self._turn is turn:
-            self.on = on
+            self.on, self.fast = on, on and fast
         else:  # another thread or a finalizer has switched in between: neither got what it wanted
             self._turn = self.on = None
 
@@ -152,7 +157,7 @@ refusing_constants: list[tuple[Any, str]] = [(_lax_internal, "_trace_composite_t
 if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 makes arguments of them
     refusing_constants.append((_hijax.custom_vjp3, "__call__"))
 
-attributed: list[tuple[Any, str]] = [(_lax_internal, "composite"), (jax.lax, "composite")]
+attributed: list[tuple[Any, str]] = [(_lax_internal, "composite")]
 """Owner and name of what makes functions whose keyword arguments may be arrays, but no tracers."""
 
 refusal_of_static: tuple[Any, str] = (_custom_derivatives, "_check_for_tracers")

@@ -74,6 +74,10 @@ class LazyMagics(Magics):
         With ``strict`` the first trace break raises and says what to write instead; nothing is run and
         nothing lost. Barriers that were asked for (``lazynb.sync()``, ``block_until_ready()``, ``%%compile``)
         pass. ``%lazy on`` ends it.
+
+        While lazy mode is on, functions such as ``jax.numpy.tanh`` are ones that remember what they recorded.
+        They are equal to JAX's own. ``lazynb.config.substitute_names = False`` leaves JAX's own in place:
+        everything still works, and takes longer to record.
         """
         switch = parse_argstring(self.lazy, line).switch
         if switch is not None:

@@ -20,6 +20,9 @@ for _owner, _names in [
     (jc.LinearizeTracer, operators.of_linearized()),
     *linearize.substitutes(),
     *transpose.substitutes(),
+]:
+    patches.substitute(_owner, _names, for_speed=True)
+for _owner, _names in [
     *break_cause.substitutes(LazyTensor),
     *array_creation.substitutes(),
     *constants.substitutes(),

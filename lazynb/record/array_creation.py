@@ -5,7 +5,6 @@ For a tracer JAX's own functions ignore the sharding, which is right only inside
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +12,8 @@ import jax
 
 from lazynb import _jax as jc
 from lazynb._jax.names import PLACED
-from lazynb.record.fast.functions import remembered_names
 from lazynb.record.placement import own_device
+from lazynb.record.stand_in import stand_in
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 
@@ -80,11 +79,8 @@ def _taken_over(x: LazyTensor, dtype: Any, shape: Any) -> Any:
 
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     """The substitutes for JAX's own functions while some thread is lazy."""
-    module, fast = jc.filling, remembered_names()[jax.lax.__name__]
-    public = {"full": _full(fast["full"]), "full_like": _full_like(fast["full_like"])}
-    for name in PLACED:
-        functools.update_wrapper(public[name], fast[name])
-    return [
-        (module, {"full": _full(module.full), "full_like": _full_like(module.full_like)}),
-        (jax.lax, public),
-    ]
+    module = jc.filling
+    own = {name: getattr(module, name) for name in PLACED}
+    ours = {"full": _full(own["full"]), "full_like": _full_like(own["full_like"])}
+    public = {name: stand_in(call, own[name], jax.lax, name) for name, call in ours.items()}
+    return [(module, ours), (jax.lax, public)]

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from lazynb import _jax as jc
+from lazynb.record.stand_in import stand_in
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 
@@ -46,4 +47,5 @@ def _of_concrete(plain: Callable[..., Any], name: str) -> Callable[..., Any]:
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     """The substitutes for JAX's own functions while some thread is lazy."""
     ours = {name: _of_concrete(getattr(jax, name), name) for name in jc.ASSEMBLING}
-    return [(module, ours) for module in (jax, jc.assembling)]
+    public = {name: stand_in(call, getattr(jax, name), jax, name) for name, call in ours.items()}
+    return [(jax, public), (jc.assembling, ours)]

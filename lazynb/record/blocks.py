@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb import _jax as jc
+from lazynb.config import config
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, thread_trace
 
@@ -257,8 +258,12 @@ class Blocks:
         else:
             self._switching = threading.RLock()  # an interrupt left it locked
         with self._switching:
-            while patches.on is not (wanted := self._some_record()):
-                patches.switch(wanted)
+            while True:
+                wanted = self._some_record()
+                fast = wanted and config.substitute_names
+                if patches.on is wanted and patches.fast is fast:
+                    break
+                patches.switch(wanted, fast)
 
     def _drop(self, ended: Block | None) -> None:
         """Takes ``ended`` out of the list, and the blocks that were freed or whose thread has ended."""

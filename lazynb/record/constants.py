@@ -17,6 +17,7 @@ from typing import Any
 import jax
 
 from lazynb import _jax as jc
+from lazynb.record.stand_in import stand_in
 from lazynb.record.tensor import LazyTensor
 
 _holders: dict[Any, bool] = {}  # by primitive, whether its parameters hold jaxprs
@@ -139,9 +140,11 @@ def _checked(plain: Callable[..., Any]) -> Callable[..., Any]:
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
     """The substitutes for JAX's own functions while some thread is lazy."""
     (owner, name), (module, check) = jc.constant_taken, jc.refusal_of_static
+    composite = jax.lax.composite
     return [
         (owner, {name: _taken(getattr(owner, name))}),
         (module, {check: _checked(getattr(module, check))}),
+        (jax.lax, {"composite": stand_in(_attributed(composite), composite, jax.lax, "composite")}),
         *[(owner, {name: _attributed(getattr(owner, name))}) for owner, name in jc.attributed],
         *[(owner, {name: _refusing(getattr(owner, name))}) for owner, name in jc.refusing_constants],
     ]

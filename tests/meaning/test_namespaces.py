@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import pytest
 from oracle import Call, Different, assert_all_same
 
+import lazynb
+
 from . import cases_array, cases_lax, cases_linalg, cases_nn, cases_numpy, cases_random
 from .exceptions import EXCEPTIONS, is_exception
 
@@ -64,6 +66,36 @@ def _uses_of_arrays():
 @pytest.mark.parametrize("title, samples", _uses_of_arrays())
 @pytest.mark.filterwarnings("ignore")
 def test_array(title, samples):
+    _check(title, [s.call(_attribute(title)) for s in samples])
+
+
+# ---- by JAX's own dispatch ---------------------------------------------------------------------------------
+
+SHARE = 12
+"""Of so many functions one is also tried without substituted names; another one on each Python."""
+
+
+def _share(params):
+    return list(params)[sys.version_info.minor % SHARE :: SHARE]
+
+
+@pytest.fixture
+def no_substitution():
+    lazynb.config.substitute_names = False
+    yield
+    lazynb.config.substitute_names = True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title, fn, samples", _share(_functions()))
+@pytest.mark.filterwarnings("ignore")
+def test_function_without_substitution(title, fn, samples, no_substitution):
+    _check(title, [s.call(fn) for s in samples])
+
+
+@pytest.mark.parametrize("title, samples", _share(_uses_of_arrays()))
+@pytest.mark.filterwarnings("ignore")
+def test_array_without_substitution(title, samples, no_substitution):
     _check(title, [s.call(_attribute(title)) for s in samples])
 
 

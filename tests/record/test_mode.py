@@ -394,7 +394,7 @@ class Failing:
         raise ValueError
 
 
-@pytest.mark.parametrize("name", ["sin", "where", "add", "linalg.norm", "asarray"])
+@pytest.mark.parametrize("name", ["sin", "where", "linalg.norm", "asarray"])
 def test_what_was_held_while_lazy_pickles(name):
     def find():
         found = jnp
@@ -411,10 +411,7 @@ def test_what_was_held_while_lazy_pickles(name):
     for dumped in (inside, pickle.dumps(held), *[pickle.dumps(held, protocol) for protocol in range(2, 6)]):
         assert pickle.loads(dumped) is plain
     assert held.__name__ == plain.__name__ and inspect.signature(held) == inspect.signature(plain)
-    if not isinstance(plain, jnp.ufunc):
-        assert (
-            copy.copy(held) is held and copy.deepcopy({"f": held})["f"] is held and repr(held) == repr(plain)
-        )
+    assert copy.copy(held) is held and copy.deepcopy({"f": held})["f"] is held and repr(held) == repr(plain)
 
 
 def test_held_functions_bind_as_functions_do():

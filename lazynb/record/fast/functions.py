@@ -6,7 +6,6 @@ The memory is that of :mod:`lazynb.record.fast.recall`.
 from __future__ import annotations
 
 import functools
-import pkgutil
 import types
 from collections.abc import Callable
 from typing import Any
@@ -14,8 +13,9 @@ from typing import Any
 import jax
 
 from lazynb import _jax as jc
-from lazynb._jax.names import COMPARED_BY_IDENTITY, MONOIDS, NOT_REMEMBERED, NUMBERS_ALIKE, PLACED
+from lazynb._jax.names import COMPARED_BY_IDENTITY, MONOIDS, NOT_FASTER, NOT_REMEMBERED, NUMBERS_ALIKE, PLACED
 from lazynb.record.fast.operators import remembered
+from lazynb.record.stand_in import JITTED, stand_in
 from lazynb.record.tensor import LazyTensor
 
 MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
@@ -26,56 +26,6 @@ MODULES = (jax.numpy, jax.numpy.linalg, jax.nn, jax.lax, jax.random)
 # ``lazynb.numpy`` and the methods of arrays have remembered forms of them.
 # :mod:`lazynb.record.array_creation` has the substitutes for those that are placed.
 _KEPT_IN_LAX = MONOIDS | PLACED
-
-
-_PJIT = type(jax.numpy.sin)
-
-
-class _Ufunc(jax.numpy.ufunc):  # type: ignore[misc,valid-type]
-    """A ``jax.numpy`` ufunc whose calls are remembered; its methods (``reduce``, ``at``, ...) are JAX's."""
-
-    __module__ = jax.numpy.ufunc.__module__  # the same as for a ufunc itself
-
-    def __init__(self, plain: Any, name: str):
-        self.__dict__.update(
-            plain.__dict__, _lazynb_call=remembered(f"ufunc.{name}", plain, name in NUMBERS_ALIKE, 1)
-        )
-
-    @functools.wraps(jax.numpy.ufunc.__call__)
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        return self._lazynb_call(*args, **kwargs)  # type: ignore[attr-defined]
-
-    def __reduce__(self) -> Any:
-        return pkgutil.resolve_name, (f"jax.numpy:{self.__name__}",)  # type: ignore[attr-defined]
-
-
-class StandIn(functools.partial[Any]):
-    """The substitute for a function of JAX's.
-
-    Code that took it while a thread was lazy keeps it for good. So it pickles as the name of JAX's own
-    function, and its copy is itself, as for any function. It is a partial because pickle refuses a plain
-    function that its name does not lead to. A partial adds almost no time to a call, and no frame.
-    """
-
-    def __reduce__(self) -> Any:
-        return pkgutil.resolve_name, (f"{self.__module__}:{self.__qualname__}",)  # type: ignore[attr-defined]
-
-    def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
-
-    def __getattr__(self, name: str) -> Any:
-        # ``lower`` and ``trace`` are not set on the object, because a wrapper of a function copies its
-        # attributes: ``jax.jit(jax.grad(jnp.sin)).lower`` would be that of sin.
-        return getattr(vars(self).get("__wrapped__"), name)
-
-    def __copy__(self) -> StandIn:
-        return self
-
-    def __deepcopy__(self, memo: Any) -> StandIn:
-        return self
-
-    def __repr__(self) -> str:
-        return repr(self.__wrapped__)  # type: ignore[attr-defined]
 
 
 def _asarray(call: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,23 +53,20 @@ def _has_dtype(tracer: Any, dtype: Any) -> bool:
     return isinstance(jc.innermost(tracer), jax.Array)
 
 
+# ``asarray`` saves nothing on an array (0.7 times JAX's own). It has a substitute for ``grad``.
 _BY_HAND: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {"asarray": _asarray}
 
 
 def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     """The substitute for ``plain``, the function ``name`` of ``module``; returns None if it has none."""
-    if name in NOT_REMEMBERED or name.startswith("_"):
+    if name in NOT_REMEMBERED or name in NOT_FASTER or name.startswith("_"):
         return None
-    if type(plain) is jax.numpy.ufunc:
-        return _Ufunc(plain, name)
-    if not isinstance(plain, types.FunctionType | _PJIT):
+    if not isinstance(plain, types.FunctionType | JITTED):
         return None
     call: Callable[..., Any] = remembered(f"{plain.__module__}.{name}", plain, name in NUMBERS_ALIKE)
     call = _BY_HAND.get(name, lambda call: call)(call)
     functools.update_wrapper(call, plain)
-    call = functools.update_wrapper(StandIn(call), plain)
-    call.__module__, call.__qualname__ = module.__name__, name  # the name by which pickle finds it
-    return call
+    return stand_in(call, plain, module, name)
 
 
 @functools.cache
@@ -137,9 +84,27 @@ def remembered_names() -> dict[str, dict[str, Any]]:
     return functions
 
 
+def _remembering_ufuncs() -> Callable[..., Any]:
+    """The substitute for the ``__call__`` of ``jax.numpy``'s ufuncs, which themselves stay as they are."""
+    own = jax.numpy.ufunc.__call__
+    calls = {
+        id(ufunc): remembered(f"ufunc.{name}", types.MethodType(own, ufunc), name in NUMBERS_ALIKE, 1)
+        for name, ufunc in vars(jax.numpy).items()
+        if type(ufunc) is jax.numpy.ufunc
+    }
+    find = calls.get
+
+    @functools.wraps(own)
+    def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:
+        call = find(id(self))
+        return own(self, *args, **kwargs) if call is None else call(*args, **kwargs)
+
+    return __call__
+
+
 def substitutes() -> list[tuple[Any, dict[str, Any]]]:
-    """The substitutes for each of :data:`MODULES` while some thread is lazy."""
-    pairs = []
+    """The names that change while a thread is lazy, in each of :data:`MODULES` and in the class of ufuncs."""
+    pairs: list[tuple[Any, dict[str, Any]]] = [(jax.numpy.ufunc, {"__call__": _remembering_ufuncs()})]
     for module in MODULES:
         kept = _KEPT_IN_LAX if module is jax.lax else COMPARED_BY_IDENTITY
         functions = remembered_names()[module.__name__]
