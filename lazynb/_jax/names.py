@@ -112,6 +112,7 @@ NOT_REMEMBERED = frozenset(
 """Functions of :mod:`jax.numpy`, :mod:`jax.lax` and others that return no arrays, take functions, read files,
 print, or refuse to work in place."""
 
+# ``psend`` and ``precv`` are public in 0.10 only.
 NOT_FASTER = frozenset(
     """argwhere flatnonzero nonzero unique unique_all unique_counts unique_inverse unique_values union1d
     intersect1d setdiff1d setxor1d extract compress trim_zeros
