@@ -113,7 +113,12 @@ class Execution:
             if trace.strict and not REASONS[kind].explicit and any(one.has_live() for one in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
             awaited = forced if kind in WAITING else None
-            runs = self._run(traces, kind, spot, targets or ((forced,) if forced is not None else ()), awaited is not None)
+            current = jc.ambient.value
+            try:
+                runs = self._run(traces, kind, spot, targets or ((forced,) if forced is not None else ()), awaited is not None)
+            except KeyboardInterrupt:  # it may have cut short what makes a trace current again
+                jc.set_trace(current)
+                raise
         if not runs:
             return
         last = runs[-1].binding.executable
@@ -193,6 +198,10 @@ class Execution:
         """
         if pending.landing is not None:
             self.finish(pending)
+            if tensors is not None:
+                tensors = [tensor for tensor in tensors if tensor._pending is pending]  # the others have their values now
+                if not tensors:
+                    return
         whole = tensors is None
         tensors = pending.live() if tensors is None else tensors
         if not tensors:
