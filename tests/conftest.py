@@ -6,7 +6,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import sys
+
+# A shell starts what it runs in the background with interrupts ignored, and its children inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # An executable left on disk by an older lazynb would be what is tested.
 os.environ.setdefault("LAZYNB_PERSISTENT_CACHE", "0")

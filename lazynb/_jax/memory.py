@@ -132,3 +132,10 @@ def existing_arrays() -> list[Any]:
 def out_of_memory(size: int) -> Exception:
     """The error that eager JAX raises where ``size`` bytes cannot be had."""
     return jax.errors.JaxRuntimeError(f"RESOURCE_EXHAUSTED: Out of memory allocating {size} bytes.")
+
+
+def deleted_awaited() -> Exception:
+    """Returns the error that eager JAX raises where a deleted array is waited for."""
+    return jax.errors.JaxRuntimeError(
+        "INVALID_ARGUMENT: BlockHostUntilReady() called on deleted or donated buffer"
+    )

@@ -90,9 +90,13 @@ class Execution:
             if trace.strict and not REASONS[kind].explicit and any(other.has_live() for other in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
             awaited = forced if REASONS[kind].waits else None
-            runs = self._run(
-                traces, kind, spot, targets or ((forced,) if forced is not None else ()), awaited is not None
-            )
+            needed = targets or ((forced,) if forced is not None else ())
+            current = jc.ambient.value
+            try:
+                runs = self._run(traces, kind, spot, needed, awaited is not None)
+            except KeyboardInterrupt:  # it may have cut short what makes a trace current again
+                jc.set_trace(current)
+                raise
         if not runs:
             return
         last = runs[-1].binding.executable
@@ -190,6 +194,12 @@ class Execution:
         """
         if pending.landing is not None:
             self.finish(pending)
+            if tensors is not None:
+                tensors = [
+                    tensor for tensor in tensors if tensor._pending is pending
+                ]  # the others have their values now
+                if not tensors:
+                    return
         whole = tensors is None
         tensors = pending.live() if tensors is None else tensors
         if not tensors:

@@ -109,7 +109,22 @@ class Extension:
         source.set_current_cell(number)  # the execution count itself may be one further already
         return name
 
+    # IPython prints an interrupt of a hook and runs the cell all the same, so the hook does its work first.
     def _before(self, info: Any) -> None:
+        try:
+            self._enter(info)
+        except KeyboardInterrupt:
+            self._enter(info)
+            raise
+
+    def _after(self, _result: Any) -> None:
+        try:
+            self._leave()
+        except KeyboardInterrupt:
+            self._leave()
+            raise
+
+    def _enter(self, info: Any) -> None:
         self._cells.sweep()
         outermost = not self._cells
         looking.active = not info.store_history and outermost
@@ -117,7 +132,7 @@ class Extension:
         if outermost:
             self.lab.begin(info)
 
-    def _after(self, _result: Any) -> None:
+    def _leave(self) -> None:
         if self._cells:  # the cell that loaded the extension has no beginning
             outermost = self._cells.end()
             source.set_current_cell(None)

@@ -336,6 +336,8 @@ class LazyTensor(jc.Tracer):
         return self._value is not None and self._force("attribute").is_ready()
 
     def block_until_ready(self) -> LazyTensor:
+        if self._value is DELETED:
+            raise jc.deleted_awaited()
         self._force("block").block_until_ready()
         return self
 

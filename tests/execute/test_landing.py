@@ -1,9 +1,12 @@
 """An interrupt, wherever it comes, takes nothing: inputs are given away only when their results are safely
 held."""
 
+import logging
 import random
 import signal
+import sys
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -90,6 +93,31 @@ def test_results_are_kept_between_xla_and_the_arrays_made_of_them(lazily, monkey
     assert len(lazynb.events()) == runs + 2  # the run that was interrupted, and the indexing
 
 
+@pytest.mark.parametrize("within", ["execute/landing.py", "execute/flush.py", "execute/failure.py"])
+def test_no_instruction_of_a_run_of_what_can_loses_a_value(lazily, within, monkeypatch):
+    """Where an operation of a trace has failed, what does not depend on it runs for its own sake."""
+    monkeypatch.setattr(
+        logging.getLogger("jax._src.callback"), "disabled", True
+    )  # pytest's records of it hold what failed
+    names = {}
+
+    def fail(_):
+        raise ValueError("the host function fails")
+
+    def prepare():
+        names["x"] = jnp.arange(3.0) * 2
+        bad = jax.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32), names["x"][0])
+        with pytest.raises(Exception, match="host function"):
+            float(bad)
+        names["x"], names["y"] = names["x"] + 1, names["x"] + 2
+        return lambda: np.asarray(names["x"])
+
+    for at in everywhere(prepare, within, 1 if within == "execute/landing.py" else 7):
+        assert names["x"].tolist() == [1.0, 3.0, 5.0], at
+        assert names["y"].tolist() == [2.0, 4.0, 6.0], at
+    assert at > 10
+
+
 @pytest.mark.slow
 def test_an_interrupted_run_is_counted_once(lazily):
     names = {}
@@ -108,9 +136,10 @@ def test_an_interrupted_run_is_counted_once(lazily):
 
 
 @pytest.mark.slow
-def test_signals_lose_nothing(lazily):
+def test_signals_lose_nothing(lazily, monkeypatch):
     """The program of a user who stops a loop. The alarm comes again: JAX's hook of the collector may swallow
     one."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # the second one may come upon pytest's
     signal.signal(signal.SIGALRM, signal.default_int_handler)
     random.seed(5)
     stopped = 0

@@ -105,6 +105,8 @@ ERRORS = {
     "reshape that cannot be lowered": (lambda x: lax.reshape(x, (-2,)), f(2, 3)),
     "tree of other structures": (lambda x: jax.tree.map(jnp.add, {"a": x}, {"b": x}), f(2)),
     "bfloat16 to numpy function": (lambda x: __import__("math").sqrt(x), h(3)),
+    "a deleted array awaited": (lambda x: (y := x * 2, y.delete(), y.block_until_ready()), f(3)),
+    "a deleted array among others": (lambda x: (y := x * 2, y.delete(), jax.block_until_ready([x, y])), f(3)),
     "a deleted array": (lambda x: (x.delete(), x + 1), Make(lambda: jnp.ones(3))),
     "after a good operation": (lambda x: (jnp.sin(x), x.sum(), x + jnp.ones(5)), f(3)),
 }

@@ -10,6 +10,8 @@ import time
 
 import jax
 import pytest
+from interrupts import interrupted
+from IPython.utils.capture import capture_output
 from jax._src import core
 from record.ownership import assert_own, changed
 
@@ -192,6 +194,23 @@ def test_hooks_that_are_interrupted(notebook, where, monkeypatch):
         assert lazily(notebook), method
         assert not changed(), method
         assert patches.on is False and not cells
+
+
+@pytest.mark.parametrize("within", ["notebook/extension.py", "notebook/cells.py", "record/blocks.py"])
+def test_a_cell_whose_beginning_or_end_is_interrupted_ends_as_others_do(notebook, within):
+    """IPython runs it all the same: what it opens is closed with it."""
+    notebook.run("import lazynb\ndef holder():\n    with lazynb.lazy():\n        yield\nheld = []")
+
+    def hold():
+        with capture_output():
+            notebook.shell.run_cell("held.append(holder()); next(held[-1])", store_history=True)
+
+    at = 1
+    while interrupted(hold, at, within):
+        assert not changed() and core.trace_ctx.trace is core.eval_trace, at
+        at += {"notebook/extension.py": 3, "notebook/cells.py": 11, "record/blocks.py": 41}[within]
+    assert at > 100
+    assert lazily(notebook)
 
 
 def test_an_interrupted_transformation_is_not_left(notebook):
