@@ -109,10 +109,9 @@ def cartpole(x, x_dot, theta, theta_dot, force, fresh):
     theta = theta + 0.02 * theta_dot
     theta_dot = theta_dot + 0.02 * theta_acc
     fell = (jnp.abs(x) > 2.4) | (jnp.abs(theta) > 0.2095)
-    x, x_dot, theta, theta_dot = (
-        jnp.where(fell, new, old) for new, old in zip(fresh, (x, x_dot, theta, theta_dot))
-    )
-    del cos, sin, push, theta_acc, x_acc, fell
+    moved = x, x_dot, theta, theta_dot
+    x, x_dot, theta, theta_dot = (jnp.where(fell, new, old) for new, old in zip(fresh, moved))
+    del cos, sin, push, theta_acc, x_acc, fell, moved
     return lazynb.compile()
 
 
