@@ -174,6 +174,17 @@ def test_the_table_of_layers_is_the_tree():
     assert tops == ["." if folder == "base" else folder for folder in ORDER]
 
 
+def test_files_that_the_table_and_its_sections_name_exist():
+    text = (PACKAGE.parent / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`(?:python (?:-s )?)?([\w./-]+\.(?:py|ts))", text))
+    root = PACKAGE.parent
+    folders = [root / name for name in ("lazynb", "extension/src", "scripts", "tests")]
+    tree = [path.as_posix() for folder in folders for path in folder.rglob("*")]
+    tree.append((root / "pytest_lazynb.py").as_posix())
+    assert len(named) > 30
+    assert [name for name in sorted(named) if not any(path.endswith(f"/{name}") for path in tree)] == []
+
+
 def private_names(texts: Mapping[str, str]) -> list[tuple[str, str]]:
     """The private names of JAX that are imported outside of their folder: by whom, and what."""
     return sorted(

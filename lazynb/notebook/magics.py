@@ -16,7 +16,7 @@ from lazynb.execute.flush import execution
 from lazynb.execute.records import plural
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.explain import explain_cell
-from lazynb.notebook.showing import TABS, comes_later, compilation_of, inspect, shown
+from lazynb.notebook.showing import comes_later, compilation_of, inspect, shown
 from lazynb.reasons import find
 from lazynb.record.mode import eager, is_lazy, recording
 from lazynb.record.snapshot.snapshot import Snapshot
@@ -27,7 +27,7 @@ from lazynb.session.recording import recording_share
 from lazynb.units import duration
 from lazynb.view.graph.pending import graph_of
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, arrange
-from lazynb.view.inspection.html import view_of
+from lazynb.view.inspection.html import TABS, view_of
 from lazynb.view.inspection.page import save_html
 from lazynb.view.inspection.show import remember
 from lazynb.view.reports.miss_report import explained_miss

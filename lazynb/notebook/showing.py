@@ -12,24 +12,11 @@ from lazynb.record.tensor import LazyTensor
 from lazynb.view.graph.graph import Graph
 from lazynb.view.graph.svg import Arrangement
 from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import SECTIONS
+from lazynb.view.inspection.html import TABS
 from lazynb.view.inspection.page import front_end
 from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.show import bundle, last, remember
 from lazynb.xla.compilation import Compilation, compile_tensors
-
-TABS: dict[str, tuple[str, ...]] = {
-    "graph": ("lines", "graph"),
-    "fusion": ("kernels", "boundaries", "fates"),
-    "hlo": ("hlo",),
-    "cost": ("kernels",),
-    "memory": ("memory",),
-    "cache": ("cache",),
-    "breaks": ("breaks",),
-}
-"""Tabs of the inspector, and the sections of the static form that stand for each."""
-
-assert set().union(*TABS.values()) <= set(SECTIONS)
 
 
 class Static:

@@ -15,7 +15,7 @@ import pytest
 import lazynb
 from lazynb.view.inspection import page as inspection_page
 from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.html import TABS, sections, to_html
 from lazynb.view.inspection.show import bundle
 from lazynb.view.inspection.text import to_text
 from lazynb.view.inspection.words import shape
@@ -99,6 +99,12 @@ def test_showing_never_raises(clean, monkeypatch):
     assert set(bundle(compilation)) >= {"text/plain"}
     monkeypatch.setattr("lazynb.view.inspection.show.to_html", lambda *args, **more: 1 / 0)
     assert set(bundle(compiled()[0])) == {"text/plain"}
+
+
+def test_each_section_stands_for_a_tab(clean):
+    compilation, _ = compiled()
+    data = inspection(compilation)
+    assert set().union(*TABS.values()) == set(sections(data, compilation.snapshot))
 
 
 def evil(tmp_path):

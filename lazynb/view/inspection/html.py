@@ -26,6 +26,17 @@ from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, S
 from lazynb.view.style import ink_on
 from lazynb.view.words import clip, plain, plural, tally
 
+TABS: dict[str, tuple[str, ...]] = {
+    "graph": ("lines", "graph"),
+    "fusion": ("kernels", "boundaries", "fates"),
+    "hlo": ("hlo",),
+    "cost": ("kernels",),
+    "memory": ("memory",),
+    "cache": ("cache",),
+    "breaks": ("breaks",),
+}
+"""Tabs of the inspector, and the sections of the static form that stand for each."""
+
 GLANCE = 40
 """Boxes in the drawing."""
 
@@ -48,10 +59,33 @@ def to_html(
 
     Arguments:
       snapshot: the graph that was compiled.
-      opened: sections that are shown opened, of :data:`SECTIONS`; others stay closed but for :data:`ALWAYS`.
+      opened: sections that are shown opened, of :data:`TABS`; others stay closed but for :data:`ALWAYS`.
       arranged: the drawing's layout, if it is there already.
     """
-    makers: dict[str, tuple[str, Callable[[], str]]] = {
+    shown = []
+    every = sections(data, snapshot, arranged) if data["programs"] else {}
+    for name, (title, make) in every.items():
+        if name in ("cache", "breaks") and name not in opened:
+            continue
+        body = _attempt(make)
+        if body:
+            is_open = name in opened or name in ALWAYS
+            shown.append(fill("section", open="open" if is_open else "", title=_text(title), body=body))
+    notes = "".join(_soft(_text(note)) for note in data["notes"])
+    return fill(
+        "inspection",
+        headline=_text(words.headline(data)),
+        notes=notes,
+        sections="\n".join(shown),
+        detail="".join(f" · {_text(detail)}" for detail in words.details(data)),
+    )
+
+
+def sections(
+    data: Inspection, snapshot: Snapshot, arranged: Arrangement | None = None
+) -> dict[str, tuple[str, Callable[[], str]]]:
+    """The title and the maker of each section, in the order in which they are shown."""
+    return {
         "lines": ("Your lines, and the kernels they went to", lambda: _sources(data)),
         "graph": ("Graph, coloured by kernel", lambda: _graph(data, snapshot, arranged)),
         "kernels": ("Kernels, in the order in which they run", lambda: _kernels(data)),
@@ -62,27 +96,6 @@ def to_html(
         "cache": (f"Cache: {data['cache']['text']}", lambda: _rows(data["cache"])),
         "breaks": (f"Breaks: {data['breaks']['text']}", lambda: _rows(data["breaks"])),
     }
-    if not data["programs"]:
-        makers = {}
-    sections = []
-    for name, (title, make) in makers.items():
-        if name in ("cache", "breaks") and name not in opened:
-            continue
-        body = _attempt(make)
-        if body:
-            is_open = name in opened or name in ALWAYS
-            sections.append(fill("section", open="open" if is_open else "", title=_text(title), body=body))
-    notes = "".join(_soft(_text(note)) for note in data["notes"])
-    return fill(
-        "inspection",
-        headline=_text(words.headline(data)),
-        notes=notes,
-        sections="\n".join(sections),
-        detail="".join(f" · {_text(detail)}" for detail in words.details(data)),
-    )
-
-
-SECTIONS = ("lines", "graph", "kernels", "boundaries", "fates", "memory", "hlo", "cache", "breaks")
 
 
 def _attempt(make: Callable[[], str]) -> str:
