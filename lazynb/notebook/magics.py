@@ -162,7 +162,7 @@ class LazyMagics(Magics):
         if options.name is not None and not options.name.isidentifier():
             raise UsageError(f"%%compile: {options.name!r} is no variable name")
         value = self._run_lazily(cell)
-        drawing = Drawing(graph_of([], self.shell.user_ns).snapshot)
+        drawing = DrawingLayout(graph_of([], self.shell.user_ns).snapshot)
         compilation = remember(compile_tensors([], self.shell.user_ns, ahead=not comes_later()))
         if options.name is not None:
             self.shell.user_ns[options.name] = compilation
@@ -277,7 +277,7 @@ def _tabs(text: str) -> list[str]:
     return asked
 
 
-class Drawing:
+class DrawingLayout:
     """The layout of a graph, which a program of its own works out while XLA compiles."""
 
     def __init__(self, snapshot: Snapshot):

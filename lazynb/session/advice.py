@@ -81,17 +81,17 @@ def _loss(advice: Advice) -> float:
     return advice.count * (advice.lazy_seconds - advice.run_seconds)
 
 
-def _joined(repeated: Iterable[Step]) -> list[Step]:
+def _joined(repeated: Iterable[Repetition]) -> list[Repetition]:
     """The steps, those with the same programs as one: a loop that is begun again is no other step. What came
     oftenest is first."""
     same: dict[tuple[int, ...], list[Sequence[SeenBreak]]] = {}
     for step in repeated:
         programs = tuple(sorted(id(seen.run.binding.executable) for seen in step.runs))
         same.setdefault(programs, []).extend(step.times)
-    return sorted(map(Step, same.values()), key=lambda step: -len(step.times))
+    return sorted(map(Repetition, same.values()), key=lambda step: -len(step.times))
 
 
-class Step:
+class Repetition:
     """A sequence of breaks that was repeated, with the same programs each time.
 
     Attributes:
@@ -135,7 +135,7 @@ def _lazy_seconds(breaks: Sequence[SeenBreak]) -> float:
     return waits + _record_seconds(breaks)
 
 
-def steps(breaks: Sequence[SeenBreak]) -> Iterator[Step]:
+def steps(breaks: Sequence[SeenBreak]) -> Iterator[Repetition]:
     """The sequences of breaks that come three times or more in a row, each with the same programs."""
     programs = [
         tuple([id(seen.run.binding.executable) for seen in trace_break.runs]) for trace_break in breaks
@@ -145,7 +145,7 @@ def steps(breaks: Sequence[SeenBreak]) -> Iterator[Step]:
         length, times = _repeated(programs, start)
         end = start + length * times
         if times >= _REPEATED:
-            yield Step([breaks[at : at + length] for at in range(start, end, length)])
+            yield Repetition([breaks[at : at + length] for at in range(start, end, length)])
         start = end
 
 
@@ -171,7 +171,7 @@ def _repetitions(programs: Sequence[Any], start: int, length: int) -> int:
     return times
 
 
-def _measure(step: Step) -> tuple[Spread, str] | None:
+def _measure(step: Repetition) -> tuple[Spread, str] | None:
     """How long the step's programs run without recording, and on what; returns None if they cannot or need
     not be run again."""
     if step.operations < _FEW or any(seen.run.binding.executable.may_fail for seen in step.runs):
@@ -195,7 +195,7 @@ _FEW = 4  # operations: below, wrapping them spares nothing
 # ---- what to wrap ------------------------------------------------------------------------------------------
 
 
-def _advice(step: Step, run: Spread, inputs: str, wrap: Wrap) -> Advice:
+def _advice(step: Repetition, run: Spread, inputs: str, wrap: Wrap) -> Advice:
     gain = step.lazy_seconds / run.median
     head = (
         f"a step of {step.operations:,} operations takes {took(step.record_seconds)} to record and "
@@ -239,7 +239,7 @@ class Wrap:
     shared: bool
 
 
-def _recorded(step: Step, summaries: Mapping[State, TraceSummary]) -> collections.Counter[CodeType]:
+def _recorded(step: Repetition, summaries: Mapping[State, TraceSummary]) -> collections.Counter[CodeType]:
     """How many of the step's operations each code object of the user's recorded."""
     recorded: collections.Counter[CodeType] = collections.Counter()
     for seen in step.runs:
@@ -274,7 +274,7 @@ def _doubts(codes: set[CodeType]) -> Iterator[str]:
             yield f"it assigns to {what} ({place(code.co_filename, line).label})"
 
 
-def _words(wrap: Wrap, step: Step, run: Spread, gain: float) -> str:
+def _words(wrap: Wrap, step: Repetition, run: Spread, gain: float) -> str:
     measured = (
         f"its programs alone, as jax.jit would run them, take {took(run.median)} instead of "
         f"{took(step.lazy_seconds)} a step ({gain:.1f} times faster, measured)"

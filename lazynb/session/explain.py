@@ -30,7 +30,7 @@ from lazynb.why.answer import cures_of, reason_of
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Compiled:
+class CompiledProgram:
     """A program that had to be made.
 
     Attributes:
@@ -226,7 +226,7 @@ def _notes(watched: Watched) -> Iterator[str]:
         yield f"the first {len(seen.runs):,} programs were looked at; {seen.missed:,} more ran"
 
 
-def _compilations(seen: RunRecorder) -> list[Compiled]:
+def _compilations(seen: RunRecorder) -> list[CompiledProgram]:
     """The programs that had to be made, in order."""
     compilations = []
     for run in (each.run for each in seen.runs):
@@ -235,8 +235,8 @@ def _compilations(seen: RunRecorder) -> list[Compiled]:
     return compilations
 
 
-def _compiled(miss: Miss, executable: Executable) -> Compiled:
-    return Compiled(
+def _compiled(miss: Miss, executable: Executable) -> CompiledProgram:
+    return CompiledProgram(
         location=executable.place if miss.kind == ASKED_FOR else miss.place,
         operations=executable.operations,
         origin=miss.origin,
@@ -253,7 +253,7 @@ def _where(place: Place) -> str:
     return f"{place.label}: {place.text}" if place.text else place.label
 
 
-def _compiled_row(compiled: Compiled) -> dict[str, str]:
+def _compiled_row(compiled: CompiledProgram) -> dict[str, str]:
     return {
         "line": _where(compiled.location),
         "operations": f"{compiled.operations:,}",

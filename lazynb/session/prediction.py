@@ -99,7 +99,7 @@ class Split:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Comparison:
+class ComparedPrediction:
     """A prediction beside what happened.
 
     Attributes:
@@ -116,7 +116,7 @@ class Comparison:
         return sum(verdict.right for verdict in self.verdicts)
 
 
-def compare(compilation: Compilation, groups: Sequence[Iterable[int]]) -> Comparison:
+def compare(compilation: Compilation, groups: Sequence[Iterable[int]]) -> ComparedPrediction:
     """Compares ``groups`` of line numbers, each expected to be one kernel, with the compiled program. A line
     that stands in no group is expected to be alone.
 
@@ -130,7 +130,7 @@ def compare(compilation: Compilation, groups: Sequence[Iterable[int]]) -> Compar
     if missing and known:
         lines = ", ".join(str(line) for line in known)
         raise BadPrediction(f"no operation was recorded on line {missing[0]}; lines with operations: {lines}")
-    program = _Lines(compilation)
+    program = _ProgramLines(compilation)
     verdicts = []
     for producer, consumer in program.pairs(places):
         group = group_of.get(producer.line, -producer.line - 1)
@@ -143,10 +143,10 @@ def compare(compilation: Compilation, groups: Sequence[Iterable[int]]) -> Compar
         boundaries = program.between(place, place)
         if boundaries:
             splits.append(Split(place, program.clusters[place], boundaries))
-    return Comparison(tuple(verdicts), tuple(splits))
+    return ComparedPrediction(tuple(verdicts), tuple(splits))
 
 
-class _Lines:
+class _ProgramLines:
     """The compiled programs by source line."""
 
     def __init__(self, compilation: Compilation):

@@ -48,7 +48,7 @@ class Held:
         return value
 
 
-class Source(NamedTuple):
+class InputSource(NamedTuple):
     """Where an input of a trace came from.
 
     Attributes:
@@ -82,7 +82,7 @@ class Seen:
     root: Root
     end: State
     wanted: tuple[int, ...]
-    sources: list[Source]
+    sources: list[InputSource]
     summary: TraceSummary | None
     began: float
     operations: int
@@ -245,10 +245,10 @@ class RunRecorder(Observer):
 
         return note
 
-    def _sources(self, end: State, values: Sequence[Any]) -> list[Source]:
+    def _sources(self, end: State, values: Sequence[Any]) -> list[InputSource]:
         avals = [step.avals[0] for step in end.path() if step.operation is None]
         return [
-            Source(self._hold(value, aval), self._earlier(value))
+            InputSource(self._hold(value, aval), self._earlier(value))
             for value, aval in zip(values, avals, strict=True)
         ]
 

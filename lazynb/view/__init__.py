@@ -9,4 +9,4 @@ from __future__ import annotations
 from lazynb.view.graph.boxes import build as build
 from lazynb.view.graph.graph import Graph as Graph
 from lazynb.view.graph.layout import LayoutUnavailable as LayoutUnavailable
-from lazynb.view.graph.model import Box as Box, Edge as Edge, GraphView as GraphView, Region as Region
+from lazynb.view.graph.model import Box as Box, Edge as Edge, GraphView as GraphView, LineRegion as LineRegion

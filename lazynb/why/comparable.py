@@ -150,7 +150,7 @@ def comparable_of(miss: Miss) -> Comparable:
     needed = set(map(id, needed_steps(path, miss.wanted)))
     owners: list[Value] = []
     steps: list[Step] = []
-    lines = _Lines()
+    lines = _InstructionLines()
     inputs = iter(summary.inputs)
     for number, (state, origin) in enumerate(zip(path, summary.origins, strict=True)):
         is_needed = id(state) in needed
@@ -187,7 +187,7 @@ def comparable_of(miss: Miss) -> Comparable:
     return Comparable(steps, [owners[slot] for slot in miss.wanted], names)
 
 
-class _Lines:
+class _InstructionLines:
     """Lines of instructions: looked up once each."""
 
     def __init__(self) -> None:

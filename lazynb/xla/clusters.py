@@ -10,11 +10,11 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parameter_number
-from lazynb.xla.hlo.opcodes import Kind, Trait, opcodes_of
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 
-FREE = opcodes_of(Kind.FREE)
-CONTROL = opcodes_of(Kind.CONTROL)
-_LIBRARY_CALLS = opcodes_of(Kind.LIBRARY)
+FREE = opcodes_of(OpcodeKind.FREE)
+CONTROL = opcodes_of(OpcodeKind.CONTROL)
+_LIBRARY_CALLS = opcodes_of(OpcodeKind.LIBRARY)
 _RENAMING = opcodes_of(Trait.RENAMES)
 
 _KINDS = {"kLoop": "loop", "kInput": "input", "kOutput": "output", "kCustom": "custom"}

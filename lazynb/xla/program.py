@@ -20,7 +20,7 @@ from lazynb.xla.fates.assignment import Fate, fates
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
-from lazynb.xla.fusion.edges import Edge, find_edges
+from lazynb.xla.fusion.edges import FusionEdge, find_edges
 from lazynb.xla.fusion.fusion_log import latest, read_decisions, renamed
 from lazynb.xla.hlo.module import Instruction, Module, parse
 from lazynb.xla.hlo.pass_history import Marks
@@ -271,7 +271,7 @@ class CompiledTrace:
         return self._snapshot.nodes[self.origins.results[result][0]].names
 
     @cached_property
-    def edges(self) -> dict[tuple[str, str], Edge]:
+    def edges(self) -> dict[tuple[str, str], FusionEdge]:
         """The pairs of clusters of which one reads what the other writes, by their names."""
         assert self.module is not None
         edges = find_edges(self.module, self.clusters, self.variables)

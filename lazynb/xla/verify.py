@@ -13,7 +13,7 @@ from lazynb.xla.clusters import find_clusters, results
 from lazynb.xla.evidence import VERIFIED
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.boundaries import Boundary
-from lazynb.xla.fusion.edges import Edge, find_edges
+from lazynb.xla.fusion.edges import FusionEdge, find_edges
 from lazynb.xla.hlo.module import Module, parse
 
 
@@ -21,7 +21,7 @@ class NotTestable(LazynbError):
     """No experiment can be made about this boundary; the message says why."""
 
 
-def verify(boundary: Boundary, edge: Edge, executable: Executable, rules: BackendRules) -> Boundary:
+def verify(boundary: Boundary, edge: FusionEdge, executable: Executable, rules: BackendRules) -> Boundary:
     """``boundary`` with what recompiling without its cause showed. Nothing is run.
 
     The label becomes ``verified by recompiling`` only if the boundary went with the cause.
@@ -58,7 +58,7 @@ class Subject:
     """
 
     boundary: Boundary
-    edge: Edge
+    edge: FusionEdge
     executable: Executable
     rules: BackendRules
 
@@ -116,17 +116,17 @@ EXPERIMENTS: dict[str, Experiment] = {
 """By the name in :data:`lazynb.xla.fusion.reasons.REASONS`."""
 
 
-def _stays(module: Module, edge: Edge) -> bool:
+def _stays(module: Module, edge: FusionEdge) -> bool:
     """Whether the same value is still written by one cluster and read by another."""
     edges = find_edges(module, find_clusters(module), lambda result: ())
     return any(_has_same_source(edge, other) and _readers(edge) & _readers(other) for other in edges)
 
 
-def _has_same_source(edge: Edge, other: Edge) -> bool:
+def _has_same_source(edge: FusionEdge, other: FusionEdge) -> bool:
     a, b = edge.source, other.source
     return (a.mark, a.opcode, a.shape) == (b.mark, b.opcode, b.shape)
 
 
-def _readers(edge: Edge) -> set[tuple[int | None, str]]:
+def _readers(edge: FusionEdge) -> set[tuple[int | None, str]]:
     """The marks and opcodes of the instructions that read the value."""
     return {(reader.mark, reader.opcode) for reader in edge.readers}

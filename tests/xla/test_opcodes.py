@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lazynb
-from lazynb.xla.hlo.opcodes import OPCODES, Kind, Trait, opcodes_of
+from lazynb.xla.hlo.opcodes import OPCODES, OpcodeKind, Trait, opcodes_of
 
 PACKAGE = Path(lazynb.__file__).parent
 TABLE = PACKAGE / "xla" / "hlo" / "opcodes.py"
@@ -75,11 +75,11 @@ def test_a_list_of_opcodes_is_found(planted):
 def test_each_column_has_a_user():
     text = "\n".join(path.read_text() for path in FILES)
     assert {name for name in Trait.__members__ if not re.search(rf"\bTrait\.{name}\b", text)} == set()
-    assert "opcodes_of(Kind." in text
+    assert "opcodes_of(OpcodeKind." in text
 
 
 def test_each_kind_and_trait_has_an_opcode():
-    assert all(opcodes_of(group) for group in (*Kind, *Trait))
+    assert all(opcodes_of(group) for group in (*OpcodeKind, *Trait))
 
 
 def test_the_table_is_whole():
@@ -90,10 +90,10 @@ def test_the_table_is_whole():
 
 def test_what_repeats_itself_agrees():
     """One fact follows from another."""
-    control, free = opcodes_of(Kind.CONTROL), opcodes_of(Kind.FREE)
+    control, free = opcodes_of(OpcodeKind.CONTROL), opcodes_of(OpcodeKind.FREE)
     assert control < opcodes_of(Trait.RUNS) and control < opcodes_of(Trait.UNFUSIBLE)
     assert opcodes_of(Trait.RENAMES) < free
-    assert opcodes_of(Trait.COMMUTES) < opcodes_of(Kind.ELEMENTWISE)
+    assert opcodes_of(Trait.COMMUTES) < opcodes_of(OpcodeKind.ELEMENTWISE)
     assert opcodes_of(Trait.DISTINCT) <= opcodes_of(Trait.SEPARATE)
     assert not opcodes_of(Trait.CHEAP) & opcodes_of(Trait.CHEAP_IF_REAL)
-    assert not opcodes_of(Trait.CPU_LOOP) & opcodes_of(Kind.ELEMENTWISE)
+    assert not opcodes_of(Trait.CPU_LOOP) & opcodes_of(OpcodeKind.ELEMENTWISE)

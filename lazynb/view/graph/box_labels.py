@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lazynb.view import style
-from lazynb.view.graph.model import Box, GraphView, Region
+from lazynb.view.graph.model import Box, GraphView, LineRegion
 from lazynb.view.graph.text import tag, title
 from lazynb.view.words import clip, plain, short_avals
 
@@ -62,7 +62,7 @@ def box_labels(view: GraphView) -> dict[int, BoxLabel]:
     return {box.id: _label(box, box.id in framed) for box in view.boxes}
 
 
-def caption(region: Region) -> str:
+def caption(region: LineRegion) -> str:
     """What stands above a region: ``'cell 4, line 2 · y = softmax(x @ w + b)'``."""
     text = clip(plain(region.place.text), 44)
     return f"{plain(region.place.label)} · {text}" if text else plain(region.place.label)

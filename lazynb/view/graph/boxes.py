@@ -9,8 +9,8 @@ from typing import TypeVar
 
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.units import line_range
-from lazynb.view.graph.grouping import Run, partition
-from lazynb.view.graph.model import Box, Counts, Edge, GraphView, Region
+from lazynb.view.graph.grouping import Span, partition
+from lazynb.view.graph.model import Box, Counts, Edge, GraphView, LineRegion
 from lazynb.view.words import clip, module, tally
 
 _Value = TypeVar("_Value")
@@ -83,7 +83,7 @@ def _count(nodes: Sequence[Node]) -> Counts:
     )
 
 
-def _owners(ops: list[Node], runs: list[Run]) -> dict[int, int]:
+def _owners(ops: list[Node], runs: list[Span]) -> dict[int, int]:
     """Operation → the box that draws it."""
     owner = {}
     for run in runs:
@@ -196,7 +196,7 @@ class _OpBoxes:
     taken: dict[int, list[int]]
     expand: bool
 
-    def box(self, members: list[Node], run: Run) -> Box:
+    def box(self, members: list[Node], run: Span) -> Box:
         """The box of the operations ``members``."""
         first = members[0]
         scalars = self.taken.get(first.id, [])
@@ -282,11 +282,11 @@ def _edges(nodes: Sequence[Node], ops: list[Node], owner: dict[int, int]) -> tup
     )
 
 
-def _regions(boxes: list[Box]) -> tuple[Region, ...]:
+def _regions(boxes: list[Box]) -> tuple[LineRegion, ...]:
     """Stretches of two or more neighbouring boxes from one line: they are named by it together."""
     regions = []
     for place, group in groupby(boxes, key=lambda box: box.place):
         ids = tuple(box.id for box in group)
         if place is not None and len(ids) > 1:
-            regions.append(Region(place, ids))
+            regions.append(LineRegion(place, ids))
     return tuple(regions)

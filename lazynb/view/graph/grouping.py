@@ -16,7 +16,7 @@ from lazynb.record.snapshot.snapshot import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Span:
     """The operations ``ops[start:stop]`` and the rule that put them together.
 
     ``rule`` is one of ``op``, ``call``, ``scope``, ``line``, ``cell``, ``chunk``.
@@ -27,7 +27,7 @@ class Run:
     rule: str
 
 
-def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Run]:
+def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Span]:
     """Cut ``ops`` into at most ``limit`` runs, as fine as that allows.
 
     Arguments:
@@ -47,7 +47,7 @@ def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Run]
     return runs if len(runs) <= limit else _chunks(runs, limit)
 
 
-def divide(ops: Sequence[Node], limit: int) -> list[Run]:
+def divide(ops: Sequence[Node], limit: int) -> list[Span]:
     """Cut the operations of one group again, by the same rules.
 
     A rule that would put all of them together again is left out. The last resort is even pieces of ``limit``
@@ -76,38 +76,38 @@ def pieces(length: int, limit: int) -> int:
     return min(limit, max(2, -(-length // limit)))
 
 
-def _single(length: int) -> list[Run]:
-    return [Run(i, i + 1, "op") for i in range(length)]
+def _single(length: int) -> list[Span]:
+    return [Span(i, i + 1, "op") for i in range(length)]
 
 
-def _calls(ops: Sequence[Node]) -> list[Run]:
+def _calls(ops: Sequence[Node]) -> list[Span]:
     """One run per invocation of a function, single operations otherwise."""
-    runs: list[Run] = []
+    runs: list[Span] = []
     start = 0
     for key, members in groupby(ops, key=_invocation):
         stop = start + sum(1 for _ in members)
         scopes = {op.scope for op in ops[start:stop]}
         if key is None or stop == start + 1:
-            runs.extend(Run(i, i + 1, "op") for i in range(start, stop))
+            runs.extend(Span(i, i + 1, "op") for i in range(start, stop))
         elif len(scopes) > 1:  # a call that runs a whole model: its modules tell more than its name
             runs.extend(_by_scope(ops, start, stop))
         else:
-            runs.append(Run(start, stop, "call"))
+            runs.append(Span(start, stop, "call"))
         start = stop
     return runs
 
 
-def _by_scope(ops: Sequence[Node], start: int, stop: int) -> list[Run]:
+def _by_scope(ops: Sequence[Node], start: int, stop: int) -> list[Span]:
     """One run per stretch of operations of one scope."""
     runs = []
     for _, positions in groupby(range(start, stop), key=lambda position: ops[position].scope):
         first, *others = positions
         last = others[-1] if others else first
-        runs.append(Run(first, last + 1, "scope" if others else "op"))
+        runs.append(Span(first, last + 1, "scope" if others else "op"))
     return runs
 
 
-def _coarsen(runs: list[Run], keys: list[Hashable], rule: str, limit: int) -> list[Run]:
+def _coarsen(runs: list[Span], keys: list[Hashable], rule: str, limit: int) -> list[Span]:
     """Join neighbours of equal key, the longest stretches first, until ``limit`` is met.
 
     What repeats most is joined first, so the rest keeps its detail. Stretches of one length are joined
@@ -121,16 +121,16 @@ def _coarsen(runs: list[Run], keys: list[Hashable], rule: str, limit: int) -> li
             break
         shortest = length
         excess -= count * (length - 1)
-    coarse: list[Run] = []
+    coarse: list[Span] = []
     for stretch in stretches:
         if len(stretch) >= max(2, shortest):
-            coarse.append(Run(runs[stretch[0]].start, runs[stretch[-1]].stop, rule))
+            coarse.append(Span(runs[stretch[0]].start, runs[stretch[-1]].stop, rule))
         else:
             coarse.extend(runs[i] for i in stretch)
     return coarse
 
 
-def _chunks(runs: list[Run], limit: int) -> list[Run]:
+def _chunks(runs: list[Span], limit: int) -> list[Span]:
     """Exactly ``limit`` runs of nearly equal length: the last resort, which always fits."""
     bounds = [len(runs) * i // limit for i in range(limit + 1)]
     chunks = []
@@ -138,7 +138,7 @@ def _chunks(runs: list[Run], limit: int) -> list[Run]:
         if high == low + 1:
             chunks.append(runs[low])
         else:
-            chunks.append(Run(runs[low].start, runs[high - 1].stop, "chunk"))
+            chunks.append(Span(runs[low].start, runs[high - 1].stop, "chunk"))
     return chunks
 
 

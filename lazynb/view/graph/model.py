@@ -72,7 +72,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Region:
+class LineRegion:
     """Neighbouring boxes (ids) that one source line wrote."""
 
     place: Place
@@ -113,7 +113,7 @@ class GraphView:
 
     boxes: tuple[Box, ...]
     edges: tuple[Edge, ...]
-    regions: tuple[Region, ...]
+    regions: tuple[LineRegion, ...]
     counts: Counts
     nodes: tuple[Node, ...]
     hidden: int = 0  # dead operations left out

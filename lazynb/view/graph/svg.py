@@ -10,7 +10,7 @@ from lazynb.view import style
 from lazynb.view.graph.box_labels import LINE_STEP, PAD_Y, TAG_STEP, TITLE_STEP, BoxLabel, box_labels, caption
 from lazynb.view.graph.highlights import chips_of, paint_of
 from lazynb.view.graph.layout import Frame, Layout, LayoutUnavailable, Point, lay_out
-from lazynb.view.graph.model import Box, GraphView, Highlight, Region
+from lazynb.view.graph.model import Box, GraphView, Highlight, LineRegion
 from lazynb.view.style import Font
 from lazynb.view.words import plain, short_avals
 
@@ -184,7 +184,7 @@ def _ground(area: tuple[float, float, float, float]) -> str:
     return _rect(left, top, right - left, bottom - top, 8, style.REGION, look)
 
 
-def _chip(region: Region, area: tuple[float, float, float, float]) -> str:
+def _chip(region: LineRegion, area: tuple[float, float, float, float]) -> str:
     """A region's caption. It covers the edges that pass under it, and has its own fill on any page."""
     left, top, _, _ = area
     chip = _rect(left + 4, top + 4, _caption_width(region) - 4, 17, 4, style.CHIP, 'stroke="none"')
@@ -193,7 +193,7 @@ def _chip(region: Region, area: tuple[float, float, float, float]) -> str:
     )
 
 
-def _caption_width(region: Region) -> float:
+def _caption_width(region: LineRegion) -> float:
     return style.width(caption(region), style.SOURCE) + 2 * _CAPTION_PAD + 4
 
 

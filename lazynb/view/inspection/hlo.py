@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from lazynb.view.inspection.index import Index
 from lazynb.view.inspection.schema import Change, HloLine, PassInfo, Stage
 from lazynb.xla.hlo.module import Module, parse
-from lazynb.xla.hlo.passes import Change as PassChange, Pass
+from lazynb.xla.hlo.passes import InstructionChange, Pass
 
 NONE: Stage = {"text": None, "lines": []}
 _INSTRUCTION = re.compile(r"(ROOT )?(%?)([\w.\-]+) = ")
@@ -118,7 +118,7 @@ def changes(index: Index, number: int, step: Pass) -> list[Change]:
     return listed
 
 
-def _change(change: PassChange, nodes: list[int], into: str) -> Change:
+def _change(change: InstructionChange, nodes: list[int], into: str) -> Change:
     return {
         "kind": change.kind,  # type: ignore[typeddict-item]
         "name": change.name,

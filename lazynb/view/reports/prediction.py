@@ -7,7 +7,7 @@ from collections.abc import Collection
 from html import escape
 from typing import Any
 
-from lazynb.session.prediction import Comparison, Verdict
+from lazynb.session.prediction import ComparedPrediction, Verdict
 from lazynb.source import Place
 from lazynb.view.graph.html import fill
 from lazynb.view.words import clip, plain, plural
@@ -19,7 +19,7 @@ _HEAD = ("from", "to", "you expected", "XLA made", "")
 class Reveal:
     """Shows a comparison: a row for each pair of lines of which one uses what the other gives."""
 
-    def __init__(self, comparison: Comparison):
+    def __init__(self, comparison: ComparedPrediction):
         self.comparison = comparison
 
     def headline(self) -> str:

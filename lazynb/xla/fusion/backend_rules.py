@@ -10,8 +10,8 @@ import abc
 from collections.abc import Mapping
 
 from lazynb.xla.evidence import COMPILER, INFERRED, UNKNOWN
-from lazynb.xla.fusion.edges import Edge
-from lazynb.xla.fusion.reasons import REASONS, Reason
+from lazynb.xla.fusion.edges import FusionEdge
+from lazynb.xla.fusion.reasons import REASONS, BoundaryReason
 from lazynb.xla.hlo.module import Module
 
 
@@ -25,7 +25,7 @@ class BackendRules(abc.ABC):
       without_library: by library, XLA's options with which it uses code of its own instead.
     """
 
-    reasons: Mapping[str, Reason]
+    reasons: Mapping[str, BoundaryReason]
     keeping_copies: Mapping[str, str] = {}
     without_library: Mapping[str, Mapping[str, str]] = {}
 
@@ -33,11 +33,11 @@ class BackendRules(abc.ABC):
         self.module = module
 
     @abc.abstractmethod
-    def code_of(self, edge: Edge) -> str:
+    def code_of(self, edge: FusionEdge) -> str:
         """The key in ``reasons`` of why XLA did not fuse the two, by the rules."""
 
     @abc.abstractmethod
-    def meaning(self, edge: Edge, words: str) -> str:
+    def meaning(self, edge: FusionEdge, words: str) -> str:
         """The key in ``reasons`` of what the compiler's own ``words`` mean here."""
 
     @abc.abstractmethod
@@ -45,7 +45,7 @@ class BackendRules(abc.ABC):
         """How the reason ``code`` is known; ``words`` are the compiler's, None if it was not asked."""
 
     @abc.abstractmethod
-    def keeping_alive(self, edge: Edge) -> tuple[str, ...] | None:
+    def keeping_alive(self, edge: FusionEdge) -> tuple[str, ...] | None:
         """The variables that alone make XLA write the array: without them ``edge.consumer`` would be its only
         reader.
 
@@ -58,11 +58,11 @@ class NoRules(BackendRules):
 
     reasons = {code: REASONS[code] for code in ("result", "loop-carry", "other", "no-rules")}
 
-    def code_of(self, edge: Edge) -> str:
+    def code_of(self, edge: FusionEdge) -> str:
         """``loop-carry`` where HLO itself has the boundary, else ``no-rules``."""
         return "loop-carry" if edge.is_carried else "no-rules"
 
-    def meaning(self, edge: Edge, words: str) -> str:
+    def meaning(self, edge: FusionEdge, words: str) -> str:
         """The compiler's words are not interpreted."""
         return "loop-carry" if edge.is_carried else "other"
 
@@ -72,6 +72,6 @@ class NoRules(BackendRules):
             return COMPILER
         return UNKNOWN if code == "no-rules" else INFERRED
 
-    def keeping_alive(self, edge: Edge) -> tuple[str, ...] | None:
+    def keeping_alive(self, edge: FusionEdge) -> tuple[str, ...] | None:
         """None: nobody can tell."""
         return None

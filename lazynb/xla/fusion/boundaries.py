@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.evidence import INFERRED
 from lazynb.xla.fusion.backend_rules import BackendRules
-from lazynb.xla.fusion.edges import Edge, Variables, find_edges, held_results
-from lazynb.xla.fusion.reasons import REASONS as REASONS, Reason as Reason
+from lazynb.xla.fusion.edges import FusionEdge, Variables, find_edges, held_results
+from lazynb.xla.fusion.reasons import REASONS as REASONS, BoundaryReason as BoundaryReason
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def find_boundaries(
     rules: BackendRules,
     clusters: Sequence[Cluster],
     variables: Variables,
-    edges: Sequence[Edge] | None = None,
+    edges: Sequence[FusionEdge] | None = None,
 ) -> list[Boundary]:
     """The boundaries of an optimised module in the order of their producers, each with the rule that explains
     it.
@@ -83,13 +83,13 @@ def find_boundaries(
     return sorted(boundaries, key=lambda boundary: order[boundary.producer])
 
 
-def inferred(edge: Edge, rules: BackendRules) -> Boundary:
+def inferred(edge: FusionEdge, rules: BackendRules) -> Boundary:
     """The boundary at ``edge`` with the reason that the ``rules`` give."""
     code = rules.code_of(edge)
     return _boundary(edge, rules, code, rules.label(code, None))
 
 
-def spoken(edge: Edge, rules: BackendRules, words: str) -> Boundary:
+def spoken(edge: FusionEdge, rules: BackendRules, words: str) -> Boundary:
     """The boundary at ``edge`` with the compiler's own ``words`` and what they mean."""
     code = rules.meaning(edge, words)
     boundary = _boundary(edge, rules, code, rules.label(code, words))
@@ -103,7 +103,7 @@ def _result(cluster: Cluster, names: tuple[str, ...], rules: BackendRules) -> Bo
     return Boundary(cluster.name, "", shape, cluster.output_bytes, "result", text, variables=names)
 
 
-def _boundary(edge: Edge, rules: BackendRules, code: str, label: str) -> Boundary:
+def _boundary(edge: FusionEdge, rules: BackendRules, code: str, label: str) -> Boundary:
     """The boundary at ``edge`` with the reason ``code`` in words."""
     reason = rules.reasons[code]
     variables: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ def _boundary(edge: Edge, rules: BackendRules, code: str, label: str) -> Boundar
     )
 
 
-def _sentence(edge: Edge, code: str, reason: Reason, variables: tuple[str, ...]) -> str:
+def _sentence(edge: FusionEdge, code: str, reason: BoundaryReason, variables: tuple[str, ...]) -> str:
     caller = edge.consumer if code == "library-consumer" else edge.producer
     names = " and ".join(f"`{name}`" for name in variables)
     return reason.text.format(
@@ -135,7 +135,7 @@ def _sentence(edge: Edge, code: str, reason: Reason, variables: tuple[str, ...])
     )
 
 
-def _reading_opcode(edge: Edge) -> str:
+def _reading_opcode(edge: FusionEdge) -> str:
     """What reads the array: the only reader in the consumer, else what the consumer computes last."""
     readers = edge.readers
     if len(readers) == 1:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import jax
 
 from lazynb.xla.hlo.module import Instruction
-from lazynb.xla.hlo.opcodes import Kind, Trait, opcodes_of
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.shapes import arrays, shape_bytes
 
 _NEWER = jax.__version_info__ >= (0, 11)
 """Two rules changed between the XLA of JAX 0.10 and that of 0.12."""
 
-ELEMENTWISE = opcodes_of(Kind.ELEMENTWISE) | {"constant"}
+ELEMENTWISE = opcodes_of(OpcodeKind.ELEMENTWISE) | {"constant"}
 """As XLA counts them: a constant is one too."""
 
 TAKEN_IN = opcodes_of(Trait.YNNPACK)

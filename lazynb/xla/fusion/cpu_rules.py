@@ -10,7 +10,7 @@ from lazynb.xla.evidence import COMPILER, INFERRED
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.cpu_fusion_rules import CODE, CUSTOM, Consumer, FusionPass
 from lazynb.xla.fusion.cpu_instructions import TAKEN_IN, branches, loop_fusible
-from lazynb.xla.fusion.edges import Edge
+from lazynb.xla.fusion.edges import FusionEdge
 from lazynb.xla.fusion.fusion_log import code_of as code_of_words
 from lazynb.xla.fusion.prefusion import Prefusion
 from lazynb.xla.fusion.reasons import REASONS
@@ -28,7 +28,7 @@ class CpuRules(BackendRules):
         super().__init__(module)
         self._passes: dict[str, FusionPass] = {}
 
-    def code_of(self, edge: Edge) -> str:
+    def code_of(self, edge: FusionEdge) -> str:
         """``unknown`` where the rules would have XLA fuse the two."""
         if edge.is_carried:
             return "loop-carry"
@@ -42,7 +42,7 @@ class CpuRules(BackendRules):
             return "copy"
         return impossible or "unknown"
 
-    def meaning(self, edge: Edge, words: str) -> str:
+    def meaning(self, edge: FusionEdge, words: str) -> str:
         """XLA has one sentence for several cases, and asks whether it may duplicate before all else."""
         if edge.is_carried:
             return "loop-carry"
@@ -64,7 +64,7 @@ class CpuRules(BackendRules):
             return INFERRED
         return COMPILER
 
-    def keeping_alive(self, edge: Edge) -> tuple[str, ...] | None:
+    def keeping_alive(self, edge: FusionEdge) -> tuple[str, ...] | None:
         """The value itself may be wanted, or what another reader makes of it for the user, if the consumer
         makes that once more for itself and nobody else reads it."""
         if not all(self._is_made_again(edge, other) for other in edge.others):
@@ -74,11 +74,11 @@ class CpuRules(BackendRules):
         holders = [edge.producer, *edge.others]
         return tuple(name for holder in holders for name in edge.variables.get(holder.name, ()))
 
-    def words(self, edge: Edge) -> str:
+    def words(self, edge: FusionEdge) -> str:
         """What XLA's fusion pass would say; empty if it would fuse the two, or is never asked."""
         return self._verdict(edge) or ""
 
-    def _verdict(self, edge: Edge) -> str | None:
+    def _verdict(self, edge: FusionEdge) -> str | None:
         """What XLA's fusion pass says of the last step between the two: where a bitcast lies between them, it
         is asked about the bitcast. Returns None if it says nothing."""
         fusion_pass = self._pass(edge)
@@ -94,14 +94,14 @@ class CpuRules(BackendRules):
                 return words
         return None
 
-    def _pass(self, edge: Edge) -> FusionPass:
+    def _pass(self, edge: FusionEdge) -> FusionPass:
         """The fusion pass on the computation that both ends stand in."""
         name = self.module.by_name[edge.producer.name].computation
         if name not in self._passes:
             self._passes[name] = FusionPass(Prefusion(self.module, self.module.computations[name]))
         return self._passes[name]
 
-    def _impossible(self, edge: Edge) -> str:
+    def _impossible(self, edge: FusionEdge) -> str:
         """The reason if one end can never be fused, whoever else reads the value; else empty."""
         if edge.producer.kind == "library":
             return "library-producer"
@@ -113,7 +113,7 @@ class CpuRules(BackendRules):
             return "consumer-not-fusible"
         return ""
 
-    def _is_late_copy(self, edge: Edge) -> bool:
+    def _is_late_copy(self, edge: FusionEdge) -> bool:
         """Whether one end is a copy that was put in after the fusion pass, which would have fused it."""
         graph = self._pass(edge).graph
         ends = ((edge.producer, edge.source), (edge.consumer, edge.target))
@@ -121,13 +121,13 @@ class CpuRules(BackendRules):
             root.opcode == "copy" and len(graph.members.get(cluster.name, ())) == 1 for cluster, root in ends
         )
 
-    def _is_for_sharing(self, edge: Edge, code: str) -> bool:
+    def _is_for_sharing(self, edge: FusionEdge, code: str) -> bool:
         """Whether XLA would have fused the two if nobody else wanted the value."""
         if code == "library-consumer":
             return self._would_be_taken_in(edge)
         return code in ("several-users", "expensive-several-users")
 
-    def _would_be_taken_in(self, edge: Edge) -> bool:
+    def _would_be_taken_in(self, edge: FusionEdge) -> bool:
         """Whether the library would compute the producer itself if nobody else wanted its value."""
         return (
             edge.consumer.library == "YNNPACK"
@@ -136,7 +136,7 @@ class CpuRules(BackendRules):
             and not edge.others
         )
 
-    def _is_made_again(self, edge: Edge, other: Cluster) -> bool:
+    def _is_made_again(self, edge: FusionEdge, other: Cluster) -> bool:
         """Whether the consumer makes for itself what ``other`` gives the user, and nobody else reads that."""
         graph = self._pass(edge).graph
         own = set(graph.members.get(edge.consumer.name, ()))

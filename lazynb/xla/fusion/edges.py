@@ -13,7 +13,7 @@ Variables = Callable[[int], tuple[str, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Edge:
+class FusionEdge:
     """One pair.
 
     Attributes:
@@ -62,7 +62,7 @@ class Edge:
         return readers(self.module, self.consumer, self.producer.name)
 
 
-def find_edges(module: Module, clusters: Sequence[Cluster], variables: Variables) -> list[Edge]:
+def find_edges(module: Module, clusters: Sequence[Cluster], variables: Variables) -> list[FusionEdge]:
     """All edges of an optimised module."""
     held = held_results(module, variables)
     by_name = {cluster.name: cluster for cluster in clusters}
@@ -70,7 +70,7 @@ def find_edges(module: Module, clusters: Sequence[Cluster], variables: Variables
     for producer, consumers in _consumers(clusters, by_name).items():
         for consumer in consumers:
             others = tuple(by_name[name] for name in consumers if name != consumer)
-            edges.append(Edge(module, by_name[producer], by_name[consumer], others, held))
+            edges.append(FusionEdge(module, by_name[producer], by_name[consumer], others, held))
     return edges
 
 

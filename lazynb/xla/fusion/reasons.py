@@ -6,7 +6,7 @@ import dataclasses
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reason:
+class BoundaryReason:
     """Why two clusters are two.
 
     Attributes:
@@ -23,72 +23,76 @@ class Reason:
 
 
 REASONS = {
-    "result": Reason("it is a result of the program"),
-    "kept-alive": Reason(
+    "result": BoundaryReason("it is a result of the program"),
+    "kept-alive": BoundaryReason(
         "{variables} {verb} still in reach: what {producer} gives is written to memory for it, and "
         "{consumer} "
         "reads it from there",
         "del the variable before the run, or do not name the intermediate value",
         "drop-output",
     ),
-    "several-users": Reason(
+    "several-users": BoundaryReason(
         "{producer} reads more than it writes and not all that need its value can compute it inside "
         "themselves: XLA computes it "
         "once and writes it",
         "",
         "only-this-user",
     ),
-    "expensive-several-users": Reason(
+    "expensive-several-users": BoundaryReason(
         "{producer} is expensive and {consumer} is not alone in reading it: fused, it would be computed "
         "again in each",
         "",
         "only-this-user",
     ),
-    "expensive-reused": Reason(
+    "expensive-reused": BoundaryReason(
         "{producer} is expensive, and {consumer} reads each of its elements more than once: fused, it would "
         "be computed again "
         "every time"
     ),
-    "reduction-reused": Reason(
+    "reduction-reused": BoundaryReason(
         "{producer} sums up many elements into one, which {consumer} reads many times: fused, the whole "
         "reduction would be "
         "computed again every time"
     ),
-    "library-consumer": Reason(
+    "library-consumer": BoundaryReason(
         "{library} does the work of {consumer}, and takes its operands from memory", "", "no-library"
     ),
-    "library-producer": Reason(
+    "library-producer": BoundaryReason(
         "{library} does the work of {producer}, and leaves its result in memory", "", "no-library"
     ),
-    "producer-not-fusible": Reason("XLA:CPU fuses no {producer} into what follows: it runs on its own"),
-    "consumer-not-fusible": Reason(
+    "producer-not-fusible": BoundaryReason(
+        "XLA:CPU fuses no {producer} into what follows: it runs on its own"
+    ),
+    "consumer-not-fusible": BoundaryReason(
         "XLA:CPU fuses nothing into a {consumer}: it reads its operands from memory"
     ),
-    "loop-carry": Reason(
+    "loop-carry": BoundaryReason(
         "the value enters or leaves a loop, a branch or a call, which takes and gives its values in memory"
     ),
-    "concatenate": Reason(
+    "concatenate": BoundaryReason(
         "XLA:CPU leaves a concatenation of more than 8 parts, or of long rows along the last axis, on its "
         "own: fused, its inner "
         "loop would have to ask at each element which part it comes from"
     ),
-    "recomputed": Reason(
+    "recomputed": BoundaryReason(
         "{consumer} needs {producer} at more than one place of its kernel, or in other kernels too; the code "
         "for a {producer} "
         "cannot be shared between places and would be written out at each",
         "",
         "only-this-user",
     ),
-    "size-limit": Reason(
+    "size-limit": BoundaryReason(
         "the fused kernel would become too large: XLA limits how often code is repeated in one fusion"
     ),
-    "in-place": Reason(
+    "in-place": BoundaryReason(
         "{consumer} writes into an array in place: {producer}, which makes that array or reads another part "
         "of it, has to be "
         "through first"
     ),
-    "copy": Reason("a copy, which XLA put in after fusion: the two ends want the value in different memory"),
-    "other": Reason("XLA has a rule of its own for this case: see its words"),
-    "no-rules": Reason("lazynb does not know by which rules XLA fuses for this backend"),
-    "unknown": Reason("no rule of ours explains it", "ask the compiler: it logs each decision"),
+    "copy": BoundaryReason(
+        "a copy, which XLA put in after fusion: the two ends want the value in different memory"
+    ),
+    "other": BoundaryReason("XLA has a rule of its own for this case: see its words"),
+    "no-rules": BoundaryReason("lazynb does not know by which rules XLA fuses for this backend"),
+    "unknown": BoundaryReason("no rule of ours explains it", "ask the compiler: it logs each decision"),
 }

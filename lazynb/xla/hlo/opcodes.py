@@ -12,7 +12,7 @@ import dataclasses
 import enum
 
 
-class Kind(enum.Enum):
+class OpcodeKind(enum.Enum):
     """What an opcode does; each has one."""
 
     ASYNC = "starts, moves on or ends a computation that runs beside others"
@@ -68,11 +68,11 @@ class Opcode:
     """
 
     name: str
-    kind: Kind
+    kind: OpcodeKind
     traits: frozenset[Trait]
 
 
-def opcodes_of(group: Kind | Trait) -> frozenset[str]:
+def opcodes_of(group: OpcodeKind | Trait) -> frozenset[str]:
     """The names of the opcodes of a kind, or with a trait."""
     return frozenset(one.name for one in OPCODES.values() if group is one.kind or group in one.traits)
 
@@ -80,7 +80,7 @@ def opcodes_of(group: Kind | Trait) -> frozenset[str]:
 def _row(line: str) -> Opcode:
     name, *words = line.split()
     kind, *traits = [word.upper().replace("-", "_") for word in words]
-    return Opcode(name, Kind[kind], frozenset(Trait[trait] for trait in traits))
+    return Opcode(name, OpcodeKind[kind], frozenset(Trait[trait] for trait in traits))
 
 
 _TABLE = """

@@ -15,7 +15,7 @@ from lazynb.xla.hlo.module import Instruction, Module, parse
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change:
+class InstructionChange:
     """One instruction that a pass changed.
 
     Attributes:
@@ -52,7 +52,7 @@ class Pass:
     after: str
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[InstructionChange, ...]:
         """What it did, in the order of the modules' text.
 
         Raises:
@@ -110,7 +110,7 @@ def _essence(text: str) -> list[str]:
     return sorted(_NUMBERED.sub("", _TABLES.sub("", text.partition("\n")[2])).splitlines())
 
 
-def _changes(before: Module, after: Module) -> Iterator[Change]:
+def _changes(before: Module, after: Module) -> Iterator[InstructionChange]:
     """Each instruction that is only before or only after, or is another now, is in one change; parameters of
     fusions are in none."""
     match = match_instructions(before, after)
@@ -150,11 +150,11 @@ def _is_argument(module: Module, instruction: Instruction) -> bool:
 
 def _change(
     kind: str, before: Instruction | None, after: Instruction | None, into: Sequence[str] = ()
-) -> Change:
+) -> InstructionChange:
     instructions = [instruction for instruction in (before, after) if instruction is not None]
     marks = dict.fromkeys(instruction.mark for instruction in instructions)
     known = tuple(mark for mark in marks if mark is not None)
-    return Change(kind, instructions[0].name, _line(before), _line(after), known, tuple(into))
+    return InstructionChange(kind, instructions[0].name, _line(before), _line(after), known, tuple(into))
 
 
 def _line(instruction: Instruction | None) -> str:
