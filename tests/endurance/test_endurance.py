@@ -44,6 +44,7 @@ def test_the_same_seed_gives_the_same_program():
     assert generate("3:4") == generate("3:4") != generate("3:5")
 
 
+@pytest.mark.long
 def test_a_reproducer_runs_and_fails_where_a_value_differs(tmp_path):
     with Worlds() as worlds:
         programs = (generate(f"5:{number}", ("updates", "trees", "views"), signals=False) for number in range(50))

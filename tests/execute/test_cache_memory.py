@@ -48,6 +48,7 @@ print(grown, held, full - resident())
 """
 
 
+@pytest.mark.long
 @counted
 def test_many_programs_within_a_bound():
     done = subprocess.run([sys.executable, "-c", _MANY], capture_output=True, text=True, timeout=300,
