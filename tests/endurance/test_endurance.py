@@ -53,6 +53,7 @@ def test_the_same_seed_gives_the_same_program():
     assert generate("3:4") == generate("3:4") != generate("3:5")
 
 
+@pytest.mark.long
 def test_signals_are_aimed_at_what_runs():
     """A module that moves takes its name in ``programs`` along."""
     files = set(_files())

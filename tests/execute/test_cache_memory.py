@@ -49,6 +49,7 @@ print(grown, held, full - resident())
 """
 
 
+@pytest.mark.long
 @counted
 def test_many_programs_within_a_bound():
     done = subprocess.run(

@@ -58,6 +58,7 @@ def test_no_instruction_of_a_flush_loses_what_was_donated(lazily, within, step):
     assert at > 10
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_no_instruction_of_a_first_run_loses_what_was_donated(lazily):
     names, number = {}, iter(range(10**6))

@@ -99,6 +99,7 @@ def values_of(compilation, jaxpr, shift: float = 0.0) -> dict[int, list[np.ndarr
     return {node: [np.asarray(one) for one in results] for node, results in known.items()}
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.lists(STEP, min_size=2, max_size=9), st.integers(1, 3))
 def test_no_wrong_claim_about_random_programs(steps, kept):
