@@ -53,7 +53,6 @@ def test_the_same_seed_gives_the_same_program():
     assert generate("3:4") == generate("3:4") != generate("3:5")
 
 
-@pytest.mark.long
 def test_signals_are_aimed_at_what_runs():
     """A module that moves takes its name in ``programs`` along."""
     files = set(_files())
@@ -61,6 +60,7 @@ def test_signals_are_aimed_at_what_runs():
     assert {"record/fast/operators.py", "record/snapshot/describe.py", "_jax/running.py"} <= files
 
 
+@pytest.mark.long
 def test_a_reproducer_runs_and_fails_where_a_value_differs(tmp_path):
     with Worlds() as worlds:
         programs = (
