@@ -31,8 +31,7 @@ def new_accumulator(like: Any) -> Any:
 
 
 def innermost(tracer: Any) -> Any:
-    """The value inside nested tracers of ``grad``, ``jvp`` and ``vmap``. A tracer of ``jit`` is itself that
-    value."""
+    """The value inside nested tracers of ``grad``, ``jvp`` and ``vmap``. Those of ``jit`` are that value."""
     while isinstance(tracer, (_ad.JVPTracer, LinearizeTracer, _batching.BatchTracer)):
         tracer = tracer.val if isinstance(tracer, _batching.BatchTracer) else tracer.primal
     return tracer

@@ -26,8 +26,7 @@ def buffers(value: Any) -> list[Any]:
 
 
 def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
-    """An array of the type, placement and commitment of ``value`` that consists of ``parts``. ``value`` may
-    be deleted."""
+    """An array of ``parts`` with the type, placement and commitment of ``value``, which may be deleted."""
     plain = plain_array(value)
     made = ArrayImpl(plain.aval, plain.sharding, list(parts), committed=plain._committed, _skip_checks=True)
     return made if plain is value else type(value)(value._impl, made)

@@ -68,8 +68,7 @@ DERIVATIVE_FUNCTIONS: Mapping[str, str] = {
     "value_and_grad_f": "value_and_grad",
     "jacfun": "jacobian",
 }
-"""The functions that JAX makes of a user's function to differentiate it, and the name a user knows each
-by."""
+"""The functions that JAX makes of a user's function to differentiate it, and the user's name for each."""
 
 # api.py: inside ``vmap``
 TRANSFORMED_FUNCTIONS: Mapping[str, str] = {**DERIVATIVE_FUNCTIONS, "vmap_f": "vmap"}

@@ -44,8 +44,7 @@ class Extension:
         self.lab.start()
 
     def stop(self) -> None:
-        """Takes hooks and magics out again. Pending values stay pending: they are computed when they are
-        needed."""
+        """Takes hooks and magics out again. Pending values stay pending until they are needed."""
         if self._cells:
             self._cells.end_all()
             self.lab.end()

@@ -137,8 +137,7 @@ class PairComparison:
             self._argument(old, new)
 
     def _argument(self, old: Step, new: Step) -> None:
-        """An argument of a library function differs, which does not stand as it is among an operation's
-        parameters."""
+        """An argument of a library function differs that is not as it is among an operation's parameters."""
         before, now = _types_in_words(old), _types_in_words(new)
         gives = f": it gives {now}, gave {before}" if now != before else ""
         self._sides.add_pair("argument", old, new, operation=called_name(new), gives=gives)

@@ -83,8 +83,7 @@ class Side:
         return paired[at - 1], paired[at]
 
     def called(self, step: Step) -> list[int]:
-        """The operations of one call, if nothing but ``step`` corresponds to something of the other
-        program."""
+        """The operations of the call of ``step``, if no other of them has a partner; else ``step`` alone."""
         if step.call is None:
             return [step.number]
         group = []
@@ -97,8 +96,7 @@ class Side:
         return group or [step.number]
 
     def reached(self) -> set[int]:
-        """The operations that take a value which has another type in the other program, or a result of such
-        an operation."""
+        """The operations that depend on a value which has another type in the other program."""
         changed: set[int] = set()
         for step in self.program.steps:
             partner = self.partner_of(step)
@@ -111,8 +109,7 @@ class Side:
         return reached
 
     def turn_counts(self) -> dict[Hashable, Counter[str]]:
-        """By instruction, how often it recorded each operation. Derivatives are left out: one call records
-        many."""
+        """By instruction, how often it recorded each operation. Derivatives do not count: a call has many."""
         counts: dict[Hashable, Counter[str]] = {}
         for step in self.program.operations:
             if step.number in self.outside or is_derivative(step):
@@ -180,8 +177,10 @@ class Sides:
         return self.before.program.text(old) == self.now.program.text(new)
 
     def is_silent(self, step: Step, side: Side) -> bool:
-        """Whether an operation is there or not because what it takes has another type: its line is in both
-        programs."""
+        """Whether an operation is in one program alone because the types of what it takes differ.
+
+        Its line is in both programs then.
+        """
         if side.program.text(step) not in self.other(side).lines:
             return False
         return self.settings or step.number in self._reached[side.number]

@@ -20,8 +20,7 @@ Groups = list[list[Step]]
 
 
 def compare_jitted(sides: Sides) -> None:
-    """Finds the functions that are jitted in one program alone: one operation stands for those that it
-    consists of."""
+    """Finds the functions that are jitted in one program alone, where one operation stands for their body."""
     users_functions: dict[int, bool] = {}
     for side, kind in zip(sides.both, ("unjitted", "jitted"), strict=True):
         for step in side.program.operations:
@@ -41,8 +40,7 @@ def compare_jitted(sides: Sides) -> None:
 
 
 def _body(side: Side, step: Step) -> list[Step]:
-    """The operations of the other program that the function stands for which ``step`` calls as a jitted
-    one."""
+    """The operations of the other program that make up the function which ``step`` calls, jitted."""
     name = step.params["name"]
     body = []
     for other in side.other.operations:
@@ -203,8 +201,7 @@ def _by_line(steps: Sequence[Step]) -> Groups:
 
 
 def _listed(program: Comparable, group: Sequence[Step]) -> str:
-    """The operations in words: by call, the function that the user called, else the operation that says
-    most."""
+    """The operations in words: for each call the function that the user called, else the main operation."""
     calls: dict[Hashable, list[Step]] = {}
     for step in group:
         calls.setdefault(program.instruction(step) or step.number, []).append(step)
