@@ -1,6 +1,6 @@
-"""JAX's and jaxlib's private names: all that lazynb uses, and nothing else.
+"""The private names of JAX and jaxlib: all that lazynb uses, and nothing else.
 
-A new JAX release is the work of this folder alone: ``tests/test_jax_private_names.py`` has a test for each
+A new JAX release needs changes in this folder alone: ``tests/test_jax_private_names.py`` has a test for each
 name. The code is written for JAX 0.10.2 and 0.12.0.1. Facts that differ between them stand beside the code
 that bridges them. :mod:`lazynb._jax.names` has the names of JAX that are only compared with strings.
 

@@ -8,11 +8,11 @@ import jax
 
 
 def cost_properties(text: str) -> dict[str, float] | None:
-    """What XLA's cost analysis says of the HLO module ``text``, by XLA's names; None where this jaxlib or
-    backend has none.
+    """The costs of the HLO module ``text`` by XLA's analysis, by XLA's names. Returns None if this jaxlib or
+    backend has no such analysis.
 
-    A property that is 0 is left out; one that XLA does not know is -1 (or spoils the sum that it went into by
-    -1).
+    A property that is 0 is left out. One that XLA does not know is -1, and makes a sum that it is part of too
+    small by 1.
 
     Raises:
       ValueError: XLA cannot read ``text``.
@@ -34,15 +34,14 @@ def cost_properties(text: str) -> dict[str, float] | None:
 
 
 def new_profile() -> Any:
-    """A running profiler session that records kernels and no Python calls; ``stop()`` ends it and returns the
-    profile as bytes.
+    """A running profiler session that records kernels and no Python calls. Its ``stop()`` ends it and returns
+    the profile as bytes.
 
-    ``jax.profiler.trace`` would write the same to a directory, take twice as long, and on 0.10 stay stuck for
-    the rest of the process when it cannot write or when another session runs.
+    ``jax.profiler.trace`` writes the same to a directory and takes twice as long. On 0.10 it stays stuck for
+    the rest of the process if it cannot write or if another session runs.
 
     Raises:
-      RuntimeError: from ``stop()``, when another session was running already. The other one is none the worse
-        for it.
+      RuntimeError: from ``stop()``, if another session was running already. That one is not disturbed.
     """
     from jaxlib import _profiler
 

@@ -30,7 +30,7 @@ float0 = _dtypes.float0
 
 
 def abstract(value: Any) -> Any:
-    """Shape, dtype and (where committed) sharding of an argument; a scalar is returned as it is."""
+    """Shape, dtype and (if committed) sharding of an argument. Returns a NumPy array or scalar itself."""
     if is_host_array(value) or isinstance(value, jax.ShapeDtypeStruct):
         return value
     aval = typeof(value)
@@ -53,10 +53,10 @@ def device_assignment(sharding: Any) -> tuple[Any, ...]:
 
 
 def uncommitted(value: Any) -> Any:
-    """The same buffer as an array that JAX may move; a value that is no plain array is returned as it is.
+    """The same buffer as an array that JAX may move. A value that is no plain array is returned as it is.
 
-    An executable with one committed input returns committed outputs only, also those that eager JAX computes
-    from uncommitted values alone.
+    An executable with one committed input returns only committed outputs. Eager JAX computes some of these
+    from uncommitted values alone, and leaves them uncommitted.
     """
     if type(value) is not ArrayImpl or not value._committed:
         return value
@@ -64,7 +64,7 @@ def uncommitted(value: Any) -> Any:
 
 
 def committed(value: Any, device: Any) -> Any:
-    """The same buffer, which is on ``device``, as an array that JAX may not move; a value that is no plain
+    """The same buffer, which is on ``device``, as an array that JAX may not move. A value that is no plain
     array is returned as it is."""
     if type(value) is not ArrayImpl:
         return value
@@ -74,20 +74,26 @@ def committed(value: Any, device: Any) -> Any:
 
 
 numpy_array_p = _core.Primitive("numpy_array")
-"""An array as NumPy has it: on no device of JAX's, though the operand may be committed to one."""
+"""Makes an array as NumPy has it: committed to no device, though the operand may be."""
 numpy_array_p.def_impl(lambda operand: uncommitted(operand.copy()))
 numpy_array_p.def_abstract_eval(lambda aval: aval)
 _mlir.register_lowering(numpy_array_p, lambda _, operand: [operand])
 
 
 def is_cut_by_calls(dtype: Any) -> bool:
-    """Whether a compiled call makes a scalar of ``dtype`` narrower: without 64-bit mode it does so, while
-    64-bit arrays, which 0.12 makes on demand there, stay what they are."""
+    """Whether a compiled call makes a scalar of ``dtype`` narrower.
+
+    Without 64-bit mode it does so. 64-bit arrays, which 0.12 makes on demand in that mode, keep their dtype.
+    """
     return not _config.enable_x64.value and _dtypes.canonicalize_dtype(dtype) != dtype
 
 
 def weak_scalar(value: Any) -> Any:
-    """The plain Python number in one of JAX's typed scalars."""
+    """The Python number in one of JAX's typed scalars.
+
+    Raises:
+      TypeError: ``value`` is none of these.
+    """
     for python_type in (int, float, complex):
         if isinstance(value, python_type):
             return python_type(value)
@@ -95,20 +101,20 @@ def weak_scalar(value: Any) -> Any:
 
 
 def stage(value: Any) -> Any:
-    """``value`` (NumPy array or scalar) as a concrete array, as eager JAX makes it."""
+    """The concrete array that eager JAX makes of ``value`` (NumPy array or scalar)."""
     with set_current_trace(eval_trace):
         return eval_trace.stage_value(value)
 
 
 def can_be_returned(aval: Any) -> bool:
-    """Whether a program returns it as an array: no token, no reference, no float0, no type of element that
-    JAX does not know."""
+    """Whether a program returns a value of type ``aval`` as an array. A token, a reference, a float0 and
+    elements of types that JAX does not know are returned as something else."""
     return isinstance(aval, ShapedArray) and aval.dtype != float0 and not has_users_dtype(aval)
 
 
 def has_users_dtype(aval: Any) -> bool:
-    """Whether the elements of an array are neither numbers nor random keys: strings, or of a type that
-    somebody added to JAX."""
+    """Whether the elements of an array are strings, or of a type that the user or a library added to JAX.
+    Random keys are not counted."""
     return isinstance(aval.dtype, _dtypes.ExtendedDType | np.dtypes.StringDType) and not is_key(aval)
 
 
@@ -135,7 +141,7 @@ def _prng_key_array() -> type:
 
 
 def array_attribute_error(aval: Any, name: str) -> AttributeError:
-    """The error that eager JAX raises for an attribute that no array has."""
+    """Returns the error that eager JAX raises for an attribute that no array has."""
     cls = _prng_key_array() if is_key(aval) else ArrayImpl
     full = (
         f"{cls.__module__}.{cls.__qualname__}" if cls is ArrayImpl else cls.__name__
@@ -157,13 +163,13 @@ def is_concrete_sharding(sharding: Any) -> bool:
 
 @functools.cache
 def stand_in(device: Any) -> Any:
-    """Some array on ``device``."""
+    """A scalar on ``device``, to be looked at in place of arrays there."""
     with set_current_trace(eval_trace), jax.default_device(device):
         return eval_trace.stage_value(np.zeros((), np.float32))
 
 
 def is_ready(value: Any) -> bool:
-    """Whether the value of a concrete array is there."""
+    """Whether the value of a concrete array has been computed."""
     return bool(plain_array(value).is_ready())
 
 
@@ -178,11 +184,11 @@ def is_host_array(value: Any) -> bool:
 
 
 UNSPECIFIED = _sharding_impls.UNSPECIFIED
-"""The sharding of an argument about which nothing was said."""
+"""The sharding of an argument for which none was given."""
 
 
 def elements(vector: Any, weak: bool) -> list[Any]:
-    """The elements of a vector, weakly typed on demand: one operation for all of them, and one for each."""
+    """The elements of a vector, weakly typed if ``weak``: one operation for all of them, and one for each."""
     typed = _lax_internal._convert_element_type(vector, vector.dtype, weak_type=weak)
     return [jax.lax.squeeze(one, (0,)) for one in jax.lax.split(typed, [1] * vector.shape[0])]
 
@@ -193,7 +199,7 @@ def strongly_typed(value: Any) -> Any:
 
 
 array_operators: dict[str, Callable[..., Any]] = dict(_array_methods._array_operators)
-"""What ``+`` and the like do with an array, by name without underscores (``add``, ``radd``)."""
+"""The functions behind an array's operators, by name without underscores (``add``, ``radd``)."""
 
 array_methods: dict[str, Any] = {
     name: method

@@ -7,15 +7,18 @@ from typing import Any
 from jax._src.interpreters import ad as _ad, batching as _batching
 
 linearisation: tuple[Any, str] = (_ad, "fallback_linearize_rule")
-"""Module and name of what linearises a primitive that has no rule of its own:
-``(primitive, is_vjp, nonzeros, *primals, **params)`` to results, nonzero tangents, residuals, ..., linear
-function."""
+"""Module and name of the function that linearises a primitive without a rule of its own.
+
+It takes ``(primitive, is_vjp, nonzeros, *primals, **params)`` and returns results, nonzero tangents,
+residuals, ..., and the linear function."""
 
 
 transposition: tuple[Any, str] = (_ad, "backward_pass3")
-"""Module and name of what transposes a linear jaxpr:
-``(jaxpr, transform_stack, consts, primals, cotangents)``, where the primals that cotangents are wanted for
-are :class:`GradAccum`; a dictionary of logs on 0.12, None on 0.10."""
+"""Module and name of the function that transposes a linear jaxpr.
+
+It takes ``(jaxpr, transform_stack, consts, primals, cotangents)``. The primals for which cotangents are
+wanted are :class:`GradAccum`. It returns a dictionary of logs on 0.12, and None on 0.10."""
+
 GradAccum = _ad.GradAccum
 ValAccum = _ad.ValAccum
 NullAccum = _ad.NullAccum
@@ -28,13 +31,13 @@ def new_accumulator(like: Any) -> Any:
 
 
 def innermost(tracer: Any) -> Any:
-    """The value that tracers of ``grad``, ``jvp`` and ``vmap`` around one another stand for; one of ``jit``
-    is its own."""
+    """The value inside nested tracers of ``grad``, ``jvp`` and ``vmap``. Those of ``jit`` are that value."""
     while isinstance(tracer, (_ad.JVPTracer, LinearizeTracer, _batching.BatchTracer)):
         tracer = tracer.val if isinstance(tracer, _batching.BatchTracer) else tracer.primal
     return tracer
 
 
 LinearizeTrace = _ad.LinearizeTrace
-"""The trace of ``jax.grad``: ``parent_trace`` records operands, ``tangent_trace`` tangents."""
+"""The trace of ``jax.grad``: its ``parent_trace`` records operands, its ``tangent_trace`` tangents."""
+
 LinearizeTracer = _ad.LinearizeTracer

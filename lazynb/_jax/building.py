@@ -29,8 +29,7 @@ def new_eqn(
     context: Any,
     scope: str,
 ) -> Any:
-    """An equation whose only source information is ``scope`` (no user lines: they must not enter cache
-    keys)."""
+    """An equation whose only source information is ``scope``: the user's lines must not enter cache keys."""
     info = _source_info_util.new_source_info().replace(name_stack=_source_info_util.new_name_stack(scope))
     return _core.new_jaxpr_eqn(list(invars), list(outvars), primitive, params, effects, info, context)
 
@@ -58,7 +57,7 @@ def closed_jaxpr(invars: Sequence[Any], outvars: Sequence[Any], eqns: Sequence[A
 
 
 def source_file(jaxpr: Any) -> str | None:
-    """The file of the function that was traced to ``jaxpr``; None if JAX does not know it."""
+    """The file of the function that was traced to ``jaxpr``. Returns None if JAX does not know it."""
     debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
     # ``name at file:line``
     _, separator, place = str(getattr(debug_info, "func_src_info", None) or "").rpartition(" at ")
@@ -70,7 +69,7 @@ as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
 
 
 def jaxpr_inputs(jaxpr: Any) -> list[Any]:
-    """Variables of a closed jaxpr, those of its constants first."""
+    """The input variables of a closed jaxpr, those of its constants first."""
     inner = jaxpr.jaxpr if hasattr(jaxpr, "jaxpr") else jaxpr
     return [*inner.constvars, *inner.invars]
 
@@ -81,7 +80,7 @@ def is_jaxpr(value: Any) -> bool:
 
 
 def jaxprs_of(value: Any) -> list[Any]:
-    """The jaxprs that a parameter of a primitive is or holds."""
+    """The jaxprs that a parameter of a primitive consists of."""
     if is_jaxpr(value):
         return [value]
     return [one for one in value if is_jaxpr(one)] if isinstance(value, tuple | list) else []
@@ -93,12 +92,12 @@ def jaxprs_in(params: dict[str, Any]) -> list[Any]:
 
 
 def constants(jaxpr: Any) -> Sequence[Any]:
-    """The values of the constants of a jaxpr; none for one that is not closed."""
+    """The values of the constants of a jaxpr; empty if it is not closed."""
     return getattr(jaxpr, "consts", ())
 
 
 def with_content(jaxpr: Any, eqns: Sequence[Any], consts: Sequence[Any]) -> Any:
-    """``jaxpr``, closed or not, with other equations and other values of its constants."""
+    """A jaxpr like ``jaxpr``, closed or not, with other equations and other values of its constants."""
     if isinstance(jaxpr, Jaxpr) and ClosedJaxpr is not Jaxpr:
         return jaxpr.replace(eqns=list(eqns))
     open_jaxpr = (
@@ -108,7 +107,7 @@ def with_content(jaxpr: Any, eqns: Sequence[Any], consts: Sequence[Any]) -> Any:
 
 
 def traced(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Any:
-    """``function`` as a closed jaxpr, for arguments of types ``avals``."""
+    """The closed jaxpr of ``function`` for arguments of types ``avals``."""
     with set_current_trace(eval_trace), checks_kept():
         return jax.make_jaxpr(function)(
             *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
@@ -116,10 +115,13 @@ def traced(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Any:
 
 
 def forwarded(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[Any]] | None]:
-    """For each output of a closed jaxpr, whether it is an input and the number of that, else the number of
-    what the function returns, which computes the other outputs; None if there are none.
+    """Where the outputs of a closed jaxpr come from.
 
-    Raises ValueError for a jaxpr with constants.
+    Returns for each output whether it is an input, with a number; and a function that computes the outputs
+    that are not, or None if all are inputs. The number is that of the input, or of the function's result.
+
+    Raises:
+      ValueError: the jaxpr has constants.
     """
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     if inner.constvars or any(isinstance(var, Literal) for var in inner.outvars):
@@ -131,8 +133,8 @@ def forwarded(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[An
 
 
 def depending(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
-    """For each output of a closed jaxpr, whether it depends on one of the variables ``inputs``, as far as its
-    equations tell."""
+    """For each output of a closed jaxpr, whether its equations make it depend on one of the variables
+    ``inputs``."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     reached = set(inputs)
     for eqn in inner.eqns:

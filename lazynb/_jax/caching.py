@@ -14,8 +14,8 @@ from jax._src import compilation_cache as _compilation_cache, config as _config,
 def compiling_settings(cache: Any | None) -> Iterator[None]:
     """Settings under which lazynb compiles: a persistent cache (or none), with scopes as part of the key.
 
-    JAX's key leaves debug information out, so that two programs which differ only in scopes would share an
-    entry and show each other's names; ``include_metadata_in_key`` cures it.
+    JAX's key leaves debug information out: two programs that differ only in scopes share an entry and show
+    each other's names. ``include_metadata_in_key`` prevents that.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(_config.compilation_cache_include_metadata_in_key(True))
@@ -32,8 +32,10 @@ _cache_lock = threading.Lock()
 
 @contextlib.contextmanager
 def _borrowed_cache(cache: Any) -> Iterator[None]:
-    """Lets JAX use ``cache`` for the compilations in its body. JAX opens one cache a process, and the user's
-    own setting must stay what it is, hence the exchange."""
+    """Lets JAX use ``cache`` for the compilations in its body.
+
+    JAX opens one cache a process, and the user's own setting must not change, so the caches are exchanged.
+    """
     with _cache_lock:
         before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
         vars(_compilation_cache).update(
@@ -46,15 +48,16 @@ def _borrowed_cache(cache: Any) -> Iterator[None]:
 
 
 def file_cache(path: str) -> Any:
-    """JAX's persistent cache in the directory ``path``, without the check of contents that JAX can put around
-    it: that unpacks what it is given."""
+    """JAX's persistent cache in the directory ``path``; None if JAX cannot open it.
+
+    JAX can put a check of contents around a cache. It is left out, as it unpacks each entry that it is given.
+    """
     found = _compilation_cache.get_file_cache(path)
     return getattr(found[0], "_base_cache", found[0]) if found is not None else None
 
 
 def is_readable_entry(entry: bytes) -> bool:
-    """Whether an entry of the persistent cache can be unpacked (JAX checks the sum of what it unpacks with
-    zlib)."""
+    """Whether JAX can unpack an entry of the persistent cache. It does so with zlib, which checks a sum."""
     try:
         executable_in(entry)
     except Exception:
@@ -68,7 +71,7 @@ def executable_in(entry: bytes) -> bytes:
 
 
 def remove_entry(cache: Any, key: str) -> None:
-    """Removes an entry from a :func:`file_cache`, which itself never writes over one."""
+    """Removes an entry from a :func:`file_cache`. The cache itself never writes over an entry."""
     (cache.path / f"{key}{_lru_cache._CACHE_SUFFIX}").unlink(missing_ok=True)
 
 
@@ -80,9 +83,11 @@ def move_entry(cache: Any, key: str, directory: Any) -> None:
 
 @contextlib.contextmanager
 def no_cache() -> Iterator[None]:
-    """Compiles in its body without a persistent cache. JAX decides once a process whether it has one, at its
-    first compilation; switching the cache off for that one alone would switch it off for good, hence the
-    exchange."""
+    """Compiles in its body without a persistent cache.
+
+    JAX decides once a process, at its first compilation, whether it has a cache. Switched off for that
+    compilation the cache would be off for good, so JAX's decision is exchanged instead.
+    """
     with _cache_lock:
         before = {name: getattr(_compilation_cache, name) for name in _CACHE_STATE}
         vars(_compilation_cache).update(_cache_checked=True, _cache_used=False)

@@ -1,4 +1,4 @@
-"""JAX's configuration: what of it identifies an operation, and settings under which lazynb works."""
+"""JAX's configuration: the part that identifies an operation, and the settings under which lazynb works."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _abstract_mesh = (
 
 
 # The axis environment says which vmap axes are in scope while an operation is bound. What reaches the lowest
-# trace no longer mentions them, hence it is no part of what identifies a recorded operation.
+# trace no longer mentions them, so they do not identify a recorded operation.
 _AXIS_ENV = type(_core.axis_env_state.value)
 
 
@@ -28,30 +28,29 @@ raw_context = _config.trace_context
 
 
 def context() -> tuple[Any, ...]:
-    """:func:`raw_context` without the vmap axes in scope."""
+    """The :func:`raw_context` without the vmap axes in scope."""
     full = raw_context()
     return full[:-1] if type(full[-1]) is _AXIS_ENV else tuple(v for v in full if type(v) is not _AXIS_ENV)
 
 
 def canonical(full: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A :func:`context` in which no mesh and the empty one are the same: JAX 0.10 sets the latter under
-    ``grad``."""
+    """A :func:`context` with None for the empty mesh: JAX 0.10 sets it under ``grad`` and means none."""
     return tuple(None if type(one) is _mesh.AbstractMesh and one.empty else one for one in full)
 
 
 def placement_context() -> tuple[Any, ...]:
-    """The settings that decide where and how a whole program is compiled: a change starts a new graph."""
+    """The settings that decide where and how a whole program is compiled. A change starts a new graph."""
     return (
         _config.enable_x64.value,
         _config.default_device.value,
         _device_context.value,
         _mesh.get_abstract_mesh(),
-    )  # no mesh and the empty one, which JAX sets now and then, are the same
+    )  # JAX sets the empty mesh now and then; it equals no mesh
 
 
 def must_run_eagerly() -> bool:
-    """Whether a debugging mode wants to look at the result of each operation (NaN checks, key reuse checks),
-    at what it moves to the device (transfer guards), or forbids to run any."""
+    """Whether a debugging mode looks at the result of each operation (checks of NaN and of reused keys) or at
+    what it moves to the device (transfer guards), or forbids operations."""
     return bool(
         _config.debug_nans.value
         or _config.debug_infs.value
@@ -62,15 +61,16 @@ def must_run_eagerly() -> bool:
 
 
 def guards_transfers() -> bool:
+    """Whether JAX looks at what is moved to a device."""
     return (_config.transfer_guard_host_to_device.value or "allow") != "allow"
 
 
 def runs_as_compiled(x64: bool) -> bool:
     """Whether an executable made in 64-bit mode ``x64`` can be called under the configuration in force.
 
-    JAX looks for NaN in the results of whatever it calls. What was recorded before the user switched that on
-    would have run unchecked in eager JAX, and an error after the run would take the results, and the memory
-    that was given away for them.
+    With NaN checks JAX looks at the results of each executable. Eager JAX would have run unchecked what was
+    recorded before the user switched them on. And an error after the run would lose the results, and the
+    memory that was given away for them.
     """
     return _config.enable_x64.value is x64 and not (
         _config.disable_jit.value
@@ -111,15 +111,17 @@ def _states() -> list[Any]:
 
 
 def snapshot_config() -> dict[Any, Any]:
-    """What a program is lowered and compiled under whenever that is done: the settings that are part of what
-    identifies a recorded operation, and the checks that would look at it. The others (logs, checks for leaks)
-    are the user's of the moment."""
+    """The settings under which a program is lowered and compiled, whenever that is done.
+
+    They are those that identify a recorded operation, and the checks that look at it. For the others (logs,
+    checks for leaks) the user's settings of the moment count.
+    """
     traced = set(_config.trace_context_names())
     return {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
 
 
 def settings_now(snapshot: dict[Any, Any]) -> dict[Any, Any]:
-    """``snapshot``, and all other settings as they are in this thread now: for work in another one."""
+    """The settings of ``snapshot``, and all others as they are in this thread, for work in another thread."""
     return {**{state: state.value for state in _states()}, **snapshot}
 
 
@@ -136,8 +138,7 @@ _RECORDED = {
 
 
 def traced_settings(snapshot: dict[Any, Any]) -> dict[str, Any]:
-    """The settings of a :func:`snapshot_config` that are part of what identifies a recorded operation, by
-    name."""
+    """The settings of a :func:`snapshot_config` that identify a recorded operation, by name."""
     traced = set(_config.trace_context_names())
     return {state.name: value for state, value in snapshot.items() if state.name in traced}
 
@@ -178,8 +179,11 @@ def lowering_settings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def checks_kept() -> Iterator[None]:
-    """JAX's own ``with debug_nans(False)``, when it traces a jaxpr, leaves the thread without the hook that a
-    global ``jax_debug_nans`` sets, so that compiled code is not checked any more (0.10, 0.12)."""
+    """Keeps the hook that a global ``jax_debug_nans`` sets.
+
+    When JAX traces a jaxpr, its own ``with debug_nans(False)`` leaves the thread without that hook, and
+    compiled code is not checked any more (0.10, 0.12).
+    """
     before = _api._post_hook_state.get_local()
     try:
         yield
@@ -188,5 +192,5 @@ def checks_kept() -> Iterator[None]:
 
 
 def user_cache_dir() -> str | None:
-    """The compilation cache directory that JAX was given, if any."""
+    """The directory of the compilation cache that JAX was given; None without one."""
     return _config.compilation_cache_dir.value

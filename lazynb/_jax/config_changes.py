@@ -20,8 +20,8 @@ from jax._src import (
 class Changes:
     """Counts changes of JAX's configuration while some thread is lazy.
 
-    The alternative, comparing :func:`lazynb._jax.config.raw_context` at each operation, would take a quarter
-    of the time that recording takes.
+    Comparing :func:`lazynb._jax.config.raw_context` at each operation instead would take a quarter of the
+    time that recording takes.
 
     Attributes:
       count: grows with each change, by any thread.
@@ -32,8 +32,8 @@ class Changes:
 
 changes = Changes()
 
-# What changes a configuration that ``raw_context`` or ``must_run_eagerly`` reads: methods of classes,
-# and functions that are context managers. ``tests/test_jax_private_names.py`` searches JAX's source for more.
+# These change a configuration that ``raw_context`` or ``must_run_eagerly`` reads: methods of classes, and
+# functions that are context managers. ``tests/test_jax_private_names.py`` searches JAX's source for more.
 _CHANGING_METHODS: list[tuple[Any, tuple[str, ...]]] = [
     (_config.StateContextManager, ("__enter__", "__exit__")),
     (_config.State, ("_set",)),
@@ -52,7 +52,7 @@ _CHANGING_CONTEXTS: list[tuple[Any, tuple[str, ...]]] = [
 
 
 def counted_changes() -> list[tuple[Any, dict[str, Any]]]:
-    """For each class or module, what stands in for its functions so that changes are counted."""
+    """For each class or module, the functions that count changes and stand in for its own, by name."""
     methods: list[tuple[Any, dict[str, Any]]] = [
         (owner, {name: _counted(getattr(owner, name)) for name in names})
         for owner, names in _CHANGING_METHODS

@@ -1,4 +1,4 @@
-"""The memory of arrays: who holds it, and how an array is made of it without a copy."""
+"""The memory of arrays: what holds it, and how an array is made of it without a copy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from lazynb._jax.config import guards_transfers
 
 
 def buffers(value: Any) -> list[Any]:
-    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of; none
-    for other values, and for strings, which XLA keeps where nobody else can look."""
+    """The plain arrays, one a device, that a concrete array (or an array of random keys) consists of.
+
+    Other values have none. Neither have strings, as no other code can read the memory where XLA keeps them.
+    """
     plain = plain_array(value)
     if type(plain) is not ArrayImpl or isinstance(plain.dtype, np.dtypes.StringDType):
         return []
@@ -24,18 +26,17 @@ def buffers(value: Any) -> list[Any]:
 
 
 def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
-    """An array like ``value``, placement and commitment included, that consists of ``parts``; ``value`` may
-    be deleted."""
+    """An array of ``parts`` with the type, placement and commitment of ``value``, which may be deleted."""
     plain = plain_array(value)
     made = ArrayImpl(plain.aval, plain.sharding, list(parts), committed=plain._committed, _skip_checks=True)
     return made if plain is value else type(value)(value._impl, made)
 
 
 def moved(value: Any, others: Sequence[Any]) -> Any:
-    """The memory of ``value`` as another array; ``value`` is deleted from here on.
+    """Deletes ``value``, and returns its memory as another array.
 
     Arguments:
-      others: arrays like its :func:`buffers`, which go in their place.
+      others: arrays like its :func:`buffers`, which take their place in ``value``.
     """
     plain = plain_array(value)
     taken = with_buffers(value, buffers(value))
@@ -50,23 +51,23 @@ def on_host(buffer: Any) -> bool:
 
 
 def view(buffer: Any) -> Any:
-    """What holds the memory of a plain array on one device of the host: while it lives the memory stays as it
-    is, also when the array is deleted or donated (XLA then copies). Waits for the array.
+    """An object that holds the memory of a plain array on one device of the host. Waits for the array.
 
-    A DLPack capsule would do the same, but deleting an array that is still being computed then aborts the
-    process (0.10, 0.12).
+    While the object lives the memory keeps its content, even if the array is deleted or donated (XLA then
+    copies). A DLPack capsule would do the same, but with one, deleting an array that is still being computed
+    aborts the process (0.10, 0.12).
     """
     try:
         return memoryview(buffer)
-    except (
-        BufferError
-    ):  # a type that Python's protocol has not. ``buffer`` would keep its view for good, hence another array
+    except BufferError:
+        # Python's protocol lacks the type. ``buffer`` itself would keep its view for good, so another array
+        # is asked for one.
         return np.asarray(with_buffers(buffer, [buffer]))
 
 
 def put(host: np.ndarray, buffer: Any) -> Any:
-    """The NumPy array ``host`` as an array where ``buffer`` is, without a copy where its address allows that.
-    That is no transfer of the user's, who may have guarded those."""
+    """The NumPy array ``host`` as an array of JAX's where ``buffer`` is, without a copy if its address allows
+    that. A guard of the user's against transfers does not count here: this transfer is lazynb's."""
     if guards_transfers():
         with _config.transfer_guard_host_to_device("allow"):
             return _batched_device_put(
@@ -81,11 +82,15 @@ _batched_device_put = _pxla.batched_device_put
 
 
 def watch_memory(borrowed: Callable[[Any, Any], None], shared: Callable[[Any], None]) -> None:
-    """Reports arrays whose memory other code may write: ``borrowed(array, source)`` for one just made of
-    memory of the host's (``source`` is None for DLPack), ``shared(array)`` for one handed out by DLPack.
+    """Reports arrays whose memory other code may write.
 
-    JAX takes over memory of NumPy arrays where it puts an array together from shards; 0.12 does that in C++
+    JAX takes over memory of NumPy arrays where it puts an array together from shards. 0.12 does that in C++
     for arguments that it moves to devices. Nothing that the user sees is replaced.
+
+    Arguments:
+      borrowed: is called with an array just made of memory of the host's, and the source of that memory; the
+        source is None for DLPack.
+      shared: is called with an array that is handed out by DLPack.
     """
 
     def watched(handler: Callable[..., Any]) -> Callable[..., Any]:
@@ -125,17 +130,17 @@ _place_array, _to_dlpack = _dlpack._place_array, _dlpack._to_dlpack
 
 
 def existing_arrays() -> list[Any]:
-    """The arrays that exist; none where JAX was not used yet (asking would start its backends)."""
+    """The arrays that exist. There are none if JAX was not used yet; asking it would start its backends."""
     return jax.live_arrays() if _xla_bridge.backends_are_initialized() else []
 
 
 def out_of_memory(size: int) -> Exception:
-    """The error that eager JAX raises where ``size`` bytes cannot be had."""
+    """Returns the error that eager JAX raises if ``size`` bytes cannot be allocated."""
     return jax.errors.JaxRuntimeError(f"RESOURCE_EXHAUSTED: Out of memory allocating {size} bytes.")
 
 
 def deleted_awaited() -> Exception:
-    """Returns the error that eager JAX raises where a deleted array is waited for."""
+    """Returns the error that eager JAX raises if a program waits for a deleted array."""
     return jax.errors.JaxRuntimeError(
         "INVALID_ARGUMENT: BlockHostUntilReady() called on deleted or donated buffer"
     )

@@ -1,5 +1,4 @@
-"""Names of JAX as text: functions and files in a stack, public functions, primitives and their parameters,
-phrases in messages.
+"""Names of JAX as text: functions and files in a stack, phrases, public functions, primitives, parameters.
 
 Each comment says where in JAX a name comes from. ``tests/test_jax_private_names.py`` looks each up there.
 """
@@ -18,10 +17,10 @@ PRIVATE_FOLDER = f"{os.sep}jax{os.sep}_src{os.sep}"
 """Part of the path of each file that implements JAX's public modules."""
 
 PRIVATE_MODULES, PUBLIC_MODULES = "jax._src.", "jax."
-"""What a module's name starts with, and what it starts with where users import its functions from."""
+"""How the names of private modules start, and those of the modules that users import from."""
 
 INTERPRETERS_FOLDER = os.path.join("jax", "_src", "interpreters")
-"""Where the functions stand that JAX's transformations call by themselves, such as the backward pass."""
+"""The folder of the functions that JAX's transformations call by themselves, such as the backward pass."""
 
 # ``api_boundary`` and ``cache_miss``, ``Primitive.bind``, the calls of ``custom_jvp`` and ``custom_vjp``,
 # transformations of functions, and annotations for the profiler.
@@ -38,7 +37,7 @@ MACHINERY_FILES = (
 
 CALLBACK_MODULES = ("jax._src.tree", "jax._src.test_util", "jax._src.public_test_util", "jax.test_util")
 """How the names of modules start whose functions call a function of the user's, or compare values in tests.
-It is not JAX that needs a value which such a function converts."""
+If such a function converts a value, it is not JAX that needs the value."""
 
 # ---- functions in a stack ----------------------------------------------------------------------------------
 
@@ -69,8 +68,7 @@ DERIVATIVE_FUNCTIONS: Mapping[str, str] = {
     "value_and_grad_f": "value_and_grad",
     "jacfun": "jacobian",
 }
-"""The functions that JAX makes of a user's function to differentiate it, and the name a user knows each
-by."""
+"""The functions that JAX makes of a user's function to differentiate it, and the user's name for each."""
 
 # api.py: inside ``vmap``
 TRANSFORMED_FUNCTIONS: Mapping[str, str] = {**DERIVATIVE_FUNCTIONS, "vmap_f": "vmap"}
@@ -93,7 +91,7 @@ COUNTS_PHRASE = "the total number of repeats must be static"
 """How ``jnp.repeat`` says that it needs the counts. It computes with them (numpy/lax_numpy.py)."""
 
 CONTEXT_PREFIXES = ("It arose in the ", "The error arose in ", "in ")
-"""How JAX's words for what it needs a value for start, before a function's name (numpy/lax_numpy.py,
+"""How JAX starts to say what it needs a value for; a function's name follows (numpy/lax_numpy.py,
 nn/functions.py)."""
 
 CACHE_HIT_EVENT = "/jax/compilation_cache/cache_hits"
@@ -123,9 +121,10 @@ NOT_FASTER = frozenset(
     all_gather all_to_all axis_index axis_size pbroadcast pcast pmax pmean pmin ppermute precv psend pshuffle
     psum psum_scatter pswapaxes ragged_all_to_all""".split()
 )
-"""Functions of the same modules on which a memory saves nothing (``python -m benchmarks.substitution``). The
-shapes of their results depend on values, so each call runs what is pending; or they return no arrays, but
-shapes, dtypes or tokens; or they take functions; or they need the name of an axis, which only a
+"""Functions of the same modules on which a memory saves nothing (``python -m benchmarks.substitution``).
+
+The shapes of their results depend on values, so that each call runs what is pending; or they return shapes,
+dtypes or tokens and no arrays; or they take functions; or they need the name of an axis, which only a
 transformation has, and there nothing is recalled."""
 
 COMPARED_BY_IDENTITY = frozenset("mean sum max min prod all any std var amax amin".split())
@@ -200,10 +199,10 @@ ADDED_PARAMETERS = frozenset(
     compiler_options_kvs sharding jvp_jaxpr_fun fwd_jaxpr_thunk bwd num_consts num_carry ft_in ft_out
     cond_nconsts body_nconsts in_tree out_tree name""".split()
 )
-"""Parameters that JAX adds. They follow from others where anything else differs."""
+"""Parameters that JAX adds. They follow from others if anything else differs."""
 
 UNNAMED_PARAMETERS = frozenset("dimension_numbers padding_config".split())
-"""Parameters that stand for something which the user writes in another form."""
+"""Parameters of something that the user writes in another form."""
 
 PARAMETERS_IN_WORDS: Mapping[str, str] = {
     "axes": "axis",

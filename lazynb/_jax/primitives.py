@@ -1,4 +1,4 @@
-"""Primitives: what JAX knows of an operation before it runs."""
+"""Primitives: the facts that JAX knows of an operation before it runs."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from lazynb._jax.config import lowering_settings
 from lazynb._jax.tracing import eval_trace
 
 JIT_PRIMITIVES = ("jit",)
-"""Names of the primitives that calls of jitted functions bind."""
+"""Names of the primitives that a call of a jitted function binds."""
 
-# Parameters that serve differentiation only: what they hold is not part of the program that runs.
+# These parameters serve differentiation only. What they hold is no part of the program that runs.
 DIFFERENTIATION_PARAMS = {
     "custom_jvp_call": {"jvp_jaxpr_fun"},
     "custom_vjp_call": {"fwd_jaxpr_thunk", "bwd", "out_trees"},
@@ -27,18 +27,18 @@ DIFFERENTIATION_PARAMS = {
 
 
 def abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> tuple[list[Any], Any]:
-    """Output avals and effects of ``primitive``; raises what tracing the operation raises."""
+    """The types of the results of ``primitive``, and its effects. Raises what tracing it raises."""
     out, effects = primitive.abstract_eval(*avals, **params)
     return (list(out) if primitive.multiple_results else [out]), effects
 
 
 def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether JAX may refuse the operation, and would do so only when it lowers it.
+    """Whether JAX may refuse the operation, and does so only when it lowers it.
 
-    It does so for what LAPACK has no routine for, a way to multiply that the device does not have, a seed
+    It refuses types for which LAPACK has no routine, a way to multiply that the device does not have, a seed
     that is no integer, forward-mode differentiation of a function with a reverse rule only, a function that
-    was exported for other platforms, and a sort that is neither stable nor unstable (``np.argsort`` of an
-    array of JAX's asks for that, and continues by itself when it is refused).
+    was exported for other platforms, and a sort that is neither stable nor unstable. ``np.argsort`` of an
+    array of JAX's asks for such a sort, and goes on by itself when it is refused.
     """
     if primitive in _LAPACK:
         return any(getattr(aval.dtype, "itemsize", 4) < 4 for aval in avals)
@@ -54,22 +54,21 @@ def may_be_refused(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
 
 
 def hands_on(eqn: Any) -> bool:
-    """Whether transposing an equation of a linear program hands the very cotangent on: to the backward rule
+    """Whether transposing an equation of a linear program hands on the cotangent itself: to the backward rule
     of a user's function, or through a copy."""
     return eqn.primitive is _ad.custom_lin_p or eqn.primitive is _lax_internal.copy_p
 
 
 def can_be_lowered(primitive: Any) -> bool:
-    """Whether a primitive can be part of a program; a user's own may have a function that evaluates it and no
-    more."""
+    """Whether a primitive can be part of a program. A user's own may have an evaluating function only."""
     return primitive in _mlir._lowerings or any(
         primitive in rules for rules in _mlir._platform_specific_lowerings.values()
     )
 
 
 def runs_by_itself(primitive: Any) -> bool:
-    """Whether eager JAX runs ``primitive`` by a function of its own, and not by compiling it, so that it need
-    not know the shapes of the results beforehand."""
+    """Whether eager JAX runs ``primitive`` by a function of its own and does not compile it. The shapes of
+    the results then need not be known beforehand."""
     return (
         getattr(primitive.impl, "func", None) is not _jax_dispatch.apply_primitive
         and primitive.name not in JIT_PRIMITIVES
@@ -80,7 +79,7 @@ _LAPACK = {value for value in vars(_linalg).values() if isinstance(value, _core.
 
 
 def lower_alone(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> None:
-    """Lowers an operation; raises what that raises."""
+    """Lowers an operation. Raises what JAX raises."""
     with lowering_settings():
         jax.jit(lambda *values: primitive.bind(*values, **params)).lower(
             *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
@@ -94,9 +93,11 @@ def eval_shard_map(primitive: Any, fun: Any, values: Sequence[Any], params: dict
 
 
 def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[Sequence[Any], bool]:
-    """What an operation says of where things are: shardings and devices (of a call, of calls and constraints
-    inside), and whether it moves anything to a kind of memory. Either makes JAX commit the results of a
-    program."""
+    """The shardings and devices that an operation names, and whether it moves anything to a kind of memory.
+
+    They are those of a call, and of calls and constraints inside. Either makes JAX commit the results
+    of a program.
+    """
     moves = primitive.name in ("call_exported", "compute_on")
     shardings: list[Any] = (
         [*params["in_shardings"], *params["out_shardings"]] if primitive.name in JIT_PRIMITIVES else []
@@ -121,5 +122,5 @@ def takes_the_argument(params: dict[str, Any]) -> bool:
 
 
 conversion: Any = _lax_internal.convert_element_type_p
-"""The primitive of conversions; its ``bind_with_trace`` is called with the trace, None while 0.12 processes
+"""The primitive of conversions. Its ``bind_with_trace`` takes the trace, which is None while 0.12 processes
 another operation."""

@@ -1,4 +1,4 @@
-"""A lazy tensor's type made known to JAX for good: as an argument, as a constant, and to ``device_get``."""
+"""The registration of a lazy tensor's type with JAX: for arguments, constants and ``device_get``."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ from lazynb._jax.tracing import Tracer
 
 
 def register_tracer_type(cls: type) -> None:
-    """Spares JAX the walk over the bases of ``cls`` each time it asks for an aval."""
+    """Tells JAX the type of a ``cls``, so that it does not look through the bases each time that it asks."""
     _core.pytype_aval_mappings[cls] = lambda x: x.aval
     _dtypes.register_canonicalize_value_handler(cls, None)
 
 
 class DeviceGet:
-    """``jax.device_get`` returns tracers as they are; a lazy tensor, which outlives lazy mode, has to give
-    its value. JAX's own function is replaced for so long only as ``jax.device_get`` is about to read a lazy
-    tensor."""
+    """Lets ``jax.device_get`` return the value of a lazy tensor.
+
+    JAX returns tracers as they are, but a lazy tensor outlives lazy mode. JAX's own function is replaced only
+    while ``jax.device_get`` is about to read a lazy tensor.
+    """
 
     def __init__(self) -> None:
         self._plain = _api._device_get
         self._caller = inspect.unwrap(_api.device_get).__code__
-        # By thread that is between the two halves of ``jax.device_get``, what stands for the call.
+        # By thread that is between the two halves of ``jax.device_get``, a token that stands for the call.
         self._reading: dict[int, object] = {}
         self._ours: Any = None
 
     def register(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]) -> None:
-        """Says what a lazy tensor is, and how it gives its value."""
+        """Sets the functions that recognise a lazy tensor and that compute its value."""
 
         def device_get(leaf: Any) -> Any:
             self.done()  # JAX has hold of this function already
@@ -52,8 +54,8 @@ class DeviceGet:
         self._ours = device_get
 
     def announced(self, caller: types.FrameType) -> None:
-        """A lazy tensor was asked to come to the host, by ``caller``: the first half of ``jax.device_get``,
-        if that is it."""
+        """Notes that ``caller`` asked a lazy tensor to come to the host. This is the first half of
+        ``jax.device_get``, if that called."""
         frames = (
             caller,
             caller.f_back,
@@ -68,11 +70,11 @@ class DeviceGet:
                 frame.f_locals[_Reading.NAME] = reading
 
     def done(self) -> None:
-        """This thread is past it."""
+        """Notes that this thread has left ``jax.device_get``."""
         self.ended(threading.get_ident())
 
     def ended(self, thread: int, token: object = None) -> None:
-        """``thread`` is past it, or past the call that ``token`` stands for."""
+        """Notes that ``thread`` has left ``jax.device_get``, or the call of it that ``token`` stands for."""
         if self._reading and (token is None or self._reading.get(thread) is token):
             self._reading.pop(thread, None)
         if not self._reading and _api._device_get is self._ours:
@@ -80,8 +82,10 @@ class DeviceGet:
 
 
 class _Reading:
-    """A call of ``jax.device_get``. It is a variable of the call's frame and dies with it, also if the first
-    half raises and there is no second."""
+    """A call of ``jax.device_get``.
+
+    It is a variable of the call's frame and dies with it, even if the first half raises.
+    """
 
     NAME = "_lazynb_reading"
 
@@ -97,7 +101,7 @@ device_get = DeviceGet()
 
 
 def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
-    """Lets executables take arguments of type ``cls``, whose value is ``concrete(argument)``."""
+    """Lets executables take arguments of type ``cls``. The value of one is ``concrete(argument)``."""
 
     def shard(args: Sequence[Any], shardings: Any, layouts: Any, copy_semantics: Any) -> Any:
         return _pxla.shard_args(shardings, layouts, copy_semantics, [concrete(arg) for arg in args])
@@ -106,11 +110,11 @@ def register_argument_type(cls: type, concrete: Callable[[Any], Any]) -> None:
 
 
 def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
-    """Lets programs close over values of type ``cls``, a tracer's, that outlive the trace: what is traced
-    ahead of time has them for constants, as it has arrays, and its lowering asks for ``concrete(constant)``.
+    """Lets programs close over values of ``cls``, a class of tracers that outlive the trace.
 
-    JAX makes leading arguments of the tracers that a jitted function closes over, and nobody hands them to
-    what was compiled.
+    A function that is traced ahead of time has them as constants, like arrays, and its lowering asks for
+    ``concrete(constant)``. JAX makes leading arguments of the tracers that a jitted function closes over, but
+    no caller of the compiled function gives these.
     """
 
     def init(
@@ -135,9 +139,12 @@ def register_constant_type(cls: type, concrete: Callable[[Any], Any]) -> None:
 
 
 def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
-    """Lets what is lowered ahead of time know where its arguments of type ``cls``, a tracer's, are:
-    ``placed(argument)`` is a concrete array in the same place, or the sharding to which it is committed, or
-    None where JAX may move it."""
+    """Tells a function that is lowered ahead of time where its arguments of ``cls``, a class of tracers, are.
+
+    Arguments:
+      placed: gives, of an argument, a concrete array in the same place, or the sharding to which the argument
+        is committed; None if JAX may move it.
+    """
 
     def type_of(argument: Any) -> Any:
         where = placed(argument) if isinstance(argument, cls) else None
@@ -151,8 +158,7 @@ def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
 
 
 def register_own_files(directory: str) -> None:
-    """Keeps JAX from taking lines of files in ``directory`` for the user's, in jaxprs and in what it
-    compiles."""
+    """Keeps JAX from taking lines of files in ``directory`` for the user's, in jaxprs and in programs."""
     _source_info_util.register_exclusion(directory)
 
 

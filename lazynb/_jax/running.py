@@ -16,15 +16,16 @@ from lazynb._jax.caching import executable_in
 
 
 def capturing_call(compiled: Any) -> Callable[..., Any]:
-    """What calls an executable with the least Python in between: JAX's C++ dispatch. Where that needs JAX's
-    Python (the first call, one with arguments of another kind) the results are kept as soon as XLA gives
-    them, see :class:`Captured`."""
+    """A function that calls an executable with the least Python in between: JAX's C++ dispatch.
+
+    The first call, and a call with arguments of another kind, need JAX's Python. There the results are kept
+    as soon as XLA gives them, see :class:`Captured`.
+    """
     return _dispatch(compiled, compiled._executable.xla_executable) or compiled
 
 
 def _dispatch(compiled: Any, loaded: Any) -> Callable[..., Any] | None:
-    """JAX's C++ dispatch for ``compiled`` with ``loaded`` as XLA's executable; None where JAX has none for
-    it."""
+    """JAX's C++ dispatch for ``compiled``, with ``loaded`` as XLA's executable; None if JAX has none."""
     executable, call = copy.copy(compiled._executable), copy.copy(compiled._executable.unsafe_call)
     executable.xla_executable, call.xla_executable = loaded, _Capturing(loaded)
     executable._unsafe_call = call
@@ -35,11 +36,11 @@ def _dispatch(compiled: Any, loaded: Any) -> Callable[..., Any] | None:
 
 
 class Captured(threading.local):
-    """Where the calls of this thread keep what XLA gave: first its own object for the results, then the
+    """The list in which the calls of this thread keep what XLA gave: its object for the results, then the
     arrays made of that.
 
-    Between the two, and after them, runs Python code of JAX's in which an interrupt may arrive, when the
-    memory of the inputs has been given away already.
+    JAX runs Python code between the two, and after them. An interrupt may arrive there, when the memory of
+    the inputs has been given away already.
     """
 
     into: list[Any] | None = None
@@ -58,7 +59,7 @@ def recovered(compiled: Any, kept: Sequence[Any]) -> Sequence[Any] | None:
 
 
 class _Capturing:
-    """Stands for an executable of XLA's in JAX's Python code."""
+    """Stands for XLA's executable in JAX's Python code, and keeps what it returns."""
 
     def __init__(self, loaded: Any):
         self._loaded = loaded
@@ -68,9 +69,8 @@ class _Capturing:
         if more:
             return self._loaded.execute_sharded(buffers, **more)
         into.clear()
-        into.extend(
-            map(self._loaded.execute_sharded, (buffers,))
-        )  # C all the way: no signal is handled in between
+        # ``extend`` and ``map`` are C, so that no signal is handled between the call and the list.
+        into.extend(map(self._loaded.execute_sharded, (buffers,)))
         return _CapturingResults(into)
 
     def __getattr__(self, name: str) -> Any:
@@ -78,6 +78,8 @@ class _Capturing:
 
 
 class _CapturingResults:
+    """Stands for XLA's results in JAX's Python code, and keeps the arrays made of them."""
+
     def __init__(self, into: list[Any]):
         self._into = into
 
@@ -90,17 +92,17 @@ class _CapturingResults:
 
 
 def call_here(compiled: Any, entry: bytes | None) -> Callable[..., Any] | None:
-    """What runs an executable of XLA:CPU in the thread that calls it, so that the results are there when it
-    returns; None where that cannot be had.
+    """A function that runs an executable of XLA:CPU in the thread that calls it: the results are there when
+    it returns. Returns None if that is impossible.
 
     XLA:CPU hands all but the cheapest programs (1,000 floating point operations) to a thread of its own, and
-    JAX has no way to ask for anything else. Waking that thread takes longer than many a program runs. A
-    program with a host callback, however, it runs in the calling thread. So the machine code is loaded once
-    more, as one that has a callback, which it never calls.
+    JAX has no option for anything else. Waking that thread takes longer than many programs run. But XLA:CPU
+    runs a program with a host callback in the calling thread. So the machine code is loaded once more, as a
+    program that has a callback and never calls it.
 
     Arguments:
-      entry: that of the persistent cache from which it was loaded, if it was: XLA cannot write down what it
-        has read.
+      entry: the entry of the persistent cache from which the executable was loaded, if it was. XLA cannot
+        write such an executable down again.
     """
     loaded: Any = compiled._executable.xla_executable
     devices = loaded.local_devices()

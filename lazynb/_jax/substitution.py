@@ -1,4 +1,4 @@
-"""Names of JAX's in whose place lazynb puts something else while a thread is lazy."""
+"""The names of JAX's that lazynb substitutes while a thread is lazy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from jax._src.state import indexing as _state_indexing
 from lazynb._jax.tracing import Tracer, at_top_level, current_trace, eval_trace, is_eval, set_current_trace
 
 concretisation: tuple[Any, str] = (_core, "concrete_or_error")
-"""Module and name of what JAX asks for a value that it needs at once: ``(force, value, what for)``."""
+"""Module and name of the function that JAX asks for a value that it needs at once. It takes
+``(force, value, what for)``."""
 
 
 def _core_seen_as_clean(is_lazy: Callable[[Any], bool]) -> types.ModuleType:
@@ -41,7 +42,7 @@ def _core_seen_as_clean(is_lazy: Callable[[Any], bool]) -> types.ModuleType:
 
 
 class _TopLevelSeen:
-    """JAX's context of tracing, in which the ambient lazy trace is the top level."""
+    """JAX's context of tracing, with the ambient lazy trace as the top level."""
 
     def __init__(self, is_lazy: Callable[[Any], bool]):
         self._is_lazy = is_lazy
@@ -53,7 +54,7 @@ class _TopLevelSeen:
         return _core.trace_ctx.is_top_level() or (self._is_lazy(_core.trace_ctx.trace) and at_top_level())
 
 
-# Meshes; a seed of one's own for ``stateful_rng``; whether an index fits a reference (0.10 does not ask).
+# Meshes; a seed for ``stateful_rng``; whether an index fits a reference (0.10 does not ask).
 _ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing)
 
 
@@ -70,24 +71,25 @@ def _core_without_tracers(cls: type) -> types.ModuleType:
 
 
 def readable_errors(cls: type) -> tuple[Any, dict[str, Any]]:
-    """Module and substitutes that let ``raise_if_error`` look at an error code of type ``cls``: it takes it
-    for a traced one."""
+    """Module and substitutes that let ``raise_if_error`` look at an error code of type ``cls``, which it
+    takes for a traced one."""
     return _error_check, {"core": _core_without_tracers(cls)}
 
 
 _INHERITED = object()
-"""Stands for the value of a name that a class itself has not."""
+"""Stands for the value of a name that a class itself does not have."""
 
 
 class AmbientPatches:
-    """What stands for something else while some thread is lazy. ``jax.set_mesh`` and others insist on a clean
-    trace state, and executables compiled ahead of time refuse tracers: both are right for a transformation
-    and wrong for a lazy notebook.
+    """The substitutes that are in place while some thread is lazy.
+
+    ``jax.set_mesh`` and others insist on a clean trace state, and executables compiled ahead of time refuse
+    tracers. Both are right for a transformation and wrong for a lazy notebook.
 
     Attributes:
-      on: whether it is in place; None while that changes, and after a change that an interrupt ended: the
-        next mends it.
-      fast: whether what serves speed alone is in place too.
+      on: whether the substitutes are in place. It is None during a change, and after a change that an
+        interrupt ended, which the next change mends.
+      fast: whether those that serve speed alone are in place too.
     """
 
     def __init__(self, is_lazy: Callable[[Any], bool], concrete: Callable[[Any], Any]):
@@ -102,14 +104,20 @@ class AmbientPatches:
             self.substitute(module, {"core": _core_seen_as_clean(is_lazy)})
 
     def substitute(self, owner: Any, names: dict[str, Any], for_speed: bool = False) -> None:
-        """Lets ``names`` of the module or class ``owner`` stand for something else while some thread is
-        lazy; ``for_speed`` says that the meaning would be the same without."""
+        """Substitutes ``names`` of the module or class ``owner`` while some thread is lazy.
+
+        Arguments:
+          for_speed: results are the same without.
+        """
         self._for_speed.append(for_speed)
         self._replaced.append((owner, names, {name: vars(owner).get(name, _INHERITED) for name in names}))
 
     def switch(self, on: bool, fast: bool = True) -> None:
-        """Puts everything in place, or back; unless ``fast``, what serves speed alone goes back in any case.
-        What somebody else has changed is theirs."""
+        """Puts the substitutes in place, or JAX's own names back. What other code has changed stays.
+
+        Arguments:
+          fast: if not, JAX's own names go back where a substitute serves speed alone.
+        """
         self._turn = turn = object()
         self.on = None
         for (owner, ours, plain), for_speed in zip(self._replaced, self._for_speed, strict=True):
@@ -123,7 +131,7 @@ class AmbientPatches:
                 _assign(owner, {name: plain[name] for name, own in ours.items() if now.get(name) is own})
         if self._turn is turn:
             self.on, self.fast = on, on and fast
-        else:  # another thread or a finalizer has switched in between: neither got what it wanted
+        else:  # another thread or a finalizer switched in between, so that neither change is complete
             self._turn = self.on = None
 
     def _calling_concretely(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -153,23 +161,23 @@ def _assign(owner: Any, names: dict[str, Any]) -> None:
 
 
 refusing_constants: list[tuple[Any, str]] = [(_lax_internal, "_trace_composite_to_jaxpr")]
-"""Owner and name of what traces a function and raises where that closes over a tracer."""
+"""Owners and names of the functions that trace a function and raise if it closes over a tracer."""
 if not hasattr(_stages.Traced, "with_consts_as_arg"):  # 0.12 makes arguments of them
     refusing_constants.append((_hijax.custom_vjp3, "__call__"))
 
 attributed: list[tuple[Any, str]] = [(_lax_internal, "composite")]
-"""Owner and name of what makes functions whose keyword arguments may be arrays, but no tracers."""
+"""Owners and names of what makes functions whose keyword arguments may be arrays, but not tracers."""
 
 refusal_of_static: tuple[Any, str] = (_custom_derivatives, "_check_for_tracers")
-"""Module and name of what raises where an argument of a custom_vjp function that is not differentiated holds
-a tracer."""
+"""Module and name of the function that raises if an argument of a custom_vjp function that is not
+differentiated holds a tracer."""
 
 constant_taken: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
-"""Class and name of what makes a value that a traced function closes over a constant of its jaxpr:
-``(trace, value, ...)``."""
+"""Class and name of the method that makes a constant of a jaxpr out of a value that the traced function
+closes over. It takes ``(trace, value, ...)``."""
 
 assembling: Any = _array
-"""The module whose functions :data:`ASSEMBLING`, which are JAX's public ones too, make an array of others."""
+"""The module of the functions :data:`ASSEMBLING`, which make an array of others, and are public in JAX."""
 
 ASSEMBLING = (
     "make_array_from_callback",

@@ -23,12 +23,12 @@ set_current_trace = _core.set_current_trace
 
 
 def current_trace() -> Trace | None:
-    """The trace on which JAX binds primitives in this thread; None while 0.12 processes one."""
+    """The trace on which JAX binds primitives in this thread. It is None while 0.12 processes a primitive."""
     return _core.trace_ctx.trace
 
 
 ambient: Any = _core.trace_state_strong_ref
-"""Its ``value`` is the current trace: what :func:`current_trace` reads, without two calls of Python."""
+"""Its ``value`` is what :func:`current_trace` returns, without two calls of Python."""
 
 
 def set_trace(trace: Trace | None) -> None:
@@ -37,7 +37,7 @@ def set_trace(trace: Trace | None) -> None:
 
 
 def at_work() -> bool:
-    """Whether a function of JAX's is running in this thread, below the caller."""
+    """Whether a function of JAX's is running in this thread, further out than the caller."""
     frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith(PUBLIC_MODULES):
@@ -47,7 +47,7 @@ def at_work() -> bool:
 
 
 def is_eval(trace: Trace | None) -> bool:
-    """Whether primitives bound on ``trace`` run at once (0.12 has no trace at all between operations)."""
+    """Whether primitives bound on ``trace`` run at once. 0.12 has no trace at all between operations."""
     return trace is None or isinstance(trace, _core.EvalTrace)
 
 
@@ -57,4 +57,4 @@ def at_top_level() -> bool:
 
 
 scopes: Any = _source_info_util._source_info_context
-"""Its ``context.name_stack`` is the current name stack; as text for example ``jvp(MLP)/Dense_0``."""
+"""Its ``context.name_stack`` is the current name stack, as text for example ``jvp(MLP)/Dense_0``."""

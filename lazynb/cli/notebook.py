@@ -1,4 +1,4 @@
-"""Runs a notebook's cells in an IPython shell of this process, lazily."""
+"""A notebook, whose cells run lazily in an IPython shell of this process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Cell(NamedTuple):
 
     Attributes:
       source: its text.
-      may_fail: whether it is tagged so.
+      may_fail: whether it is tagged ``raises-exception``.
     """
 
     source: str
@@ -37,41 +37,35 @@ def read_cells(path: Path) -> list[Cell]:
     """The code cells of a notebook, without those tagged ``skip-execution``.
 
     Raises:
-      BadNotebook: it is none.
+      BadNotebook: the file is no notebook for Python.
     """
     try:
         data = json.loads(path.read_bytes())
     except ValueError as error:
         raise BadNotebook(f"lazynb run: {path} is no notebook: not JSON ({error})") from None
     if not isinstance(data, dict) or not isinstance(data.get("cells"), list):
-        old = isinstance(data, dict) and "worksheets" in data
-        raise BadNotebook(
-            f"lazynb run: {path} is "
-            + (
-                "a notebook of an old format; save it again in Jupyter"
-                if old
-                else "no notebook: it has no list of cells"
-            )
-        )
+        fault = "no notebook: it has no list of cells"
+        if isinstance(data, dict) and "worksheets" in data:
+            fault = "a notebook of an old format; save it again in Jupyter"
+        raise BadNotebook(f"lazynb run: {path} is {fault}")
     language = _language(data)
     if language not in ("", "python"):
         raise BadNotebook(f"lazynb run: {path} is written in {language}, and lazynb runs Python")
     try:
         return list(_code_cells(data["cells"]))
     except (AttributeError, TypeError):
-        raise BadNotebook(
-            f"lazynb run: {path} is no notebook: its cells are not what nbformat 4 says"
-        ) from None
+        fault = "its cells are not what nbformat 4 says"
+        raise BadNotebook(f"lazynb run: {path} is no notebook: {fault}") from None
 
 
 def _language(data: dict[str, Any]) -> str:
+    """The language of the cells, in small letters; empty if the notebook does not say it."""
     try:
         metadata = data.get("metadata", {})
-        return (
-            metadata.get("language_info", {}).get("name")
-            or metadata.get("kernelspec", {}).get("language")
-            or ""
-        ).lower()
+        language = metadata.get("language_info", {}).get("name")
+        if not language:
+            language = metadata.get("kernelspec", {}).get("language") or ""
+        return language.lower()
     except AttributeError:
         return ""
 
@@ -84,11 +78,12 @@ def _code_cells(cells: list[Any]) -> Iterator[Cell]:
 
 
 def run_notebook(path: Path) -> Outcome:
-    """Runs the cells one after the other until one fails, in the notebook's folder. What they show goes to
-    stdout, as text.
+    """Runs the cells in the notebook's folder, one after the other until one fails.
+
+    What they show goes to stdout, as text.
 
     Raises:
-      BadNotebook: it cannot be read.
+      BadNotebook: the file is no notebook for Python.
     """
     cells = read_cells(path)
     os.chdir(path.absolute().parent)
@@ -115,7 +110,7 @@ def _shell() -> Any:
 
     class Shell(InteractiveShell):
         def enable_gui(self, gui: str | None = None) -> None:
-            """There is nobody to run an event loop for (``%matplotlib`` asks)."""
+            """Does nothing: ``%matplotlib`` asks for an event loop, and nobody would use it."""
 
         def showtraceback(self, exc_tuple: Any = None, *args: Any, **kwargs: Any) -> None:
             kind, error, _ = self._get_exc_info(exc_tuple)
@@ -126,11 +121,16 @@ def _shell() -> Any:
             sys.stdout.flush()
             print(self.InteractiveTB.stb2text(stb), file=sys.stderr)
 
-    inline = importlib.util.find_spec("matplotlib_inline") is not None
-    os.environ.setdefault(
-        "MPLBACKEND", "module://matplotlib_inline.backend_inline" if inline else "agg"
-    )  # as a kernel does
+    _set_plot_backend()
     shell = Shell.instance(config=Config({"HistoryManager": {"enabled": False}}))
     with contextlib.suppress(Exception):  # names of colour schemes differ between releases
         shell.colors = "nocolor"
     return shell
+
+
+def _set_plot_backend() -> None:
+    """Chooses Matplotlib's backend as a kernel does, unless the user has chosen one."""
+    backend = "agg"
+    if importlib.util.find_spec("matplotlib_inline") is not None:
+        backend = "module://matplotlib_inline.backend_inline"
+    os.environ.setdefault("MPLBACKEND", backend)

@@ -1,4 +1,4 @@
-"""Runs a script as ``python script.py`` would, but lazily."""
+"""A script, run as ``python script.py`` runs it, but lazily."""
 
 from __future__ import annotations
 
@@ -25,23 +25,15 @@ def run_script(path: Path, arguments: Sequence[str]) -> Outcome:
     """Runs the script as ``__main__``, in this process for good: ``sys.argv``, ``sys.path`` and ``__main__``
     stay the script's.
 
-    Its own threads are waited for; only the main one is lazy. What ends it is shown as Python shows it.
+    Only the main thread is lazy; the run ends when the script's own threads have ended. An exception that
+    ends it is shown as Python shows it.
 
     Raises:
       BadScript: it cannot be compiled.
     """
     file = os.path.abspath(path)
     code = _compile(path, file)
-    module = ModuleType("__main__")
-    module.__dict__.update(
-        __file__=file,
-        __builtins__=builtins,
-        __loader__=SourceFileLoader("__main__", file),
-        __cached__=None,
-        __spec__=None,
-    )
-    if sys.version_info < (3, 14):
-        module.__annotations__ = {}
+    module = _main_module(file)
     sys.modules["__main__"] = module
     sys.argv = [str(path), *arguments]
     if not sys.flags.safe_path:
@@ -60,6 +52,21 @@ def run_script(path: Path, arguments: Sequence[str]) -> Outcome:
     return Outcome()
 
 
+def _main_module(file: str) -> ModuleType:
+    """The module ``__main__`` as Python makes it for a script."""
+    module = ModuleType("__main__")
+    module.__dict__.update(
+        __file__=file,
+        __builtins__=builtins,
+        __loader__=SourceFileLoader("__main__", file),
+        __cached__=None,
+        __spec__=None,
+    )
+    if sys.version_info < (3, 14):
+        module.__annotations__ = {}
+    return module
+
+
 def _compile(path: Path, file: str) -> CodeType:
     try:
         return compile(path.read_bytes(), file, "exec", dont_inherit=True)
@@ -72,7 +79,7 @@ def _compile(path: Path, file: str) -> CodeType:
 
 
 def _wait_for_threads() -> None:
-    """The program is over when its threads are, as far as they are not daemons."""
+    """Waits until all threads but daemons have ended: so does Python."""
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()

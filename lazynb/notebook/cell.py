@@ -1,5 +1,4 @@
-"""Runs the body of a cell magic as IPython runs a cell: same names, same line numbers, last expression's
-value."""
+"""The body of a cell magic, run as IPython runs a cell: same names, line numbers and last value."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ NOTHING = object()
 
 
 def run_body(shell: Any, body: str) -> Any:
-    """Runs ``body`` in the user's namespace; the value of its last expression, or :data:`NOTHING`.
+    """Runs ``body`` in the user's namespace. Returns the value of its last expression, or :data:`NOTHING`.
 
     Lines count from the magic's line, as they stand in the notebook. Exceptions pass through.
     """
@@ -23,9 +22,18 @@ def run_body(shell: Any, body: str) -> Any:
     number = source.current_cell() or shell.execution_count
     name = shell.compile.cache(code, number, raw_code=raw)
     tree = shell.transform_ast(ast.parse(code, filename=name))
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    last = _pop_expression(tree)
     if tree.body:
         exec(compile(tree, name, "exec"), shell.user_global_ns, shell.user_ns)
     if last is None:
         return NOTHING
-    return eval(compile(ast.Expression(last.value), name, "eval"), shell.user_global_ns, shell.user_ns)
+    return eval(compile(ast.Expression(last), name, "eval"), shell.user_global_ns, shell.user_ns)
+
+
+def _pop_expression(tree: Any) -> ast.expr | None:
+    """Takes the last statement out of ``tree`` if it is an expression, and returns it; else returns None."""
+    last = tree.body[-1] if tree.body else None
+    if not isinstance(last, ast.Expr):
+        return None
+    tree.body.pop()
+    return last.value

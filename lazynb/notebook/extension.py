@@ -44,7 +44,7 @@ class Extension:
         self.lab.start()
 
     def stop(self) -> None:
-        """Takes them out again. Pending values stay pending: they are computed when they are needed."""
+        """Takes hooks and magics out again. Pending values stay pending until they are needed."""
         if self._cells:
             self._cells.end_all()
             self.lab.end()
@@ -61,6 +61,7 @@ class Extension:
         blocks.end_all()
 
     def _hooks(self) -> list[tuple[str, Any]]:
+        """IPython's events, and what is called at each."""
         return [
             ("pre_execute", self._begin),
             ("pre_run_cell", self._before),
@@ -68,10 +69,9 @@ class Extension:
             ("post_execute", self._end),
         ]
 
-    # What a frontend runs silently (a variable inspector does) is a look. IPython announces every execution
-    # with ``pre_execute`` and only those that are not silent with ``pre_run_cell``; inspectors also run cells
-    # without history. A script that a cell runs silently (``%run script.ipy``) is the user's own all the
-    # same.
+    # What a frontend runs silently is a look: a variable inspector does so. IPython announces every execution
+    # with ``pre_execute``, and only those that are not silent with ``pre_run_cell``. Inspectors also run
+    # cells without history. A script that a cell runs silently (``%run script.ipy``) is the user's own.
     def _begin(self) -> None:
         self._cells.sweep()
         looking.active = not self._cells
@@ -88,13 +88,16 @@ class Extension:
         return self.shell.magics_manager.magics["line"]
 
     def _list_variables(self, line: str = "") -> Any:
-        """Print all interactive variables, like IPython's own %whos; pending values show that they are
-        pending."""
+        """Print all interactive variables, like IPython's own %whos. Pending values are shown as pending."""
         with looking.now():
             return self._whos(line)
 
     def switch(self, on: bool, strict: bool = False) -> None:
-        """Turns lazy mode on (with trace breaks as errors, if ``strict``) or off, from the next line on."""
+        """Turns lazy mode on or off, from the next line on.
+
+        Arguments:
+          strict: trace breaks are errors.
+        """
         self.enabled, self.strict = on, strict
         self._cells.switch(on, strict)
 
@@ -102,11 +105,11 @@ class Extension:
         return self.shell.user_ns
 
     def _cache(self, transformed_code: str, number: int = 0, raw_code: str | None = None) -> str:
-        """IPython's own function, which names the code of a cell; the name is remembered as that cell's."""
+        """IPython's own function, which names the code of a cell. lazynb keeps the name as that cell's."""
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
         source.register_cell(name, number, raw_code or transformed_code)
         self.lab.numbered(number)
-        source.set_current_cell(number)  # the execution count itself may be one further already
+        source.set_current_cell(number)  # IPython's execution count may be one further already
         return name
 
     # IPython prints an interrupt of a hook and runs the cell all the same, so the hook does its work first.

@@ -1,4 +1,4 @@
-"""The inspector as a widget: anywidget, so that one module serves JupyterLab, Notebook, VS Code and Colab."""
+"""The inspector as a widget: anywidget lets one module serve JupyterLab, Notebook, VS Code and Colab."""
 
 from __future__ import annotations
 
@@ -19,9 +19,14 @@ from lazynb.view.inspection.page import BUNDLE
 from lazynb.view.inspection.schema import Inspection
 from lazynb.xla.compilation import Compilation
 
-_KEPT = 16  # inspectors that answer: ipywidgets keeps every widget, and a compilation keeps its programs
-_SOON = 0.02  # seconds in which the kernel says that the cell is done
-_LATER = 0.3  # seconds after the cell at which the rest is worked out
+_KEPT = 16
+"""Inspectors that answer: ipywidgets keeps every widget, and a compilation keeps its programs."""
+
+_SOON = 0.02
+"""Seconds in which the kernel says that the cell is done."""
+
+_LATER = 0.3
+"""Seconds after the cell at which the rest is worked out."""
 
 _answering: collections.deque[Inspector] = collections.deque()
 
@@ -31,7 +36,8 @@ class Inspector(anywidget.AnyWidget):
 
     Arguments:
       compilation: what to show.
-      data: it, as plain data, if that is there already; empty: it follows, see :meth:`complete_later`.
+      data: the compilation as plain data; None if the inspector works it out. Empty data stand for what
+        follows, see :meth:`complete_later`.
       static: MIME bundle of the static form, which stands in a saved notebook.
       ran: whether the compilation was run.
       show: tabs to open.
@@ -50,8 +56,9 @@ class Inspector(anywidget.AnyWidget):
         ran: bool = True,
         show: tuple[str, ...] = (),
     ):
-        made = inspection(compilation, ran=ran, live=True) if data is None else data
-        super().__init__(data=made, show=list(show))
+        if data is None:
+            data = inspection(compilation, ran=ran, live=True)
+        super().__init__(data=data, show=list(show))
         self._compilation: Compilation | None = compilation
         self._ran = ran
         self._static = static or {}
@@ -64,7 +71,7 @@ class Inspector(anywidget.AnyWidget):
             _answering.popleft().retire()
 
     def retire(self) -> None:
-        """Lets go of the compilation; what is shown stays."""
+        """Lets the compilation go; what is shown stays."""
         self._compilation = self._answers = None
 
     def answer(self, request: Any) -> dict[str, Any]:
@@ -83,8 +90,8 @@ class Inspector(anywidget.AnyWidget):
         self.send(self.answer(request))
 
     def complete_later(self, make: Callable[[], tuple[Inspection, dict[str, Any]]]) -> None:
-        """Works out data and static form (by ``make``) when the cell is done: the value is there before what
-        explains it."""
+        """Works out data and static form (by ``make``) when the cell is done, so that the value comes before
+        what explains it."""
         try:
             asyncio.get_running_loop().call_later(_SOON, self._complete, make)
         except RuntimeError:  # no event loop
@@ -107,42 +114,58 @@ class Inspector(anywidget.AnyWidget):
     def fill_in(self) -> None:
         """Sends what the first view did not show."""
         compilation = self._compilation
-        if compilation is None or self._answers is not None or not all(map(countable, compilation.traces)):
+        if compilation is None or self._answers is not None:
+            return
+        if not all(map(countable, compilation.traces)):
             return
         self.data = inspection(compilation, ran=self._ran, live=True, full=True)  # type: ignore[assignment]
 
     def _ipython_display_(self, **_kwargs: Any) -> None:
-        """In JupyterLab and Notebook: the widget, and the static form as an output of its own. They would
-        show a widget that no kernel knows any more as an error message, whatever else its output held."""
-        asker = lab()
-        if not self._static or asker is None:
+        """Shows the widget in JupyterLab and Notebook, with the static form as an output of its own.
+
+        They show a widget that no kernel knows any more as an error message, whatever else its output holds.
+        """
+        execution = lab()
+        if not self._static or execution is None:
             raise NotImplementedError  # then IPython takes the bundle
-        self._replace(*asker)
-        found = super()._repr_mimebundle_()
-        data, metadata = found if isinstance(found, tuple) else (found or {}, {})
+        self._replace(*execution)
+        data, metadata = _data_and_metadata(super()._repr_mimebundle_())
         display({**data, "text/html": "", "text/plain": ""}, metadata=metadata, raw=True)
         self._beside = display(_beside(self._static), raw=True, display_id=True)
 
     def _replace(self, cell: str, run: str) -> None:
-        """Closes what earlier runs of this cell showed, and no other cell: its output is gone from the
-        page."""
+        """Closes the inspectors that earlier runs of this cell showed, and no other cell: their output is
+        gone from the page."""
         self._shown_by.add((cell, run))
         for other in list(_answering):
-            if other._shown_by and all(
-                one == cell and other_run != run for one, other_run in other._shown_by
-            ):
+            if other._is_outdated(cell, run):
                 _answering.remove(other)
                 other.retire()
                 other.close()
 
+    def _is_outdated(self, cell: str, run: str) -> bool:
+        """Whether only earlier runs of the cell showed this inspector."""
+        if not self._shown_by:
+            return False
+        return all(shown_cell == cell and shown_run != run for shown_cell, shown_run in self._shown_by)
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """The widget's view, and beside it the static form for whoever has no kernel."""
-        found = super()._repr_mimebundle_(**kwargs)
-        data, metadata = found if isinstance(found, tuple) else (found or {}, {})
+        """The widget's view, and beside it the static form for readers without a kernel."""
+        data, metadata = _data_and_metadata(super()._repr_mimebundle_(**kwargs))
         return {**data, **self._static}, metadata
+
+
+def _data_and_metadata(bundle: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The two parts of what ``_repr_mimebundle_`` returns, in each form that IPython allows."""
+    if isinstance(bundle, tuple):
+        data, metadata = bundle
+        return data, metadata
+    return bundle or {}, {}
 
 
 def _beside(static: dict[str, Any]) -> dict[str, Any]:
     """The static form as an output below the widget, which hides it."""
     form = static.get("text/html")
-    return {**static, **({"text/html": fill("beside", form=form)} if form else {})}
+    if not form:
+        return dict(static)
+    return {**static, "text/html": fill("beside", form=form)}

@@ -1,8 +1,8 @@
-"""Colours, fonts and measures of a drawing, shared by DOT and SVG.
+"""The style of a drawing: colours, fonts and measures, shared by DOT and SVG.
 
-The hues are Okabe and Ito's ("Color Universal Design", 2008), told apart by people of every colour vision.
-Boxes bring their own light fill and dark text, so one drawing is legible on a white and on a dark page: an
-image inside a notebook cannot ask which of them it stands on.
+The hues are Okabe and Ito's ("Color Universal Design", 2008), which people of every colour vision can tell
+apart. Boxes bring their own light fill and dark text, so that one drawing is legible on a white and on a dark
+page: an image in a notebook cannot ask which of them it stands on.
 """
 
 from __future__ import annotations
@@ -41,17 +41,23 @@ PAINTS = {
 
 
 def paint(kind: str, dead: bool, inputs: bool = False) -> Paint:
-    """The paint of a box; joined inputs look like inputs."""
+    """The paint of a box of some kind.
+
+    Arguments:
+      inputs: the box joins inputs, and looks like one.
+    """
     if dead:
         return PAINTS["dead"]
-    return PAINTS["input" if inputs else kind]
+    if inputs:
+        return PAINTS["input"]
+    return PAINTS[kind]
 
 
 CLUSTERS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C")
-"""Of fusion clusters. Never alone: a cluster shows its number too."""
+"""Colours of fusion clusters. Each cluster shows its number too."""
 
 ADDED, CHANGED, REMOVED = "#56B4E9", "#E69F00", "#CC79A7"
-"""Of a difference: blue, orange and purple. Never alone: a sign (+, ~, −) stands with each."""
+"""Colours of a difference: blue, orange and purple. A sign (+, ~, −) stands with each."""
 
 COMPILED_INPUT = Paint("#f3f4f6", "#8a8f98")  # where colours stand for clusters, inputs have none
 UNRUN = Paint("#f3f4f6", "#a8a8a8", dashed=True)  # an operation for which nothing runs
@@ -59,19 +65,29 @@ UNRUN = Paint("#f3f4f6", "#a8a8a8", dashed=True)  # an operation for which nothi
 
 def tint(colour: str, share: float = 0.17) -> str:
     """``colour`` thinned with white, as a fill under dark text."""
-    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)
+    parts = [f"{round(255 - (255 - channel) * share):02x}" for channel in _channels(colour)]
+    return "#" + "".join(parts)
 
 
 def ink_on(colour: str) -> str:
-    """Black or white, whichever is read better on ``colour`` (relative luminance of WCAG 2)."""
-    red, green, blue = ((int(colour[at : at + 2], 16) / 255) ** 2.2 for at in (1, 3, 5))
-    return "#ffffff" if 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.25 else INK
+    """Black or white: the one that is easier to read on ``colour`` (by WCAG 2's relative luminance)."""
+    red, green, blue = [(channel / 255) ** 2.2 for channel in _channels(colour)]
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    return "#ffffff" if luminance < 0.25 else INK
+
+
+def _channels(colour: str) -> list[int]:
+    """Red, green and blue of ``colour``, from 0 to 255."""
+    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
 
 
 @dataclass(frozen=True, slots=True)
 class Font:
-    """One of the text styles. ``advance`` is the width of an average character in units of the size."""
+    """One of the text styles.
+
+    Attributes:
+      advance: width of an average character, in units of the size.
+    """
 
     family: str
     size: float
@@ -91,19 +107,28 @@ _BROAD = frozenset("mwMW@%")
 
 
 def width(text: str, font: Font) -> float:
-    """How wide ``text`` will be, a little overestimated: the reader's fonts are not known here."""
+    """The width of ``text``, a little overestimated: the reader's fonts are not known here."""
     return font.size * sum(_advance(char, font) for char in text)
 
 
 def _advance(char: str, font: Font) -> float:
+    """The width of a character, in units of the font's size."""
     if ord(char) >= 0x300:
-        if unicodedata.combining(char):
-            return 0.0
-        return 1.1 if unicodedata.east_asian_width(char) in "WF" else max(font.advance, 0.7)
+        return _advance_beyond_latin(char, font)
     if font.mono:
         return font.advance
     if char in _NARROW:
         return font.advance * 0.62
     if char in _BROAD:
         return font.advance * 1.6
-    return font.advance * (1.22 if char.isupper() else 1.0)
+    if char.isupper():
+        return font.advance * 1.22
+    return font.advance
+
+
+def _advance_beyond_latin(char: str, font: Font) -> float:
+    if unicodedata.combining(char):
+        return 0.0
+    if unicodedata.east_asian_width(char) in "WF":
+        return 1.1
+    return max(font.advance, 0.7)

@@ -14,8 +14,9 @@ from lazynb.reasons import REASONS
 from lazynb.source import Place
 from lazynb.why.causes import CAUSES, RANKS
 from lazynb.why.comparable import Comparable, Step, comparable_of
-from lazynb.why.comparison import Change, Comparison
+from lazynb.why.comparison import Comparison
 from lazynb.why.recurrence import as_recurrence
+from lazynb.why.sides import Change
 from lazynb.why.trace_bounds import Bound, TraceBounds
 
 _EXACT = 4

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 from lazynb.execute.misses import Miss
 from lazynb.why.comparable import Comparable, comparable_of
-from lazynb.why.comparison import Change, Comparison
+from lazynb.why.comparison import Comparison
+from lazynb.why.sides import Change
 
 _BACK = 5
 """Earlier steps that are looked at."""

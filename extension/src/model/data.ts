@@ -91,7 +91,7 @@ export interface Coverage {
 /** A line of a module. */
 export interface HloLine {
   text: string;
-  /** '' where the line is not an instruction */
+  /** '' if the line is no instruction */
   name: string;
   nodes: number[];
   cluster: number | null;
@@ -100,7 +100,7 @@ export interface HloLine {
 
 /** A module's text without metadata. */
 export interface Stage {
-  /** Null: too long for the message, ask for it. */
+  /** Null: too long for the message, to be asked for. */
   text: string | null;
   lines: HloLine[];
 }
@@ -109,7 +109,7 @@ export interface Stage {
 export interface Change {
   kind: "added" | "removed" | "rewritten" | "fused";
   name: string;
-  /** The instruction's line, '' where there is none. */
+  /** The instruction's line, '' if there is none. */
   before: string;
   after: string;
   nodes: number[];
@@ -117,7 +117,7 @@ export interface Change {
   into: string;
 }
 
-/** A pass that changed the module, with the number of instructions; null where nobody has counted yet. */
+/** A pass that changed the module. The numbers of instructions are null until they are counted. */
 export interface PassInfo {
   index: number;
   pipeline: string;
@@ -126,7 +126,7 @@ export interface PassInfo {
   removed: number | null;
   rewritten: number | null;
   fused: number | null;
-  /** Null: ask for them. */
+  /** Null: to be asked for. */
   changes: Change[] | null;
 }
 
@@ -213,7 +213,7 @@ export interface Cluster {
   name: string;
   opcode: string;
   kind: ClusterKind;
-  /** "YNNPACK", "oneDNN", "LAPACK", '' for none */
+  /** "YNNPACK", "oneDNN", "LAPACK", '' if it is none */
   library: string;
   root: string;
   /** Cluster of the loop that it runs in. */
@@ -253,7 +253,7 @@ export interface Boundary {
   /** What to change, may be ''. */
   hint: string;
   label: Label;
-  /** The compiler's own words, '' if not asked. */
+  /** The compiler's own words, '' if it was not asked. */
   said: string;
   /** The user's, that keep the value alive. */
   variables: string[];
@@ -332,7 +332,7 @@ export interface ProfileRequest {
   type: "profile";
 }
 
-/** What the front end asks; an `id` is added when it is sent, and the answer carries the same. */
+/** What the front end asks. It sends an `id` with each request, and the answer carries the same. */
 export type Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest;
 
 /** The changes of a pass. */

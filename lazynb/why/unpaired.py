@@ -1,0 +1,228 @@
+"""The unpaired operations, which only one of two programs has: added, removed, replaced, repeated, jitted."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from lazynb._jax.names import GLUE
+from lazynb.why.comparable import Comparable, Step
+from lazynb.why.pairs import PairComparison
+from lazynb.why.parameters import calls_users_function
+from lazynb.why.sides import Change, Side, Sides, is_derivative
+
+_OPERATIONS = frozenset("replaced parameter argument nested identity".split())
+"""Kinds of changes that are about what operations do."""
+
+_SHOWN_NAMES = 4
+
+Groups = list[list[Step]]
+"""Operations of one program, those of a line together."""
+
+
+def compare_jitted(sides: Sides) -> None:
+    """Finds the functions that are jitted in one program alone, where one operation stands for their body."""
+    users_functions: dict[int, bool] = {}
+    for side, kind in zip(sides.both, ("unjitted", "jitted"), strict=True):
+        for step in side.program.operations:
+            if not step.needed or "name" not in step.params:
+                continue
+            key = id(step.operation)
+            if key not in users_functions:
+                users_functions[key] = calls_users_function(step)
+            if not users_functions[key]:
+                continue
+            partner = side.partner_of(step)
+            if partner is not None and partner.name == step.name:
+                continue
+            body = _body(side, step)
+            if body:
+                _add_jitted(sides, kind, side, step, body)
+
+
+def _body(side: Side, step: Step) -> list[Step]:
+    """The operations of the other program that make up the function which ``step`` calls, jitted."""
+    name = step.params["name"]
+    body = []
+    for other in side.other.operations:
+        if not other.needed or other.origin is None or other.origin.code.co_name != name:
+            continue
+        if side.back.get(other.number) in (None, step.number):
+            body.append(other)
+    return body
+
+
+def _add_jitted(sides: Sides, kind: str, side: Side, step: Step, body: Sequence[Step]) -> None:
+    """Tells that ``step`` of one program is ``body`` in the other."""
+    numbers = _numbers(body)
+    side.explained.add(step.number)
+    sides.other(side).explained.update(numbers)
+    fields = {"function": step.label}
+    if side.number:
+        sides.changes.append(Change(kind, fields, (step.number,), numbers, step))
+    else:
+        sides.changes.append(Change(kind, fields, numbers, (step.number,), body[0]))
+
+
+class UnpairedComparison:
+    """Finds the operations that only one of the programs has.
+
+    Arguments:
+      sides: the two programs; what is found becomes their ``changes``.
+      pairs: compares dead operations, if a derivative is there because of them.
+    """
+
+    def __init__(self, sides: Sides, pairs: PairComparison):
+        self._sides = sides
+        self._pairs = pairs
+
+    def compare_all(self) -> None:
+        """Tells of the operations that are told neither by a loop nor by another difference."""
+        both = self._sides.both
+        unpaired = [side.without_partner() for side in both]
+        self._turns(unpaired)
+        changed = [self._changed_instructions(side) for side in both]
+        groups: list[Groups] = []
+        derivatives: list[Groups] = []
+        for side in both:
+            rest = self._unexplained(side, unpaired[side.number], changed[side.number])
+            groups.append(_by_line([step for step in rest if not is_derivative(step)]))
+            derivatives.append(_by_line([step for step in rest if is_derivative(step)]))
+        self._substituted(*groups)
+        self._one_sided(groups)
+        if not self._sides.changes:
+            # A derivative differs with what it is of, which would be told; so something was asked of it.
+            self._one_sided(derivatives)
+
+    # ---- what is explained ---------------------------------------------------------------------------------
+
+    def _turns(self, unpaired: Sequence[Sequence[Step]]) -> None:
+        """Tells what a loop did more or less often."""
+        loops: dict[tuple[int, int, int], list[Step]] = {}
+        for side in self._sides.both:
+            for step in unpaired[side.number]:
+                turns = self._sides.loops.get(side.program.instruction(step))
+                if turns is not None:
+                    loops.setdefault((side.number, *turns), []).append(step)
+        for (number, before, now), steps in loops.items():
+            side = self._sides.both[number]
+            names = _listed(side.program, steps)
+            runs = "run" if " and " in names else "runs"
+            fields = {"operation": names, "runs": runs, "now": _times(now), "before": _times(before)}
+            self._sides.changes.append(side.change("repeats", fields, _numbers(steps), steps[0]))
+
+    def _changed_instructions(self, side: Side) -> set[Hashable]:
+        """The instructions of the operations that are known to differ."""
+        instructions: set[Hashable] = set()
+        for change in self._sides.changes:
+            if change.kind in _OPERATIONS:
+                steps = [side.program.steps[number] for number in side.steps_of(change)]
+                instructions.update(map(side.program.instruction, steps))
+        return instructions - {None}
+
+    def _unexplained(self, side: Side, steps: Sequence[Step], changed: set[Hashable]) -> list[Step]:
+        """Those of ``steps`` that do not follow from a known difference.
+
+        Arguments:
+          changed: the instructions of the operations that differ.
+        """
+        unexplained = []
+        for step in steps:
+            instruction = side.program.instruction(step)
+            if instruction in self._sides.loops or instruction in changed:
+                continue
+            if not self._sides.is_silent(step, side) and not self._follows_dead(step, side):
+                unexplained.append(step)
+        return unexplained
+
+    def _follows_dead(self, step: Step, side: Side) -> bool:
+        """Whether an operation that only a derivative needs is there because a dead operation differs, the
+        one that the derivative is of."""
+        instruction = side.program.instruction(step)
+        if instruction is None:
+            return False
+        for other in side.program.operations:
+            if other.needed or side.program.instruction(other) != instruction:
+                continue
+            partner = side.partner_of(other)
+            if partner is not None and not other.same_operation(partner):
+                if side.number:
+                    return self._is_told(partner, other)
+                return self._is_told(other, partner)
+        return False
+
+    def _is_told(self, old: Step, new: Step) -> bool:
+        """Compares two operations. Returns whether a change tells how they differ."""
+        count = len(self._sides.changes)
+        self._pairs.compare(old, new)
+        return len(self._sides.changes) > count or new.call in self._sides.explained_calls
+
+    # ---- what is left --------------------------------------------------------------------------------------
+
+    def _substituted(self, removed: Groups, added: Groups) -> None:
+        """Tells of the groups that stand at the same place of both programs, between the same two that
+        correspond, and takes them out of ``removed`` and ``added``."""
+        before, now = self._sides.before, self._sides.now
+        for old in list(removed):
+            gap = before.gap(old[0])
+            new = next((group for group in added if self._gap_before(group) == gap), None)
+            if new is None:
+                continue
+            removed.remove(old)
+            added.remove(new)
+            fields = {"before": _listed(before.program, old), "now": _listed(now.program, new)}
+            change = Change("replaced", fields, _numbers(new), _numbers(old), new[0])
+            self._sides.changes.append(change)
+
+    def _gap_before(self, added: Sequence[Step]) -> tuple[int, ...]:
+        """Where a group of operations would stand in the earlier program."""
+        now = self._sides.now
+        return tuple(now.partner.get(number, number) for number in now.gap(added[0]))
+
+    def _one_sided(self, groups: Sequence[Groups]) -> None:
+        """Tells of groups of operations that only one of the programs has, by side."""
+        for side, kind in zip(self._sides.both, ("removed", "added"), strict=True):
+            for group in groups[side.number]:
+                names = _listed(side.program, group)
+                fields = {"operation": names, "was": "was", "it": "it was"}
+                if " and " in names:
+                    fields.update(was="were", it="they were")
+                self._sides.changes.append(side.change(kind, fields, _numbers(group), group[0]))
+
+
+def _by_line(steps: Sequence[Step]) -> Groups:
+    """Neighbours of one line, in order."""
+    groups: Groups = []
+    for step in steps:
+        if groups and step.line is not None and groups[-1][0].line == step.line:
+            groups[-1].append(step)
+        else:
+            groups.append([step])
+    return groups
+
+
+def _listed(program: Comparable, group: Sequence[Step]) -> str:
+    """The operations in words: for each call the function that the user called, else the main operation."""
+    calls: dict[Hashable, list[Step]] = {}
+    for step in group:
+        calls.setdefault(program.instruction(step) or step.number, []).append(step)
+    names = list(dict.fromkeys(map(_name_of_call, calls.values())))
+    words = [f"`{name}`" for name in names[:_SHOWN_NAMES]]
+    if len(names) > len(words):
+        return f"{', '.join(words)} and {len(names) - len(words)} more"
+    if len(words) == 1:
+        return words[0]
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _name_of_call(steps: Sequence[Step]) -> str:
+    if steps[0].call is not None:
+        return steps[0].call[0]
+    return next((step.name for step in steps if step.name not in GLUE), steps[0].name)
+
+
+def _numbers(steps: Sequence[Step]) -> tuple[int, ...]:
+    return tuple(step.number for step in steps)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
