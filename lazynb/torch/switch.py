@@ -10,6 +10,15 @@ import torch
 from lazynb.torch import autograd, modules, moving, scopes, tensor
 from lazynb.torch.backend import register
 from lazynb.torch.dispatch import dispatch, trees
+from lazynb.torch.ops import (  # noqa: F401  # they register their operations
+    drawing,
+    elementwise,
+    factories,
+    gradients,
+    norms,
+    prims,
+    recurrent,
+)
 
 _lock = threading.Lock()
 _library: Any = None
