@@ -72,12 +72,12 @@ _layouts: dict[tuple[Any, ...], Layout] = {}
 def layout(shape: tuple[int, ...], stride: tuple[int, ...], offset: int, dtype: torch.dtype) -> Layout:
     """The layout with these figures."""
     key = (shape, stride, offset, dtype)
-    found = _layouts.get(key)
-    if found is None:
+    kept = _layouts.get(key)
+    if kept is None:
         if len(_layouts) > 10 * MOST:
             _layouts.clear()
-        found = _layouts[key] = Layout(*key)
-    return found
+        kept = _layouts[key] = Layout(*key)
+    return kept
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
@@ -138,23 +138,30 @@ def results(
     """
     try:
         key = (func, key_of(args, values_matter), key_of(kwargs, values_matter) if kwargs else None)
-        found = _known.get(key)
+        kept = _known.get(key)
     except TypeError:  # something that cannot be a key
-        key, found = None, None
-    if found is not None:
-        return found
-    dummies = dummy_of(args, writes)
-    found = Results(_layouts_in(_outcome(func, dummies, dummy_of(kwargs, writes) if kwargs else {})))
+        key, kept = None, None
+    if kept is not None:
+        return kept
+    kept = Results(_layouts_in(_outcome(func, args, kwargs, dummy_of, writes)))
     if key is not None:
         if len(_known) > MOST:
             _known.clear()
-        _known[key] = found
-    return found
+        _known[key] = kept
+    return kept
 
 
-def _outcome(func: Any, dummies: tuple[Any, ...], named_dummies: dict[str, Any]) -> Any:
-    """What ``func`` returns for ``meta`` tensors."""
+def _outcome(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dummy_of: Callable[[Any, bool], Any],
+    writes: bool,
+) -> Any:
+    """What ``func`` returns for ``meta`` tensors in place of tensors. See :func:`results`."""
     try:
+        dummies = dummy_of(args, writes)
+        named_dummies = dummy_of(kwargs, writes) if kwargs else {}
         return func(*dummies, **named_dummies)
     except (NotImplementedError, AttributeError) as error:  # AttributeError: the rule does not allow for None
         raise Unknown(str(func)) from error
