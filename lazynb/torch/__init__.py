@@ -1,5 +1,6 @@
-"""PyTorch code, unmodified, on lazy tensors: after ``lazynb.torch.enable()``, what is on device ``jax`` is
-recorded in lazy mode.
+"""PyTorch code, unmodified, on lazy tensors.
+
+After ``lazynb.torch.enable()``, operations on tensors of device ``jax`` are recorded in lazy mode.
 
 Needs ``pip install lazynb[torch]``; ``import lazynb`` alone needs neither PyTorch nor torchax.
 """

@@ -1,8 +1,8 @@
-"""PyTorch's autograd runs the backward pass of a device in a thread of its own; a lazy trace belongs to the
-thread that records.
+"""Backward passes on device ``jax`` run in the thread that asks for them.
 
-So while device ``jax`` is enabled, backward passes run in the thread that asked for them, and line and
-notebook cell are those of ``loss.backward()``.
+PyTorch's autograd runs a device's backward pass in a thread of its own, but a lazy trace belongs to the
+thread that records. So while device ``jax`` is enabled, autograd uses no threads of its own. The line and the
+notebook cell of a backward operation are those of ``loss.backward()``.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Any
 import jax
 import torch
 
-_NAME = "_engine_run_backward"
-_before: Any = None
+_original: Any = None
 
 
-def _here(*args: Any, **kwargs: Any) -> Any:
+def _run_backward(*args: Any, **kwargs: Any) -> Any:
+    """Runs a backward pass in the calling thread."""
     with torch.autograd.set_multithreading_enabled(False), jax.named_scope("backward"):
-        return _before(*args, **kwargs)
+        return _original(*args, **kwargs)
 
 
 def install() -> None:
     """Lets backward passes run where they are asked for."""
-    global _before
-    _before = torch.autograd.graph._engine_run_backward
-    torch.autograd.graph._engine_run_backward = _here
-    torch.autograd._engine_run_backward = _here  # type: ignore[attr-defined]
+    global _original
+    _original = torch.autograd.graph._engine_run_backward
+    torch.autograd.graph._engine_run_backward = _run_backward
+    torch.autograd._engine_run_backward = _run_backward  # type: ignore[attr-defined]
 
 
 def uninstall() -> None:
     """Undoes :func:`install`."""
-    torch.autograd.graph._engine_run_backward = _before
-    torch.autograd._engine_run_backward = _before  # type: ignore[attr-defined]
+    torch.autograd.graph._engine_run_backward = _original
+    torch.autograd._engine_run_backward = _original  # type: ignore[attr-defined]

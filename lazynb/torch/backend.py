@@ -1,4 +1,4 @@
-"""PyTorch's spare backend, under the name ``jax``: what PyTorch wants to know of a device."""
+"""PyTorch's spare backend, under the name ``jax``, and what PyTorch asks of a device."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Module:
 
     @staticmethod
     def synchronize(device: Any = None) -> None:
-        """Waits until what is pending has run: a barrier."""
+        """Runs what is pending and waits for it: a barrier."""
         import lazynb
 
         lazynb.sync()
@@ -82,7 +82,7 @@ _registered = False
 
 
 def register() -> None:
-    """Registers the backend; PyTorch has no way back."""
+    """Registers the backend. PyTorch cannot undo it."""
     global _registered
     if _registered:
         return

@@ -1,9 +1,8 @@
-"""Random numbers on device ``jax``: a seed and a count of draws, as PyTorch's CUDA generator has; results
-depend on nothing else.
+"""Random numbers on device ``jax``: they depend on a seed and a count of draws alone, as on CUDA.
 
-The state is two Python numbers, so drawing needs no value, and a draw's number enters a program as an input:
-nothing is compiled again. The numbers drawn are JAX's, so they differ from those that the CPU draws from the
-same seed, as CUDA's do.
+The state is two Python numbers, so drawing needs no value. The number of a draw enters a program as an input,
+so nothing is compiled again. The random numbers are JAX's, so the CPU draws others from the same seed. That
+is so with CUDA too.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _MASK = (1 << 64) - 1
 
 
 class Generator:
-    """Seed and number of draws since."""
+    """A seed, and the number of draws since it was set."""
 
     def __init__(self, seed: int) -> None:
         self.seed(seed)
 
-    def seed(self, seed: int, drawn: int = 0) -> None:
+    def seed(self, seed: int, draws: int = 0) -> None:
         """Begins anew."""
-        self._seed, self.drawn = int(seed) & _MASK, drawn
+        self._seed, self._draws = int(seed) & _MASK, draws
         self._base: Any = None
 
     def key(self) -> Any:
@@ -36,27 +35,28 @@ class Generator:
             with jc.set_current_trace(jc.eval_trace):
                 words = np.array([self._seed >> 32, self._seed & 0xFFFFFFFF], np.uint32)
                 self._base = jax.random.wrap_key_data(jax.numpy.asarray(words), impl="threefry2x32")
-        self.drawn += 1
-        return jax.random.fold_in(self._base, np.uint32(self.drawn & 0xFFFFFFFF))
+        self._draws += 1
+        return jax.random.fold_in(self._base, np.uint32(self._draws & 0xFFFFFFFF))
 
     def state(self) -> torch.Tensor:
         """The state, 16 bytes on the CPU."""
-        return torch.frombuffer(
-            bytearray(self._seed.to_bytes(8, "little") + self.drawn.to_bytes(8, "little")), dtype=torch.uint8
-        )
+        words = self._seed.to_bytes(8, "little") + self._draws.to_bytes(8, "little")
+        return torch.frombuffer(bytearray(words), dtype=torch.uint8)
 
     def set_state(self, state: torch.Tensor) -> None:
         """Goes on from a state that :meth:`state` gave."""
-        found = bytes(state.cpu().tolist())
-        self.seed(int.from_bytes(found[:8], "little"), int.from_bytes(found[8:16], "little"))
+        words = bytes(state.cpu().tolist())
+        self.seed(int.from_bytes(words[:8], "little"), int.from_bytes(words[8:16], "little"))
 
 
 default = Generator(torch.initial_seed())
 
 
 def key(generator: torch.Generator | None) -> Any:
-    """A key for one draw from ``generator`` (it is drawn from, so its own state says what comes next), or the
-    device's own."""
+    """A key for one draw from ``generator``, or from the device's own if that is None.
+
+    The key is drawn from ``generator``, so its own state says what comes next.
+    """
     if generator is None:
         return default.key()
     return Generator(int(torch.randint(0, (1 << 63) - 1, (), generator=generator))).key()

@@ -1,4 +1,4 @@
-"""Making tensors on device ``jax``, moving them there and away, and asking for one number."""
+"""Operations that make tensors on device ``jax``, move them there and away, and ask for one number."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 import torch
 
-from lazynb.record.tensor import LazyTensor
 from lazynb.torch.dispatch import dispatch as d, layout as layouts
-from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_array, torchax, wrap
+from lazynb.torch.tensor import DEVICE, Tensor, concrete, in_64_bit, to_cpu, torch_to_array, torchax, wrap
 
 aten = torch.ops.aten
 jnp: Any = torchax.tensor.jnp
@@ -31,27 +30,25 @@ def _to_copy(func: Any, args: Any, kwargs: Any) -> Any:
     if device is not None and not _is_jax(device):
         plain = to_cpu(source, "asarray", f"Tensor.to({torch.device(device).type!r})")
         return plain.to(device=device, dtype=dtype)
-    value = source._elem
+    value, layout = source._elem, source._layout
     wanted = dtype or source.dtype
-    layout = (
-        source._layout
-        if wanted == source.dtype
-        else layouts.layout(source._layout.shape, source._layout.stride, 0, wanted)
-    )
-    dense = layouts.layout_of(
-        torch.empty_like(layout.dummy(), memory_format=kwargs.get("memory_format") or torch.preserve_format)
-    )
-    return wrap(value if wanted == source.dtype else _cast(value, wanted), dense)
+    if wanted != source.dtype:
+        layout = layouts.layout(layout.shape, layout.stride, 0, wanted)
+    memory_format = kwargs.get("memory_format") or torch.preserve_format
+    dense = layouts.layout_of(torch.empty_like(layout.dummy(), memory_format=memory_format))
+    if wanted != source.dtype:
+        value = _cast(value, wanted)
+    return wrap(value, dense)
 
 
 def _cast(value: Any, dtype: torch.dtype) -> Any:
-    """The values in another dtype, as PyTorch converts: towards zero."""
+    """The values in another dtype. As in PyTorch, they are rounded towards zero."""
     wanted = d.jax_dtype(dtype)
     if value.dtype.kind == "c" and wanted.kind not in "cb":
         value = value.real
-    return torchax.tensor.jax.lax.convert_element_type(
-        value != 0 if wanted.kind == "b" and value.dtype.kind != "b" else value, wanted
-    )
+    if wanted.kind == "b" and value.dtype.kind != "b":
+        value = value != 0
+    return torchax.tensor.jax.lax.convert_element_type(value, wanted)
 
 
 def _clone(func: Any, args: Any, kwargs: Any) -> Any:
@@ -64,8 +61,10 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
     if not isinstance(target, Tensor):
         return d._write_elsewhere(func, args, kwargs)
     d.expected(func, args[:2], {}, writes=True)
-    value = source._elem if isinstance(source, Tensor) else torch_to_array(source)
-    d.store(target, value if source.dtype == target.dtype else _cast(value, target.dtype))
+    value = d.array_of(source)
+    if source.dtype != target.dtype:
+        value = _cast(value, target.dtype)
+    d.store(target, value)
     return target
 
 
@@ -86,25 +85,38 @@ def _set_source(func: Any, args: Any, kwargs: Any) -> Any:
 
 def _resize(func: Any, args: Any, kwargs: Any) -> Any:
     target, size = args[0], tuple(args[1])
-    if size != target._layout.shape:
-        before = target._elem.reshape(-1)
-        d.resized(target, size)
-        count = target._layout.count
-        kept = (
-            before[:count]
-            if before.size >= count
-            else jnp.concatenate([before, jnp.zeros(count - before.size, before.dtype)])
-        )
-        d.store(target, kept.reshape(size))
+    if size == target._layout.shape:
+        return target
+    elements = target._elem.reshape(-1)
+    d.resized(target, size)
+    count = target._layout.count
+    if elements.size >= count:
+        elements = elements[:count]
+    else:
+        elements = jnp.concatenate([elements, jnp.zeros(count - elements.size, elements.dtype)])
+    d.store(target, elements.reshape(size))
     return target
 
 
 def _equal(func: Any, args: Any, kwargs: Any) -> bool:
-    one, other = args[:2]
-    if tuple(one.shape) != tuple(other.shape):
+    first, second = args[:2]
+    if not _is_same_size(func, args, kwargs):
         return False
-    same = jnp.all(d.array_of(one) == d.array_of(other))
-    return bool(same._force("bool", "torch.equal") if isinstance(same, LazyTensor) else same)
+    is_equal = jnp.all(d.array_of(first) == d.array_of(second))
+    return bool(concrete(is_equal, "bool", "torch.equal"))
+
+
+def _is_same_size(func: Any, args: Any, kwargs: Any) -> bool:
+    return tuple(args[0].shape) == tuple(args[1].shape)
+
+
+def _attention_choice(func: Any, args: Any, kwargs: Any) -> int:
+    """PyTorch's number for attention by plain matrix products and softmax, which XLA fuses."""
+    return 0
+
+
+def _is_shallow_copy_possible(func: Any, args: Any, kwargs: Any) -> bool:
+    return isinstance(args[0], Tensor) and isinstance(args[1], Tensor)
 
 
 d.special.update(
@@ -117,16 +129,12 @@ d.special.update(
         aten.set_.source_Tensor: _set_source,
         aten.resize_.default: _resize,
         aten.equal.default: _equal,
-        aten.is_same_size.default: lambda func, args, kwargs: tuple(args[0].shape) == tuple(args[1].shape),
-        aten._fused_sdp_choice.default: lambda func, args, kwargs: (
-            0
-        ),  # plain matrix products and softmax, which XLA fuses
+        aten.is_same_size.default: _is_same_size,
+        aten._fused_sdp_choice.default: _attention_choice,
         aten.record_stream.default: lambda func, args, kwargs: None,
         aten.is_pinned.default: lambda func, args, kwargs: False,
         aten._pin_memory.default: lambda func, args, kwargs: args[0],
-        aten._has_compatible_shallow_copy_type.default: lambda func, args, kwargs: (
-            isinstance(args[0], Tensor) and isinstance(args[1], Tensor)
-        ),
+        aten._has_compatible_shallow_copy_type.default: _is_shallow_copy_possible,
     }
 )
 
@@ -137,32 +145,30 @@ d.special.update(
 def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     from lazynb.torch.ops.norms import batch_norm
 
-    bound = dict(zip([one.name for one in func._schema.arguments], args, strict=False)) | kwargs
+    names = [argument.name for argument in func._schema.arguments]
+    bound = dict(zip(names, args, strict=False)) | kwargs
     x, mean, var = bound["input"], bound.get("running_mean"), bound.get("running_var")
     training = bound.get("training", "no_training" not in str(func))
     arrays = d.array_of([x, bound["weight"], bound["bias"], mean, var])
-    *found, new_mean, new_var = batch_norm(arrays, training, bound["momentum"], bound["eps"])
+    result, *statistics, new_mean, new_var = batch_norm(arrays, training, bound["momentum"], bound["eps"])
     for target, new in ((mean, new_mean), (var, new_var)):
         if training and target is not None and new is not None:
             d.store(target, new)
-    first = layouts.layout_of(torch.empty_like(x._layout.dummy()))
-    made = [wrap(found[0].astype(d.jax_dtype(x.dtype)), first)]
-    return (
-        *made,
-        *[
-            wrap(one, layouts.contiguous(one.shape, torch.float32 if one.dtype == jnp.float32 else x.dtype))
-            for one in found[1:]
-        ],
-    )
+    dense = layouts.layout_of(torch.empty_like(x._layout.dummy()))
+    tensors = [wrap(result.astype(d.jax_dtype(x.dtype)), dense)]
+    for statistic in statistics:
+        dtype = torch.float32 if statistic.dtype == jnp.float32 else x.dtype
+        tensors.append(wrap(statistic, layouts.contiguous(statistic.shape, dtype)))
+    return tuple(tensors)
 
 
-for _one in (
+for _overload in (
     aten.native_batch_norm.default,
     aten._native_batch_norm_legit.default,
     aten._native_batch_norm_legit.no_stats,
     aten._native_batch_norm_legit_no_training.default,
 ):
-    d.special[_one] = _batch_norm
+    d.special[_overload] = _batch_norm
 
 
 # ---- new tensors -------------------------------------------------------------------------------------------
@@ -176,16 +182,15 @@ def empty(
     pin_memory: Any = None,
     memory_format: Any = None,
 ) -> Tensor:
-    """``torch.empty`` on device ``jax``; every other factory of PyTorch's begins with this one. Holds
-    zeros."""
-    found = torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format)
-    return _new(layouts.layout_of(found))
+    """``torch.empty`` on device ``jax``: a tensor of zeros. PyTorch's other factories begin with it."""
+    dummy = torch.empty(size, dtype=dtype, device="meta", memory_format=memory_format)
+    return _new(layouts.layout_of(dummy))
 
 
 def empty_strided(
     size: Any, stride: Any, dtype: Any = None, layout: Any = None, device: Any = None, pin_memory: Any = None
 ) -> Tensor:
-    """``torch.empty_strided`` on device ``jax``. Holds zeros."""
+    """``torch.empty_strided`` on device ``jax``: a tensor of zeros."""
     return _new(layouts.layout(tuple(size), tuple(stride), 0, dtype or torch.get_default_dtype()))
 
 
@@ -193,26 +198,38 @@ def _new(layout: layouts.Layout) -> Tensor:
     return wrap(None, layout)
 
 
+def _is_for_other_device(kwargs: Any) -> bool:
+    device = kwargs.get("device")
+    return device is not None and not _is_jax(device)
+
+
 def _empty_like(func: Any, args: Any, kwargs: Any) -> Any:
     """``empty_like``, ``new_empty`` and ``new_empty_strided``."""
-    device = kwargs.get("device")
-    if device is not None and not _is_jax(device):
-        return func(*d.dummy_of(args, False), **(kwargs | {"device": device}))
-    wanted = d.expected(func, args, {**kwargs, "device": d._META}).tree
-    return _new(wanted)
+    if _is_for_other_device(kwargs):
+        return func(*d.dummy_of(args, False), **kwargs)
+    return _new(d.expected(func, args, {**kwargs, "device": d._META}).tree)
 
 
 def _filled(value: Any) -> Any:
+    """Carries out a factory that fills a tensor with ``value``, or with an argument if that is None."""
+
     def handler(func: Any, args: Any, kwargs: Any) -> Any:
-        device = kwargs.get("device")
-        if device is not None and not _is_jax(device):
-            return func(*d.dummy_of(args, False), **(kwargs | {"device": device}))
+        if _is_for_other_device(kwargs):
+            return func(*d.dummy_of(args, False), **kwargs)
         wanted = d.expected(func, args, {**kwargs, "device": d._META}).tree
-        given = value if value is not None else args[2 if "new_full" in str(func) else 1]
-        given = d.array_of(given)
-        return wrap(jnp.full(wanted.shape, given, d.jax_dtype(wanted.dtype)), wanted)
+        filler = value
+        if filler is None:
+            filler = args[2 if "new_full" in str(func) else 1]
+        array = jnp.full(wanted.shape, d.array_of(filler), d.jax_dtype(wanted.dtype))
+        return wrap(array, wanted)
 
     return handler
+
+
+def _zero_tensor(size: Any, **kwargs: Any) -> Tensor:
+    """``_efficientzerotensor``: zeros of which PyTorch asks for no memory."""
+    dtype = kwargs.get("dtype") or torch.get_default_dtype()
+    return _new(layouts.contiguous(tuple(size), dtype))
 
 
 d.special.update(
@@ -235,13 +252,7 @@ def install(library: Any) -> None:
     """Registers what PyTorch calls when no tensor of ours is among the arguments."""
     library.impl("empty.memory_format", empty, "PrivateUse1")
     library.impl("empty_strided", empty_strided, "PrivateUse1")
-    library.impl(
-        "_efficientzerotensor",
-        lambda size, **kwargs: _new(
-            layouts.contiguous(tuple(size), kwargs.get("dtype") or torch.get_default_dtype())
-        ),
-        "PrivateUse1",
-    )
+    library.impl("_efficientzerotensor", _zero_tensor, "PrivateUse1")
     library.impl("_copy_from", _copy_from, "PrivateUse1")
     library.impl("_copy_from_and_resize", _copy_from, "PrivateUse1")
 

@@ -1,5 +1,4 @@
-"""A tensor as text: as PyTorch prints it where the values are there, without running anything where they are
-not."""
+"""The text of a tensor: PyTorch's if its values are known, else a summary that runs nothing."""
 
 from __future__ import annotations
 
@@ -21,21 +20,29 @@ def look(tensor: Any, to_cpu: ToCpu) -> str:
     Arguments:
       to_cpu: see :func:`lazynb.torch.tensor.to_cpu`.
     """
-    value = (
-        tensor._elem
-        if not tensor._steps or tensor._seen == tensor._storage.version
-        else tensor._storage.value
-    )
+    value = _value(tensor)
     if isinstance(value, LazyTensor) and value.is_pending:
-        count = sum(map(len, closure([value])))
-        name = "Parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
-        shape = ", ".join(map(str, tensor.shape))
-        return (
-            f"{name}(..., device='jax:0', size=({shape}), dtype={tensor.dtype}, pending: {count} "
-            f"operation{'s' * (count != 1)})"
-        )
+        return _summary(tensor, value)
     with jc.set_current_trace(jc.eval_trace):
         return text(tensor, to_cpu(tensor, "print"))
+
+
+def _value(tensor: Any) -> Any:
+    """The tensor's array, or that of its storage where the tensor's own would have to be worked out."""
+    if not tensor._steps or tensor._seen == tensor._storage.version:
+        return tensor._elem
+    return tensor._storage.value
+
+
+def _summary(tensor: Any, value: LazyTensor) -> str:
+    """The text of a tensor whose array ``value`` is pending."""
+    count = sum(map(len, closure([value])))
+    name = "Parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
+    shape = ", ".join(map(str, tensor.shape))
+    return (
+        f"{name}(..., device='jax:0', size=({shape}), dtype={tensor.dtype}, pending: {count} "
+        f"operation{'s' * (count != 1)})"
+    )
 
 
 def text(tensor: Any, plain: torch.Tensor) -> str:
@@ -46,16 +53,17 @@ def text(tensor: Any, plain: torch.Tensor) -> str:
     """
     with torch.no_grad():
         plain_text = torch._tensor_str._str(plain)  # type: ignore[attr-defined]
-    said = ["device='jax:0'"]
-    if tensor.grad_fn is not None:
-        said.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
-    elif tensor.requires_grad:
-        said.append("requires_grad=True")
-    body, _, tail = plain_text.rpartition(")")
-    dtype = f", dtype={plain.dtype})"
-    if plain_text.endswith(dtype):
-        body, tail = plain_text[: -len(dtype)], dtype[:-1]
-        shown = f"{body}, {said[0]}{tail}" + "".join(f", {one}" for one in said[1:]) + ")"
+    dtype = f"dtype={plain.dtype}"
+    device = "device='jax:0'"
+    if plain_text.endswith(f", {dtype})"):
+        parts = [plain_text.removesuffix(f", {dtype})"), device, dtype]
     else:
-        shown = f"{body}, {', '.join(said)})"
-    return f"Parameter containing:\n{shown}" if isinstance(tensor, torch.nn.Parameter) else shown
+        parts = [plain_text.rpartition(")")[0], device]
+    if tensor.grad_fn is not None:
+        parts.append(f"grad_fn=<{type(tensor.grad_fn).__name__}>")
+    elif tensor.requires_grad:
+        parts.append("requires_grad=True")
+    shown = ", ".join(parts) + ")"
+    if isinstance(tensor, torch.nn.Parameter):
+        return f"Parameter containing:\n{shown}"
+    return shown

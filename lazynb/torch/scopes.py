@@ -1,5 +1,4 @@
-"""The path of the module that is running (``encoder.layer.1.attention``), written where Flax writes its own:
-JAX's name stack.
+"""The path of the running module (``encoder.layer.1.attention``), written to JAX's name stack, as Flax does.
 
 Drawings group by it. It enters no key: two modules of equal layers share their executables.
 """
@@ -17,11 +16,13 @@ from lazynb.record.mode import is_lazy
 from lazynb.torch.dispatch.trees import learn
 
 _handles: list[Any] = []
-# The name of each module in the one that was called from outside, as far as it was looked up.
+# What the parent of each module calls it, as far as it was looked up.
 _names: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
 
 
 class _Running(threading.local):
+    """The modules that this thread is in, outermost first, with their open scopes."""
+
     def __init__(self) -> None:
         self.modules: list[tuple[torch.nn.Module, Any]] = []
 
@@ -30,16 +31,21 @@ _running = _Running()
 
 
 def _last_names(root: torch.nn.Module) -> None:
-    """Notes of each module below ``root`` what its parent calls it: ``layer.1``."""
+    """Notes what the parent of each module below ``root`` calls it.
+
+    An item of a list gets the name of the list too: ``layer.1``.
+    """
     for parent in root.modules():
-        lists = isinstance(parent, (torch.nn.ModuleList, torch.nn.ModuleDict))
+        lead = ""
+        if isinstance(parent, (torch.nn.ModuleList, torch.nn.ModuleDict)):
+            lead = _names.get(parent, "")
         for name, child in parent._modules.items():
             if child is not None:
-                lead = _names.get(parent, "") if lists else ""
                 _names[child] = f"{lead}.{name}" if lead else name
 
 
 def _enter(module: torch.nn.Module, args: Any) -> None:
+    """Opens the scope of a module that is called."""
     if not is_lazy():
         return
     running = _running.modules
@@ -54,6 +60,7 @@ def _enter(module: torch.nn.Module, args: Any) -> None:
 
 
 def _leave(module: torch.nn.Module, args: Any, result: Any) -> None:
+    """Closes the scope of a module that ends, and those of inner modules that did not end themselves."""
     running = _running.modules
     while running:
         entered, scope = running.pop()

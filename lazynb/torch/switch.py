@@ -10,14 +10,25 @@ import torch
 from lazynb.torch import autograd, modules, moving, scopes, tensor
 from lazynb.torch.backend import register
 from lazynb.torch.dispatch import dispatch, trees
+from lazynb.torch.ops import (  # noqa: F401  # they register their operations
+    drawing,
+    elementwise,
+    factories,
+    gradients,
+    norms,
+    prims,
+    recurrent,
+)
 
 _lock = threading.Lock()
 _library: Any = None
 
 
 class Enabled:
-    """What :func:`enable` returns: leave it alone, or use it as a context manager, which disables again what
-    it enabled."""
+    """The result of :func:`enable`. Ignore it, or use it as a context manager.
+
+    At its end, the context manager disables again what was enabled.
+    """
 
     def __init__(self, was_on: bool) -> None:
         self._was_on = was_on
@@ -30,15 +41,16 @@ class Enabled:
             disable()
 
     def __repr__(self) -> str:
-        return "PyTorch's device 'jax' is enabled" if is_enabled() else "PyTorch's device 'jax' is disabled"
+        state = "enabled" if is_enabled() else "disabled"
+        return f"PyTorch's device 'jax' is {state}"
 
 
 def enable() -> Enabled:
     """Makes PyTorch's device ``jax``: ``model.to("jax")``, ``torch.randn(3, device="jax")``.
 
-    What is done to tensors there reaches JAX: recorded while lazy mode is on (``with lazynb.lazy():``, or a
-    notebook with the extension), else done at once. Tensors on other devices are left alone. Once more does
-    nothing.
+    Operations on tensors there reach JAX. They are recorded while lazy mode is on (``with lazynb.lazy():``,
+    or a notebook with the extension), and carried out at once otherwise. Tensors on other devices are left
+    alone. A second call does nothing.
 
     Returns:
       An :class:`Enabled`, for ``with lazynb.torch.enable():``.
@@ -59,7 +71,7 @@ def enable() -> Enabled:
 
 
 def disable() -> None:
-    """Puts PyTorch back: nothing new can be made on device ``jax``. Tensors that are there stay usable."""
+    """Puts PyTorch back: no new tensor can be made on device ``jax``. The tensors there stay usable."""
     global _library
     with _lock:
         if _library is not None:
@@ -71,5 +83,5 @@ def disable() -> None:
 
 
 def is_enabled() -> bool:
-    """Whether device ``jax`` is there."""
+    """Whether device ``jax`` is enabled."""
     return _library is not None

@@ -1,8 +1,7 @@
-"""The tensor that PyTorch code on device ``jax`` has: PyTorch's to PyTorch, an array of JAX's inside.
+"""The tensor on device ``jax``: a tensor of PyTorch's outside, an array of JAX's inside.
 
-It is a ``torchax.tensor.Tensor``, so torchax's own functions take it. Three things differ, because unmodified
-code relies on them: views share memory, autograd is PyTorch's own, and its dtype is PyTorch's (``int64``
-stays ``int64``).
+It is a ``torchax.tensor.Tensor``, so torchax's own functions take it. Three things differ, as unmodified code
+relies on them: views share memory, autograd is PyTorch's own, and so are dtypes (``int64`` stays ``int64``).
 """
 
 from __future__ import annotations
@@ -28,10 +27,10 @@ DEVICE = torch.device("privateuseone:0")
 class Tensor(_Base):
     """A PyTorch tensor on device ``jax``.
 
-    ``shape``, ``dtype``, ``device``, ``grad`` and the rest are PyTorch's. What is done to it reaches JAX, and
-    is recorded while lazy mode is on; ``repr`` never runs anything; ``.item()``, ``float(t)``, ``.tolist()``,
-    ``.numpy()``, ``.cpu()``, ``print(t)`` and ``if t:`` give what PyTorch gives, and are trace breaks where
-    the value is pending.
+    ``shape``, ``dtype``, ``device``, ``grad`` and the rest are PyTorch's. Operations on it reach JAX, and are
+    recorded while lazy mode is on. ``repr`` never runs anything. ``.item()``, ``float(t)``, ``.tolist()``,
+    ``.numpy()``, ``.cpu()``, ``print(t)`` and ``if t:`` give what PyTorch gives, and are trace breaks if the
+    value is pending.
     """
 
     _storage: Storage
@@ -40,7 +39,7 @@ class Tensor(_Base):
 
     @staticmethod
     def __new__(cls, storage: Storage, layout: Layout, steps: tuple[Step, ...] = ()) -> Tensor:
-        made = torch.Tensor._make_wrapper_subclass(
+        tensor = torch.Tensor._make_wrapper_subclass(
             cls,
             layout.shape,
             strides=layout.stride,
@@ -48,9 +47,9 @@ class Tensor(_Base):
             dtype=layout.dtype,
             device=DEVICE,
         )
-        made._storage, made._layout, made._steps = storage, layout, steps
-        made._seen, made._value = -1, None
-        return made
+        tensor._storage, tensor._layout, tensor._steps = storage, layout, steps
+        tensor._seen, tensor._value = -1, None
+        return tensor
 
     def __init__(self, *_: Any) -> None:
         pass
@@ -61,7 +60,7 @@ class Tensor(_Base):
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _dispatch(func, args, kwargs or {})
 
-    # torchax's tensor says these of its own; here PyTorch's are right.
+    # torchax's tensor has its own of these; here PyTorch's are right.
     shape = torch.Tensor.shape
     ndim = torch.Tensor.ndim
     dtype = torch.Tensor.dtype
@@ -105,63 +104,79 @@ class Tensor(_Base):
 
     @_elem.setter
     def _elem(self, new: Any) -> None:
-        """Writes: the storage gets a new array."""
+        """Writes to the tensor: its storage gets a new array."""
         storage = self._storage
-        if self._steps:
-            before = [storage.read()]
-            for step in self._steps[:-1]:
-                before.append(step.read(before[-1]))
-            value = new
-            for step, at in zip(reversed(self._steps), reversed(before), strict=True):
-                value = step.write(at, value)
-            storage.write(value)
-        else:
+        if not self._steps:
             storage.write(new)
+            return
+        arrays = [storage.read()]
+        for step in self._steps[:-1]:
+            arrays.append(step.read(arrays[-1]))
+        value = new
+        for step, array in zip(reversed(self._steps), reversed(arrays), strict=True):
+            value = step.write(array, value)
+        storage.write(value)
 
     @property
     def _env(self) -> Any:
         return torchax.default_env()
 
     def jax(self) -> jax.Array:
-        """The values as an array of JAX's: a ``LazyTensor`` while they are pending. Shares nothing that can
-        be written to."""
+        """The values as an array of JAX's: a ``LazyTensor`` while they are pending.
+
+        It shares no memory that can be written to.
+        """
         return self._elem
 
     @property
     def jax_device(self) -> Any:
         return self._elem.device
 
-    # ---- what needs the values: each says what for ---------------------------------------------------------
+    # ---- what needs the values; each gives its trace break a kind ------------------------------------------
 
     def __bool__(self) -> bool:
-        return bool(_scalar(self, "bool")) if self.numel() == 1 else super().__bool__()
+        if self.numel() != 1:
+            return super().__bool__()
+        return bool(_scalar(self, "bool"))
 
     def __float__(self) -> float:
-        return float(_scalar(self, "float")) if self.numel() == 1 else super().__float__()
+        if self.numel() != 1:
+            return super().__float__()
+        return float(_scalar(self, "float"))
 
     def __int__(self) -> int:
-        return int(_scalar(self, "int")) if self.numel() == 1 else super().__int__()
+        if self.numel() != 1:
+            return super().__int__()
+        return int(_scalar(self, "int"))
 
     def __complex__(self) -> complex:
-        return complex(_scalar(self, "complex")) if self.numel() == 1 else super().__complex__()
+        if self.numel() != 1:
+            return super().__complex__()
+        return complex(_scalar(self, "complex"))
 
     def __index__(self) -> int:
-        whole = self.numel() == 1 and not (self.dtype.is_floating_point or self.dtype.is_complex)
-        return int(_scalar(self, "index")) if whole else super().__index__()
+        is_whole = not (self.dtype.is_floating_point or self.dtype.is_complex)
+        if self.numel() != 1 or not is_whole:
+            return super().__index__()
+        return int(_scalar(self, "index"))
 
     def __contains__(self, element: Any) -> bool:
-        found = (self == element).any()
-        return bool(_scalar(found, "contains"))
+        is_equal = (self == element).any()
+        return bool(_scalar(is_equal, "contains"))
 
     def item(self) -> Any:
-        return _scalar(self, "item") if self.numel() == 1 else super().item()
+        if self.numel() != 1:
+            return super().item()
+        return _scalar(self, "item")
 
     def tolist(self) -> Any:
         return to_cpu(self, "tolist").tolist()
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The values. Unlike PyTorch's CPU tensors, and like its others, it shares no memory: without
-        ``force`` it also takes a tensor that is not on the CPU, as torchax's does."""
+        """The values, as an array that shares no memory with the tensor.
+
+        PyTorch takes tensors on the CPU alone without ``force``. This takes the tensor, as torchax's does.
+        """
         if self.requires_grad and not force and torch.is_grad_enabled():
             raise RuntimeError(
                 "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
@@ -169,8 +184,8 @@ class Tensor(_Base):
         return to_cpu(self, "asarray").numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        found = self.numpy()
-        return found if dtype is None else found.astype(dtype)
+        values = self.numpy()
+        return values if dtype is None else values.astype(dtype)
 
     def cpu(self, memory_format: Any = torch.preserve_format) -> torch.Tensor:
         return self.to("cpu", memory_format=memory_format)
@@ -180,12 +195,8 @@ class Tensor(_Base):
             return torch._utils._rebuild_parameter, (self.data, self.requires_grad, {})
         with torch.no_grad():
             plain = to_cpu(self, "pickle")
-        return torch._utils._rebuild_device_tensor_from_cpu_tensor, (
-            plain,
-            self.dtype,
-            str(self.device),
-            self.requires_grad,
-        )
+        state = (plain, self.dtype, str(self.device), self.requires_grad)
+        return torch._utils._rebuild_device_tensor_from_cpu_tensor, state
 
     def __deepcopy__(self, memo: Any) -> Any:
         if id(self) in memo:
@@ -210,7 +221,9 @@ class Tensor(_Base):
         return printing.look(self, to_cpu)
 
     def __str__(self) -> str:
-        return printing.look(self, to_cpu) if looking.active else printing.text(self, to_cpu(self, "print"))
+        if looking.active:
+            return printing.look(self, to_cpu)
+        return printing.text(self, to_cpu(self, "print"))
 
     def __format__(self, spec: str) -> str:
         if looking.active:
@@ -222,11 +235,11 @@ class Tensor(_Base):
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         value = self._elem
         if isinstance(value, LazyTensor) and value.is_pending:
-            shown = value._repr_mimebundle_()
-            return {**shown, "text/plain": repr(self)}
+            bundle = value._repr_mimebundle_()
+            return {**bundle, "text/plain": repr(self)}
         return {"text/plain": repr(self)}
 
-    def torch(self) -> Any:  # the last: it hides the module in what follows it
+    def torch(self) -> Any:  # the last method, as its name hides the module from those after it
         """The values as a tensor on the CPU; a trace break while they are pending."""
         return to_cpu(self, "asarray", "Tensor.torch")
 
@@ -242,14 +255,14 @@ def wrap(value: Any, layout: Layout) -> Tensor:
 
 
 def concrete(value: Any, kind: str, detail: str = "") -> Any:
-    """The array itself; a trace break of ``kind`` where it is pending."""
+    """The array itself; a trace break of ``kind`` if it is pending."""
     return value._force(kind, detail) if isinstance(value, LazyTensor) else value
 
 
 def to_cpu(tensor: Tensor, kind: str, detail: str = "") -> torch.Tensor:
     """The values as a tensor on the CPU, with memory of its own."""
-    found = concrete(tensor._elem, kind, detail)
-    return array_to_torch(found, tensor.dtype).detach()
+    array = concrete(tensor._elem, kind, detail)
+    return array_to_torch(array, tensor.dtype).detach()
 
 
 def array_to_torch(value: Any, dtype: torch.dtype) -> torch.Tensor:
@@ -270,11 +283,11 @@ def torch_to_array(tensor: torch.Tensor) -> Any:
     jax_type = torchax.ops.mappings.t2j_dtype(plain.dtype)
     if jax_type.name in _BY_BITS:
         bits = {1: torch.int8, 2: torch.int16}[plain.element_size()]
-        found = plain.contiguous().view(bits).numpy().view(jax_type)
+        values = plain.contiguous().view(bits).numpy().view(jax_type)
     else:
-        found = plain.numpy()
+        values = plain.numpy()
     with in_64_bit(), jc.set_current_trace(jc.eval_trace):
-        return jax.numpy.array(found, copy=True)
+        return jax.numpy.array(values, copy=True)
 
 
 def _scalar(tensor: Tensor, kind: str) -> Any:
@@ -289,6 +302,6 @@ def _dispatch(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def set_dispatch(function: Any) -> None:
-    """Says who carries out PyTorch's operations."""
+    """Sets the function that carries out PyTorch's operations."""
     global _dispatch
     _dispatch = function

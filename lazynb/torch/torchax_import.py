@@ -1,14 +1,13 @@
-"""Imports torchax, whose newest release names what PyTorch 2.13 no longer has.
+"""The import of torchax, whose newest release names what PyTorch 2.13 no longer has.
 
 While it is imported, torchax 0.0.13 looks up overloads of named tensors, which PyTorch removed in 2.13
-(google/torchax#101). It does so only to enter them in its tables, so stand-ins serve: they are there during
-the import and gone after it, and what stays in the tables are keys that nothing asks for. This module can go,
+(google/torchax#101). It looks them up only to enter them in its tables, so stand-ins serve during the import.
+Afterwards they are gone, and their entries in the tables are keys that nothing asks for. This module can go,
 with ``import torchax`` in its place, when a torchax release imports with the oldest PyTorch that lazynb
 supports *and* the newest.
 
-Importing torchax also renames PyTorch's spare backend, registers a module for it, and switches off the fast
-path of ``torch.nn.MultiheadAttention``: the first two are ours to do (:mod:`lazynb.torch.backend`), so they
-are held back.
+The import also renames PyTorch's spare backend, registers a module for it, and switches off the fast path of
+``torch.nn.MultiheadAttention``. The first two are done in :mod:`lazynb.torch.backend`, so they are held back.
 """
 
 from __future__ import annotations
@@ -27,15 +26,18 @@ class _Removed:
 
 @contextlib.contextmanager
 def removed_overloads() -> Iterator[list[str]]:
-    """Gives stand-ins for overloads of named tensors that PyTorch has not, while the body runs; those that
-    were asked for."""
+    """Gives stand-ins for overloads of named tensors that PyTorch lacks, while the body runs.
+
+    Yields:
+      The names of the overloads that were asked for.
+    """
     packet = torch._ops.OpOverloadPacket
-    before = packet.__getattr__
+    original = packet.__getattr__
     asked: list[str] = []
 
     def with_stand_ins(self: Any, name: str) -> Any:
         try:
-            return before(self, name)
+            return original(self, name)
         except AttributeError:
             if "name" not in name.lower():
                 raise
@@ -46,24 +48,26 @@ def removed_overloads() -> Iterator[list[str]]:
     try:
         yield asked
     finally:
-        packet.__getattr__ = before  # type: ignore[method-assign]
+        packet.__getattr__ = original  # type: ignore[method-assign]
 
 
 @contextlib.contextmanager
 def _backend_left_alone() -> Iterator[None]:
+    """Lets PyTorch's spare backend be neither renamed nor registered while the body runs."""
     rename, register = torch.utils.rename_privateuse1_backend, torch._register_device_module
     torch.utils.rename_privateuse1_backend = lambda name: None  # type: ignore[assignment]
     torch._register_device_module = lambda name, module: None  # type: ignore[assignment]
     try:
         yield
     finally:
-        torch.utils.rename_privateuse1_backend, torch._register_device_module = rename, register  # type: ignore[assignment]
+        torch.utils.rename_privateuse1_backend = rename  # type: ignore[assignment]
+        torch._register_device_module = register  # type: ignore[assignment]
 
 
 def import_torchax() -> Any:
     """The package ``torchax``, imported."""
-    quiet = logging.getLogger().level
-    logging.getLogger().setLevel(logging.ERROR)  # it warns of its own duplicate entries
+    level = logging.getLogger().level
+    logging.getLogger().setLevel(logging.ERROR)  # torchax warns of its own duplicate entries
     try:
         with removed_overloads(), _backend_left_alone():
             import torchax
@@ -71,5 +75,5 @@ def import_torchax() -> Any:
             import torchax.ops.jaten
             import torchax.ops.jtorch
     finally:
-        logging.getLogger().setLevel(quiet)
+        logging.getLogger().setLevel(level)
     return torchax

@@ -1,8 +1,7 @@
-"""What PyTorch says of an operation's results before anything is computed: shape, strides, dtype, and the
-errors.
+"""The shapes, strides and dtypes of an operation's results, and its errors, before anything is computed.
 
 An operation is run once on PyTorch's own ``meta`` tensors, which have no values. So results have PyTorch's
-dtypes, whatever JAX's promotion says, and a wrong call raises what PyTorch raises. What was found is kept.
+dtypes, whatever JAX's promotion says, and a wrong call raises what PyTorch raises. The results are kept.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ import torch
 
 from lazynb.torch.torchax_import import import_torchax
 
-MOST = 20_000  # kept calls; then all are forgotten
+MOST = 20_000  # calls whose results are kept; beyond it, all are forgotten
 
 
 class Layout:
-    """Shape, strides and offset (in elements) and dtype of a tensor. Equal ones are the same object."""
+    """The shape, strides and offset (in elements) and dtype of a tensor. Equal layouts are one object."""
 
     __slots__ = ("_dummy", "dtype", "offset", "shape", "stride")
 
@@ -31,19 +30,27 @@ class Layout:
         self._dummy: torch.Tensor | None = None
 
     def dummy(self, fresh: bool = False) -> torch.Tensor:
-        """A ``meta`` tensor of this layout; a ``fresh`` one may be written to."""
-        if fresh or self._dummy is None:
-            end = (
-                self.offset
-                + sum((size - 1) * step for size, step in zip(self.shape, self.stride, strict=True))
-                + 1
-            )
-            flat = torch.empty(0 if 0 in self.shape else end, dtype=self.dtype, device="meta")
-            made = flat.as_strided(self.shape, self.stride, 0 if 0 in self.shape else self.offset)
-            if fresh:
-                return made
-            self._dummy = made
+        """A ``meta`` tensor of this layout. Only a ``fresh`` one may be written to."""
+        if fresh:
+            return self._new_dummy()
+        if self._dummy is None:
+            self._dummy = self._new_dummy()
         return self._dummy
+
+    def _new_dummy(self) -> torch.Tensor:
+        end, offset = self.end, self.offset
+        if 0 in self.shape:
+            end, offset = 0, 0
+        flat = torch.empty(end, dtype=self.dtype, device="meta")
+        return flat.as_strided(self.shape, self.stride, offset)
+
+    @property
+    def end(self) -> int:
+        """The place in memory after the last element, in elements. It needs a shape without 0."""
+        last = self.offset
+        for size, stride in zip(self.shape, self.stride, strict=True):
+            last += (size - 1) * stride
+        return last + 1
 
     def zeros(self) -> Any:
         """An array of zeros."""
@@ -52,11 +59,11 @@ class Layout:
 
     @property
     def count(self) -> int:
-        """How many elements."""
-        found = 1
+        """The number of elements."""
+        count = 1
         for size in self.shape:
-            found *= size
-        return found
+            count *= size
+        return count
 
 
 _layouts: dict[tuple[Any, ...], Layout] = {}
@@ -65,12 +72,12 @@ _layouts: dict[tuple[Any, ...], Layout] = {}
 def layout(shape: tuple[int, ...], stride: tuple[int, ...], offset: int, dtype: torch.dtype) -> Layout:
     """The layout with these figures."""
     key = (shape, stride, offset, dtype)
-    found = _layouts.get(key)
-    if found is None:
+    kept = _layouts.get(key)
+    if kept is None:
         if len(_layouts) > 10 * MOST:
             _layouts.clear()
-        found = _layouts[key] = Layout(*key)
-    return found
+        kept = _layouts[key] = Layout(*key)
+    return kept
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
@@ -89,17 +96,14 @@ def contiguous(shape: tuple[int, ...], dtype: torch.dtype) -> Layout:
 
 
 class Unknown(Exception):
-    """Only the values can tell the shape of the result, or PyTorch has no rule for it."""
+    """The shape of the result depends on the values, or PyTorch has no rule for it."""
 
 
 class Results:
-    """What an operation gives.
+    """The results of an operation.
 
     Attributes:
-      tree: a :class:`Layout` for each tensor, in a tuple or list where there are several; else the plain
-        value.
-      written: for an operation that writes to its first argument, whether the call is allowed (an error is
-        raised else).
+      tree: the :class:`Layout` of a tensor, a list if there are several results, or a plain value.
     """
 
     __slots__ = ("tree",)
@@ -120,7 +124,7 @@ def results(
     writes: bool,
     values_matter: bool,
 ) -> Results:
-    """What ``func`` gives for ``args``.
+    """The results of ``func`` for ``args``.
 
     Arguments:
       key_of: what identifies an argument, given whether the value of a float matters.
@@ -129,40 +133,49 @@ def results(
       values_matter: whether the shape may depend on the value of a float.
 
     Raises:
-      Unknown: PyTorch cannot tell.
+      Unknown: PyTorch cannot tell without values.
       Exception: what PyTorch raises for such a call.
     """
     try:
         key = (func, key_of(args, values_matter), key_of(kwargs, values_matter) if kwargs else None)
-        found = _known.get(key)
+        kept = _known.get(key)
     except TypeError:  # something that cannot be a key
-        key, found = None, None
-    if found is not None:
-        return found
-    try:
-        given = func(*dummy_of(args, writes), **(dummy_of(kwargs, writes) if kwargs else {}))
-    except (
-        NotImplementedError,
-        AttributeError,
-    ) as error:  # AttributeError: PyTorch's own rule does not know of None
-        raise Unknown(str(func)) from error
-    except RuntimeError as error:
-        if type(error) is not RuntimeError or "meta tensor" in str(
-            error
-        ):  # the shape, or more, depends on values
-            raise Unknown(str(func)) from error
-        raise
-    found = Results(_layouts_in(given))
+        key, kept = None, None
+    if kept is not None:
+        return kept
+    kept = Results(_layouts_in(_outcome(func, args, kwargs, dummy_of, writes)))
     if key is not None:
         if len(_known) > MOST:
             _known.clear()
-        _known[key] = found
-    return found
+        _known[key] = kept
+    return kept
 
 
-def _layouts_in(given: Any) -> Any:
-    if isinstance(given, torch.Tensor):
-        return layout_of(given)
-    if isinstance(given, (tuple, list)):
-        return [_layouts_in(one) for one in given]
-    return given
+def _outcome(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dummy_of: Callable[[Any, bool], Any],
+    writes: bool,
+) -> Any:
+    """What ``func`` returns for ``meta`` tensors in place of tensors. See :func:`results`."""
+    try:
+        dummies = dummy_of(args, writes)
+        named_dummies = dummy_of(kwargs, writes) if kwargs else {}
+        return func(*dummies, **named_dummies)
+    except (NotImplementedError, AttributeError) as error:  # AttributeError: the rule does not allow for None
+        raise Unknown(str(func)) from error
+    except RuntimeError as error:
+        needs_values = type(error) is not RuntimeError or "meta tensor" in str(error)
+        if needs_values:
+            raise Unknown(str(func)) from error
+        raise
+
+
+def _layouts_in(outcome: Any) -> Any:
+    """``outcome`` with layouts in place of tensors."""
+    if isinstance(outcome, torch.Tensor):
+        return layout_of(outcome)
+    if isinstance(outcome, (tuple, list)):
+        return [_layouts_in(item) for item in outcome]
+    return outcome

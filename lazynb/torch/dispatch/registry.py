@@ -1,8 +1,8 @@
-"""Where operations are registered as functions of arrays, ours before torchax's, and what torchax gets wrong.
+"""The registration of operations as functions of arrays, taken before torchax's, and what torchax gets wrong.
 
-Each takes what PyTorch's operation takes, arrays in place of tensors, and gives arrays; dtypes are put right
-afterwards (:func:`lazynb.torch.dispatch.dispatch.evaluate`), as PyTorch says what they are. The modules
-``elementwise``, ``factories``, ``drawing``, ``gradients``, ``norms`` and ``prims`` register theirs.
+Each function takes the arguments of PyTorch's operation, with arrays in place of tensors, and returns arrays.
+Their dtypes are put right afterwards (:func:`lazynb.torch.dispatch.dispatch.evaluate`), as PyTorch says what
+they are. The modules in :mod:`lazynb.torch.ops` register theirs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Memory as PyTorch has it, on arrays that nobody can write to: tensors share a storage, views look into it.
+"""Memory as PyTorch has it, on arrays that cannot be written to: tensors share a storage, views look into it.
 
 A storage holds one array. A tensor is a storage and the steps from its array to the tensor's values (slice,
-transpose, reshape, ...). Writing to a tensor makes a new array for the storage, so every view of it sees what
-was written; a view's values are worked out again when somebody asks and the storage was written to since.
-LazyTensor (Suhan et al. 2021) and PyTorch's functionalization do it in the same way.
+transpose, reshape, ...). A write to a tensor makes a new array for the storage, so every view sees the new
+values. The values of a view are worked out again if they are asked for after a write. LazyTensor (Suhan et
+al. 2021) and PyTorch's functionalization do it in the same way.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Storage:
     """An array that may be replaced.
 
     Attributes:
-      value: the array; None where nothing was written yet, as after ``torch.empty``.
-      version: grows with each write.
-      layout: of the tensor that the storage was made for: how ``value`` would lie in memory.
+      value: the array, or None if nothing was written yet, as after ``torch.empty``.
+      version: the number of writes.
+      layout: that of the tensor that the storage was made for: how ``value`` would lie in memory.
     """
 
     __slots__ = ("__weakref__", "layout", "value", "version")
@@ -36,7 +36,7 @@ class Storage:
         self.layout = layout
 
     def read(self) -> Any:
-        """The array; zeros where nothing was written yet."""
+        """The array: zeros if nothing was written yet."""
         if self.value is None:
             self.value = self.layout.zeros()
         return self.value
@@ -48,15 +48,15 @@ class Storage:
 
 
 class NotView(Exception):
-    """An operation that PyTorch calls a view does not give elements of what it looks into."""
+    """An operation that PyTorch calls a view gives other values than elements of its argument."""
 
 
 class Step(NamedTuple):
     """One step from an array to a view of it.
 
     Attributes:
-      read: the view's values, given the array.
-      write: the array with new values where the view is, given the array and them.
+      read: takes the array and returns the values of the view.
+      write: takes the array and new values of the view, and returns the array with these.
     """
 
     read: Callable[[Any], Any]
@@ -73,23 +73,29 @@ def _permuted(order: tuple[int, ...]) -> Step:
 
 
 def _slices(index: tuple[slice, ...]) -> Step:
+    """The slices ``index`` of the first axes."""
+
     def write(x: Any, new: Any) -> Any:
-        bounds = [one.indices(size) for one, size in zip(index, x.shape, strict=False)]
         if new.shape == x.shape:
             return new
+        bounds = _bounds(index, x.shape)
         if all(step == 1 for _, _, step in bounds):
-            starts = [start for start, _, _ in bounds] + [0] * (x.ndim - len(bounds))
-            return jax.lax.dynamic_update_slice(x, new, [np.int32(start) for start in starts])
+            return jax.lax.dynamic_update_slice(x, new, [np.int32(start) for start, _, _ in bounds])
         return x.at[index].set(new)
 
     def read(x: Any) -> Any:
-        bounds = [one.indices(size) for one, size in zip(index, x.shape, strict=False)]
-        bounds += [(0, size, 1) for size in x.shape[len(bounds) :]]
-        return jax.lax.slice(
-            x, [b[0] for b in bounds], [max(b[0], b[1]) for b in bounds], [b[2] for b in bounds]
-        )
+        bounds = _bounds(index, x.shape)
+        starts = [start for start, _, _ in bounds]
+        ends = [max(start, end) for start, end, _ in bounds]
+        return jax.lax.slice(x, starts, ends, [step for _, _, step in bounds])
 
     return Step(read, write)
+
+
+def _bounds(index: tuple[slice, ...], shape: tuple[int, ...]) -> list[tuple[int, int, int]]:
+    """The start, end and step along each axis. Axes beyond those of ``index`` are taken whole."""
+    bounds = [part.indices(size) for part, size in zip(index, shape, strict=False)]
+    return bounds + [(0, size, 1) for size in shape[len(bounds) :]]
 
 
 def _selected(dim: int, at: int) -> Step:
@@ -103,7 +109,7 @@ def _selected(dim: int, at: int) -> Step:
 
 
 def _gathered(index: np.ndarray) -> Step:
-    """Elements by their numbers in the flat array: for the views that nothing simpler describes."""
+    """Elements by their numbers in the flat array, for views that nothing simpler describes."""
     return Step(
         lambda x: x.reshape(-1)[jnp.asarray(index)],
         lambda x, new: x.reshape(-1).at[jnp.asarray(index)].set(new).reshape(x.shape),
@@ -111,7 +117,7 @@ def _gathered(index: np.ndarray) -> Step:
 
 
 def _expanded(shape: tuple[int, ...]) -> Step:
-    def write(x: Any, new: Any) -> Any:  # PyTorch lets none be written to where elements coincide
+    def write(x: Any, new: Any) -> Any:  # PyTorch allows no write where elements coincide
         return new.reshape(x.shape)
 
     return Step(lambda x: jnp.broadcast_to(x, shape), write)
@@ -128,8 +134,12 @@ def slice_step(
     shape: tuple[int, ...], dim: int = 0, start: Any = None, end: Any = None, step: int = 1
 ) -> Step:
     """The step of ``x[start:end:step]`` along ``dim``."""
-    start, end = (None if start is None else int(start)), (None if end is None else int(end))
-    return _slices((*[slice(None)] * _axis(dim, len(shape)), slice(start, end, step)))
+    part = slice(_plain(start), _plain(end), step)
+    return _slices((*[slice(None)] * _axis(dim, len(shape)), part))
+
+
+def _plain(bound: Any) -> int | None:
+    return None if bound is None else int(bound)
 
 
 def select_step(shape: tuple[int, ...], dim: int, index: int) -> Step:
@@ -162,9 +172,12 @@ def _pieces(dim: int, sizes: list[int], rank: int) -> list[Step]:
 
 
 def _split_step(shape: tuple[int, ...], size: int, dim: int = 0) -> list[Step]:
-    whole = shape[_axis(dim, len(shape))]
-    count = max(1, -(-whole // size)) if size else 1
-    return _pieces(dim, [min(size, whole - at * size) for at in range(count)] if size else [0], len(shape))
+    rank = len(shape)
+    if size == 0:
+        return _pieces(dim, [0], rank)
+    whole = shape[_axis(dim, rank)]
+    count = max(1, -(-whole // size))
+    return _pieces(dim, [min(size, whole - at * size) for at in range(count)], rank)
 
 
 def _split_sizes_step(shape: tuple[int, ...], sizes: list[int], dim: int = 0) -> list[Step]:
@@ -176,8 +189,8 @@ def _unbind_step(shape: tuple[int, ...], dim: int = 0) -> list[Step]:
     return [_selected(dim, at) for at in range(shape[dim])]
 
 
-# From the shape of what is looked into, and the arguments of the view: its step, or one for each of several
-# results.
+# Functions that take the shape of a view's first argument and its other arguments. Each returns the view's
+# step, or a list with one for each of several results.
 _STEPS: dict[Any, Callable[..., Any]] = {
     aten.slice.Tensor: slice_step,
     aten.select.int: select_step,
@@ -188,7 +201,7 @@ _STEPS: dict[Any, Callable[..., Any]] = {
     aten.split_with_sizes.default: _split_sizes_step,
     aten.unbind.int: _unbind_step,
 }
-# These keep the order of elements: the shape that PyTorch gives the result says all.
+# These keep the order of elements, so the shape that PyTorch gives the result says all.
 _RESHAPES = {
     aten.view.default,
     aten._unsafe_view.default,
@@ -210,7 +223,7 @@ def steps(
 
     Arguments:
       func: the view, an operation of PyTorch's.
-      source: layout of what is looked into.
+      source: layout of its first argument, which the view looks into.
       results: layout of each result.
       args, kwargs: the other arguments.
     """
@@ -221,76 +234,94 @@ def steps(
     if func is aten.expand.default:
         return [_expanded(results[0].shape)]
     if (make := _STEPS.get(func)) is not None:
-        made = make(source.shape, *args, **kwargs)
-        return made if isinstance(made, list) else [made]
-    # Any other: PyTorch's own, on the numbers of the elements.
+        step = make(source.shape, *args, **kwargs)
+        return step if isinstance(step, list) else [step]
+    return _numbered(func, source, args, kwargs)
+
+
+def _numbered(func: Any, source: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Step]:
+    """The steps of any view: PyTorch's own function, applied to the numbers of the elements."""
     numbers = torch.arange(source.count).reshape(source.shape)
-    found = func(numbers, *args, **kwargs)
-    pieces = found if isinstance(found, (tuple, list)) else [found]
-    if any(one.dtype != torch.int64 for one in pieces):
+    result = func(numbers, *args, **kwargs)
+    pieces = result if isinstance(result, (tuple, list)) else [result]
+    if any(piece.dtype != torch.int64 for piece in pieces):
         raise NotView(str(func))
-    return [_gathered(one.numpy()) for one in pieces]
+    return [_gathered(piece.numpy()) for piece in pieces]
 
 
 def strided(base: Any, wanted: Any) -> Step:
-    """The step of ``as_strided``: from the array of a storage with layout ``base`` to a tensor of layout
-    ``wanted``."""
+    """The step of ``as_strided``: from the array of a storage of layout ``base`` to a view of ``wanted``."""
     simple = _as_slices(base, wanted)
     if simple is not None:
         return simple
-    ends = [
-        at.offset + sum((n - 1) * s for n, s in zip(at.shape, at.stride, strict=True)) + 1
-        for at in (base, wanted)
-    ]
-    memory = torch.zeros(max(ends), dtype=torch.int64)
-    memory.as_strided(base.shape, base.stride, base.offset).copy_(
-        torch.arange(base.count).reshape(base.shape)
-    )
+    memory = torch.zeros(max(base.end, wanted.end), dtype=torch.int64)
+    numbers = torch.arange(base.count).reshape(base.shape)
+    memory.as_strided(base.shape, base.stride, base.offset).copy_(numbers)
     return _gathered(memory.as_strided(wanted.shape, wanted.stride, wanted.offset).numpy())
 
 
 def _as_slices(base: Any, wanted: Any) -> Step | None:
-    """Slices, then a transpose and a reshape, where that is all that ``wanted`` is."""
+    """The step as slices, a transpose and a reshape. Returns None if ``wanted`` needs more than these."""
     if base.offset or 0 in base.shape or 0 in wanted.shape:
         return None
-    axes = sorted(
-        (at for at in range(len(base.shape)) if base.shape[at] > 1), key=lambda at: -base.stride[at]
-    )
-    rest, start = wanted.offset, dict.fromkeys(range(len(base.shape)), 0)
-    for at in axes:
-        start[at], rest = divmod(rest, base.stride[at])
-    if rest or any(start[at] >= base.shape[at] for at in start):
+    axes = _long_axes(base)
+    starts = _starts(base, wanted.offset, axes)
+    if starts is None:
         return None
-    index = {at: slice(start[at], start[at] + 1) for at in start}
+    index = [slice(start, start + 1) for start in starts]
     order: list[int] = []
     for size, stride in zip(wanted.shape, wanted.stride, strict=True):
         if size == 1:
             continue
-        found = next(
-            (
-                at
-                for at in axes
-                if at not in order
-                and stride >= base.stride[at]
-                and stride % base.stride[at] == 0
-                and start[at] + (size - 1) * (stride // base.stride[at]) < base.shape[at]
-            ),
-            None,
-        )
-        if found is None:
+        axis = _axis_along(base, axes, starts, size, stride)
+        if axis is None:
             return None
-        step = stride // base.stride[found]
-        index[found] = slice(start[found], start[found] + (size - 1) * step + 1, step)
-        order.append(found)
-    cut = _slices(tuple(index[at] for at in range(len(base.shape))))
-    others = [at for at in range(len(base.shape)) if at not in order]
-    turned = _permuted((*order, *others))
+        axes.remove(axis)
+        step = stride // base.stride[axis]
+        index[axis] = slice(starts[axis], starts[axis] + (size - 1) * step + 1, step)
+        order.append(axis)
+    order += [axis for axis in range(len(base.shape)) if axis not in order]
+    return _cut(tuple(index), tuple(order), wanted.shape)
+
+
+def _long_axes(base: Any) -> list[int]:
+    """The axes of more than one element, the one with the largest stride first."""
+    axes = [axis for axis, size in enumerate(base.shape) if size > 1]
+    return sorted(axes, key=lambda axis: -base.stride[axis])
+
+
+def _starts(base: Any, offset: int, axes: list[int]) -> list[int] | None:
+    """The index along each axis of the element at ``offset``. Returns None if no element is there.
+
+    Arguments:
+      axes: the long axes of ``base``.
+    """
+    starts = [0] * len(base.shape)
+    for axis in axes:
+        starts[axis], offset = divmod(offset, base.stride[axis])
+    is_inside = all(start < size for start, size in zip(starts, base.shape, strict=True))
+    return starts if is_inside and offset == 0 else None
+
+
+def _axis_along(base: Any, axes: list[int], starts: list[int], size: int, stride: int) -> int | None:
+    """The axis with ``size`` elements, ``stride`` apart in memory, from its start on. Else returns None."""
+    for axis in axes:
+        step, rest = divmod(stride, base.stride[axis])
+        if step >= 1 and rest == 0 and starts[axis] + (size - 1) * step < base.shape[axis]:
+            return axis
+    return None
+
+
+def _cut(index: tuple[slice, ...], order: tuple[int, ...], shape: tuple[int, ...]) -> Step:
+    """Slices, then a transpose, then a reshape."""
+    sliced, permuted = _slices(index), _permuted(order)
 
     def read(x: Any) -> Any:
-        return turned.read(cut.read(x)).reshape(wanted.shape)
+        return permuted.read(sliced.read(x)).reshape(shape)
 
     def write(x: Any, new: Any) -> Any:
-        inside = cut.read(x)
-        return cut.write(x, turned.write(inside, new.reshape([inside.shape[at] for at in (*order, *others)])))
+        inside = sliced.read(x)
+        permuted_shape = [inside.shape[axis] for axis in order]
+        return sliced.write(x, permuted.write(inside, new.reshape(permuted_shape)))
 
     return Step(read, write)

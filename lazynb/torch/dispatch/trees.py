@@ -1,5 +1,7 @@
-"""Tensors of device ``jax``, and what holds them, as pytrees: ``lazynb.sync(output)`` and
-``lazynb.graph(output)`` find them."""
+"""Tensors of device ``jax`` and their containers as pytrees.
+
+So ``lazynb.sync(output)`` and ``lazynb.graph(output)`` find them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _known: set[type] = {list, tuple, dict, type(None)}
 
 
 class _Inside:
-    """The step from a PyTorch tensor to its array: of no name."""
+    """The step from a PyTorch tensor to its array, which has no name."""
 
     def __str__(self) -> str:
         return ""
@@ -27,27 +29,27 @@ class _Inside:
         return 0
 
 
-def _made(dtype: Any, children: Any) -> Any:
+def _unflattened(dtype: Any, children: Any) -> Any:
     (value,) = children
-    return (
-        wrap(value, contiguous(tuple(value.shape), dtype)) if isinstance(value, jax.Array) else value
-    )  # a placeholder of JAX's
+    if not isinstance(value, jax.Array):  # a placeholder of JAX's
+        return value
+    return wrap(value, contiguous(tuple(value.shape), dtype))
 
 
 def install() -> None:
-    """Says what a tensor is to JAX; there is no way back, and no harm."""
+    """Makes a tensor a pytree to JAX. This cannot be undone, and does no harm."""
     if Tensor not in _known:
         _known.add(Tensor)
         jax.tree_util.register_pytree_with_keys(
             Tensor,
             lambda tensor: (((_Inside(), tensor._elem),), tensor.dtype),
-            _made,
+            _unflattened,
             lambda tensor: ((tensor._elem,), tensor.dtype),
         )
 
 
 def learn(kind: type) -> None:
-    """Takes over from PyTorch how to look into a container, such as what a model of Transformers' returns."""
+    """Takes over from PyTorch how to look into a container, such as the output of a Transformers model."""
     if kind in _known:
         return
     _known.add(kind)
@@ -59,4 +61,4 @@ def learn(kind: type) -> None:
             kind, node.flatten_fn, lambda context, children: node.unflatten_fn(list(children), context)
         )
     except ValueError:
-        pass  # JAX knows it
+        pass  # JAX knows the container already

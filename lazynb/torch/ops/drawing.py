@@ -20,36 +20,43 @@ _env = import_torchax().default_env()
 
 
 def _floats(layout: Any) -> Any:
-    """The type to draw in: JAX draws no complex numbers or small floats as PyTorch does."""
+    """The dtype to draw in: JAX draws neither complex numbers nor small floats as PyTorch does."""
     wanted = d.jax_dtype(layout.dtype)
-    return wanted if wanted.kind == "f" and wanted.itemsize >= 4 else np.dtype(np.float32)
+    if wanted.kind == "f" and wanted.itemsize >= 4:
+        return wanted
+    return np.dtype(np.float32)
 
 
 @fill(aten.normal_)
 def normal(layout: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
-    drawn = jax.random.normal(_key(generator), layout.shape, _floats(layout))
-    return drawn * std + mean
+    numbers = jax.random.normal(_key(generator), layout.shape, _floats(layout))
+    return numbers * std + mean
 
 
 @fill(aten.uniform_)
 def uniform(layout: Any, low: float = 0.0, high: float = 1.0, generator: Any = None) -> Any:
-    drawn = jax.random.uniform(_key(generator), layout.shape, _floats(layout))
-    return drawn * (high - low) + low
+    numbers = jax.random.uniform(_key(generator), layout.shape, _floats(layout))
+    return numbers * (high - low) + low
 
 
 @fill(aten.random_)
 def random(layout: Any, *bounds: Any, generator: Any = None) -> Any:
-    wanted = d.jax_dtype(layout.dtype)
-    most = (
-        2
-        if wanted.kind == "b"
-        else 1 << (np.finfo(wanted).nmant + 1)
-        if wanted.kind == "f"
-        else np.iinfo(wanted).max
-    )
-    low, high = (0, *bounds)[-2:] if bounds else (0, most)
-    high = most if high is None else high
+    most = _most(d.jax_dtype(layout.dtype))
+    low, high = 0, None
+    if bounds:
+        low, high = (0, *bounds)[-2:]
+    if high is None:
+        high = most
     return jax.random.randint(_key(generator), layout.shape, low, high, np.dtype(np.int64))
+
+
+def _most(dtype: Any) -> int:
+    """The end of the whole numbers that ``random_`` draws for ``dtype`` if it is given none."""
+    if dtype.kind == "b":
+        return 2
+    if dtype.kind == "f":
+        return 1 << (np.finfo(dtype).nmant + 1)
+    return np.iinfo(dtype).max
 
 
 @fill(aten.bernoulli_.float)
@@ -79,8 +86,9 @@ def log_normal(layout: Any, mean: float = 1.0, std: float = 2.0, generator: Any 
 
 @fill(aten.geometric_)
 def geometric(layout: Any, p: float, generator: Any = None) -> Any:
-    drawn = jax.random.uniform(_key(generator), layout.shape, np.dtype(np.float32), np.finfo(np.float32).tiny)
-    return jnp.ceil(jnp.log(drawn) / np.log1p(-p))
+    least = np.finfo(np.float32).tiny
+    numbers = jax.random.uniform(_key(generator), layout.shape, np.dtype(np.float32), least)
+    return jnp.ceil(jnp.log(numbers) / np.log1p(-p))
 
 
 @lowering(aten.bernoulli.default)
@@ -103,7 +111,8 @@ def native_dropout(x: Any, p: float, train: bool | None) -> Any:
     if train is False or p == 0:
         return x, jnp.ones(x.shape, bool)
     kept = jax.random.uniform(_key(None), x.shape, np.dtype(np.float32)) >= p
-    return jnp.where(kept, x / (1 - p) if p < 1 else x, jnp.zeros((), x.dtype)), kept
+    scaled = x / (1 - p) if p < 1 else x
+    return jnp.where(kept, scaled, jnp.zeros((), x.dtype)), kept
 
 
 @lowering(aten.native_dropout_backward.default)
@@ -120,8 +129,9 @@ def randperm(n: int, generator: Any = None, **_: Any) -> Any:
 def multinomial(weights: Any, count: int, replacement: bool = False, generator: Any = None) -> Any:
     logits = jnp.log(weights)
     if replacement:
-        drawn = jax.random.categorical(_key(generator), logits, axis=-1, shape=(count, *weights.shape[:-1]))
-        return jnp.moveaxis(drawn, 0, -1)
+        shape = (count, *weights.shape[:-1])
+        chosen = jax.random.categorical(_key(generator), logits, axis=-1, shape=shape)
+        return jnp.moveaxis(chosen, 0, -1)
     noise = jax.random.gumbel(_key(generator), weights.shape, np.dtype(np.float32))
     return lax.top_k(logits + noise, count)[1]
 

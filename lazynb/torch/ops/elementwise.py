@@ -1,5 +1,7 @@
-"""Elementwise operations, with operators wherever there is one, as their recording is recalled; products and
-reductions."""
+"""Elementwise operations, products and reductions.
+
+Operators are used wherever there is one, as their recording is recalled.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def sub(x: Any, y: Any, alpha: Any = 1) -> Any:
 
 @lowering(aten.rsub.Tensor, aten.rsub.Scalar)
 def rsub(x: Any, y: Any, alpha: Any = 1) -> Any:
-    return y - (x if alpha == 1 else x * alpha)
+    if alpha != 1:
+        x = x * alpha
+    return y - x
 
 
 @lowering(aten.div.Tensor, aten.div.Scalar, aten.true_divide)
@@ -91,10 +95,12 @@ d.promoting.update(
 
 
 def _floating(function: Any) -> Any:
-    """Integers become the default floating type first, as PyTorch does."""
+    """``function``, given floats in place of integers: PyTorch turns them into its default dtype first."""
 
     def on_floats(x: Any) -> Any:
-        return function(x if x.dtype.kind in "fcV" else x.astype(d.jax_dtype(torch.get_default_dtype())))
+        if x.dtype.kind not in "fcV":
+            x = x.astype(d.jax_dtype(torch.get_default_dtype()))
+        return function(x)
 
     return on_floats
 
@@ -125,31 +131,49 @@ lowering(aten.where.self)(jnp.where)
 
 
 def _whole_power(x: Any, y: Any) -> Any:
-    """Integers: a negative power of anything but 1 and -1 is 0, as PyTorch has it."""
-    found = jnp.power(x, jnp.maximum(y, 0))
-    unit = jnp.where(jnp.equal(x, 1), 1, jnp.where(jnp.equal(x, -1), 1 - 2 * jnp.abs(jnp.remainder(y, 2)), 0))
-    return jnp.where(jnp.less(y, 0), unit, found)
+    """A power of integers. A negative power of any but 1 and -1 is 0, as in PyTorch."""
+    positive_power = jnp.power(x, jnp.maximum(y, 0))
+    is_one, is_minus_one = jnp.equal(x, 1), jnp.equal(x, -1)
+    sign = 1 - 2 * jnp.abs(jnp.remainder(y, 2))
+    negative_power = jnp.where(is_one, 1, jnp.where(is_minus_one, sign, 0))
+    return jnp.where(jnp.less(y, 0), negative_power, positive_power)
+
+
+def _is_whole(operand: Any) -> bool:
+    """Whether a number or an array is of integers."""
+    if isinstance(operand, int):
+        return True
+    return hasattr(operand, "dtype") and operand.dtype.kind in "iu"
 
 
 @lowering(aten.pow.Scalar, aten.pow.Tensor_Tensor)
 def power(x: Any, y: Any) -> Any:
-    whole = all(isinstance(one, int) or (hasattr(one, "dtype") and one.dtype.kind in "iu") for one in (x, y))
-    return _whole_power(x, y) if whole else jnp.power(x, y)
+    if _is_whole(x) and _is_whole(y):
+        return _whole_power(x, y)
+    return jnp.power(x, y)
 
 
-lowering(aten.pow.Tensor_Scalar)(
-    lambda x, y: x * x if y == 2 else jnp.sqrt(x) if y == 0.5 and x.dtype.kind == "f" else x**y
-)
+@lowering(aten.pow.Tensor_Scalar)
+def power_by_number(x: Any, y: Any) -> Any:
+    if y == 2:
+        return x * x
+    if y == 0.5 and x.dtype.kind == "f":
+        return jnp.sqrt(x)
+    return x**y
 
 
 @lowering(aten.addcmul.default)
 def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
-    return x + (a * b if value == 1 else value * a * b)
+    product = a * b if value == 1 else value * a * b
+    return x + product
 
 
 @lowering(aten.addcdiv.default)
 def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
-    return x + (a / b if value == 1 else value * (a / b))
+    quotient = a / b
+    if value != 1:
+        quotient = value * quotient
+    return x + quotient
 
 
 @lowering(aten.lerp.Scalar, aten.lerp.Tensor)
@@ -159,8 +183,14 @@ def lerp(x: Any, end: Any, weight: Any) -> Any:
 
 @lowering(aten.addmm.default)
 def addmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
-    product = a @ b if alpha == 1 else (a @ b) * alpha
-    return product + (x if beta == 1 else x * beta) if beta != 0 else product
+    product = a @ b
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return product
+    if beta != 1:
+        x = x * beta
+    return product + x
 
 
 @lowering(aten.baddbmm.default)
@@ -175,20 +205,20 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 
 @lowering(aten._softmax.default)
 def softmax(x: Any, dim: int, half_to_float: bool) -> Any:
-    return (
-        jax.nn.softmax(x.astype(jnp.float32) if half_to_float else x, axis=dim)
-        if x.ndim
-        else jnp.ones_like(x)
-    )
+    if not x.ndim:
+        return jnp.ones_like(x)
+    return jax.nn.softmax(_widened(x, half_to_float), axis=dim)
 
 
 @lowering(aten._log_softmax.default)
 def log_softmax(x: Any, dim: int, half_to_float: bool) -> Any:
-    return (
-        jax.nn.log_softmax(x.astype(jnp.float32) if half_to_float else x, axis=dim)
-        if x.ndim
-        else jnp.zeros_like(x)
-    )
+    if not x.ndim:
+        return jnp.zeros_like(x)
+    return jax.nn.log_softmax(_widened(x, half_to_float), axis=dim)
+
+
+def _widened(x: Any, half_to_float: bool) -> Any:
+    return x.astype(jnp.float32) if half_to_float else x
 
 
 @lowering(aten._softmax_backward_data.default)
@@ -224,15 +254,17 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 @lowering(aten.gelu_backward.default)
 def gelu_backward(grad: Any, x: Any, approximate: str = "none") -> Any:
-    return jax.vjp(lambda at: gelu(at, approximate), x)[1](grad)[0]
+    _, pull = jax.vjp(lambda at: gelu(at, approximate), x)
+    return pull(grad)[0]
 
 
 def _axes(x: Any, dim: Any) -> Any:
-    if dim is None or (isinstance(dim, (list, tuple)) and not dim):
+    """The axes of a reduction along ``dim``, or None for all of them."""
+    if isinstance(dim, (list, tuple)):
+        dim = tuple(dim)
+    if dim == () or not x.ndim:
         return None
-    if not x.ndim:
-        return None
-    return tuple(dim) if isinstance(dim, (list, tuple)) else dim
+    return dim
 
 
 @lowering(aten.sum.default, aten.sum.dim_IntList)

@@ -1,4 +1,4 @@
-"""New tensors."""
+"""New tensors: ranges, and arrays of one value."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _env = import_torchax().default_env()
 
 
 def _type(dtype: Any, *numbers: Any) -> Any:
-    if dtype is not None:
-        return d.jax_dtype(dtype)
-    return d.jax_dtype(
-        torch.get_default_dtype() if any(isinstance(n, float) for n in numbers) else torch.int64
-    )
+    """JAX's dtype for ``dtype``, or, if that is None, for what PyTorch makes of ``numbers``."""
+    if dtype is None:
+        has_float = any(isinstance(number, float) for number in numbers)
+        dtype = torch.get_default_dtype() if has_float else torch.int64
+    return d.jax_dtype(dtype)
 
 
 @lowering(aten.arange.default)
@@ -35,10 +35,16 @@ def arange_end(end: Any, dtype: Any = None, **_: Any) -> Any:
 def arange(start: Any, end: Any, step: Any = 1, dtype: Any = None, **_: Any) -> Any:
     wanted = _type(dtype, start, end, step)
     count = max(0, int(np.ceil((end - start) / step)))
-    found = lax.iota(wanted if wanted.kind in "iu" else np.dtype(np.float64), count)
     if wanted.kind in "iu":
+        numbers = lax.iota(wanted, count)
         start, step = int(start), int(step)
-    return (found if step == 1 else found * step) + start if start else (found if step == 1 else found * step)
+    else:
+        numbers = lax.iota(np.dtype(np.float64), count)
+    if step != 1:
+        numbers = numbers * step
+    if start:
+        numbers = numbers + start
+    return numbers
 
 
 @lowering(aten.linspace.default)

@@ -1,4 +1,4 @@
-"""Gradients that PyTorch has as one operation of their own: JAX's of the operation itself."""
+"""Gradients that PyTorch has as operations of their own: JAX's gradients of the forward operations."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def convolution_backward(
     groups: int,
     output_mask: Any,
 ) -> Any:
-    forward = _env._ops[
-        aten.convolution.default if aten.convolution.default in _env._ops else aten.convolution
-    ].func
+    operation = aten.convolution.default
+    if operation not in _env._ops:
+        operation = aten.convolution
+    forward = _env._ops[operation].func
 
     def convolve(at_x: Any, at_weight: Any) -> Any:
         return forward(at_x, at_weight, None, stride, padding, dilation, transposed, output_padding, groups)
@@ -57,12 +58,16 @@ def max_pool2d_backward(
 
 @lowering(aten._adaptive_avg_pool2d_backward.default)
 def adaptive_pool2d_backward(grad: Any, x: Any) -> Any:
-    return jax.vjp(lambda at: _env._ops[aten._adaptive_avg_pool2d].func(at, grad.shape[-2:]), x)[1](grad)[0]
+    forward = _env._ops[aten._adaptive_avg_pool2d].func
+    _, pull = jax.vjp(lambda at: forward(at, grad.shape[-2:]), x)
+    return pull(grad)[0]
 
 
 @lowering(aten._adaptive_avg_pool3d_backward.default)
 def adaptive_pool3d_backward(grad: Any, x: Any) -> Any:
-    return jax.vjp(lambda at: _env._ops[aten._adaptive_avg_pool3d].func(at, grad.shape[-3:]), x)[1](grad)[0]
+    forward = _env._ops[aten._adaptive_avg_pool3d].func
+    _, pull = jax.vjp(lambda at: forward(at, grad.shape[-3:]), x)
+    return pull(grad)[0]
 
 
 @lowering(aten.avg_pool2d_backward.default, aten.avg_pool3d_backward.default)
@@ -76,17 +81,19 @@ def average_pool_backward(
     count_padding: bool,
     divisor: Any,
 ) -> Any:
-    forward = _env._ops[aten.avg_pool2d if len(kernel) == 2 else aten.avg_pool3d].func
-    return jax.vjp(lambda at: forward(at, kernel, stride, padding, ceil_mode, count_padding, divisor), x)[1](
-        grad
-    )[0]
+    operation = aten.avg_pool2d if len(kernel) == 2 else aten.avg_pool3d
+    forward = _env._ops[operation].func
+    _, pull = jax.vjp(lambda at: forward(at, kernel, stride, padding, ceil_mode, count_padding, divisor), x)
+    return pull(grad)[0]
 
 
 @lowering(aten.embedding.default)
 def embedding(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
 ) -> Any:
-    return weight.at[indices].get(mode="clip") if indices.ndim else weight[indices]
+    if not indices.ndim:
+        return weight[indices]
+    return weight.at[indices].get(mode="clip")
 
 
 @lowering(aten.embedding_dense_backward.default)

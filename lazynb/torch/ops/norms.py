@@ -1,4 +1,4 @@
-"""Norms and losses, with their gradients, and writing into a part of an array."""
+"""Norms and losses with their gradients, and writes to a part of an array."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
     mean = wide.mean(axis=axes, keepdims=True)
     centred = wide - mean
     scale = lax.rsqrt((centred * centred).mean(axis=axes, keepdims=True) + eps)
-    found = (centred * scale).astype(x.dtype)
+    result = (centred * scale).astype(x.dtype)
     if weight is not None:
-        found = found * weight
+        result = result * weight
     if bias is not None:
-        found = found + bias
-    return found, mean, scale
+        result = result + bias
+    return result, mean, scale
 
 
 @lowering(aten.native_layer_norm_backward.default)
@@ -47,26 +47,30 @@ def layer_norm_backward(
         - inner.mean(axis=axes, keepdims=True)
         - normal * (inner * normal).mean(axis=axes, keepdims=True)
     ) * scale
-    return (
-        grad_x if output_mask[0] else None,
-        (grad * normal).sum(axis=lead) if output_mask[1] and weight is not None else None,
-        grad.sum(axis=lead) if output_mask[2] and bias is not None else None,
-    )
+    grad_weight = grad_bias = None
+    if output_mask[1] and weight is not None:
+        grad_weight = (grad * normal).sum(axis=lead)
+    if output_mask[2] and bias is not None:
+        grad_bias = grad.sum(axis=lead)
+    return grad_x if output_mask[0] else None, grad_weight, grad_bias
 
 
 def _channels(x: Any, per_channel: Any) -> Any:
+    """A figure for each channel of ``x``, in a shape that broadcasts with ``x``."""
     return per_channel.reshape((1, -1) + (1,) * (x.ndim - 2))
 
 
 def _normalised(x: Any, weight: Any, bias: Any, mean: Any, scale: Any) -> Any:
-    found = (x - _channels(x, mean)) * _channels(x, scale)
+    result = (x - _channels(x, mean)) * _channels(x, scale)
     if weight is not None:
-        found = found * _channels(x, weight)
-    return found if bias is None else found + _channels(x, bias)
+        result = result * _channels(x, weight)
+    if bias is not None:
+        result = result + _channels(x, bias)
+    return result
 
 
 def batch_norm(arrays: list[Any], training: bool, momentum: float, eps: float) -> tuple[Any, ...]:
-    """Result, mean, 1/deviation, and the new running mean and variance (None where there are none).
+    """The result, mean, 1/deviation, and the new running mean and variance, each None if there is none.
 
     Arguments:
       arrays: input, weight, bias, running mean and running variance; all but the input may be None.
@@ -125,20 +129,28 @@ def _picked(x: Any, target: Any, weight: Any, ignore: int) -> tuple[Any, Any, An
     """``x`` at the target class, the weight of each target, and the targets with ignored ones as 0."""
     kept = target != ignore
     safe = jnp.where(kept, target, 0)
-    found = jnp.take_along_axis(x, jnp.expand_dims(safe, 1 if x.ndim > 1 else 0), axis=1 if x.ndim > 1 else 0)
-    weights = jnp.where(
-        kept, jnp.ones((), x.dtype) if weight is None else weight[safe], jnp.zeros((), x.dtype)
-    )
-    return found.reshape(target.shape), weights, safe
+    axis = _class_axis(x)
+    chosen = jnp.take_along_axis(x, jnp.expand_dims(safe, axis), axis=axis)
+    class_weights = jnp.ones((), x.dtype) if weight is None else weight[safe]
+    weights = jnp.where(kept, class_weights, jnp.zeros((), x.dtype))
+    return chosen.reshape(target.shape), weights, safe
+
+
+def _class_axis(x: Any) -> int:
+    """The axis of the classes: the second, after that of the batch if there is one."""
+    return 1 if x.ndim > 1 else 0
 
 
 @lowering(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
 def nll_loss(x: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
-    found, weights, _ = _picked(x, target, weight, ignore)
-    losses, total = -found * weights, weights.sum()
+    chosen, weights, _ = _picked(x, target, weight, ignore)
+    losses, total = -chosen * weights, weights.sum()
     if reduction == 0:
         return losses, jnp.zeros((), x.dtype)
-    return losses.sum() / total if reduction == 1 else losses.sum(), total
+    loss = losses.sum()
+    if reduction == 1:
+        loss = loss / total
+    return loss, total
 
 
 @lowering(aten.nll_loss_backward.default, aten.nll_loss2d_backward.default)
@@ -146,8 +158,10 @@ def nll_loss_backward(
     grad: Any, x: Any, target: Any, weight: Any, reduction: int, ignore: int, total: Any
 ) -> Any:
     _, weights, safe = _picked(x, target, weight, ignore)
-    axis = 1 if x.ndim > 1 else 0
-    each = -(grad / total if reduction == 1 else grad) * weights
+    axis = _class_axis(x)
+    if reduction == 1:
+        grad = grad / total
+    each = -grad * weights
     chosen = jnp.expand_dims(safe, axis) == lax.broadcasted_iota(safe.dtype, x.shape, axis)
     return jnp.where(chosen, jnp.expand_dims(each, axis), jnp.zeros((), x.dtype))
 
@@ -155,7 +169,9 @@ def nll_loss_backward(
 @lowering(aten._linalg_eigh.default)
 def eigh(x: Any, uplo: str = "L", compute_v: bool = True) -> Any:
     values, vectors = jnp.linalg.eigh(x, UPLO=uplo, symmetrize_input=False)
-    return values, vectors if compute_v else jnp.zeros((0,), x.dtype)
+    if not compute_v:
+        vectors = jnp.zeros((0,), x.dtype)
+    return values, vectors
 
 
 @lowering(aten.slice_scatter.default)
@@ -172,14 +188,14 @@ def select_scatter(x: Any, source: Any, dim: int, index: int) -> Any:
 
 @lowering(aten.slice_backward.default)
 def slice_backward(grad: Any, sizes: Any, dim: int, start: int, end: int, step: int) -> Any:
-    return storage.slice_step(tuple(sizes), dim, start, end, step).write(
-        jnp.zeros(tuple(sizes), grad.dtype), grad
-    )
+    view = storage.slice_step(tuple(sizes), dim, start, end, step)
+    return view.write(jnp.zeros(tuple(sizes), grad.dtype), grad)
 
 
 @lowering(aten.select_backward.default)
 def select_backward(grad: Any, sizes: Any, dim: int, index: int) -> Any:
-    return storage.select_step(tuple(sizes), dim, index).write(jnp.zeros(tuple(sizes), grad.dtype), grad)
+    view = storage.select_step(tuple(sizes), dim, index)
+    return view.write(jnp.zeros(tuple(sizes), grad.dtype), grad)
 
 
 @lowering(aten.put.default)
@@ -187,4 +203,8 @@ def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     flat = x.reshape(-1)
     at = jnp.where(index < 0, index + flat.size, index).reshape(-1)
     values = source.reshape(-1)
-    return (flat.at[at].add(values) if accumulate else flat.at[at].set(values)).reshape(x.shape)
+    if accumulate:
+        flat = flat.at[at].add(values)
+    else:
+        flat = flat.at[at].set(values)
+    return flat.reshape(x.shape)

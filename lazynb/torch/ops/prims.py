@@ -1,4 +1,4 @@
-"""What PyTorch's decompositions are written in."""
+"""The operations that PyTorch's decompositions are written in."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from lazynb.torch.torchax_import import import_torchax
 aten = torch.ops.aten
 lax = jax.lax
 _env = import_torchax().default_env()
-
-
 prims = torch.ops.prims
 
 

@@ -1,5 +1,4 @@
-"""One step of an LSTM and of a GRU, with gradients: PyTorch has them as one operation on every device but the
-CPU."""
+"""One step of an LSTM and of a GRU, with gradients. PyTorch has each as one operation, except on the CPU."""
 
 from __future__ import annotations
 
@@ -17,18 +16,22 @@ sigmoid = jax.nn.sigmoid
 
 
 def _new(value: Any, like: Tensor) -> Tensor | None:
-    return None if value is None else wrap(value, layouts.contiguous(tuple(value.shape), like.dtype))
+    if value is None:
+        return None
+    return wrap(value, layouts.contiguous(tuple(value.shape), like.dtype))
 
 
 def _handler(function: Any, like: int) -> Any:
     """Carries out a function of arrays; its results have the dtype of argument ``like``."""
 
     def handler(func: Any, args: Any, kwargs: Any) -> Any:
-        bound = [*args, *[kwargs.get(one.name) for one in func._schema.arguments[len(args) :]]]
-        first = (
-            bound[like] if bound[like] is not None else next(one for one in bound if isinstance(one, Tensor))
-        )
-        return tuple([_new(one, first) for one in function(*d.array_of(bound))])
+        others = [kwargs.get(argument.name) for argument in func._schema.arguments[len(args) :]]
+        bound = [*args, *others]
+        model = bound[like]
+        if model is None:
+            model = next(x for x in bound if isinstance(x, Tensor))
+        results = function(*d.array_of(bound))
+        return tuple([_new(result, model) for result in results])
 
     return handler
 
@@ -67,8 +70,8 @@ def lstm_backward(
         inner * i * (1 - g * g),
         outer * o * (1 - o),
     ]
-    found = jnp.concatenate(parts, axis=1)
-    return found, inner * f, found.sum(axis=0) if has_bias else None
+    grad_gates = jnp.concatenate(parts, axis=1)
+    return grad_gates, inner * f, grad_gates.sum(axis=0) if has_bias else None
 
 
 def gru(
@@ -86,7 +89,8 @@ def gru_backward(grad: Any, kept: Any, has_bias: bool) -> tuple[Any, ...]:
     """Gradients of the two kinds of gates, of the state, and of the two biases."""
     r, z, n, state, hidden_n = jnp.split(kept, 5, axis=1)
     new = grad * (1 - z) * (1 - n * n)
-    reset, update = new * hidden_n * r * (1 - r), grad * (state - n) * z * (1 - z)
+    reset = new * hidden_n * r * (1 - r)
+    update = grad * (state - n) * z * (1 - z)
     given = jnp.concatenate([reset, update, new], axis=1)
     hidden = jnp.concatenate([reset, update, new * r], axis=1)
     biases = (given.sum(axis=0), hidden.sum(axis=0)) if has_bias else (None, None)
