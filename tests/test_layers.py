@@ -132,6 +132,19 @@ def test_no_folders_import_each_other_in_a_circle():
     assert circle(needs) == []
 
 
+def alone(texts: Mapping[str, str]) -> list[str]:
+    """The modules that no other one imports. What such a module registers is never registered."""
+    used = set().union(*modules_imported(texts).values())
+    packages = {name_of(path) for path in FILES if path.stem == "__init__"}
+    return sorted(set(texts) - used - packages - FACADES)
+
+
+def test_each_module_is_imported_by_another():
+    assert alone(TEXTS) == []
+    kept = [line for line in TEXTS["lazynb.torch.switch"].splitlines() if line.strip() != "recurrent,"]
+    assert alone({**TEXTS, "lazynb.torch.switch": "\n".join(kept)}) == ["lazynb.torch.ops.recurrent"]
+
+
 def test_a_violation_is_found():
     """Planted: each of the tests above would fail."""
     up = {
