@@ -1,9 +1,8 @@
-"""Where NumPy hands a call over: ``__array_ufunc__`` (NEP 13) and ``__array_function__`` (NEP 18) of lazy
-tensors.
+"""The calls that NumPy hands over: ``__array_ufunc__`` (NEP 13) and ``__array_function__`` (NEP 18).
 
-While the thread is lazy, a call of NumPy's is recorded where JAX can give NumPy's own result: the same
-dtypes, shapes and errors. Elsewhere it is a trace break, and NumPy runs on the values. Outside lazy mode
-NumPy takes the values, as it does of any ``jax.Array``.
+While the thread is lazy, a call is recorded if JAX can give NumPy's own result: the same dtypes, shapes and
+errors. Otherwise it is a trace break, and NumPy runs on the values. Outside lazy mode NumPy takes the values,
+as it does of any ``jax.Array``.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     if mutable_calls.concerned(inputs, kwargs):
         return mutable_calls.array_ufunc(ufunc, method, inputs, kwargs)
     out = kwargs.get("out")
-    if out is not None and any(one is not None and not isinstance(one, np.ndarray) for one in out):
+    if out is not None and not all(target is None or isinstance(target, np.ndarray) for target in out):
         raise TypeError("return arrays must be of ArrayType")
     if method == "at" and not isinstance(inputs[0], np.ndarray):
         raise TypeError("first operand must be array")
@@ -81,18 +80,18 @@ def array_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _refuse_tracers(tree: Any) -> None:
-    """NumPy has no derivatives and no random keys: a value under ``grad`` or ``vmap``, or a key, says so
-    itself."""
+    """Lets values under ``grad`` or ``vmap``, and random keys, refuse to become arrays of NumPy's.
+
+    NumPy has no derivatives and no random keys.
+    """
     for leaf in arrays_in(tree):
-        if (isinstance(leaf, jc.Tracer) and leaf.__class__ is not LazyTensor) or not isinstance(
-            leaf.dtype, np.dtype
-        ):
+        is_tracer = isinstance(leaf, jc.Tracer) and leaf.__class__ is not LazyTensor
+        if is_tracer or not isinstance(leaf.dtype, np.dtype):
             np.asarray(leaf)
 
 
 def _leave_subclasses(function: Any, tree: Any) -> None:
-    """NumPy gives a matrix for a matrix, and what others make of their own arrays. (A file's array is to it
-    as any other.)
+    """Leaves matrices and other subclasses to NumPy. (An array in a file is to it as any other.)
 
     Raises:
       Numpy: one is among the arguments.

@@ -1,5 +1,4 @@
-"""NumPy's functions of which the meaning is not that of the function of JAX's with the same name, or which
-JAX has not."""
+"""NumPy's functions that JAX has not, or with another meaning."""
 
 from __future__ import annotations
 
@@ -13,6 +12,7 @@ import numpy as np
 from lazynb.frontends.leaves import Numpy, strong
 
 _MOST_SLICES = 256  # of apply_along_axis: each is recorded on its own
+_PLACES = ("indices", "obj", "repeats")  # arguments that are places or counts
 
 
 def _fix(x: Any) -> Any:
@@ -23,9 +23,8 @@ def _without(name: str, *dropped: str) -> Callable[..., Any]:
     """JAX's function without arguments that say nothing to it."""
 
     def form(*args: Any, **kwargs: Any) -> Any:
-        return getattr(jnp, name)(
-            *args, **{key: value for key, value in kwargs.items() if key not in dropped}
-        )
+        kept = {key: value for key, value in kwargs.items() if key not in dropped}
+        return getattr(jnp, name)(*args, **kept)
 
     return form
 
@@ -37,45 +36,45 @@ def _wide(name: str) -> Callable[..., Any]:
 
 def _where(condition: Any, x: Any, y: Any) -> Any:
     """Both values at the type that NumPy promotes them to."""
-    dtype = np.result_type(
-        *[
-            value if value.__class__ in (int, float, complex) else value.dtype
-            for value in (
-                np.asarray(v) if v.__class__ is bool or isinstance(v, list | tuple) else v for v in (x, y)
-            )
-        ]
-    )
-    x, y = (
-        value.astype(dtype) if isinstance(value, jax.Array) else np.asarray(value, dtype) for value in (x, y)
-    )
+    dtype = np.result_type(_promoted_as(x), _promoted_as(y))
+    x, y = _at_dtype(x, dtype), _at_dtype(y, dtype)
     return jnp.where(jnp.asarray(condition).astype(bool), x, y)
+
+
+def _promoted_as(value: Any) -> Any:
+    """What NumPy's promotion looks at: a Python number itself, else the dtype."""
+    if value.__class__ in (int, float, complex):
+        return value
+    if value.__class__ is bool or isinstance(value, list | tuple):
+        return np.asarray(value).dtype
+    return value.dtype
+
+
+def _at_dtype(value: Any, dtype: Any) -> Any:
+    return value.astype(dtype) if isinstance(value, jax.Array) else np.asarray(value, dtype)
 
 
 def _at_places(name: str, position: int) -> Callable[..., Any]:
     """JAX's function with a list of places as an array."""
 
     def form(*args: Any, **kwargs: Any) -> Any:
-        args = tuple(
-            [
-                np.asarray(arg) if place == position and isinstance(arg, list | tuple) else arg
-                for place, arg in enumerate(args)
-            ]
-        )
-        return getattr(jnp, name)(
-            *args,
-            **{
-                key: np.asarray(arg)
-                if key in ("indices", "obj", "repeats") and isinstance(arg, list | tuple)
-                else arg
-                for key, arg in kwargs.items()
-            },
-        )
+        positional, named = list(args), dict(kwargs)
+        if position < len(positional):
+            positional[position] = _as_array(positional[position])
+        for key in _PLACES:
+            if key in named:
+                named[key] = _as_array(named[key])
+        return getattr(jnp, name)(*positional, **named)
 
     return form
 
 
+def _as_array(places: Any) -> Any:
+    return np.asarray(places) if isinstance(places, list | tuple) else places
+
+
 def _quantile(name: str) -> Callable[..., Any]:
-    """At the array's own precision, as NumPy does with a number ``q``."""
+    """JAX's function at the array's own precision, as NumPy computes with a number ``q``."""
 
     def form(a: Any, q: Any, *args: Any, **kwargs: Any) -> Any:
         return getattr(jnp, name)(a, np.asarray(q, a.dtype), *args, **kwargs)
@@ -93,7 +92,8 @@ def _round(a: Any, decimals: int = 0) -> Any:
 
 def _sort_complex(a: Any) -> Any:
     """Real numbers (complex ones break) become complex ones after they are sorted."""
-    return jnp.sort(a).astype(np.complex64 if a.dtype.char in "bhBH" else np.complex128)
+    dtype: Any = np.complex64 if a.dtype.char in "bhBH" else np.complex128
+    return jnp.sort(a).astype(dtype)
 
 
 def _vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
@@ -121,7 +121,7 @@ FORMS: dict[str, Callable[..., Any]] = {
     "np.nanpercentile": _quantile("nanpercentile"),
     "np.nanquantile": _quantile("nanquantile"),
 }
-"""By NumPy's name: what is called in place of JAX's function, with arrays that are not weak."""
+"""What is called in place of JAX's function, with arrays that are not weak, by NumPy's name."""
 
 
 # ---- what calls other functions, and what NumPy is not asked about -----------------------------------------
@@ -136,29 +136,28 @@ def _apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: An
     if not 0 < len(places) <= _MOST_SLICES:
         raise Numpy("numpy_function", f"np.apply_along_axis of {len(places)} slices")
     results = [func1d(moved[place], *args, **kwargs) for place in places]
+    namespace: Any
+    slices: list[Any]
+    if _are_alike(results):
+        namespace, slices = jnp, [strong(result) for result in results]
+    else:  # whatever they are, NumPy makes arrays of them
+        first = np.asarray(results[0])
+        namespace, slices = np, [np.asarray(result).astype(first.dtype) for result in results]
+    rank, added = arr.ndim, slices[0].ndim
+    stacked = namespace.stack(slices).reshape(moved.shape[:-1] + slices[0].shape)
+    last, wanted = range(rank - 1, rank - 1 + added), range(axis % rank, axis % rank + added)
+    return namespace.moveaxis(stacked, list(last), list(wanted))
+
+
+def _are_alike(results: list[Any]) -> bool:
+    """Whether ``results`` are arrays of JAX's with the same shape and dtype."""
     first = results[0]
-    if not all(
-        isinstance(one, jax.Array) and one.shape == first.shape and one.dtype == first.dtype
-        for one in results
-    ):
-        values = [np.asarray(one) for one in results]  # whatever they are, NumPy makes arrays of them
-        stacked = np.stack([value.astype(values[0].dtype) for value in values]).reshape(
-            moved.shape[:-1] + values[0].shape
-        )
-        return _moved_back(np, stacked, axis % arr.ndim, arr.ndim, values[0].ndim)
-    return _moved_back(
-        jnp,
-        jnp.stack([strong(one) for one in results]).reshape(moved.shape[:-1] + first.shape),
-        axis % arr.ndim,
-        arr.ndim,
-        first.ndim,
-    )
-
-
-def _moved_back(namespace: Any, stacked: Any, axis: int, before: int, found: int) -> Any:
-    return namespace.moveaxis(
-        stacked, list(range(before - 1, before - 1 + found)), list(range(axis, axis + found))
-    )
+    for result in results:
+        if not isinstance(result, jax.Array):
+            return False
+        if result.shape != first.shape or result.dtype != first.dtype:
+            return False
+    return True
 
 
 def _apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
@@ -176,7 +175,7 @@ def _apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
 
 
 def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
-    """The places are known where the condition is."""
+    """The places are known if the condition is."""
     if isinstance(condition, jax.Array):
         raise Numpy("numpy_values", "np.compress gives a shape that depends on the values")
     known = np.asarray(condition)
@@ -186,24 +185,30 @@ def _compress(condition: Any, a: Any, axis: int | None = None) -> Any:
 
 
 def _piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kwargs: Any) -> Any:
-    """With constants in place of functions no shape depends on the values."""
-    simple = (
-        isinstance(condlist, list)
-        and isinstance(x, jax.Array)
-        and isinstance(funclist, list)
-        and all(isinstance(one, jax.Array) and one.dtype == bool and one.shape == x.shape for one in condlist)
-    )
-    if not simple or any(one.__class__ not in (int, float) for one in funclist) or x.dtype.kind != "f":
+    """With constants in place of functions, no shape depends on the values."""
+    if not _selects_numbers(x, condlist, funclist):
         raise Numpy("numpy_values", "np.piecewise calls functions with what the conditions select")
     values = list(funclist)
     if len(values) not in (len(condlist), len(condlist) + 1):
         count = len(condlist)
         raise ValueError(f"with {count} condition(s), either {count} or {count + 1} functions are expected")
     default = values.pop() if len(values) > len(condlist) else 0
-    found = jnp.full_like(strong(x), default)
+    result = jnp.full_like(strong(x), default)
     for condition, value in zip(condlist, values, strict=True):
-        found = jnp.where(condition, np.asarray(value, x.dtype), found)
-    return found
+        result = jnp.where(condition, np.asarray(value, x.dtype), result)
+    return result
+
+
+def _selects_numbers(x: Any, condlist: Any, funclist: Any) -> bool:
+    """Whether conditions of the shape of ``x`` select among numbers."""
+    if not (isinstance(x, jax.Array) and isinstance(condlist, list) and isinstance(funclist, list)):
+        return False
+    for condition in condlist:
+        if not isinstance(condition, jax.Array):
+            return False
+        if condition.dtype != bool or condition.shape != x.shape:
+            return False
+    return x.dtype.kind == "f" and all(value.__class__ in (int, float) for value in funclist)
 
 
 def _min_scalar_type(a: Any) -> Any:
@@ -214,8 +219,9 @@ def _min_scalar_type(a: Any) -> Any:
 
 def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     """What is pending has no memory yet, and will have its own."""
-    known = all(isinstance(one, jax.Array | np.ndarray) for one in (a, b))
-    if max_work is not None or not known or not any(getattr(one, "is_pending", False) for one in (a, b)):
+    are_arrays = all(isinstance(array, jax.Array | np.ndarray) for array in (a, b))
+    is_pending = any(getattr(array, "is_pending", False) for array in (a, b))
+    if max_work is not None or not are_arrays or not is_pending:
         raise Numpy("numpy_values", "np.shares_memory looks at memory")
     return a is b and a.size > 0
 
@@ -229,4 +235,4 @@ OWN: dict[str, Callable[..., Any]] = {
     "np.shares_memory": _shares_memory,
     "np.may_share_memory": _shares_memory,
 }
-"""By NumPy's name: what is called with the arguments as they are; NumPy is not asked first."""
+"""What is called with the arguments as they are, without asking NumPy first, by NumPy's name."""

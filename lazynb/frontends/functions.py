@@ -1,5 +1,4 @@
-"""NumPy's functions on lazy tensors: NumPy answers for stand-ins of the same types, JAX records what gives
-the same."""
+"""NumPy's functions on lazy tensors: NumPy answers for stand-ins, and JAX records what gives the same."""
 
 from __future__ import annotations
 
@@ -14,7 +13,16 @@ import numpy as np
 
 from lazynb import _jax as jc
 from lazynb.frontends import function_forms as forms
-from lazynb.frontends.leaves import Numpy, holds, is_wide, leaves, map_leaves, strong, unplaced
+from lazynb.frontends.leaves import (
+    Numpy,
+    holds,
+    is_wide,
+    leaves,
+    map_leaves,
+    reports_errors,
+    strong,
+    unplaced,
+)
 from lazynb.frontends.tables import (
     ANSWERED_NAMES,
     BREAKS,
@@ -32,7 +40,7 @@ Function = Any  # callables of NumPy's, which carry their Python form as ``_impl
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Standing:
-    """Stands for an array in a key and in an answer."""
+    """A stand-in for an array, in a key and in an answer."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -40,7 +48,7 @@ class Standing:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Given:
-    """Stands for a small array of NumPy's by its values: places, counts, widths."""
+    """A stand-in for a small array of NumPy's by its values: places, counts, widths."""
 
     shape: tuple[int, ...]
     dtype: Any
@@ -54,7 +62,7 @@ class Plan(NamedTuple):
       answer: what NumPy gives, with a ``Standing`` for each array.
       form: JAX's function.
       options: further arguments for it.
-      casts: the dtype that the arrays are cast to before; None where they stay.
+      casts: the dtype that the arrays are cast to before, or None if they stay.
     """
 
     answer: Any
@@ -64,8 +72,8 @@ class Plan(NamedTuple):
 
 
 def _named() -> dict[Function, tuple[str, Any, str]]:
-    """By function of NumPy's: its name, and module and name of JAX's of the same name."""
-    found: dict[Any, tuple[str, Any, str]] = {}
+    """The name of each of NumPy's functions, and module and name of JAX's of the same name."""
+    names: dict[Any, tuple[str, Any, str]] = {}
     own: Any
     for prefix, own, other in (
         ("np.", np, jnp),
@@ -74,12 +82,14 @@ def _named() -> dict[Function, tuple[str, Any, str]]:
     ):
         for name in dir(own):
             function: Any = getattr(own, name)
-            if not name.startswith("_") and hasattr(function, "_implementation") and function not in found:
-                plain = str(function.__name__)
-                if getattr(own, plain, None) is function:
-                    name = plain  # and not another name of it
-                found[function] = prefix + name, other, name
-    return found
+            if name.startswith("_") or not hasattr(function, "_implementation"):
+                continue
+            plain = str(function.__name__)
+            if getattr(own, plain, None) is not function:
+                plain = name  # the function has another name in this module
+            if function not in names:
+                names[function] = prefix + plain, other, plain
+    return names
 
 
 NAMES = _named()
@@ -94,32 +104,38 @@ _EXACT = 4096  # elements: so many stand-ins hold as they are; larger shapes are
 
 
 def name_of(function: Function) -> str:
-    """How users know it."""
-    return NAMES[function][0] if function in NAMES else getattr(function, "__qualname__", str(function))
+    """The name by which users know ``function``."""
+    if function in NAMES:
+        return NAMES[function][0]
+    return getattr(function, "__qualname__", str(function))
 
 
 def answered(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What ``function`` says of types and shapes alone. Nothing runs, nothing is recorded."""
 
-    def stand(leaf: Any) -> Any:
-        lazy = isinstance(leaf, jax.Array) or hasattr(leaf, "_layout")
-        return np.broadcast_to(np.ones((), leaf.dtype), leaf.shape) if lazy else leaf
+    def ones(leaf: Any) -> Any:
+        if isinstance(leaf, jax.Array) or hasattr(leaf, "_layout"):
+            return np.broadcast_to(np.ones((), leaf.dtype), leaf.shape)
+        return leaf
 
-    return function(*map_leaves(stand, args), **map_leaves(stand, kwargs))
+    return function(*map_leaves(ones, args), **map_leaves(ones, kwargs))
 
 
 def convert(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Runs a function that shows or saves values, or any outside lazy mode: it asks for the values itself."""
-    if name_of(function) in SHOWS:
-        # The concrete JAX arrays, not NumPy's: NumPy writes their numbers in another way than those of its
-        # own.
-        def concrete(leaf: Any) -> Any:
-            return leaf._force("print", name_of(function)) if leaf.__class__ is LazyTensor else leaf
+    """Runs a function that shows or saves values, or any function outside lazy mode.
 
-        args, kwargs = map_leaves(concrete, args), map_leaves(concrete, kwargs)
-        with jc.set_current_trace(jc.eval_trace):  # it takes the array apart, number by number
-            return function(*args, **kwargs)
-    return function._implementation(*args, **kwargs)
+    Such a function asks for the values itself.
+    """
+    if name_of(function) not in SHOWS:
+        return function._implementation(*args, **kwargs)
+
+    # The concrete JAX arrays: NumPy writes their numbers in another way than those of its own arrays.
+    def concrete(leaf: Any) -> Any:
+        return leaf._force("print", name_of(function)) if leaf.__class__ is LazyTensor else leaf
+
+    args, kwargs = map_leaves(concrete, args), map_leaves(concrete, kwargs)
+    with jc.set_current_trace(jc.eval_trace):  # it takes the array apart, number by number
+        return function(*args, **kwargs)
 
 
 def refuse_writing(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -133,10 +149,10 @@ def refuse_writing(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
     if function in _WRITES and args and isinstance(args[0], jax.Array):
         with jc.set_current_trace(jc.eval_trace):  # its type is refused before anything is read
             target = jnp.zeros((1,) * max(1, len(args[0].shape)), args[0].dtype)
-        function(target, *map_leaves(_one, args[1:]), **map_leaves(_one, kwargs))
+        function(target, *map_leaves(_one_element, args[1:]), **map_leaves(_one_element, kwargs))
 
 
-def _one(leaf: Any) -> Any:
+def _one_element(leaf: Any) -> Any:
     return np.ones((1,) * len(leaf.shape), leaf.dtype) if hasattr(leaf, "aval") else leaf
 
 
@@ -148,12 +164,9 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
       Exception: what NumPy raises for arguments of these types and shapes.
     """
     name = name_of(function)
-    if name in BREAKS:
-        kind, why = BREAKS[name]
-        if not isinstance(why, str) and not (why := why(args, kwargs)):
-            why = ""
-        if why:
-            raise Numpy(kind, f"{name} {why}".rstrip())
+    needed = BREAKS.get(name)
+    if needed is not None and needed.applies(args, kwargs):
+        raise Numpy(needed.kind, f"{name} {needed.why}")
     kwargs = _significant(name, kwargs)
     if not (name in METHODS and args and isinstance(args[0], jax.Array)):
         args, kwargs = unplaced((args, kwargs))
@@ -174,7 +187,7 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
 
 
 def _first(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any) -> Any:
-    """Records a call of a kind not seen before, and keeps how."""
+    """Records a call of a kind that is new, and keeps its plan."""
     if len(_plans) >= _MOST:
         _plans.clear()
     try:
@@ -189,14 +202,14 @@ def _first(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[st
 
 
 def _significant(name: str, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """``kwargs`` without what has no meaning for arrays of JAX's or says nothing."""
+    """``kwargs`` without those that say nothing."""
     if kwargs.get("out") is not None:
         raise Numpy("numpy_out", f"{name} with out=")
     return {key: value for key, value in kwargs.items() if not _says_nothing(name, key, value)}
 
 
 def _says_nothing(name: str, key: str, value: Any) -> bool:
-    """Whether an argument has no meaning for arrays of JAX's, or is the same as none."""
+    """Whether an argument has no meaning for arrays of JAX's, or is a default."""
     if key in ("out", "like", "subok", "device") or value is np._NoValue:
         return True
     if key == "order":
@@ -207,7 +220,10 @@ def _says_nothing(name: str, key: str, value: Any) -> bool:
 
 
 def _known(name: str) -> Function:
-    """Makes NumPy's own of a concrete array that gives places or counts: looking at it breaks nothing."""
+    """A function that makes NumPy's own of a concrete array of places or counts.
+
+    Looking at such an array breaks nothing.
+    """
     if name not in PLACES:
         return lambda leaf: leaf
 
@@ -221,6 +237,7 @@ def _known(name: str) -> Function:
 
 
 def _key(name: str, tree: Any) -> Any:
+    """What the plan for the arguments in ``tree`` depends on."""
     kind = tree.__class__
     if kind is dict:
         return dict, *[(key, _key(name, value)) for key, value in tree.items()]
@@ -239,16 +256,11 @@ def _key(name: str, tree: Any) -> Any:
 
 
 def _plan(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, Any]:
-    if any(setting in ("raise", "call", "print", "log") for setting in np.geterr().values()):
+    """How such a call is recorded, and the results of this one."""
+    if reports_errors():
         raise Numpy("numpy_values", f"{name} under np.errstate")
     answer = answer_of(function, args, kwargs)
-    for leaf in leaves(answer):
-        if leaf is None:
-            raise Numpy("numpy_out", f"{name} writes to its argument")
-        if not isinstance(leaf, Standing):
-            raise Numpy("numpy_values", f"{name} gives a {type(leaf).__name__}")
-        if not holds(leaf.dtype):
-            raise Numpy("numpy_dtype", f"{name} gives {leaf.dtype.name}")
+    _check_answer(name, answer)
     for leaf in leaves((args, kwargs)):
         if isinstance(leaf, np.ndarray | np.generic) and not _can_be_taken(name, leaf):
             raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
@@ -256,6 +268,17 @@ def _plan(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str
     if form is None:
         raise Numpy("numpy_function", f"{name}: JAX has none")
     return _verified(name, form, answer, args, kwargs)
+
+
+def _check_answer(name: str, answer: Any) -> None:
+    """Raises :class:`Numpy` if ``answer`` is more than arrays that JAX can hold."""
+    for leaf in leaves(answer):
+        if leaf is None:
+            raise Numpy("numpy_out", f"{name} writes to its argument")
+        if not isinstance(leaf, Standing):
+            raise Numpy("numpy_values", f"{name} gives a {type(leaf).__name__}")
+        if not holds(leaf.dtype):
+            raise Numpy("numpy_dtype", f"{name} gives {leaf.dtype.name}")
 
 
 def _can_be_taken(name: str, value: Any) -> bool:
@@ -285,14 +308,8 @@ def _verified(
     Raises:
       Numpy: there is none.
     """
-    wanted = [leaf.dtype for leaf in leaves(answer)]
-    ways: list[tuple[dict[str, Any], Any]] = [({}, None)]
-    if len(set(wanted)) == 1 and name in CASTS:
-        ways = [({}, wanted[0])] if wanted[0].kind in "fc" else ways
-    elif len(set(wanted)) == 1 and "dtype" not in kwargs:
-        ways.append(({"dtype": wanted[0]}, None))
     failed: Exception | None = None
-    for options, casts in ways:
+    for options, casts in _ways(name, answer, kwargs):
         plan = Plan(answer, form, options, casts)
         try:
             results = _call(plan, args, kwargs)
@@ -305,6 +322,20 @@ def _verified(
             return plan, results
     why = "gives another type" if failed is None else "takes other arguments"
     raise Numpy("numpy_function", f"{name}: JAX {why}") from failed
+
+
+def _ways(name: str, answer: Any, kwargs: dict[str, Any]) -> list[tuple[dict[str, Any], Any]]:
+    """Pairs of options and casts to try, see :class:`Plan`."""
+    plain: tuple[dict[str, Any], Any] = {}, None
+    dtypes = {leaf.dtype for leaf in leaves(answer)}
+    if len(dtypes) != 1:
+        return [plain]
+    dtype = dtypes.pop()
+    if name in CASTS:
+        return [({}, dtype)] if dtype.kind in "fc" else [plain]
+    if "dtype" in kwargs:
+        return [plain]
+    return [plain, ({"dtype": dtype}, None)]
 
 
 def _call(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -345,7 +376,7 @@ def _shaped(answer: Any, results: Any) -> Any:
 
 
 def answer_of(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What NumPy gives for arrays of these dtypes and ranks, with a ``Standing`` for each array.
+    """NumPy's result for arrays of these dtypes and ranks, with a ``Standing`` for each array.
 
     Large shapes are shrunken, equal sizes to equal ones. If NumPy refuses those, it is asked with the true
     ones.
@@ -353,23 +384,29 @@ def answer_of(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any])
     Raises: what NumPy raises for the true shapes.
     """
     shapes = [leaf.shape for leaf in leaves((args, kwargs)) if isinstance(leaf, jax.Array | np.ndarray)]
-    small = shrunken(shapes)
 
-    def stand_in(exact: bool) -> Any:
-        def ones(leaf: Any) -> Any:
-            is_large = isinstance(leaf, np.ndarray) and not exact and leaf.size > _SMALL
-            if is_large or isinstance(leaf, jax.Array):
-                return np.ones(leaf.shape if exact else small[leaf.shape], leaf.dtype)
-            return leaf
-
-        return map_leaves(ones, (args, kwargs))
+    def answer(small: dict[tuple[int, ...], tuple[int, ...]] | None) -> Any:
+        return _described(function, *map_leaves(lambda leaf: _stand_in(leaf, small), (args, kwargs)))
 
     if sum(int(np.prod(shape)) for shape in shapes) > _EXACT:
         try:
-            return _described(function, *stand_in(exact=False))
+            return answer(shrunken(shapes))
         except Exception:
             pass  # the smaller sizes do not fit together, or it is an error for the true ones too
-    return _described(function, *stand_in(exact=True))
+    return answer(None)
+
+
+def _stand_in(leaf: Any, small: dict[tuple[int, ...], tuple[int, ...]] | None) -> Any:
+    """The argument that NumPy is asked with for ``leaf``.
+
+    Arguments:
+      small: the shapes that stand for larger ones, or None if the true ones do.
+    """
+    if not isinstance(leaf, jax.Array | np.ndarray):
+        return leaf
+    if isinstance(leaf, np.ndarray) and (small is None or leaf.size <= _SMALL):
+        return leaf
+    return np.ones(leaf.shape if small is None else small[leaf.shape], leaf.dtype)
 
 
 def _described(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -384,7 +421,7 @@ def _described(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def shrunken(shapes: list[tuple[int, ...]]) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """For each shape one of the same rank with small sizes.
+    """A shape of the same rank with small sizes, by shape.
 
     Equal sizes stay equal and different ones different. Sizes up to 4 stay as they are.
     """

@@ -8,15 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazynb.frontends.paths import Index
+from lazynb.frontends.paths import Index, write
 from lazynb.record.tensor import LazyTensor
 
 _BASIC = (int, np.integer, slice, type(None), type(...))
 
 
 class Writable:
-    """Base of the arrays that can be written to (:class:`lazynb.frontends.mutable.MutableArray`): indexing
-    has to know them."""
+    """The base of :class:`lazynb.frontends.mutable.MutableArray`, so that indexing knows such arrays."""
 
     __slots__ = ()
     _memory: Any
@@ -24,7 +23,7 @@ class Writable:
 
     @property
     def value(self) -> Any:
-        """The array of JAX's that it is now."""
+        """The present values as an array of JAX's."""
         raise NotImplementedError
 
 
@@ -36,15 +35,15 @@ def select(array: Any, place: Any) -> Any:
     """
     parts = _parts(place)
     if _is_basic(parts):
-        laid = array._layout[(*parts, ...)] if ... not in _kinds(parts) else array._layout[parts]
-        scalar = laid.ndim == 0 and ... not in _kinds(parts)
-        if scalar:
+        if _has_ellipsis(parts):
+            return array._view(Index(parts), array._layout[parts])
+        laid = array._layout[(*parts, ...)]
+        if laid.ndim == 0:
             return array._alone(array.value[parts], scalar=True)
         return array._view(Index(parts), laid)
     known = tuple(map(_known, parts))
     shape = np.broadcast_to(np.int8(0), array.shape)[known].shape  # says what is wrong
-    found = array.value[known]
-    return array._alone(found.reshape(shape), scalar=shape == ())
+    return array._alone(array.value[known].reshape(shape), scalar=shape == ())
 
 
 def assign(array: Any, place: Any, value: Any) -> None:
@@ -55,49 +54,49 @@ def assign(array: Any, place: Any, value: Any) -> None:
     """
     parts = _parts(place)
     if _is_basic(parts):
-        laid = array._layout[(*parts, ...)] if ... not in _kinds(parts) else array._layout[parts]
-        if (
-            isinstance(value, Writable)
-            and value._memory is array._memory
-            and value._path == (*array._path, Index(parts))
-        ):
-            return  # ``x[1:] += 1`` ends so: it is written already
-        fitted = fit(value, laid.shape, array.dtype)
-        array._memory.value = _write(array, Index(parts), fitted)
+        _assign_part(array, parts, value)
         return
-    mask = parts[0] if len(parts) == 1 else None
-    mask = mask.value if isinstance(mask, Writable) else mask
-    if (
-        isinstance(mask, LazyTensor)
-        and mask.dtype == bool
-        and mask.is_pending
-        and np.ndim(_plain(value)) == 0
-    ):
-        np.broadcast_to(np.int8(0), array.shape)[np.broadcast_to(np.False_, mask.shape)]  # says what is wrong
-        whole = array.value
-        wide = mask.reshape(mask.shape + (1,) * (whole.ndim - mask.ndim))
-        array._write(jnp.where(wide, fit(value, (), array.dtype), whole))
-        return
-    known = tuple(map(_known, parts))
-    chosen = np.arange(array.size).reshape(array.shape)[known]
-    fitted = fit(value, chosen.shape, array.dtype)
+    mask = _plain(parts[0]) if len(parts) == 1 else None
+    if _is_pending_mask(mask) and np.ndim(_plain(value)) == 0:
+        _assign_where(array, mask, value)
+    else:
+        _assign_places(array, parts, value)
+
+
+def _assign_part(array: Any, parts: tuple[Any, ...], value: Any) -> None:
+    """Writes to what numbers, slices, ``None`` and ``...`` select."""
+    laid = array._layout[parts if _has_ellipsis(parts) else (*parts, ...)]
+    shares_memory = isinstance(value, Writable) and value._memory is array._memory
+    if shares_memory and value._path == (*array._path, Index(parts)):
+        return  # ``x[1:] += 1`` ends so: it is written already
+    fitted = fit(value, laid.shape, array.dtype)
+    steps = (*array._path, _Broadcast(Index(parts)))
+    array._memory.value = write(array._memory.value, steps, fitted)
+
+
+def _is_pending_mask(mask: Any) -> bool:
+    return isinstance(mask, LazyTensor) and mask.dtype == bool and mask.is_pending
+
+
+def _assign_where(array: Any, mask: Any, value: Any) -> None:
+    """Writes one value where ``mask`` is true, without looking at the mask."""
+    np.broadcast_to(np.int8(0), array.shape)[np.broadcast_to(np.False_, mask.shape)]  # says what is wrong
+    whole = array.value
+    wide = mask.reshape(mask.shape + (1,) * (whole.ndim - mask.ndim))
+    array._write(jnp.where(wide, fit(value, (), array.dtype), whole))
+
+
+def _assign_places(array: Any, parts: tuple[Any, ...], value: Any) -> None:
+    """Writes to what arrays of places or masks select; their values are needed."""
+    chosen = np.arange(array.size).reshape(array.shape)[tuple(map(_known, parts))]
+    fitted = jnp.broadcast_to(fit(value, chosen.shape, array.dtype), chosen.shape).reshape(-1)
     flat = chosen.ravel()
     if flat.size != np.unique(flat).size:  # the last one written stays: JAX leaves the order open
-        _, last = np.unique(flat[::-1], return_index=True)
-        last = np.sort(flat.size - 1 - last)
-        fitted = jnp.broadcast_to(fitted, chosen.shape).reshape(-1)[last]
-        flat = flat[last]
-        fitted = fitted.reshape(flat.shape)
-    else:
-        fitted = jnp.broadcast_to(fitted, chosen.shape).reshape(-1)
+        _, from_behind = np.unique(flat[::-1], return_index=True)
+        last = np.sort(flat.size - 1 - from_behind)
+        fitted, flat = fitted[last], flat[last]
     whole = array.value
     array._write(whole.reshape(-1).at[flat.astype(np.int32)].set(fitted).reshape(whole.shape))
-
-
-def _write(array: Any, step: Any, part: Any) -> Any:
-    from lazynb.frontends.paths import write
-
-    return write(array._memory.value, (*array._path, _Broadcast(step)), part)
 
 
 class _Broadcast:
@@ -114,8 +113,7 @@ class _Broadcast:
 
 
 def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """``value`` converted to ``dtype``, as an assignment does, once it is clear that it can be broadcast to
-    ``shape``.
+    """``value`` converted to ``dtype``, as an assignment does, if it can be broadcast to ``shape``.
 
     Raises:
       ValueError: it cannot be broadcast.
@@ -139,11 +137,11 @@ def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
 def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     if len(given) > len(shape):
         return False
-    return all(one in (1, size) for one, size in zip(given[::-1], shape[::-1]))
+    return all(length in (1, size) for length, size in zip(given[::-1], shape[::-1]))
 
 
 def converted(value: Any, dtype: Any) -> Any:
-    """``value`` at ``dtype``; of complex numbers the real part, where that is wanted."""
+    """``value`` at ``dtype``: the real part of complex numbers, if ``dtype`` is real."""
     if value.dtype == dtype and not getattr(value, "weak_type", False):
         return value
     if value.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
@@ -159,8 +157,8 @@ def _parts(place: Any) -> tuple[Any, ...]:
     return place if isinstance(place, tuple) else (place,)
 
 
-def _kinds(parts: tuple[Any, ...]) -> list[Any]:
-    return [part for part in parts if part is ...]
+def _has_ellipsis(parts: tuple[Any, ...]) -> bool:
+    return any(part is ... for part in parts)
 
 
 def _is_basic(parts: tuple[Any, ...]) -> bool:
@@ -168,7 +166,7 @@ def _is_basic(parts: tuple[Any, ...]) -> bool:
 
 
 def _known(part: Any) -> Any:
-    """A part of an index by its values: NumPy looks whether they are in bounds."""
+    """A part of an index by its values, since NumPy looks whether they are in bounds."""
     part = _plain(part)
     if isinstance(part, LazyTensor):
         return np.asarray(part._force("numpy_values", "an index: NumPy's error depends on it"))
@@ -182,16 +180,16 @@ class Flat:
         self._array = array
 
     def __getitem__(self, place: Any) -> Any:
-        found = self._array.reshape(-1)[place]
-        return found.copy() if found.ndim else found
+        selected = self._array.reshape(-1)[place]
+        return selected.copy() if selected.ndim else selected
 
     def __setitem__(self, place: Any, value: Any) -> None:
         array = self._array
         whole = array.reshape(-1).copy()
         value = _plain(value)
         if np.ndim(value):
-            count = whole[place].size
-            value = np.resize(value, count) if not isinstance(value, jax.Array) else jnp.resize(value, count)
+            resize: Any = jnp.resize if isinstance(value, jax.Array) else np.resize
+            value = resize(value, whole[place].size)
         whole[place] = value
         array._write(whole.value.reshape(array.shape))
 

@@ -36,10 +36,10 @@ def map_leaves(change: Callable[[Any], Any], tree: Any) -> Any:
     if kind is dict:
         return {key: map_leaves(change, value) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
-        found = [map_leaves(change, value) for value in tree]
+        values = [map_leaves(change, value) for value in tree]
         if kind is list:
-            return found
-        return kind(*found) if hasattr(tree, "_fields") else tuple(found)
+            return values
+        return kind(*values) if hasattr(tree, "_fields") else tuple(values)
     return change(tree)
 
 
@@ -61,7 +61,7 @@ def arrays_in(tree: Any) -> Iterator[jax.Array]:
 
 
 def values_in(tree: Any, kind: str = "asarray", detail: str = "") -> Any:
-    """``tree`` with the values of NumPy's in place of JAX's arrays."""
+    """``tree`` with arrays of NumPy's in place of JAX's."""
 
     def value(leaf: Any) -> Any:
         if leaf.__class__ is LazyTensor:
@@ -72,11 +72,10 @@ def values_in(tree: Any, kind: str = "asarray", detail: str = "") -> Any:
 
 
 def unplaced(tree: Any) -> Any:
-    """``tree`` with what is committed to a device as NumPy would have it: what is made of it is committed to
-    none.
+    """``tree`` with arrays that are committed to no device: NumPy's results are committed to none.
 
     Raises:
-      Numpy: it is elsewhere than JAX would put what NumPy makes.
+      Numpy: an array is on another device than the default one.
     """
     if any(leaf.committed for leaf in arrays_in(tree)):
         return map_leaves(_unplaced, tree)
@@ -104,9 +103,13 @@ def is_wide() -> bool:
     return bool(config.jax_enable_x64)
 
 
+def reports_errors() -> bool:
+    """Whether NumPy is set to report floating-point errors by more than a warning (``np.errstate``)."""
+    return any(setting in ("raise", "call", "print", "log") for setting in np.geterr().values())
+
+
 def holds(dtype: Any) -> bool:
-    """Whether an array of JAX's can have ``dtype`` in the mode that is in force, and NumPy means the same by
-    it."""
+    """Whether an array of JAX's can have ``dtype`` in the present mode, and NumPy means the same by it."""
     return dtype.name in _NARROW or (dtype.name in _WIDE and is_wide())
 
 

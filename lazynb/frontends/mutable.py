@@ -38,7 +38,7 @@ numpy: Any = np  # to a type checker these arrays are not NumPy's
 
 
 class Memory:
-    """What the views of one array share.
+    """The memory that the views of one array share.
 
     Attributes:
       value: the array as it is now.
@@ -56,9 +56,8 @@ class MutableArray(indexing.Writable):
 
     Made by :func:`lazynb.numpy.mutable`.
 
-    What NumPy's functions give for it is one too, so that code can go on writing to results. Where a call
-    breaks the trace, the result is NumPy's own array. ``np.asarray(x)`` gives the values of this moment,
-    read-only.
+    NumPy's functions give such arrays for it, so that code can go on writing to results. If a call breaks
+    the trace, the result is NumPy's own array. ``np.asarray(x)`` gives the present values, read-only.
     """
 
     __slots__ = ("__weakref__", "_base", "_layout", "_memory", "_path", "_scalar")
@@ -74,7 +73,7 @@ class MutableArray(indexing.Writable):
         self._base = base
         self._scalar = scalar  # what NumPy would give as a scalar cannot be written to
 
-    # ---- what there is -------------------------------------------------------------------------------------
+    # ---- shape and type ------------------------------------------------------------------------------------
 
     shape = property(lambda self: self._layout.shape)
     dtype = property(lambda self: self._layout.dtype)
@@ -84,7 +83,7 @@ class MutableArray(indexing.Writable):
     nbytes = property(lambda self: self._layout.nbytes)
     strides = property(lambda self: self._layout.strides)
     flags = property(lambda self: self._layout.flags)
-    base = property(lambda self: self._base, doc="The array that this is a view of, else None.")
+    base = property(lambda self: self._base, doc="The array that this is a view of, or None.")
 
     @property
     def value(self) -> Any:
@@ -114,9 +113,8 @@ class MutableArray(indexing.Writable):
     def _view(self, step: Step, laid: np.ndarray) -> MutableArray:
         if self._scalar:
             return wrap(step.get(self.value), laid)
-        return MutableArray(
-            self._memory, (*self._path, step), laid, self if self._base is None else self._base
-        )
+        base = self if self._base is None else self._base
+        return MutableArray(self._memory, (*self._path, step), laid, base)
 
     def fill(self, value: Any) -> None:
         self[...] = value
@@ -138,17 +136,11 @@ class MutableArray(indexing.Writable):
         return numpy.matrix_transpose(self)
 
     def transpose(self, *axes: Any) -> MutableArray:
-        order = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)) else axes
-        laid = (
-            self._layout.transpose(order or None)
-            if order != () or not axes
-            else self._layout.transpose(order)
-        )
-        full = (
-            tuple(range(self.ndim))[::-1]
-            if not order
-            else tuple(operator.index(axis) % self.ndim for axis in order)
-        )
+        if not axes or (len(axes) == 1 and axes[0] is None):
+            return self._view(Transposed(tuple(range(self.ndim))[::-1]), self._layout.transpose())
+        order = _unpacked(axes)
+        laid = self._layout.transpose(order)
+        full = tuple([operator.index(axis) % self.ndim for axis in order])
         return self._view(Transposed(full), laid)
 
     def swapaxes(self, axis1: int, axis2: int) -> MutableArray:
@@ -158,8 +150,8 @@ class MutableArray(indexing.Writable):
         return self.transpose(tuple(order))
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> MutableArray:
-        wanted = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        wanted = np.broadcast_to(np.int8(0), self.shape).reshape(wanted).shape  # says what is wrong
+        stand_in = np.broadcast_to(np.int8(0), self.shape)
+        wanted = stand_in.reshape(_unpacked(shape)).shape  # says what is wrong
         if order == "F" or (order == "A" and self._layout.flags.fnc):
             return self.transpose().reshape(wanted[::-1], copy=copy).transpose()
         laid = reshaped(self._layout, wanted)
@@ -170,23 +162,25 @@ class MutableArray(indexing.Writable):
         return wrap(self.value.reshape(wanted))
 
     def ravel(self, order: str = "C") -> MutableArray:
+        flat = self
         if order == "K":
-            turned = self.transpose(order_of(self._layout)) if self.ndim > 1 else self
-            flat = turned.reshape(-1)
-        else:
-            flat = self.reshape(-1, order=order)
-        return (
-            flat if flat.flags.c_contiguous else flat.copy()
-        )  # unlike ``reshape``, which may give a view with gaps
+            if self.ndim > 1:
+                flat = self.transpose(order_of(self._layout))
+            order = "C"
+        flat = flat.reshape(-1, order=order)
+        if flat.flags.c_contiguous:
+            return flat
+        return flat.copy()  # ``reshape`` may give a view with gaps
 
     def squeeze(self, axis: Any = None) -> MutableArray:
         laid = self._layout.squeeze(axis)
-        return self if laid.ndim == self.ndim and not self._scalar else self._view(Reshaped(laid.shape), laid)
+        if laid.ndim == self.ndim and not self._scalar:
+            return self
+        return self._view(Reshaped(laid.shape), laid)
 
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> MutableArray:
-        return self._view(
-            ReadOnly("diagonal", (offset, axis1, axis2)), self._layout.diagonal(offset, axis1, axis2)
-        )
+        arguments = offset, axis1, axis2
+        return self._view(ReadOnly("diagonal", arguments), self._layout.diagonal(*arguments))
 
     def view(self, dtype: Any = None) -> MutableArray:
         if dtype is not None and np.dtype(dtype) != self.dtype:
@@ -195,7 +189,9 @@ class MutableArray(indexing.Writable):
 
     @property
     def real(self) -> MutableArray:
-        return self._view(Part("real"), self._layout.real) if self.dtype.kind == "c" else self
+        if self.dtype.kind != "c":
+            return self
+        return self._view(Part("real"), self._layout.real)
 
     @real.setter
     def real(self, value: Any) -> None:
@@ -218,11 +214,12 @@ class MutableArray(indexing.Writable):
     # ---- copies --------------------------------------------------------------------------------------------
 
     def copy(self, order: str = "C") -> MutableArray:
-        laid = self._layout
-        kept = order_of(laid) if order in ("K", "A") and not laid.flags.c_contiguous else None
-        return wrap(
-            self.value, layout(self.shape, self.dtype, range(self.ndim)[::-1] if order == "F" else kept)
-        )
+        axes: Any = None
+        if order == "F":
+            axes = range(self.ndim)[::-1]
+        elif order in ("K", "A") and not self._layout.flags.c_contiguous:
+            axes = order_of(self._layout)
+        return wrap(self.value, layout(self.shape, self.dtype, axes))
 
     def __copy__(self) -> MutableArray:
         return self.copy("K")
@@ -241,20 +238,22 @@ class MutableArray(indexing.Writable):
             return self.copy(order) if copy else self
         if not holds(wanted):
             return self._taken("numpy_dtype", f"astype to {wanted.name}").astype(wanted)
-        return wrap(
-            indexing.converted(self.value, wanted), layout(self.shape, wanted, order_of(self._layout))
-        )
+        laid = layout(self.shape, wanted, order_of(self._layout))
+        return wrap(indexing.converted(self.value, wanted), laid)
 
     # ---- the value -----------------------------------------------------------------------------------------
 
     def _taken(self, kind: str, detail: str = "") -> np.ndarray:
-        """The values as NumPy's own array; a trace break where they are pending."""
+        """The values as NumPy's own array; a trace break if they are pending."""
         value = self.value
-        return np.asarray(value._force(kind, detail) if isinstance(value, LazyTensor) else value)
+        if isinstance(value, LazyTensor):
+            value = value._force(kind, detail)
+        return np.asarray(value)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         value = self._taken("asarray")
-        value = value if dtype is None or value.dtype == dtype else value.astype(dtype)
+        if dtype is not None and value.dtype != dtype:
+            value = value.astype(dtype)
         if copy:
             return value.copy()
         value = value.view()
@@ -290,8 +289,9 @@ class MutableArray(indexing.Writable):
 
     def __len__(self) -> int:
         if not self.ndim:
-            scalar = f"object of type 'numpy.{self.dtype.name}' has no len()"
-            raise TypeError(scalar if self._scalar else "len() of unsized object")
+            if self._scalar:
+                raise TypeError(f"object of type 'numpy.{self.dtype.name}' has no len()")
+            raise TypeError("len() of unsized object")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Any]:
@@ -305,17 +305,15 @@ class MutableArray(indexing.Writable):
     def __repr__(self) -> str:
         if not self._path:
             return f"MutableArray({self._memory.value!r})"
-        return (
-            f"MutableArray({self.dtype.name}[{','.join(map(str, self.shape))}], a view of "
-            f"{self._memory.value!r})"
-        )
+        shape = ",".join(map(str, self.shape))
+        return f"MutableArray({self.dtype.name}[{shape}], a view of {self._memory.value!r})"
 
     def __str__(self) -> str:
         return str(self._taken("print"))
 
     def __format__(self, spec: str) -> str:
-        taken = self._taken("format")
-        return format(taken[()] if not self.ndim else taken, spec)
+        array = self._taken("format")
+        return format(array if self.ndim else array[()], spec)
 
     # ---- the array API standard ----------------------------------------------------------------------------
 
@@ -327,7 +325,7 @@ class MutableArray(indexing.Writable):
         return self
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """NumPy's functions; what they make can be written to."""
+        """NumPy's functions, which make arrays that can be written to."""
         return numpy_calls().namespace
 
     # ---- NumPy's protocols ---------------------------------------------------------------------------------
@@ -340,12 +338,19 @@ class MutableArray(indexing.Writable):
         return numpy_calls().array_function(function, args, kwargs)
 
 
+def _unpacked(arguments: tuple[Any, ...]) -> Any:
+    """``arguments`` that are given one by one or as one tuple or list."""
+    if len(arguments) == 1 and isinstance(arguments[0], tuple | list):
+        return arguments[0]
+    return arguments
+
+
 def wrap(value: Any, laid: np.ndarray | None = None, scalar: bool = False) -> MutableArray:
     """A new array of its own with the values of ``value``."""
     value = strong(value)
-    return MutableArray(
-        Memory(value), (), laid if laid is not None else layout(value.shape, value.dtype), None, scalar
-    )
+    if laid is None:
+        laid = layout(value.shape, value.dtype)
+    return MutableArray(Memory(value), (), laid, None, scalar)
 
 
 def mutable(x: Any) -> MutableArray:
@@ -355,22 +360,26 @@ def mutable(x: Any) -> MutableArray:
       x: a lazy tensor, a ``jax.Array``, an array of NumPy's, a number or nested lists.
 
     Raises:
-      TypeError: its type cannot be had in JAX's present mode (64-bit types need ``jax_enable_x64``).
+      TypeError: JAX does not hold its type in the present mode (64-bit types need ``jax_enable_x64``).
     """
     if isinstance(x, MutableArray):
         return x.copy("K")
-    if not isinstance(x, jax.Array):
-        x = np.asarray(x)
-        if not holds(x.dtype):
-            raise TypeError(
-                f"{x.dtype.name} arrays need 64-bit mode, jax.config.update('jax_enable_x64', True); or "
-                "convert it: "
-                "x.astype('float32')"
-                if x.dtype.name in ("float64", "int64", "uint64", "complex128")
-                else f"no array of JAX's has the type {x.dtype}"
-            )
-        x = jnp.asarray(x.copy())
-    return wrap(x)
+    if isinstance(x, jax.Array):
+        return wrap(x)
+    array = np.asarray(x)
+    if not holds(array.dtype):
+        raise TypeError(_refusal(array.dtype))
+    return wrap(jnp.asarray(array.copy()))
+
+
+def _refusal(dtype: np.dtype) -> str:
+    """Why no array of ``dtype`` can be made."""
+    if dtype.name not in ("float64", "int64", "uint64", "complex128"):
+        return f"no array of JAX's has the type {dtype}"
+    return (
+        f"{dtype.name} arrays need 64-bit mode, jax.config.update('jax_enable_x64', True); or "
+        "convert it: x.astype('float32')"
+    )
 
 
 # ---- operators and methods that are NumPy's functions ------------------------------------------------------
@@ -413,17 +422,18 @@ def _backward(ufunc: Any) -> Callable[[Any, Any], Any]:
 
 
 def _in_place(ufunc: Any) -> Callable[[Any, Any], Any]:
-    return lambda self, other: ufunc(self, other) if self._scalar else ufunc(self, other, out=(self,))
+    def write(self: MutableArray, other: Any) -> Any:
+        if self._scalar:
+            return ufunc(self, other)
+        return ufunc(self, other, out=(self,))
+
+    return write
 
 
 def _method(name: str) -> Callable[..., Any]:
     function = getattr(np, name)
-    if name in ("compress", "choose"):
-        return (
-            (lambda self, first, *args, **kwargs: function(first, self, *args, **kwargs))
-            if name == "compress"
-            else (lambda self, *args, **kwargs: function(self, *args, **kwargs))
-        )
+    if name == "compress":
+        return lambda self, condition, *args, **kwargs: function(condition, self, *args, **kwargs)
     return lambda self, *args, **kwargs: function(self, *args, **kwargs)
 
 

@@ -42,7 +42,7 @@ def _copied(tree: Any, kind: str, detail: str) -> Any:
 
 
 def _by_numpy(call: Function, args: Any, kwargs: Any, kind: str, detail: str) -> Any:
-    """What NumPy makes of the values, which have to be there for that."""
+    """NumPy's own result for the values, which are computed first."""
     return call(*_copied(args, kind, detail), **_copied(kwargs, kind, detail))
 
 
@@ -65,16 +65,17 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
         results = ufuncs.record(ufunc, method, _read(inputs), _read(kwargs))
     except Numpy as needed:
         return _by_numpy(call, inputs, kwargs, needed.kind, needed.detail)
-    return map_leaves(
-        lambda leaf: wrap(leaf, _laid_out(call, leaf, inputs, kwargs), leaf.ndim == 0),
-        results,
-    )
+
+    def wrapped(leaf: Any) -> MutableArray:
+        return wrap(leaf, _laid_out(call, leaf, inputs, kwargs), leaf.ndim == 0)
+
+    return map_leaves(wrapped, results)
 
 
 def _into(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...]
 ) -> Any:
-    """The call writes its results to ``out``."""
+    """The results of the call, written to ``out``."""
     others = _without_out(kwargs)
     call = getattr(ufunc, method)
     if not all(target is None or _is_mutable(target) for target in out):
@@ -105,7 +106,7 @@ def _is_mutable(target: Any) -> bool:
 def _into_by_numpy(
     call: Function, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: tuple[Any, ...], needed: Numpy
 ) -> Any:
-    """NumPy writes to copies of ``out``, which are then written to ``out``."""
+    """The results that NumPy writes to copies of ``out``, written to ``out``."""
     _try_out(call, inputs, kwargs, out)
     copies: list[np.ndarray | None] = []
     for target in out:
@@ -159,7 +160,7 @@ def _try_out(call: Function, inputs: tuple[Any, ...], kwargs: dict[str, Any], ou
 
 
 _AT_METHODS = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum: "min"}
-"""Those of ``jax.Array.at`` that do what ``ufunc.at`` does."""
+"""The methods of ``jax.Array.at`` that do what ``ufunc.at`` does."""
 
 
 def _at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
@@ -187,14 +188,16 @@ def _are_known(places: Any) -> bool:
 
 def _keeps_dtype(target: MutableArray, value: Any) -> bool:
     """Whether the dtype of an operation on ``target`` and ``value`` is that of ``target``."""
-    other = value
-    if value.__class__ not in (int, float):
-        other = value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+    other = value if value.__class__ in (int, float) else _dtype_of(value)
     return np.result_type(target.dtype, other) == target.dtype
 
 
+def _dtype_of(value: Any) -> Any:
+    return value.dtype if hasattr(value, "dtype") else np.asarray(value).dtype
+
+
 def _laid_out(call: Function, result: Any, inputs: Any, kwargs: Any) -> np.ndarray | None:
-    """How NumPy would lay out a result, or None for C order.
+    """The layout that NumPy would give a result, or None for C order.
 
     A result follows its operands if they are not in C order.
     """
@@ -288,12 +291,9 @@ def _gives_scalar(name: str) -> bool:
 def _function_into(
     function: Function, args: tuple[Any, ...], kwargs: dict[str, Any], out: MutableArray
 ) -> Any:
-    # says what does not fit
-    function(
-        *map_leaves(_small, _read(args)),
-        **map_leaves(_small, _read(kwargs)),
-        out=np.empty(out.shape, out.dtype),
-    )
+    """``out`` with the result of the call written to it."""
+    stand_ins, options = map_leaves(_ones, _read(args)), map_leaves(_ones, _read(kwargs))
+    function(*stand_ins, **options, out=np.empty(out.shape, out.dtype))  # says what does not fit
     if concerned(args, kwargs):
         out[...] = array_function(function, args, kwargs)
     else:
@@ -301,7 +301,7 @@ def _function_into(
     return out
 
 
-def _small(leaf: Any) -> Any:
+def _ones(leaf: Any) -> Any:
     return np.ones(leaf.shape, leaf.dtype) if isinstance(leaf, jax.Array) else leaf
 
 
@@ -310,7 +310,7 @@ _DUCK = frozenset(
     for name in """reshape ravel transpose swapaxes squeeze moveaxis rollaxis flip split array_split
     hsplit vsplit dsplit diagonal""".split()
 )
-"""Written in Python upon methods that these arrays have: they give views by themselves."""
+"""Functions that NumPy writes upon methods that these arrays have, so that they give views by themselves."""
 
 
 def _expand_dims(a: MutableArray, axis: Any) -> Any:
@@ -410,13 +410,13 @@ _VIEWS: dict[str, Callable[..., Any]] = {
     "np.astype": lambda x, dtype, /, *, copy=True, device=None: x.astype(dtype, copy=copy),
     "np.linalg.diagonal": lambda x, /, *, offset=0: x.diagonal(offset, -2, -1),
 }
-"""What gives views, or looks at memory."""
+"""Functions that give views or look at memory, in a form for these arrays."""
 
 _SHARING: dict[str, Callable[[Any, Any], bool]] = {
     "np.einsum": lambda args, kwargs: len(args) == 2,
     "np.meshgrid": lambda args, kwargs: not kwargs.get("copy", True),
 }
-"""What gives views that are not followed."""
+"""Functions that give views that are not followed, if the arguments are such."""
 
 
 # ---- what writes to its first argument ---------------------------------------------------------------------
@@ -425,7 +425,7 @@ _SHARING: dict[str, Callable[[Any, Any], bool]] = {
 def _writes(function: Function, lazily: Callable[..., bool] | None = None) -> Callable[..., Any]:
     """``function`` for a target that can be written to.
 
-    It is recorded if ``lazily`` knows how, and done by NumPy on the values otherwise.
+    ``lazily`` records it and returns True, or returns False: then NumPy writes to a copy.
     """
     name = functions.name_of(function)
 
@@ -441,7 +441,7 @@ def _writes(function: Function, lazily: Callable[..., bool] | None = None) -> Ca
 
 
 def _copyto(dst: MutableArray, src: Any, casting: Any = "same_kind", where: Any = True) -> bool:
-    source = src.dtype if hasattr(src, "dtype") else np.asarray(src).dtype
+    source = _dtype_of(src)
     if src.__class__ in (int, float, complex):
         np.copyto(np.empty((), dst.dtype), src, casting)
     elif not np.can_cast(source, dst.dtype, casting):
@@ -458,7 +458,9 @@ def _putmask(a: MutableArray, mask: Any, values: Any) -> bool:
     mask = _read(mask)
     if np.shape(mask) != a.shape or np.size(_read(values)) != 1:
         return False
-    a._write(jnp.where(jnp.asarray(mask), fit(_read(values), (1,) * a.ndim, a.dtype).reshape(()), a.value))
+    mask = jnp.asarray(mask)
+    value = fit(_read(values), (1,) * a.ndim, a.dtype).reshape(())
+    a._write(jnp.where(mask, value, a.value))
     return True
 
 

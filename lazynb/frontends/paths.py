@@ -14,11 +14,10 @@ import numpy as np
 
 
 class Step(Protocol):
-    """One step of a path. ``layout`` arrays have the right shape and strides, and no memory that may be
-    read."""
+    """One step of a path."""
 
     def get(self, whole: Any) -> Any:
-        """What the step selects of ``whole``."""
+        """The part of ``whole`` that the step selects."""
 
     def put(self, whole: Any, part: Any) -> Any:
         """``whole`` with ``part`` in place of what the step selects."""
@@ -69,13 +68,15 @@ class Part(NamedTuple):
         return getattr(jnp, self.name)(whole)
 
     def put(self, whole: Any, part: Any) -> Any:
-        other = jnp.imag(whole) if self.name == "real" else jnp.real(whole)
-        both = (part, other) if self.name == "real" else (other, part)
-        return jnp.asarray(both[0] + 1j * both[1]).astype(whole.dtype)
+        if self.name == "real":
+            real, imag = part, jnp.imag(whole)
+        else:
+            real, imag = jnp.real(whole), part
+        return jnp.asarray(real + 1j * imag).astype(whole.dtype)
 
 
 class ReadOnly(NamedTuple):
-    """A step that NumPy too allows nobody to write through: a diagonal, a broadcast."""
+    """A step that NumPy does not write through either: a diagonal, a broadcast."""
 
     function: str
     arguments: tuple[Any, ...]
@@ -88,7 +89,7 @@ class ReadOnly(NamedTuple):
 
 
 def read(whole: Any, path: Sequence[Step]) -> Any:
-    """What ``path`` selects of ``whole``."""
+    """The part of ``whole`` that ``path`` selects."""
     for step in path:
         whole = step.get(whole)
     return whole
@@ -115,8 +116,10 @@ def layout(shape: tuple[int, ...], dtype: Any, order: Sequence[int] | None = Non
       order: the axes from the slowest to the fastest; by default as they stand.
     """
     dtype = np.dtype(dtype)
+    if order is None:
+        order = range(len(shape))
     strides, step = [0] * len(shape), dtype.itemsize
-    for axis in reversed(order if order is not None else range(len(shape))):
+    for axis in reversed(order):
         strides[axis] = step
         step *= max(shape[axis], 1)
     return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, tuple(strides))
@@ -127,19 +130,17 @@ def order_of(array: np.ndarray) -> list[int]:
     return sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
 
 
+_RESHAPES_IN_PLACE = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
+"""Whether ``np.reshape`` has the argument ``copy``."""
+
+
 def reshaped(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The layout in another shape; None where NumPy would have to copy."""
-    view = array.view()
+    """The layout in another shape, or None if NumPy would have to copy."""
     try:
-        view = np.reshape(array, shape, copy=False) if _COPY else _set_shape(view, shape)
+        if _RESHAPES_IN_PLACE:
+            return np.reshape(array, shape, copy=False)
+        view = array.view()
+        view.shape = shape
+        return view
     except (ValueError, AttributeError):
         return None
-    return view
-
-
-_COPY = tuple(map(int, np.__version__.split(".")[:2])) >= (2, 1)
-
-
-def _set_shape(view: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    view.shape = shape
-    return view

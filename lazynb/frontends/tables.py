@@ -1,14 +1,9 @@
-"""NumPy's functions of which more has to be said than "as JAX's of the same name": data, by name.
-
-Each entry of ``BREAKS`` holds a kind of :data:`lazynb.reasons.REASONS` and why NumPy's own function must run:
-a text, or a function of the arguments that gives one where they are of that kind, and nothing where they are
-not.
-"""
+"""Tables of NumPy's functions by name: the facts beyond "as JAX's of the same name"."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -25,34 +20,52 @@ ANSWERED_NAMES = frozenset(
 """Answered from types and shapes: no value is needed and nothing is recorded."""
 
 SHOWS = frozenset(_names("array2string array_repr array_str"))
-"""What makes text of values."""
+"""Functions that make text of values."""
 
 CONVERTS_NAMES = SHOWS | frozenset(_names("save savetxt savez savez_compressed"))
-"""What shows and saves values, and the break says so."""
+"""Functions that show or save values, and the break says so."""
 
 METHODS = frozenset(
     _names("""all amax amin any argmax argmin around array_split compress cumprod cumsum flip hsplit imag max
     mean min moveaxis nonzero prod real repeat reshape rollaxis round searchsorted split squeeze std sum
     swapaxes transpose trim_zeros unstack var vsplit""")
 )
-"""NumPy does these by the array's own methods: of an array of JAX's it gives one of JAX's, committed to a
-device as that is."""
+"""Functions that NumPy does by the array's own methods: an array of JAX's stays on its device."""
 
 WRITES = frozenset(_names("copyto put place putmask fill_diagonal put_along_axis"))
-"""They write to their first argument."""
+"""Functions that write to their first argument."""
 
 PLACES = frozenset(
     _names("""take take_along_axis put put_along_axis split array_split vsplit hsplit dsplit delete insert
     repeat roll pad tile transpose moveaxis rollaxis resize reshape choose broadcast_to squeeze expand_dims
     flip rot90 unravel_index ravel_multi_index ix_""")
 ) | {"np.linalg.matrix_power"}
-"""Integer arrays of NumPy's among their arguments are places, widths or counts: passed by value."""
+"""Functions to which NumPy's integer arrays are places, widths or counts, and are passed by value."""
 
 CASTS = frozenset(
     _names("""vander polyder interp cov corrcoef average median nanmedian percentile quantile nanpercentile
-    nanquantile polyval     trapezoid unwrap gradient angle sinc i0 fix polyint linspace""")
+    nanquantile polyval trapezoid unwrap gradient angle sinc i0 fix polyint linspace""")
 ) | frozenset(_names("norm vector_norm matrix_norm det slogdet multi_dot qr", "np.linalg."))
-"""Without a ``dtype`` argument: NumPy converts the arrays to the type of the result first."""
+"""Functions without a ``dtype`` argument, whose arrays NumPy converts to the type of the result first."""
+
+Arguments = tuple[Any, ...]
+Options = Mapping[str, Any]
+Applies = Callable[[Arguments, Options], bool]
+
+
+class Break(NamedTuple):
+    """Why NumPy's own function must run.
+
+    Attributes:
+      kind: a kind of :data:`lazynb.reasons.REASONS`.
+      why: what the function does that JAX cannot.
+      applies: whether it does so with these arguments.
+    """
+
+    kind: str
+    why: str
+    applies: Applies
+
 
 _ERROR = "raises an error that depends on the values"
 _SHAPE = "gives a shape that depends on the values"
@@ -60,87 +73,110 @@ _TYPE = "gives a type that depends on the values"
 _OBJECT = "gives a Python object"
 
 
-def _pending(
-    position: int, name: str, why: str = _ERROR
-) -> Callable[[tuple[Any, ...], Mapping[str, Any]], str]:
-    """``why`` if that argument is not known yet."""
-
-    def check(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        value = args[position] if len(args) > position else kwargs.get(name)
-        return why if _unknown(value) else ""
-
-    return check
+def _always(args: Arguments, kwargs: Options) -> bool:
+    return True
 
 
-def _unknown(value: Any) -> bool:
+def _argument(args: Arguments, kwargs: Options, position: int, name: str, default: Any = None) -> Any:
+    """The argument that is given by position or by name."""
+    if len(args) > position:
+        return args[position]
+    return kwargs.get(name, default)
+
+
+def _pending(position: int, name: str) -> Applies:
+    """Applies if the values of that argument are not known yet."""
+
+    def applies(args: Arguments, kwargs: Options) -> bool:
+        return _is_unknown(_argument(args, kwargs, position, name))
+
+    return applies
+
+
+def _is_unknown(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return any(map(_unknown, value))
+        return any(map(_is_unknown, value))
     if not isinstance(value, jax.Array):
         return False
-    return not (not getattr(value, "is_pending", False) and value.dtype.kind in "iub" and value.size <= 64)
+    if getattr(value, "is_pending", False):
+        return True
+    return value.dtype.kind not in "iub" or value.size > 64
 
 
-def _unless_mode(position: int, name: str, mode: int) -> Callable[[tuple[Any, ...], Mapping[str, Any]], str]:
-    """An error of places that are not known, unless they are to be wrapped or clipped."""
-    inner = _pending(position, name)
+def _unless_mode(position: int, name: str, mode: int) -> Applies:
+    """Applies to places that are not known, unless they are to be wrapped or clipped.
 
-    def check(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        chosen = kwargs.get("mode", args[mode] if len(args) > mode else "raise")
-        return inner(args, kwargs) if chosen == "raise" else ""
+    Arguments:
+      mode: the position of the argument of that name.
+    """
+    is_pending = _pending(position, name)
 
-    return check
+    def applies(args: Arguments, kwargs: Options) -> bool:
+        raises = _argument(args, kwargs, mode, "mode", "raise") == "raise"
+        return raises and is_pending(args, kwargs)
 
-
-def _singular_values(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    order = kwargs.get("ord", args[1] if len(args) > 1 else None)
-    return (
-        _ERROR
-        if order in ("nuc", 2, -2)
-        and order is not None
-        and not isinstance(order, jax.Array)
-        and (isinstance(order, str) or args[0].ndim != 1)
-        else ""
-    )
+    return applies
 
 
-def _negative(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    power = kwargs.get("n", args[1] if len(args) > 1 else 0)
-    return _ERROR if isinstance(power, jax.Array) or power < 0 else ""
+def _needs_singular_values(args: Arguments, kwargs: Options) -> bool:
+    order = _argument(args, kwargs, 1, "ord")
+    if order not in ("nuc", 2, -2) or isinstance(order, jax.Array):
+        return False
+    return isinstance(order, str) or args[0].ndim != 1
 
 
-def _one_argument(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    return _SHAPE if len(args) == 1 else ""
+def _inverts(args: Arguments, kwargs: Options) -> bool:
+    power = _argument(args, kwargs, 1, "n", 0)
+    return isinstance(power, jax.Array) or power < 0
 
 
-def _integers(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    """NumPy compares integers in 64-bit floats."""
-    kinds = [np.dtype(getattr(arg, "dtype", "f4")).kind for arg in args[:2]]
-    return "compares integers in float64" if not set(kinds) <= set("fcb") else ""
+def _has_one_argument(args: Arguments, kwargs: Options) -> bool:
+    return len(args) == 1
 
 
-def _complex(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+def _is_no_real_vector(args: Arguments, kwargs: Options) -> bool:
+    return args[0].ndim != 1 or args[0].dtype.kind != "f"
+
+
+def _has_weights(args: Arguments, kwargs: Options) -> bool:
+    """Weights may sum to zero."""
+    return _argument(args, kwargs, 2, "weights") is not None
+
+
+def _kinds(args: Arguments) -> set[str]:
+    """The kinds of the arguments' dtypes, real numbers if they have none."""
+    return {np.dtype(getattr(arg, "dtype", "f4")).kind for arg in args}
+
+
+def _has_integers(args: Arguments, kwargs: Options) -> bool:
+    return not _kinds(args[:2]) <= set("fcb")
+
+
+def _is_complex(args: Arguments, kwargs: Options) -> bool:
     """JAX has other places for missing parts."""
-    return "orders complex numbers" if args and getattr(args[0], "dtype", np.dtype("f4")).kind == "c" else ""
+    return _kinds(args[:1]) == {"c"}
 
 
-def _truths(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+def _has_truths(args: Arguments, kwargs: Options) -> bool:
     """NumPy adds them as truth values, JAX as numbers."""
-    return "of truth values" if args and getattr(args[0], "dtype", np.dtype("f4")).kind == "b" else ""
+    return _kinds(args[:1]) == {"b"}
 
 
-def _copies(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    return "writes to its argument" if not kwargs.get("copy", args[1] if len(args) > 1 else True) else ""
+def _is_in_place(args: Arguments, kwargs: Options) -> bool:
+    return not _argument(args, kwargs, 1, "copy", True)
 
 
-def _calls(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    return "calls a Python function" if any(map(callable, (*args[1:], *kwargs.values()))) else ""
+def _calls(args: Arguments, kwargs: Options) -> bool:
+    return any(map(callable, (*args[1:], *kwargs.values())))
 
 
-def _table(kind: str, why: Any, names: str, prefix: str = "np.") -> dict[str, tuple[str, Any]]:
-    return {name: (kind, why) for name in _names(names, prefix)}
+def _table(
+    kind: str, why: str, names: str, applies: Applies = _always, prefix: str = "np."
+) -> dict[str, Break]:
+    return {name: Break(kind, why, applies) for name in _names(names, prefix)}
 
 
-BREAKS: dict[str, tuple[str, Any]] = {
+BREAKS: dict[str, Break] = {
     **_table(
         "numpy_values",
         _SHAPE,
@@ -158,44 +194,33 @@ BREAKS: dict[str, tuple[str, Any]] = {
     **_table(
         "numpy_values",
         _ERROR,
-        "inv solve cholesky tensorinv tensorsolve lstsq svd svdvals eig eigh eigvals eigvalsh pinv "
-        "matrix_rank cond",
-        "np.linalg.",
+        """inv solve cholesky tensorinv tensorsolve lstsq svd svdvals eig eigh eigvals eigvalsh pinv
+        matrix_rank cond""",
+        prefix="np.linalg.",
     ),
-    **_table("numpy_function", _truths, "trapezoid"),
+    **_table("numpy_values", _ERROR, "norm matrix_norm", _needs_singular_values, "np.linalg."),
+    **_table("numpy_values", _ERROR, "matrix_power", _inverts, "np.linalg."),
+    **_table("numpy_values", _ERROR, "choose", _unless_mode(0, "a", 3)),
+    **_table("numpy_values", _ERROR, "take", _unless_mode(1, "indices", 4)),
+    **_table("numpy_values", _ERROR, "ravel_multi_index", _unless_mode(0, "multi_index", 2)),
+    **_table("numpy_values", _ERROR, "digitize", _pending(1, "bins")),
+    **_table("numpy_values", _ERROR, "take_along_axis", _pending(1, "indices")),
+    **_table("numpy_values", _ERROR, "delete insert", _pending(1, "obj")),
+    **_table("numpy_values", _ERROR, "percentile quantile nanpercentile nanquantile", _pending(1, "q")),
+    **_table("numpy_values", _ERROR, "average", _has_weights),
+    **_table("numpy_values", _SHAPE, "repeat", _pending(1, "repeats")),
+    **_table("numpy_values", _SHAPE, "where", _has_one_argument),
+    **_table("numpy_values", _TYPE, "poly", _is_no_real_vector),
+    **_table("numpy_dtype", "compares integers in float64", "isclose", _has_integers),
+    **_table("numpy_out", "writes to its argument", "nan_to_num", _is_in_place),
+    **_table("numpy_function", "calls a Python function", "pad", _calls),
+    **_table("numpy_function", "of truth values", "trapezoid", _has_truths),
     **_table(
         "numpy_function",
-        _complex,
+        "orders complex numbers",
         """max min amax amin nanmax nanmin ptp sort argsort argmax argmin sort_complex median
         nanmedian partition argpartition searchsorted isin""",
+        _is_complex,
     ),
-    "np.linalg.norm": ("numpy_values", _singular_values),
-    "np.linalg.matrix_norm": ("numpy_values", _singular_values),
-    "np.linalg.matrix_power": ("numpy_values", _negative),
-    "np.poly": (
-        "numpy_values",
-        lambda args, kwargs: "" if args[0].ndim == 1 and args[0].dtype.kind == "f" else _TYPE,
-    ),
-    "np.choose": ("numpy_values", _unless_mode(0, "a", 3)),
-    "np.digitize": ("numpy_values", _pending(1, "bins")),
-    "np.where": ("numpy_values", _one_argument),
-    "np.isclose": ("numpy_dtype", _integers),
-    "np.nan_to_num": ("numpy_out", _copies),
-    "np.pad": ("numpy_function", _calls),
-    "np.take": ("numpy_values", _unless_mode(1, "indices", 4)),
-    "np.ravel_multi_index": ("numpy_values", _unless_mode(0, "multi_index", 2)),
-    "np.take_along_axis": ("numpy_values", _pending(1, "indices")),
-    "np.repeat": ("numpy_values", _pending(1, "repeats", _SHAPE)),
-    "np.delete": ("numpy_values", _pending(1, "obj")),
-    "np.insert": ("numpy_values", _pending(1, "obj")),
-    "np.percentile": ("numpy_values", _pending(1, "q")),
-    "np.quantile": ("numpy_values", _pending(1, "q")),
-    "np.nanpercentile": ("numpy_values", _pending(1, "q")),
-    "np.nanquantile": ("numpy_values", _pending(1, "q")),
-    "np.average": (
-        "numpy_values",
-        lambda args, kwargs: (
-            _ERROR if kwargs.get("weights", args[2] if len(args) > 2 else None) is not None else ""
-        ),
-    ),  # of weights that sum to zero
 }
+"""Functions for which NumPy must run, always or with some arguments."""

@@ -1,4 +1,4 @@
-"""The ufuncs of which NumPy's meaning is not that of the function of JAX's with the same name."""
+"""Ufuncs whose meaning differs from that of JAX's function of the same name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ALIASES = {
     "radians": "deg2rad",
     "bitwise_not": "invert",
 }
-"""NumPy's name to the one used here."""
+"""The name used here and by JAX, by NumPy's name."""
 
 
 def _integral(x: Any) -> bool:
@@ -35,7 +35,11 @@ def _integral(x: Any) -> bool:
 
 def _keeps_integers(name: str) -> Callable[..., Any]:
     """Rounding leaves integers alone; JAX would make floats of them."""
-    return lambda x: x if _integral(x) else getattr(jnp, name)(x)
+
+    def form(x: Any) -> Any:
+        return x if _integral(x) else getattr(jnp, name)(x)
+
+    return form
 
 
 def _zero_for_zero(name: str) -> Callable[..., Any]:
@@ -45,14 +49,12 @@ def _zero_for_zero(name: str) -> Callable[..., Any]:
         function = getattr(jnp, name)
         if not _integral(y):
             return function(x, y)
-        none = y == 0
-        found = function(x, jnp.where(none, np.ones((), y.dtype), y))
+        is_zero = y == 0
+        results = function(x, jnp.where(is_zero, np.ones((), y.dtype), y))
         zero = np.zeros((), y.dtype)
-        return (
-            tuple(jnp.where(none, zero, one) for one in found)
-            if isinstance(found, tuple)
-            else jnp.where(none, zero, found)
-        )
+        if isinstance(results, tuple):
+            return tuple([jnp.where(is_zero, zero, result) for result in results])
+        return jnp.where(is_zero, zero, results)
 
     return form
 
@@ -71,12 +73,13 @@ def _frexp(x: Any) -> Any:
 
 @jax.jit
 def _integer_power(x: Any, y: Any) -> Any:
-    """By repeated squaring, with all bits of the exponent: JAX looks at six of them. What overflows wraps."""
+    """Repeated squaring with all bits of the exponent: JAX looks at six of them. What overflows wraps."""
     x, y = jnp.broadcast_arrays(x, y)
 
     def step(_: Any, state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
-        found, square, left = state
-        return jnp.where(left & 1 == 1, found * square, found), square * square, left >> 1
+        product, square, exponent = state
+        is_odd = exponent & 1 == 1
+        return jnp.where(is_odd, product * square, product), square * square, exponent >> 1
 
     bits = y.dtype.itemsize * 8 - (y.dtype.kind == "i")
     return jax.lax.fori_loop(0, bits, step, (jnp.ones_like(x), x, y))[0]
@@ -84,8 +87,10 @@ def _integer_power(x: Any, y: Any) -> Any:
 
 def _size(x: Any) -> Any:
     """The absolute value as an unsigned integer: that of the smallest integer too."""
-    unsigned = np.dtype(f"u{x.dtype.name}") if x.dtype.kind == "i" else x.dtype
-    return jnp.where(x < 0, -x, x).astype(unsigned) if x.dtype.kind == "i" else x
+    if x.dtype.kind != "i":
+        return x
+    unsigned = np.dtype(f"u{x.dtype.name}")
+    return jnp.where(x < 0, -x, x).astype(unsigned)
 
 
 @jax.jit
@@ -95,30 +100,31 @@ def _gcd(x: Any, y: Any) -> Any:
 
     def step(state: tuple[Any, Any]) -> tuple[Any, Any]:
         a, b = state
-        return jnp.where(b == 0, a, b), jnp.where(b == 0, b, a % jnp.where(b == 0, np.ones((), b.dtype), b))
+        next_a = jnp.where(b == 0, a, b)
+        return next_a, jnp.where(b == 0, b, a % jnp.where(b == 0, np.ones((), b.dtype), b))
 
-    return jax.lax.while_loop(lambda state: jnp.any(state[1] != 0), step, (_size(x), _size(y)))[0].astype(
-        x.dtype
-    )
+    def is_left(state: tuple[Any, Any]) -> Any:
+        return jnp.any(state[1] != 0)
+
+    divisor, _ = jax.lax.while_loop(is_left, step, (_size(x), _size(y)))
+    return divisor.astype(x.dtype)
 
 
 def _lcm(x: Any, y: Any) -> Any:
     divisor = _size(_gcd(x, y))
-    none = divisor == 0
-    quotient = _size(x) // jnp.where(none, np.ones((), divisor.dtype), divisor)
-    return jnp.where(none, np.zeros((), divisor.dtype), quotient * _size(y)).astype(x.dtype)
+    is_zero = divisor == 0
+    quotient = _size(x) // jnp.where(is_zero, np.ones((), divisor.dtype), divisor)
+    return jnp.where(is_zero, np.zeros((), divisor.dtype), quotient * _size(y)).astype(x.dtype)
 
 
 def _missing_first(name: str) -> Callable[..., Any]:
     """Of complex numbers, one with a missing part comes first; JAX looks at the real parts alone."""
 
     def form(x: Any, y: Any) -> Any:
-        found = getattr(jnp, name)(x, y)
-        return (
-            found
-            if found.dtype.kind != "c"
-            else jnp.where(jnp.isnan(x), x, jnp.where(jnp.isnan(y), y, found))
-        )
+        result = getattr(jnp, name)(x, y)
+        if result.dtype.kind != "c":
+            return result
+        return jnp.where(jnp.isnan(x), x, jnp.where(jnp.isnan(y), y, result))
 
     return form
 
@@ -128,8 +134,13 @@ def _spacing(x: Any) -> Any:
 
 
 def masked(first: bool) -> Callable[..., Any]:
-    """The product of a truth value and a number. XLA makes a choice of it, the number or 0, and forgets that
-    0 * nan is nan."""
+    """The product of a truth value and a number.
+
+    XLA makes a choice of it, the number or 0, and forgets that 0 * nan is nan.
+
+    Arguments:
+      first: whether the truth value is the first operand.
+    """
 
     def form(x: Any, y: Any) -> Any:
         mask, number = (x, y) if first else (y, x)
@@ -142,14 +153,13 @@ def _power(x: Any, y: Any) -> Any:
     """Powers of the complex number 0 are 1, 0 or not a number; JAX takes a logarithm of it."""
     if x.dtype.kind in "iu":
         return _integer_power(x, y)
-    found = jnp.power(x, y)
-    if found.dtype.kind != "c":
-        return found
-    one, none = np.ones((), found.dtype), np.zeros((), found.dtype)
-    of_zero = jnp.where(
-        y == 0, one, jnp.where(jnp.real(y) > 0, none, np.asarray(complex(np.nan, np.nan), found.dtype))
-    )
-    return jnp.where(x == 0, of_zero, found)
+    result = jnp.power(x, y)
+    if result.dtype.kind != "c":
+        return result
+    one, zero = np.ones((), result.dtype), np.zeros((), result.dtype)
+    missing = np.asarray(complex(np.nan, np.nan), result.dtype)
+    of_zero = jnp.where(y == 0, one, jnp.where(jnp.real(y) > 0, zero, missing))
+    return jnp.where(x == 0, of_zero, result)
 
 
 BY_HAND: dict[str, Callable[..., Any]] = {
@@ -173,16 +183,21 @@ BY_HAND: dict[str, Callable[..., Any]] = {
 
 
 def _may_be_negative(loop: tuple[Any, ...], operands: tuple[Any, ...]) -> bool:
-    """Integers to negative integer powers are an error to NumPy. Of a number, and of NumPy's own arrays, one
-    can see it."""
-    return (
-        loop[1].kind == "i" and isinstance(operands[1], jax.Array) and np.dtype(operands[1].dtype).kind == "i"
-    )
+    """Integers to negative integer powers are an error to NumPy.
+
+    The values of a number and of NumPy's own arrays are known.
+    """
+    exponents = operands[1]
+    return loop[1].kind == "i" and isinstance(exponents, jax.Array) and exponents.dtype.kind == "i"
+
+
+def _are_integers(loop: tuple[Any, ...], operands: tuple[Any, ...]) -> bool:
+    """The reciprocal of the integer 0 is what the processor gives."""
+    return loop[0].kind in "ui"
 
 
 RAISES: dict[str, Callable[[tuple[Any, ...], tuple[Any, ...]], bool]] = {
     "power": _may_be_negative,
-    "reciprocal": lambda loop, operands: loop[0].kind in "ui",  # of 0: whatever the processor gives
+    "reciprocal": _are_integers,
 }
-"""By ufunc, whether what NumPy does (an error) depends on the values, for a loop's dtypes and the
-operands."""
+"""Whether NumPy's error depends on the values, given a loop's dtypes and the operands, by ufunc."""

@@ -1,5 +1,4 @@
-"""NumPy's ufuncs on lazy tensors: NumPy says which loop would run, JAX records it at the types of that
-loop."""
+"""NumPy's ufuncs on lazy tensors: NumPy names the loop, and JAX records it at the loop's types."""
 
 from __future__ import annotations
 
@@ -11,11 +10,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazynb.frontends.leaves import Numpy, holds, is_wide, strong, unplaced
+from lazynb.frontends.functions import shrunken
+from lazynb.frontends.leaves import Numpy, holds, is_wide, reports_errors, strong, unplaced
 from lazynb.frontends.ufunc_forms import ALIASES, BY_HAND, RAISES, masked
 
 _SCALARS = (bool, int, float, complex)
-_METHODS = frozenset(("reduce", "accumulate", "reduceat", "outer"))
 
 
 class Plan(NamedTuple):
@@ -23,19 +22,18 @@ class Plan(NamedTuple):
 
     Attributes:
       form: the function of JAX's.
-      inputs: the dtype that each operand is cast to; None where it has it.
+      inputs: the dtypes that the operands are cast to.
       outputs: the dtypes of the results.
-      scalar: whether NumPy gives a scalar, not an array.
     """
 
     form: Callable[..., Any]
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
-    scalar: bool
 
 
 _plans: dict[Any, Plan | Numpy] = {}
 _MOST = 20_000  # plans kept
+_LARGE = 100_000  # elements: NumPy is not asked to compute a gufunc of so many
 
 
 def record(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -48,7 +46,7 @@ def record(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     kwargs, inputs = _significant(kwargs, name_of(ufunc)), unplaced(inputs)
     if method != "__call__":
         return _by_method(ufunc, method, inputs, kwargs)
-    operands = tuple([_operand(one, ufunc) for one in inputs])
+    operands = tuple([_operand(value, ufunc) for value in inputs])
     key = (ufunc, is_wide(), *map(_part, operands), *kwargs.items())
     try:
         plan = _plans.get(key)
@@ -63,9 +61,11 @@ def record(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         raise Numpy(plan.kind, plan.detail)
     check_values(ufunc, operands)
     try:
-        cast = [_cast(one, dtype) for one, dtype in zip(operands, plan.inputs, strict=True)]
+        cast = [_cast(operand, dtype) for operand, dtype in zip(operands, plan.inputs, strict=True)]
     except OverflowError:
-        _stand_in(ufunc, operands, kwargs)  # NumPy refuses integers that do not fit, but compares with any
+        _let_numpy_refuse(
+            ufunc, operands, kwargs
+        )  # NumPy refuses integers that do not fit, but compares with any
         raise Numpy("numpy_function", f"{name_of(ufunc)} of an integer that does not fit") from None
     return finish(plan, ufunc, cast, operands)
 
@@ -75,7 +75,7 @@ def finish(plan: Plan, ufunc: np.ufunc, cast: list[Any], operands: tuple[Any, ..
     try:
         results = plan.form(*cast)
     except (TypeError, ValueError, NotImplementedError) as error:
-        _stand_in(ufunc, operands, {})  # where NumPy refuses too, in its own words
+        _let_numpy_refuse(ufunc, operands, {})  # in its own words, if it does
         raise Numpy("numpy_function", f"{name_of(ufunc)} of {cast[0].dtype}") from error
     if not isinstance(results, list | tuple):
         dtype = plan.outputs[0]
@@ -84,12 +84,14 @@ def finish(plan: Plan, ufunc: np.ufunc, cast: list[Any], operands: tuple[Any, ..
 
 
 def name_of(ufunc: np.ufunc) -> str:
-    """How users know it."""
-    return f"np.{ufunc.__name__}" if getattr(np, ufunc.__name__, None) is ufunc else ufunc.__name__
+    """The name by which users know ``ufunc``."""
+    if getattr(np, ufunc.__name__, None) is ufunc:
+        return f"np.{ufunc.__name__}"
+    return ufunc.__name__
 
 
 def form_of(ufunc: np.ufunc) -> Callable[..., Any] | None:
-    """JAX's function for ``ufunc``, as it is at the moment."""
+    """JAX's function for ``ufunc`` at the moment, or None if JAX has none."""
     name = ALIASES.get(ufunc.__name__, ufunc.__name__)
     if getattr(np, ufunc.__name__, None) is ufunc:
         return BY_HAND.get(name) or getattr(jnp, name, None)
@@ -102,78 +104,95 @@ def form_of(ufunc: np.ufunc) -> Callable[..., Any] | None:
 
 
 def _significant(kwargs: dict[str, Any], name: str) -> dict[str, Any]:
-    """``kwargs`` without what has no meaning for arrays of JAX's (memory order, subclasses) or says
-    nothing."""
-    found = {key: value for key, value in kwargs.items() if key not in ("order", "subok", "out")}
-    if kwargs.get("out") is not None and any(one is not None for one in kwargs["out"]):
+    """``kwargs`` without those that say nothing, or mean nothing for arrays of JAX's (order, subclasses)."""
+    significant = {key: value for key, value in kwargs.items() if key not in ("order", "subok", "out")}
+    out = kwargs.get("out")
+    if out is not None and any(target is not None for target in out):
         raise Numpy("numpy_out", f"{name} with out=")
-    if found.get("where", True) is True:
-        found.pop("where", None)
-    return found
+    if significant.get("where", True) is True:
+        significant.pop("where", None)
+    return significant
 
 
 def _operand(value: Any, ufunc: np.ufunc) -> Any:
+    """``value``, an array of NumPy's if it is a list of numbers."""
     if isinstance(value, jax.Array | np.ndarray | np.generic) or value.__class__ in _SCALARS:
         return value
-    if isinstance(value, list | tuple) and not any(isinstance(leaf, jax.Array) for leaf in _flat(value)):
+    if isinstance(value, list | tuple) and not any(isinstance(item, jax.Array) for item in _flat(value)):
         return np.asarray(value)
     raise Numpy("numpy_function", f"{name_of(ufunc)} of a {type(value).__name__}")
 
 
 def _flat(value: Any) -> list[Any]:
-    return [leaf for one in value for leaf in _flat(one)] if isinstance(value, list | tuple) else [value]
+    """The items of nested lists and tuples."""
+    if not isinstance(value, list | tuple):
+        return [value]
+    items = []
+    for item in value:
+        items.extend(_flat(item))
+    return items
 
 
 def _part(value: Any) -> Any:
-    """What the plan depends on: dtype and shape, and of a number its type. (Whether it fits is looked at each
-    time.)"""
+    """What the plan depends on: dtype and shape, or the type of a Python number.
+
+    Whether the number fits is looked at each time.
+    """
     if value.__class__ in _SCALARS:
         return value.__class__
     return value.dtype, value.shape
 
 
 def _plan(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | Numpy:
+    """How ``ufunc`` is recorded for operands of these types and shapes, or why NumPy has to run."""
     name = name_of(ufunc)
-    if any(setting in ("raise", "call", "print", "log") for setting in np.geterr().values()):
+    if reports_errors():
         return Numpy("numpy_values", f"{name} under np.errstate")
     if "where" in kwargs:
         return Numpy("numpy_function", f"{name} with where= and no out=")
     if set(kwargs) - {"dtype", "casting", "signature", "sig"}:
-        _stand_in(ufunc, operands, kwargs)
+        _let_numpy_refuse(ufunc, operands, kwargs)
         return Numpy("numpy_function", f"{name} with {'=, '.join(kwargs)}=")
-    sizes = [np.shape(one) for one in operands]
-    if ufunc.signature is not None or kwargs or not _broadcast(sizes):
-        _stand_in(ufunc, operands, kwargs)
+    if ufunc.signature is not None or kwargs or not _can_broadcast(operands):
+        _let_numpy_refuse(ufunc, operands, kwargs)
     try:
         loop = _loop(ufunc, operands, kwargs)
     except TypeError:
-        _stand_in(ufunc, operands, kwargs)
-        return Numpy("numpy_function", f"{name} of {', '.join(str(_part(one)) for one in operands)}")
-    inputs, outputs = loop[: ufunc.nin], loop[ufunc.nin :]
+        _let_numpy_refuse(ufunc, operands, kwargs)
+        described = ", ".join([str(_part(operand)) for operand in operands])
+        return Numpy("numpy_function", f"{name} of {described}")
     for dtype in loop:
         if not holds(dtype):
             return Numpy("numpy_dtype", f"{name} computes in {dtype.name}")
+    return _plan_of_loop(ufunc, operands, loop)
+
+
+def _plan_of_loop(ufunc: np.ufunc, operands: tuple[Any, ...], loop: tuple[np.dtype, ...]) -> Plan | Numpy:
+    """How JAX computes what NumPy's ``loop`` does."""
+    name = name_of(ufunc)
+    inputs, outputs = loop[: ufunc.nin], loop[ufunc.nin :]
     form = form_of(ufunc)
     if form is None:
         return Numpy("numpy_function", f"{name}: JAX has none")
-    reason = RAISES.get(ALIASES.get(ufunc.__name__, ufunc.__name__))
-    if reason is not None and reason(inputs, operands):
+    raises = RAISES.get(ALIASES.get(ufunc.__name__, ufunc.__name__))
+    if raises is not None and raises(inputs, operands):
         return Numpy("numpy_values", f"{name}: NumPy's error depends on the values")
     if ufunc is np.multiply and inputs[0].kind in "fc":
-        truths = [np.dtype(getattr(one, "dtype", type(one))).kind == "b" for one in operands]
-        if any(truths):
-            form, inputs = (
-                masked(truths[0]),
-                tuple(
-                    [np.dtype(bool) if truth else dtype for truth, dtype in zip(truths, inputs, strict=True)]
-                ),
-            )
-    return Plan(form, inputs, outputs, not any(sizes))
+        left, right = map(_is_truth, operands)
+        if left or right:
+            form = masked(left)
+            inputs = (np.dtype(bool) if left else inputs[0], np.dtype(bool) if right else inputs[1])
+    return Plan(form, inputs, outputs)
 
 
-def _broadcast(sizes: list[tuple[int, ...]]) -> bool:
+def _is_truth(operand: Any) -> bool:
+    """Whether ``operand`` is a truth value or an array of them."""
+    return np.dtype(getattr(operand, "dtype", type(operand))).kind == "b"
+
+
+def _can_broadcast(operands: tuple[Any, ...]) -> bool:
     try:
-        np.broadcast_shapes(*sizes)
+        np.broadcast_shapes(*map(np.shape, operands))
     except ValueError:
         return False
     return True
@@ -185,63 +204,66 @@ def _loop(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
     Raises:
       TypeError: NumPy has no such loop.
     """
-    given = [
-        one.__class__
-        if one.__class__ in _SCALARS and one.__class__ is not bool
-        else np.dtype(getattr(one, "dtype", bool))
-        for one in operands
-    ]
-    options = {"casting": kwargs["casting"]} if "casting" in kwargs else {}
+    options = {}
+    if "casting" in kwargs:
+        options["casting"] = kwargs["casting"]
     signature = kwargs.get("signature", kwargs.get("sig"))
-    if "dtype" in kwargs and kwargs["dtype"] is not None:
+    if kwargs.get("dtype") is not None:
         signature = (*[None] * ufunc.nin, *[np.dtype(kwargs["dtype"])] * ufunc.nout)
     if signature is not None:
         options["signature"] = signature
-    found: tuple[np.dtype, ...] = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout), **options)  # type: ignore[arg-type]
-    return found
+    given: Any = (*map(_promoted_as, operands), *[None] * ufunc.nout)
+    loop: tuple[np.dtype, ...] = ufunc.resolve_dtypes(given, **options)
+    return loop
 
 
-def _stand_in(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """NumPy's own call with ones of these shapes in place of the operands, which takes one element's memory
-    each.
+def _promoted_as(operand: Any) -> Any:
+    """What NumPy's promotion looks at: the type of a Python number, else the dtype."""
+    if operand.__class__ in _SCALARS and operand.__class__ is not bool:
+        return operand.__class__
+    return np.dtype(getattr(operand, "dtype", bool))
 
-    A gufunc computes with all of them: an upper bound keeps that short.
+
+def _let_numpy_refuse(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Calls NumPy with ones in place of the operands, so that it raises its own error.
+
+    The ones take one element's memory. A gufunc computes with all of them, so it is not called for many.
     """
-
-    def one(value: Any) -> Any:
-        if value.__class__ in _SCALARS:
-            return value
-        shape = value.shape if ufunc.signature is None or value.size < 100_000 else ()
-        return np.broadcast_to(np.ones((), value.dtype), shape)
-
-    if ufunc.signature is not None and any(np.size(value) >= 100_000 for value in operands):
-        return None
-    if ufunc.signature is None and _broadcast([np.shape(value) for value in operands]):
-        operands = tuple(
-            [
-                value if value.__class__ in _SCALARS else np.ones((1,) * bool(np.ndim(value)), value.dtype)
-                for value in operands
-            ]
-        )
-        with np.errstate(all="ignore"):
-            return ufunc(*operands, **{key: value for key, value in kwargs.items() if key != "where"})
     with np.errstate(all="ignore"):
-        return ufunc(*map(one, operands), **kwargs)
+        if ufunc.signature is None and _can_broadcast(operands):
+            options = {key: value for key, value in kwargs.items() if key != "where"}
+            ufunc(*map(_one_element, operands), **options)
+        elif ufunc.signature is None or max(map(np.size, operands)) < _LARGE:
+            ufunc(*map(_ones, operands), **kwargs)
+
+
+def _one_element(operand: Any) -> Any:
+    """A single one of the operand's dtype, in an array if it is one."""
+    if operand.__class__ in _SCALARS:
+        return operand
+    return np.ones((1,) * bool(np.ndim(operand)), operand.dtype)
+
+
+def _ones(operand: Any) -> Any:
+    """Ones of the operand's dtype and shape."""
+    if operand.__class__ in _SCALARS:
+        return operand
+    return np.broadcast_to(np.ones((), operand.dtype), operand.shape)
 
 
 def check_values(ufunc: np.ufunc, operands: tuple[Any, ...]) -> None:
-    """Looks at what is known of the exponents of integers.
+    """Looks at the exponents of integers, if they are known.
 
     Raises:
       ValueError: one is negative, as NumPy says it.
     """
-    if (
-        ufunc is np.power
-        and not isinstance(operands[1], jax.Array)
-        and np.result_type(*map(_kind, operands)).kind in "bui"
-        and (np.any(np.less(operands[1], 0)))
-    ):
-        _stand_in(ufunc, (operands[0], operands[1] if operands[1].__class__ is int else -1), {})
+    if ufunc is not np.power or isinstance(operands[1], jax.Array):
+        return
+    base, exponents = operands
+    is_integral = np.result_type(_kind(base), _kind(exponents)).kind in "bui"
+    if is_integral and np.any(np.less(exponents, 0)):
+        negative = exponents if exponents.__class__ is int else -1
+        _let_numpy_refuse(ufunc, (base, negative), {})
 
 
 def _kind(value: Any) -> Any:
@@ -249,7 +271,7 @@ def _kind(value: Any) -> Any:
 
 
 def _cast(value: Any, dtype: Any) -> Any:
-    """``value`` at ``dtype``, which NumPy casts it to; not weak."""
+    """``value`` at the ``dtype`` that NumPy casts it to, without a weak type."""
     if value.__class__ in _SCALARS:
         return dtype.type(value)
     if value.dtype != dtype:
@@ -260,54 +282,50 @@ def _cast(value: Any, dtype: Any) -> Any:
 
 
 def _by_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The lazy result of a method of ``ufunc``."""
+    has_numbers = any(value.__class__ in _SCALARS for value in inputs)
+    if method == "outer" and not kwargs and not has_numbers:
+        return _outer(ufunc, inputs)
     name = f"{name_of(ufunc)}.{method}"
-    if method == "outer" and not kwargs and not any(one.__class__ in _SCALARS for one in inputs):
-        left, right = (_operand(one, ufunc) for one in inputs)
-        if np.ndim(right) and np.ndim(left):
-            left = left.reshape(np.shape(left) + (1,) * np.ndim(right))
-        return record(ufunc, "__call__", (left, right), {})
-    if method not in _METHODS or method == "outer" or not isinstance(inputs[0], jax.Array):
+    if method not in _POSITIONAL or not isinstance(inputs[0], jax.Array):
         raise Numpy("numpy_function", name)
     return _reduction(ufunc, method, inputs, kwargs, name)
+
+
+def _outer(ufunc: np.ufunc, inputs: tuple[Any, ...]) -> Any:
+    left, right = (_operand(value, ufunc) for value in inputs)
+    if np.ndim(right) and np.ndim(left):
+        left = left.reshape(np.shape(left) + (1,) * np.ndim(right))
+    return record(ufunc, "__call__", (left, right), {})
+
+
+_POSITIONAL = {
+    "reduce": ("axis", "dtype", "out", "keepdims", "initial", "where"),
+    "accumulate": ("axis", "dtype", "out"),
+    "reduceat": ("indices", "axis", "dtype", "out"),
+}
+"""The names of the arguments after the array, by method."""
 
 
 def _reduction(
     ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any], name: str
 ) -> Any:
-    """``reduce``, ``accumulate`` or ``reduceat``: NumPy answers for a small array of the same rank, JAX
-    computes."""
-    from lazynb.frontends.functions import shrunken
+    """The result of ``reduce``, ``accumulate`` or ``reduceat``.
 
+    NumPy answers for a small array of the same rank, JAX computes.
+    """
     array = inputs[0]
-    positional = (
-        ("axis", "dtype", "out", "keepdims", "initial", "where")
-        if method == "reduce"
-        else ("axis", "dtype", "out")
-    )
-    if method == "reduceat":
-        positional = ("indices", *positional)
-    given = {**dict(zip(positional, inputs[1:])), **kwargs}
-    if given.pop("out", None) is not None:
-        raise Numpy("numpy_out", f"{name} with out=")
-    if (
-        any(isinstance(value, jax.Array | np.ndarray) for value in given.values())
-        or "where" in given
-        or "initial" in given
-    ):
-        raise Numpy("numpy_function", f"{name} with arrays or initial=")
+    given = {**dict(zip(_POSITIONAL[method], inputs[1:])), **kwargs}
+    _check_options(given, name)
     if array.dtype.kind == "c" and ufunc in (np.maximum, np.minimum):
         raise Numpy("numpy_function", f"{name} of complex numbers")
-    exact = array.size < 10_000 or method == "reduceat"
-    stand = np.ones(array.shape if exact else shrunken([array.shape])[array.shape], array.dtype)
-    with np.errstate(all="ignore"):
-        answer = getattr(ufunc, method)(stand, **given)
-    if not holds(answer.dtype):
-        raise Numpy("numpy_dtype", f"{name} gives {answer.dtype.name}")
-    own = ufunc not in (np.maximum, np.minimum) and ufunc.__name__ in BY_HAND
-    form = None if own else getattr(getattr(jnp, ufunc.__name__, None), method, None)
+    dtype = _reduced_dtype(ufunc, method, array, given)
+    if not holds(dtype):
+        raise Numpy("numpy_dtype", f"{name} gives {dtype.name}")
+    form = _reduction_form(ufunc, method)
     if form is None:
         raise Numpy("numpy_function", f"{name}: JAX has none")
-    computes = answer.dtype
+    computes = dtype
     if ufunc in (np.logical_and, np.logical_or):
         array, computes = array.astype(bool), np.dtype(bool)
     given.pop("dtype", None)
@@ -317,3 +335,36 @@ def _reduction(
         return form(_cast(array, computes), **given).astype(computes)
     except (TypeError, ValueError, NotImplementedError) as error:
         raise Numpy("numpy_function", name) from error
+
+
+def _check_options(given: dict[str, Any], name: str) -> None:
+    """Takes an ``out`` of None out of a reduction's options.
+
+    Raises:
+      Numpy: one of them is not recorded.
+    """
+    if given.pop("out", None) is not None:
+        raise Numpy("numpy_out", f"{name} with out=")
+    has_arrays = any(isinstance(value, jax.Array | np.ndarray) for value in given.values())
+    if has_arrays or "where" in given or "initial" in given:
+        raise Numpy("numpy_function", f"{name} with arrays or initial=")
+
+
+def _reduced_dtype(ufunc: np.ufunc, method: str, array: Any, given: dict[str, Any]) -> np.dtype:
+    """The dtype of NumPy's result.
+
+    Raises: what NumPy raises.
+    """
+    shape = array.shape
+    if array.size >= 10_000 and method != "reduceat":
+        shape = shrunken([shape])[shape]
+    with np.errstate(all="ignore"):
+        return getattr(ufunc, method)(np.ones(shape, array.dtype), **given).dtype
+
+
+def _reduction_form(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
+    """The method of JAX's ufunc, or None if it has none with NumPy's meaning."""
+    differs = ufunc.__name__ in BY_HAND and ufunc not in (np.maximum, np.minimum)
+    if differs:
+        return None
+    return getattr(getattr(jnp, ufunc.__name__, None), method, None)
