@@ -55,7 +55,7 @@ class Given:
     values: bytes
 
 
-class Plan(NamedTuple):
+class CallPlan(NamedTuple):
     """How a call is recorded.
 
     Attributes:
@@ -97,7 +97,7 @@ ANSWERED = frozenset(function for function, (name, _, _) in NAMES.items() if nam
 CONVERTS = frozenset(function for function, (name, _, _) in NAMES.items() if name in CONVERTS_NAMES)
 _WRITES = {function: name for function, (name, _, _) in NAMES.items() if name in WRITES}
 
-_plans: dict[Any, Plan | Numpy] = {}
+_plans: dict[Any, CallPlan | Numpy] = {}
 _MOST = 10_000  # plans kept
 _SMALL = 64  # elements: an array of integers that is passed by its values
 _EXACT = 4096  # elements: so many stand-ins hold as they are; larger shapes are shrunken
@@ -255,7 +255,9 @@ def _key(name: str, tree: Any) -> Any:
     return kind, tree
 
 
-def _plan(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Plan, Any]:
+def _plan(
+    function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[CallPlan, Any]:
     """How such a call is recorded, and the results of this one."""
     if reports_errors():
         raise Numpy("numpy_values", f"{name} under np.errstate")
@@ -302,7 +304,7 @@ def _fits(value: Any) -> bool:
 
 def _verified(
     name: str, form: Function, answer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Plan, Any]:
+) -> tuple[CallPlan, Any]:
     """The first way to call ``form`` that gives what NumPy gives, and its results.
 
     Raises:
@@ -310,7 +312,7 @@ def _verified(
     """
     failed: Exception | None = None
     for options, casts in _ways(name, answer, kwargs):
-        plan = Plan(answer, form, options, casts)
+        plan = CallPlan(answer, form, options, casts)
         try:
             results = _call(plan, args, kwargs)
         except Numpy:
@@ -325,7 +327,7 @@ def _verified(
 
 
 def _ways(name: str, answer: Any, kwargs: dict[str, Any]) -> list[tuple[dict[str, Any], Any]]:
-    """Pairs of options and casts to try, see :class:`Plan`."""
+    """Pairs of options and casts to try, see :class:`CallPlan`."""
     plain: tuple[dict[str, Any], Any] = {}, None
     dtypes = {leaf.dtype for leaf in leaves(answer)}
     if len(dtypes) != 1:
@@ -338,7 +340,7 @@ def _ways(name: str, answer: Any, kwargs: dict[str, Any]) -> list[tuple[dict[str
     return [plain, ({"dtype": dtype}, None)]
 
 
-def _call(plan: Plan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call(plan: CallPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     def prepared(leaf: Any) -> Any:
         if not isinstance(leaf, jax.Array | np.ndarray):
             return leaf

@@ -17,7 +17,7 @@ from lazynb.frontends.ufunc_forms import ALIASES, BY_HAND, RAISES, masked
 _SCALARS = (bool, int, float, complex)
 
 
-class Plan(NamedTuple):
+class UfuncPlan(NamedTuple):
     """How a ufunc is recorded for operands of given types and shapes.
 
     Attributes:
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
     outputs: tuple[Any, ...]
 
 
-_plans: dict[Any, Plan | Numpy] = {}
+_plans: dict[Any, UfuncPlan | Numpy] = {}
 _MOST = 20_000  # plans kept
 _LARGE = 100_000  # elements: NumPy is not asked to compute a gufunc of so many
 
@@ -70,7 +70,7 @@ def record(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     return finish(plan, ufunc, cast, operands)
 
 
-def finish(plan: Plan, ufunc: np.ufunc, cast: list[Any], operands: tuple[Any, ...]) -> Any:
+def finish(plan: UfuncPlan, ufunc: np.ufunc, cast: list[Any], operands: tuple[Any, ...]) -> Any:
     """The results of ``plan`` for operands of the right types."""
     try:
         results = plan.form(*cast)
@@ -143,7 +143,7 @@ def _part(value: Any) -> Any:
     return value.dtype, value.shape
 
 
-def _plan(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan | Numpy:
+def _plan(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) -> UfuncPlan | Numpy:
     """How ``ufunc`` is recorded for operands of these types and shapes, or why NumPy has to run."""
     name = name_of(ufunc)
     if reports_errors():
@@ -167,7 +167,9 @@ def _plan(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return _plan_of_loop(ufunc, operands, loop)
 
 
-def _plan_of_loop(ufunc: np.ufunc, operands: tuple[Any, ...], loop: tuple[np.dtype, ...]) -> Plan | Numpy:
+def _plan_of_loop(
+    ufunc: np.ufunc, operands: tuple[Any, ...], loop: tuple[np.dtype, ...]
+) -> UfuncPlan | Numpy:
     """How JAX computes what NumPy's ``loop`` does."""
     name = name_of(ufunc)
     inputs, outputs = loop[: ufunc.nin], loop[ufunc.nin :]
@@ -182,7 +184,7 @@ def _plan_of_loop(ufunc: np.ufunc, operands: tuple[Any, ...], loop: tuple[np.dty
         if left or right:
             form = masked(left)
             inputs = (np.dtype(bool) if left else inputs[0], np.dtype(bool) if right else inputs[1])
-    return Plan(form, inputs, outputs)
+    return UfuncPlan(form, inputs, outputs)
 
 
 def _is_truth(operand: Any) -> bool:
