@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazynb.frontends.paths import Index, write
+from lazynb.frontends.paths import IndexStep, write
 from lazynb.record.tensor import LazyTensor
 
 _BASIC = (int, np.integer, slice, type(None), type(...))
@@ -36,11 +36,11 @@ def select(array: Any, place: Any) -> Any:
     parts = _parts(place)
     if _is_basic(parts):
         if _has_ellipsis(parts):
-            return array._view(Index(parts), array._layout[parts])
+            return array._view(IndexStep(parts), array._layout[parts])
         laid = array._layout[(*parts, ...)]
         if laid.ndim == 0:
             return array._alone(array.value[parts], scalar=True)
-        return array._view(Index(parts), laid)
+        return array._view(IndexStep(parts), laid)
     known = tuple(map(_known, parts))
     shape = np.broadcast_to(np.int8(0), array.shape)[known].shape  # says what is wrong
     return array._alone(array.value[known].reshape(shape), scalar=shape == ())
@@ -67,10 +67,10 @@ def _assign_part(array: Any, parts: tuple[Any, ...], value: Any) -> None:
     """Writes to what numbers, slices, ``None`` and ``...`` select."""
     laid = array._layout[parts if _has_ellipsis(parts) else (*parts, ...)]
     shares_memory = isinstance(value, Writable) and value._memory is array._memory
-    if shares_memory and value._path == (*array._path, Index(parts)):
+    if shares_memory and value._path == (*array._path, IndexStep(parts)):
         return  # ``x[1:] += 1`` ends so: it is written already
     fitted = fit(value, laid.shape, array.dtype)
-    steps = (*array._path, _Broadcast(Index(parts)))
+    steps = (*array._path, _Broadcast(IndexStep(parts)))
     array._memory.value = write(array._memory.value, steps, fitted)
 
 

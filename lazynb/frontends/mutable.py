@@ -18,11 +18,11 @@ import numpy as np
 from lazynb.frontends import indexing
 from lazynb.frontends.leaves import holds, strong
 from lazynb.frontends.paths import (
-    Index,
+    IndexStep,
     Part,
+    PathStep,
     ReadOnly,
     Reshaped,
-    Step,
     Transposed,
     layout,
     order_of,
@@ -65,7 +65,12 @@ class MutableArray(indexing.Writable):
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(
-        self, memory: Memory, path: tuple[Step, ...], laid: np.ndarray, base: Any = None, scalar: bool = False
+        self,
+        memory: Memory,
+        path: tuple[PathStep, ...],
+        laid: np.ndarray,
+        base: Any = None,
+        scalar: bool = False,
     ):
         self._memory = memory
         self._path = path
@@ -110,7 +115,7 @@ class MutableArray(indexing.Writable):
         """An array with memory of its own."""
         return wrap(value, scalar=scalar)
 
-    def _view(self, step: Step, laid: np.ndarray) -> MutableArray:
+    def _view(self, step: PathStep, laid: np.ndarray) -> MutableArray:
         if self._scalar:
             return wrap(step.get(self.value), laid)
         base = self if self._base is None else self._base
@@ -185,7 +190,7 @@ class MutableArray(indexing.Writable):
     def view(self, dtype: Any = None) -> MutableArray:
         if dtype is not None and np.dtype(dtype) != self.dtype:
             raise NotImplementedError("a view of another type")
-        return self._view(Index((...,)), self._layout.view())
+        return self._view(IndexStep((...,)), self._layout.view())
 
     @property
     def real(self) -> MutableArray:

@@ -16,7 +16,7 @@ from lazynb.frontends import functions, ufuncs
 from lazynb.frontends.indexing import fit
 from lazynb.frontends.leaves import Numpy, leaves, map_leaves, values_in
 from lazynb.frontends.mutable import MutableArray, wrap
-from lazynb.frontends.paths import Index, ReadOnly, layout, order_of
+from lazynb.frontends.paths import IndexStep, ReadOnly, layout, order_of
 
 Function = Any
 numpy: Any = np  # to a type checker these arrays are not NumPy's
@@ -379,7 +379,7 @@ def _shares(a: Any, b: Any, max_work: Any = None) -> bool:
 def _places(places: np.ndarray, array: MutableArray) -> Any:
     """The ``places`` in memory that ``array`` looks at."""
     for step in array._path:
-        if isinstance(step, Index):
+        if isinstance(step, IndexStep):
             places = places[step.place]
         elif isinstance(step, ReadOnly):
             places = getattr(np, step.function)(places, *step.arguments)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 
-class Step(Protocol):
+class PathStep(Protocol):
     """One step of a path."""
 
     def get(self, whole: Any) -> Any:
@@ -23,7 +23,7 @@ class Step(Protocol):
         """``whole`` with ``part`` in place of what the step selects."""
 
 
-class Index(NamedTuple):
+class IndexStep(NamedTuple):
     """``whole[place]`` by numbers, slices, ``None`` and ``...``."""
 
     place: tuple[Any, ...]
@@ -88,14 +88,14 @@ class ReadOnly(NamedTuple):
         raise ValueError("assignment destination is read-only")
 
 
-def read(whole: Any, path: Sequence[Step]) -> Any:
+def read(whole: Any, path: Sequence[PathStep]) -> Any:
     """The part of ``whole`` that ``path`` selects."""
     for step in path:
         whole = step.get(whole)
     return whole
 
 
-def write(whole: Any, path: Sequence[Step], part: Any) -> Any:
+def write(whole: Any, path: Sequence[PathStep], part: Any) -> Any:
     """``whole`` with ``part`` where ``path`` leads."""
     passed = []
     for step in path:

@@ -16,7 +16,7 @@ from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
 from lazynb.torch.dispatch.layout import Layout
-from lazynb.torch.dispatch.storage import Step, Storage
+from lazynb.torch.dispatch.storage import Storage, ViewStep
 from lazynb.torch.torchax_import import import_torchax
 
 torchax = import_torchax()
@@ -34,11 +34,11 @@ class Tensor(_Base):
     """
 
     _storage: Storage
-    _steps: tuple[Step, ...]
+    _steps: tuple[ViewStep, ...]
     _layout: Layout
 
     @staticmethod
-    def __new__(cls, storage: Storage, layout: Layout, steps: tuple[Step, ...] = ()) -> Tensor:
+    def __new__(cls, storage: Storage, layout: Layout, steps: tuple[ViewStep, ...] = ()) -> Tensor:
         tensor = torch.Tensor._make_wrapper_subclass(
             cls,
             layout.shape,

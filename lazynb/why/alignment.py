@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
-from lazynb.why.comparable import Comparable, Step, Value
+from lazynb.why.comparable import Comparable, ProgramStep, Value
 
 MAX_DIFFERENCES = 300
 """Differences looked for at one level: two traces with more have little in common, and only what is unique in
 both is paired."""
 
 Pairs = list[tuple[int, int]]
-Gaps = list[tuple[Sequence[Step], Sequence[Step]]]
+Gaps = list[tuple[Sequence[ProgramStep], Sequence[ProgramStep]]]
 """Steps without partner that lie between the same two pairs, of both programs."""
 
 
@@ -133,7 +133,7 @@ class Alignment:
         """Whether there are as many values, and those at the same place correspond."""
         return len(before) == len(now) and all(map(self.same_value, before, now))
 
-    def _join(self, before: Step, now: Step) -> None:
+    def _join(self, before: ProgramStep, now: ProgramStep) -> None:
         self.old[now.number], self.new[before.number] = before.number, now.number
 
     # ---- operations ----------------------------------------------------------------------------------------
@@ -148,8 +148,8 @@ class Alignment:
     def _pair(
         self,
         gaps: Gaps,
-        key: Callable[[Comparable, Step], Hashable],
-        may_be: Callable[[Step, Step], bool] = lambda before, now: True,
+        key: Callable[[Comparable, ProgramStep], Hashable],
+        may_be: Callable[[ProgramStep, ProgramStep], bool] = lambda before, now: True,
     ) -> Gaps:
         """Pairs the steps with the same key in each gap, and returns the gaps that are left."""
         left: Gaps = []
@@ -168,10 +168,10 @@ class Alignment:
             left = [step for step in a if step.number not in self.new]
             self._join_first(left, b, self._is_replaced)
 
-    def _is_replaced(self, before: Step, now: Step) -> bool:
+    def _is_replaced(self, before: ProgramStep, now: ProgramStep) -> bool:
         return self._same_array_operands(before, now) and self._may_be(before, now)
 
-    def _may_be(self, before: Step, now: Step) -> bool:
+    def _may_be(self, before: ProgramStep, now: ProgramStep) -> bool:
         """Whether the line of ``before`` may have become that of ``now``: it cannot if either stands
         unchanged in both sources."""
         old, new = self.before.text(before), self.now.text(now)
@@ -179,7 +179,7 @@ class Alignment:
             return True
         return old not in self._sources[1] and new not in self._sources[0]
 
-    def _same_array_operands(self, before: Step, now: Step) -> bool:
+    def _same_array_operands(self, before: ProgramStep, now: ProgramStep) -> bool:
         """Whether both take the same arrays (numbers may differ), and at least one."""
         old, new = _arrays(self.before, before), _arrays(self.now, now)
         return bool(new) and self.same_values(old, new)
@@ -191,7 +191,7 @@ class Alignment:
             steps = [step for step in self.now.operations if step.needed]
             self._join_first(left, steps, self._is_moved)
 
-    def _is_moved(self, before: Step, now: Step) -> bool:
+    def _is_moved(self, before: ProgramStep, now: ProgramStep) -> bool:
         return (
             before.same_operation(now)
             and self.before.text(before) == self.now.text(now)
@@ -199,7 +199,10 @@ class Alignment:
         )
 
     def _join_first(
-        self, left: list[Step], steps: Sequence[Step], suits: Callable[[Step, Step], bool]
+        self,
+        left: list[ProgramStep],
+        steps: Sequence[ProgramStep],
+        suits: Callable[[ProgramStep, ProgramStep], bool],
     ) -> None:
         """Joins each of ``steps`` without partner with the first one ``left`` that suits it."""
         for step in steps:
@@ -244,17 +247,17 @@ class Alignment:
             for (a, _), (b, _) in zip(before.steps[match].operands, step.operands, strict=False):
                 self._join_inputs(before.steps[a], now.steps[b])
 
-    def _join_inputs(self, old: Step, new: Step) -> None:
+    def _join_inputs(self, old: ProgramStep, new: ProgramStep) -> None:
         if not (old.is_operation or new.is_operation or old.number in self.new or new.number in self.old):
             self._join(old, new)
 
 
-def _arrays(program: Comparable, step: Step) -> list[Value]:
+def _arrays(program: Comparable, step: ProgramStep) -> list[Value]:
     """The operands of ``step`` without the numbers of the program's own."""
     return [value for value in step.operands if not _is_plain(program.steps[value[0]])]
 
 
-def _is_plain(step: Step) -> bool:
+def _is_plain(step: ProgramStep) -> bool:
     """Whether a step gives a number of the program's own."""
     return not step.is_operation and step.scalar is not None
 
@@ -266,7 +269,7 @@ class _Same:
         self._by_id: dict[int, int] = {}
         self._by_content: dict[Hashable, int] = {}
 
-    def number(self, step: Step) -> int:
+    def number(self, step: ProgramStep) -> int:
         number = self._by_id.get(id(step.operation))
         if number is None:
             number = self._by_content.setdefault(step.content, len(self._by_content))
@@ -274,7 +277,7 @@ class _Same:
         return number
 
 
-def _between(a: Sequence[Step], b: Sequence[Step], pairs: Pairs) -> Gaps:
+def _between(a: Sequence[ProgramStep], b: Sequence[ProgramStep], pairs: Pairs) -> Gaps:
     """What lies between the pairs, where both sides have something."""
     gaps: Gaps = []
     i, j = 0, 0

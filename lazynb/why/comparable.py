@@ -26,7 +26,7 @@ Value = tuple[int, int]
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Step:
+class ProgramStep:
     """An input, a literal or an operation.
 
     Attributes:
@@ -81,7 +81,7 @@ class Step:
         """Equal for what does the same to its operands."""
         return self.primitive, params_structure(self.primitive, self.params)
 
-    def same_operation(self, other: Step) -> bool:
+    def same_operation(self, other: ProgramStep) -> bool:
         """Whether both do the same to their operands."""
         return self.operation is other.operation or (
             self.primitive is other.primitive and self.content == other.content
@@ -99,7 +99,9 @@ class Comparable:
       names: the user's variables by value.
     """
 
-    def __init__(self, steps: Sequence[Step], wanted: Sequence[Value], names: dict[Value, tuple[str, ...]]):
+    def __init__(
+        self, steps: Sequence[ProgramStep], wanted: Sequence[Value], names: dict[Value, tuple[str, ...]]
+    ):
         self.steps = steps
         self.operations = [step for step in steps if step.is_operation]
         self.inputs = [step for step in steps if not step.is_operation]
@@ -112,7 +114,7 @@ class Comparable:
         """The type of ``value``."""
         return self.steps[value[0]].avals[value[1]]
 
-    def text(self, step: Step) -> str:
+    def text(self, step: ProgramStep) -> str:
         """Source text of a step's line."""
         if step.line is None:
             return ""
@@ -121,7 +123,7 @@ class Comparable:
             text = self._texts[step.line] = place(*step.line).text
         return text
 
-    def instruction(self, step: Step) -> Hashable:
+    def instruction(self, step: ProgramStep) -> Hashable:
         """Where in the source the operation was asked for, to the column; the same at each turn of a loop.
         Returns None if that cannot be known."""
         if step.origin is None:
@@ -133,9 +135,9 @@ class Comparable:
         number = step.origin.lasti // 2
         return id(code), positions[number] if 0 <= number < len(positions) else step.origin.lasti
 
-    def users(self) -> dict[Value, list[Step]]:
+    def users(self) -> dict[Value, list[ProgramStep]]:
         """By value, the needed operations that take it."""
-        users: dict[Value, list[Step]] = {}
+        users: dict[Value, list[ProgramStep]] = {}
         for step in self.operations:
             if step.needed:
                 for value in step.operands:
@@ -149,7 +151,7 @@ def comparable_of(miss: Miss) -> Comparable:
     path = summary.end.path()
     needed = set(map(id, needed_steps(path, miss.wanted)))
     owners: list[Value] = []
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     lines = _InstructionLines()
     inputs = iter(summary.inputs)
     for number, (state, origin) in enumerate(zip(path, summary.origins, strict=True)):
@@ -158,7 +160,7 @@ def comparable_of(miss: Miss) -> Comparable:
         if operation is None:
             value = next(inputs)
             assert isinstance(state.key, tuple)
-            step = Step(
+            step = ProgramStep(
                 number,
                 name=value.names[0] if value.names else "",
                 names=value.names,
@@ -168,7 +170,7 @@ def comparable_of(miss: Miss) -> Comparable:
                 needed=is_needed,
             )
         else:
-            step = Step(
+            step = ProgramStep(
                 number,
                 operation.primitive,
                 operation.params,
@@ -220,11 +222,11 @@ def comparable_of_jaxpr(jaxpr: Any) -> Comparable:
     """The program of a jaxpr. Its arguments have no names; each number that is written in it is a step of its
     own."""
     inner = getattr(jaxpr, "jaxpr", jaxpr)
-    steps: list[Step] = []
+    steps: list[ProgramStep] = []
     values: dict[Any, Value] = {}
 
     def given(aval: Any, scalar: str | None = None, operation: Any = None) -> Value:
-        steps.append(Step(len(steps), avals=(aval,), scalar=scalar, operation=operation))
+        steps.append(ProgramStep(len(steps), avals=(aval,), scalar=scalar, operation=operation))
         return len(steps) - 1, 0
 
     def value_of(atom: Any) -> Value:
@@ -236,7 +238,7 @@ def comparable_of_jaxpr(jaxpr: Any) -> Comparable:
         values[var] = given(var.aval)
     for eqn in inner.eqns:
         operands = tuple(map(value_of, eqn.invars))
-        step = Step(
+        step = ProgramStep(
             len(steps),
             eqn.primitive,
             eqn.params,
@@ -282,6 +284,6 @@ def is_users(jaxpr: Any) -> bool:
     return file is not None and is_user_file(file)
 
 
-def is_number(step: Step) -> bool:
+def is_number(step: ProgramStep) -> bool:
     """Whether an input comes as a number from Python or NumPy."""
     return step.held is HOST

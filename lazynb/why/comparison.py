@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb.why.alignment import Alignment
-from lazynb.why.comparable import Comparable, Step, is_number
+from lazynb.why.comparable import Comparable, ProgramStep, is_number
 from lazynb.why.pairs import PairComparison
 from lazynb.why.sides import Change, Side, Sides
 from lazynb.why.unpaired import UnpairedComparison, compare_jitted
@@ -87,7 +87,7 @@ class Comparison:
             elif old.operation is not None or new.operation is not None:
                 self._literal(old, new)
 
-    def _input(self, old: Step, new: Step) -> None:
+    def _input(self, old: ProgramStep, new: ProgramStep) -> None:
         if is_number(old) or is_number(new):
             self._number(old, new)
             return
@@ -102,7 +102,7 @@ class Comparison:
         if old.held != new.held:
             self._add_input("sharding", old, new, _held(old), _held(new))
 
-    def _number(self, old: Step, new: Step) -> None:
+    def _number(self, old: ProgramStep, new: ProgramStep) -> None:
         """Compares two inputs of which at least one is a number from Python."""
         a, b = old.avals[0], new.avals[0]
         if is_number(old) != is_number(new):
@@ -110,14 +110,14 @@ class Comparison:
         elif (a.dtype, a.weak_type) != (b.dtype, b.weak_type) and not self._sides.settings:
             self._add_input("number", old, new, _kind_of(old), _kind_of(new))
 
-    def _dtype(self, old: Step, new: Step) -> None:
+    def _dtype(self, old: ProgramStep, new: ProgramStep) -> None:
         a, b = old.avals[0], new.avals[0]
         if a.dtype != b.dtype:
             self._add_input("dtype", old, new, str(a.dtype), str(b.dtype))
         elif a.weak_type != b.weak_type:
             self._add_input("weak_type", old, new, _dtype_of(a), _dtype_of(b))
 
-    def _add_input(self, kind: str, old: Step, new: Step, before: str, now: str) -> None:
+    def _add_input(self, kind: str, old: ProgramStep, new: ProgramStep, before: str, now: str) -> None:
         user = self._user(new)
         if old.name and new.name != old.name:
             before = f"{before} (`{old.name}`)"
@@ -129,11 +129,11 @@ class Comparison:
         }
         self.changes.append(Change(kind, fields, (new.number,), (old.number,), user))
 
-    def _user(self, given: Step) -> Step | None:
+    def _user(self, given: ProgramStep) -> ProgramStep | None:
         """The first operation that takes an input; None if none does."""
         return next(iter(self._users.get((given.number, 0), ())), None)
 
-    def _literal(self, old: Step, new: Step) -> None:
+    def _literal(self, old: ProgramStep, new: ProgramStep) -> None:
         """Compares two inputs of functions of which at least one is written in its function."""
         if old.operation == new.operation:
             return
@@ -209,7 +209,7 @@ def _result_count(program: Comparable) -> str:
     return f"{count} result{'s' * (count != 1)}"
 
 
-def _input_name(kind: str, new: Step, user: Step | None) -> str:
+def _input_name(kind: str, new: ProgramStep, user: ProgramStep | None) -> str:
     """An input in words: the user's name of it, or what takes it."""
     if kind == "number" or (is_number(new) and not new.name):
         return "a number" if user is None else f"the number that {user.label} takes"
@@ -218,7 +218,7 @@ def _input_name(kind: str, new: Step, user: Step | None) -> str:
     return "an input" if user is None else f"an array that {user.label} takes"
 
 
-def _literal_text(step: Step) -> str:
+def _literal_text(step: ProgramStep) -> str:
     return step.scalar if step.scalar is not None else "an array"
 
 
@@ -226,7 +226,7 @@ def _dtype_of(aval: Any) -> str:
     return f"weakly typed {aval.dtype}" if aval.weak_type else str(aval.dtype)
 
 
-def _kind_of(step: Step) -> str:
+def _kind_of(step: ProgramStep) -> str:
     """An input in words: a number with its Python type, an array with its shape."""
     aval = step.avals[0]
     if not is_number(step):
@@ -240,7 +240,7 @@ def _kind_of(step: Step) -> str:
     return f"{text} ({kind})"
 
 
-def _held(step: Step) -> str:
+def _held(step: ProgramStep) -> str:
     """The devices that hold an input, in words."""
     sharding = step.held
     if sharding is None:

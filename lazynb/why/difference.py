@@ -13,7 +13,7 @@ from lazynb.execute.misses import Miss
 from lazynb.reasons import REASONS
 from lazynb.source import Place
 from lazynb.why.causes import CAUSES, RANKS
-from lazynb.why.comparable import Comparable, Step, comparable_of
+from lazynb.why.comparable import Comparable, ProgramStep, comparable_of
 from lazynb.why.comparison import Comparison
 from lazynb.why.recurrence import as_recurrence
 from lazynb.why.sides import Change
@@ -188,7 +188,7 @@ class _Candidate:
         share = 0.3 if same_end else 0.5
         return sum(sum(unit) / len(unit) for unit in likeness.values()) >= share * size
 
-    def _likeness(self, step: Step) -> float:
+    def _likeness(self, step: ProgramStep) -> float:
         """How much the operation ``step`` is like the one it corresponds to: from 0 to 1."""
         match = self.comparison.alignment.old.get(step.number)
         if match is None:
@@ -269,7 +269,7 @@ def _needed_without(comparable: Comparable, partner: dict[int, int]) -> tuple[in
     return tuple(step.number for step in comparable.steps if step.needed and step.number not in partner)
 
 
-def _unit(step: Step) -> object:
+def _unit(step: ProgramStep) -> object:
     """The same for the operations of one function that the user called."""
     return step.number if step.call is None else (step.call, step.line)
 

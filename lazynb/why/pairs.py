@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from lazynb import _jax as jc
 from lazynb._jax.names import UNNAMED_PARAMETERS
-from lazynb.why.comparable import Comparable, Step, Value, comparable_of_jaxpr
+from lazynb.why.comparable import Comparable, ProgramStep, Value, comparable_of_jaxpr
 from lazynb.why.parameters import (
     Parameter,
     Types,
@@ -35,8 +35,8 @@ class PairComparison:
     def compare_all(self) -> None:
         """Compares the pairs; those of derivatives only if the others are alike."""
         sides = self._sides
-        pairs: list[tuple[Step, Step]] = []
-        derivatives: list[tuple[Step, Step]] = []
+        pairs: list[tuple[ProgramStep, ProgramStep]] = []
+        derivatives: list[tuple[ProgramStep, ProgramStep]] = []
         for old, new in sides.needed_pairs():
             if old.number in sides.before.explained or new.number in sides.now.explained:
                 continue
@@ -48,7 +48,7 @@ class PairComparison:
         if not sides.changes:
             self._compare(derivatives)
 
-    def _compare(self, pairs: Sequence[tuple[Step, Step]]) -> None:
+    def _compare(self, pairs: Sequence[tuple[ProgramStep, ProgramStep]]) -> None:
         contexts = not (self._sides.functions or self._sides.settings)
         for old, new in pairs:
             if not old.same_operation(new):
@@ -58,7 +58,7 @@ class PairComparison:
             if old.name == new.name:
                 self._operands(old, new)
 
-    def compare(self, old: Step, new: Step) -> None:
+    def compare(self, old: ProgramStep, new: ProgramStep) -> None:
         """Compares what two operations do, without their operands."""
         types = self._types(old, new)
         follows = types != Types() or self._sides.settings
@@ -70,7 +70,7 @@ class PairComparison:
         else:
             self._library(old, new, types, follows)
 
-    def _types(self, old: Step, new: Step) -> Types:
+    def _types(self, old: ProgramStep, new: ProgramStep) -> Types:
         """How the types of the operands differ."""
         types = []
         for a, b in zip(old.operands, new.operands, strict=False):
@@ -81,7 +81,7 @@ class PairComparison:
 
     # ---- operations ----------------------------------------------------------------------------------------
 
-    def _replaced(self, old: Step, new: Step) -> None:
+    def _replaced(self, old: ProgramStep, new: ProgramStep) -> None:
         """One operation stands for another, or one function of several operations that the user called."""
         sides = self._sides
         before, now = sides.before.called(old), sides.now.called(new)
@@ -90,7 +90,7 @@ class PairComparison:
         fields = {"now": _call_name(new, now), "before": _call_name(old, before)}
         sides.changes.append(Change("replaced", fields, tuple(now), tuple(before), new))
 
-    def _function(self, old: Step, new: Step, follows: bool) -> None:
+    def _function(self, old: ProgramStep, new: ProgramStep, follows: bool) -> None:
         """A function of the user's that JAX called differs: says where in it."""
         before, now = jc.jaxprs_in(old.params), jc.jaxprs_in(new.params)
         if len(before) != len(now):
@@ -109,7 +109,7 @@ class PairComparison:
                 nested = {"function": new.label, "change": change}
             self._sides.changes.append(Change("nested", nested, *numbers, change.at or new))
 
-    def _library(self, old: Step, new: Step, types: Types, follows: bool) -> None:
+    def _library(self, old: ProgramStep, new: ProgramStep, types: Types, follows: bool) -> None:
         """A library function differs: says in which parameters."""
         parameters = library_parameters(old, new, types)
         if not parameters:
@@ -127,7 +127,7 @@ class PairComparison:
             return True
         return bool(parameter.numbers) and self._sides.dimensions.issuperset(parameter.numbers or ())
 
-    def _unexplained(self, old: Step, new: Step, *, built_alike: bool) -> None:
+    def _unexplained(self, old: ProgramStep, new: ProgramStep, *, built_alike: bool) -> None:
         """A library function differs, and no parameter or type of its operands tells why."""
         if built_alike and holds_new_object(old, new):
             self._sides.add_pair("identity", old, new, operation=new.label)
@@ -136,13 +136,13 @@ class PairComparison:
         else:
             self._argument(old, new)
 
-    def _argument(self, old: Step, new: Step) -> None:
+    def _argument(self, old: ProgramStep, new: ProgramStep) -> None:
         """An argument of a library function differs that is not as it is among an operation's parameters."""
         before, now = _types_in_words(old), _types_in_words(new)
         gives = f": it gives {now}, gave {before}" if now != before else ""
         self._sides.add_pair("argument", old, new, operation=called_name(new), gives=gives)
 
-    def _parameter(self, old: Step, new: Step, parameter: Parameter) -> None:
+    def _parameter(self, old: ProgramStep, new: ProgramStep, parameter: Parameter) -> None:
         if new.call is not None:
             if new.call in self._sides.explained_calls:
                 return  # one argument of a function makes several of its operations differ
@@ -160,7 +160,7 @@ class PairComparison:
 
     # ---- operands ------------------------------------------------------------------------------------------
 
-    def _operands(self, old: Step, new: Step) -> None:
+    def _operands(self, old: ProgramStep, new: ProgramStep) -> None:
         """What a pair takes, where the steps that give it do not tell."""
         sides = self._sides
         if sides.now.program.instruction(new) in sides.loops:
@@ -183,7 +183,7 @@ class PairComparison:
         added = second.program.steps[b[0]].is_operation and b[0] not in second.partner
         return removed or added
 
-    def _operand(self, old: Step, new: Step, a: Value, b: Value) -> None:
+    def _operand(self, old: ProgramStep, new: ProgramStep, a: Value, b: Value) -> None:
         """Tells that ``new`` takes ``b`` where ``old`` took ``a``."""
         before, now = self._sides.before.program, self._sides.now.program
         first, second = before.steps[a[0]], now.steps[b[0]]
@@ -205,17 +205,17 @@ def _described(comparable: Comparable, value: Value) -> str:
     return step.label if step.name else "an array"
 
 
-def _operand_kind(before: Step, now: Step) -> str:
+def _operand_kind(before: ProgramStep, now: ProgramStep) -> str:
     """The kind of change if a pair takes ``now`` instead of ``before``."""
     if before.is_operation == now.is_operation:
         return "operand"
     return "input_added" if before.is_operation else "input_removed"
 
 
-def _call_name(step: Step, group: Sequence[int]) -> str:
+def _call_name(step: ProgramStep, group: Sequence[int]) -> str:
     """What stands for a group of operations of one call."""
     return called_name(step) if len(group) > 1 else step.label
 
 
-def _types_in_words(step: Step) -> str:
+def _types_in_words(step: ProgramStep) -> str:
     return ", ".join(aval.str_short() for aval in step.avals)

@@ -14,7 +14,7 @@ from lazynb._jax.names import (
     SIZE_PARAMETERS,
 )
 from lazynb.record.structure import Pinned, structure
-from lazynb.why.comparable import Step, comparable_of_jaxpr, is_users
+from lazynb.why.comparable import ProgramStep, comparable_of_jaxpr, is_users
 
 _SINGLE = frozenset("axis start end step size length".split())
 """Shown without the brackets of a tuple if it has one element."""
@@ -79,7 +79,7 @@ def is_plumbing(name: str, value: Any) -> bool:
     return name in ADDED_PARAMETERS or bool(jc.jaxprs_of(value))
 
 
-def plain_parameters(before: Step, now: Step, types: Types) -> list[Parameter]:
+def plain_parameters(before: ProgramStep, now: ProgramStep, types: Types) -> list[Parameter]:
     """The parameters written by the user that differ and do not follow from ``types``. Functions are left
     out."""
     parameters = []
@@ -94,7 +94,7 @@ def plain_parameters(before: Step, now: Step, types: Types) -> list[Parameter]:
     return _as_index(before, now, parameters)
 
 
-def _as_index(before: Step, now: Step, parameters: list[Parameter]) -> list[Parameter]:
+def _as_index(before: ProgramStep, now: ProgramStep, parameters: list[Parameter]) -> list[Parameter]:
     """The start and end of a slice of one element, along one axis, are an index."""
     if [parameter.name for parameter in parameters] != ["start", "end"]:
         return parameters
@@ -108,12 +108,12 @@ def _as_index(before: Step, now: Step, parameters: list[Parameter]) -> list[Para
     return [Parameter("index", str(old), str(new), ((old, new),))]
 
 
-def _ranges(step: Step) -> list[tuple[int, int]]:
+def _ranges(step: ProgramStep) -> list[tuple[int, int]]:
     """By axis, the start and end of a slice."""
     return list(zip(step.params["start_indices"], step.params["limit_indices"], strict=True))
 
 
-def library_parameters(before: Step, now: Step, types: Types) -> list[Parameter] | None:
+def library_parameters(before: ProgramStep, now: ProgramStep, types: Types) -> list[Parameter] | None:
     """The same as :func:`plain_parameters`, with those in the functions of JAX's own that both steps call.
     Returns None if these functions are built differently."""
     parameters = plain_parameters(before, now, types)
@@ -132,7 +132,7 @@ def library_parameters(before: Step, now: Step, types: Types) -> list[Parameter]
     return parameters
 
 
-def contexts_differ(before: Step, now: Step) -> bool:
+def contexts_differ(before: ProgramStep, now: ProgramStep) -> bool:
     """Whether the operations in the functions that two operations call were traced under different
     configurations of JAX."""
     for a, b in zip(jc.jaxprs_in(before.params), jc.jaxprs_in(now.params), strict=False):
@@ -142,12 +142,12 @@ def contexts_differ(before: Step, now: Step) -> bool:
     return False
 
 
-def calls_users_function(step: Step) -> bool:
+def calls_users_function(step: ProgramStep) -> bool:
     """Whether an operation holds a function that the user wrote."""
     return any(is_users(jaxpr) for jaxpr in jc.jaxprs_in(step.params))
 
 
-def holds_new_object(before: Step, now: Step) -> bool:
+def holds_new_object(before: ProgramStep, now: ProgramStep) -> bool:
     """Whether the two differ in an object without content to compare alone: a callback made anew."""
     for name, value in now.params.items():
         if name in ADDED_PARAMETERS or not _is_opaque(value):

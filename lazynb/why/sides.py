@@ -10,7 +10,7 @@ from typing import Any
 
 from lazynb._jax.names import DERIVATIVE_FUNCTIONS
 from lazynb.why.alignment import Alignment
-from lazynb.why.comparable import Comparable, Step
+from lazynb.why.comparable import Comparable, ProgramStep
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +28,7 @@ class Change:
     fields: dict[str, Any]
     now: tuple[int, ...] = ()
     before: tuple[int, ...] = ()
-    at: Step | None = None
+    at: ProgramStep | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -59,30 +59,30 @@ class Side:
         """The steps of this program that a change is about."""
         return change.now if self.number else change.before
 
-    def change(self, kind: str, fields: dict[str, Any], numbers: tuple[int, ...], at: Step) -> Change:
+    def change(self, kind: str, fields: dict[str, Any], numbers: tuple[int, ...], at: ProgramStep) -> Change:
         """A change that is about steps of this program alone."""
         if self.number:
             return Change(kind, fields, now=numbers, at=at)
         return Change(kind, fields, before=numbers, at=at)
 
-    def partner_of(self, step: Step) -> Step | None:
+    def partner_of(self, step: ProgramStep) -> ProgramStep | None:
         """The step of the other program that corresponds to ``step``; None if there is none."""
         partner = self.partner.get(step.number)
         return None if partner is None else self.other.steps[partner]
 
-    def without_partner(self) -> list[Step]:
+    def without_partner(self) -> list[ProgramStep]:
         """The needed operations that nothing corresponds to, and that no change explains yet."""
         skip = self.outside | self.explained | self.partner.keys()
         return [step for step in self.program.operations if step.needed and step.number not in skip]
 
-    def gap(self, step: Step) -> tuple[int, int]:
+    def gap(self, step: ProgramStep) -> tuple[int, int]:
         """The operations with a partner before and after ``step``; -1 if there is none."""
         paired = [other.number for other in self.program.operations if other.number in self.partner]
         paired = [-1, *paired, -1]
         at = bisect.bisect(paired, step.number, 1, len(paired) - 1)
         return paired[at - 1], paired[at]
 
-    def called(self, step: Step) -> list[int]:
+    def called(self, step: ProgramStep) -> list[int]:
         """The operations of the call of ``step``, if no other of them has a partner; else ``step`` alone."""
         if step.call is None:
             return [step.number]
@@ -161,22 +161,22 @@ class Sides:
         """The side opposite to ``side``."""
         return self.both[1 - side.number]
 
-    def add_pair(self, kind: str, old: Step, new: Step, **fields: Any) -> None:
+    def add_pair(self, kind: str, old: ProgramStep, new: ProgramStep, **fields: Any) -> None:
         """Adds a change that is about two operations that correspond."""
         self.changes.append(Change(kind, fields, (new.number,), (old.number,), new))
 
-    def needed_pairs(self) -> Iterator[tuple[Step, Step]]:
+    def needed_pairs(self) -> Iterator[tuple[ProgramStep, ProgramStep]]:
         """The operations that correspond and are both needed, in the order of the present program."""
         for step in self.now.program.operations:
             old = self.now.partner_of(step)
             if old is not None and step.needed and old.needed:
                 yield old, step
 
-    def same_line(self, old: Step, new: Step) -> bool:
+    def same_line(self, old: ProgramStep, new: ProgramStep) -> bool:
         """Whether two operations stand in lines of the same text."""
         return self.before.program.text(old) == self.now.program.text(new)
 
-    def is_silent(self, step: Step, side: Side) -> bool:
+    def is_silent(self, step: ProgramStep, side: Side) -> bool:
         """Whether an operation is in one program alone because the types of what it takes differ.
 
         Its line is in both programs then.
@@ -205,7 +205,7 @@ class Sides:
         return repeated
 
 
-def is_derivative(step: Step) -> bool:
+def is_derivative(step: ProgramStep) -> bool:
     """Whether an operation belongs to a function that JAX made of another one, as the backward pass of
     ``grad`` does."""
     if step.origin is None or step.origin.callee is None:
@@ -213,7 +213,7 @@ def is_derivative(step: Step) -> bool:
     return step.origin.callee.co_name in DERIVATIVE_FUNCTIONS
 
 
-def called_name(step: Step) -> str:
+def called_name(step: ProgramStep) -> str:
     """The library function that the user called, quoted; else the operation."""
     return f"`{step.call[0]}`" if step.call is not None else step.label
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from lazynb.execute.misses import Miss
 from lazynb.source import Place, Spot, cell_source, line_of
 from lazynb.why.alignment import Alignment
-from lazynb.why.comparable import Comparable, Step
+from lazynb.why.comparable import Comparable, ProgramStep
 
-Sides = tuple[Sequence[Step], Sequence[Step]]
+Sides = tuple[Sequence[ProgramStep], Sequence[ProgramStep]]
 """Steps of the earlier program, and of the present one."""
 
 
@@ -90,13 +90,13 @@ class TraceBounds:
         new_head, new_tail = _head_and_tail(now, alignment.old)
         return (old_head, new_head), (old_tail, new_tail)
 
-    def _off_line(self, steps: Sequence[Step], side: int) -> bool:
+    def _off_line(self, steps: Sequence[ProgramStep], side: int) -> bool:
         """Whether some of ``steps`` do not stand on the line of the side's own trace break."""
         spot = self._misses[side].spot
         line = (spot.code.co_filename, line_of(spot.code, spot.lasti))
         return any(step.line != line for step in steps)
 
-    def _written(self, steps: Sequence[Step], side: int) -> bool:
+    def _written(self, steps: Sequence[ProgramStep], side: int) -> bool:
         """Whether the lines of ``steps``, left over on ``side``, stand in the source of the other side.
 
         Most of them suffice: others may have been edited at the same time.
@@ -130,7 +130,9 @@ def _files_of(comparable: Comparable) -> set[str]:
     return {step.line[0] for step in comparable.operations if step.line is not None}
 
 
-def _head_and_tail(comparable: Comparable, match: dict[int, int]) -> tuple[list[Step], list[Step]]:
+def _head_and_tail(
+    comparable: Comparable, match: dict[int, int]
+) -> tuple[list[ProgramStep], list[ProgramStep]]:
     """The needed operations without partner that stand before the first one with a partner, and after the
     last one."""
     paired = [step.number for step in comparable.operations if step.number in match]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from lazynb._jax.names import GLUE
-from lazynb.why.comparable import Comparable, Step
+from lazynb.why.comparable import Comparable, ProgramStep
 from lazynb.why.pairs import PairComparison
 from lazynb.why.parameters import calls_users_function
 from lazynb.why.sides import Change, Side, Sides, is_derivative
@@ -15,7 +15,7 @@ _OPERATIONS = frozenset("replaced parameter argument nested identity".split())
 
 _SHOWN_NAMES = 4
 
-Groups = list[list[Step]]
+Groups = list[list[ProgramStep]]
 """Operations of one program, those of a line together."""
 
 
@@ -39,7 +39,7 @@ def compare_jitted(sides: Sides) -> None:
                 _add_jitted(sides, kind, side, step, body)
 
 
-def _body(side: Side, step: Step) -> list[Step]:
+def _body(side: Side, step: ProgramStep) -> list[ProgramStep]:
     """The operations of the other program that make up the function which ``step`` calls, jitted."""
     name = step.params["name"]
     body = []
@@ -51,7 +51,7 @@ def _body(side: Side, step: Step) -> list[Step]:
     return body
 
 
-def _add_jitted(sides: Sides, kind: str, side: Side, step: Step, body: Sequence[Step]) -> None:
+def _add_jitted(sides: Sides, kind: str, side: Side, step: ProgramStep, body: Sequence[ProgramStep]) -> None:
     """Tells that ``step`` of one program is ``body`` in the other."""
     numbers = _numbers(body)
     side.explained.add(step.number)
@@ -95,9 +95,9 @@ class UnpairedComparison:
 
     # ---- what is explained ---------------------------------------------------------------------------------
 
-    def _turns(self, unpaired: Sequence[Sequence[Step]]) -> None:
+    def _turns(self, unpaired: Sequence[Sequence[ProgramStep]]) -> None:
         """Tells what a loop did more or less often."""
-        loops: dict[tuple[int, int, int], list[Step]] = {}
+        loops: dict[tuple[int, int, int], list[ProgramStep]] = {}
         for side in self._sides.both:
             for step in unpaired[side.number]:
                 turns = self._sides.loops.get(side.program.instruction(step))
@@ -119,7 +119,9 @@ class UnpairedComparison:
                 instructions.update(map(side.program.instruction, steps))
         return instructions - {None}
 
-    def _unexplained(self, side: Side, steps: Sequence[Step], changed: set[Hashable]) -> list[Step]:
+    def _unexplained(
+        self, side: Side, steps: Sequence[ProgramStep], changed: set[Hashable]
+    ) -> list[ProgramStep]:
         """Those of ``steps`` that do not follow from a known difference.
 
         Arguments:
@@ -134,7 +136,7 @@ class UnpairedComparison:
                 unexplained.append(step)
         return unexplained
 
-    def _follows_dead(self, step: Step, side: Side) -> bool:
+    def _follows_dead(self, step: ProgramStep, side: Side) -> bool:
         """Whether an operation that only a derivative needs is there because a dead operation differs, the
         one that the derivative is of."""
         instruction = side.program.instruction(step)
@@ -150,7 +152,7 @@ class UnpairedComparison:
                 return self._is_told(other, partner)
         return False
 
-    def _is_told(self, old: Step, new: Step) -> bool:
+    def _is_told(self, old: ProgramStep, new: ProgramStep) -> bool:
         """Compares two operations. Returns whether a change tells how they differ."""
         count = len(self._sides.changes)
         self._pairs.compare(old, new)
@@ -173,7 +175,7 @@ class UnpairedComparison:
             change = Change("replaced", fields, _numbers(new), _numbers(old), new[0])
             self._sides.changes.append(change)
 
-    def _gap_before(self, added: Sequence[Step]) -> tuple[int, ...]:
+    def _gap_before(self, added: Sequence[ProgramStep]) -> tuple[int, ...]:
         """Where a group of operations would stand in the earlier program."""
         now = self._sides.now
         return tuple(now.partner.get(number, number) for number in now.gap(added[0]))
@@ -189,7 +191,7 @@ class UnpairedComparison:
                 self._sides.changes.append(side.change(kind, fields, _numbers(group), group[0]))
 
 
-def _by_line(steps: Sequence[Step]) -> Groups:
+def _by_line(steps: Sequence[ProgramStep]) -> Groups:
     """Neighbours of one line, in order."""
     groups: Groups = []
     for step in steps:
@@ -200,9 +202,9 @@ def _by_line(steps: Sequence[Step]) -> Groups:
     return groups
 
 
-def _listed(program: Comparable, group: Sequence[Step]) -> str:
+def _listed(program: Comparable, group: Sequence[ProgramStep]) -> str:
     """The operations in words: for each call the function that the user called, else the main operation."""
-    calls: dict[Hashable, list[Step]] = {}
+    calls: dict[Hashable, list[ProgramStep]] = {}
     for step in group:
         calls.setdefault(program.instruction(step) or step.number, []).append(step)
     names = list(dict.fromkeys(map(_name_of_call, calls.values())))
@@ -214,13 +216,13 @@ def _listed(program: Comparable, group: Sequence[Step]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
 
 
-def _name_of_call(steps: Sequence[Step]) -> str:
+def _name_of_call(steps: Sequence[ProgramStep]) -> str:
     if steps[0].call is not None:
         return steps[0].call[0]
     return next((step.name for step in steps if step.name not in GLUE), steps[0].name)
 
 
-def _numbers(steps: Sequence[Step]) -> tuple[int, ...]:
+def _numbers(steps: Sequence[ProgramStep]) -> tuple[int, ...]:
     return tuple(step.number for step in steps)
 
 

@@ -51,7 +51,7 @@ class NotView(Exception):
     """An operation that PyTorch calls a view gives other values than elements of its argument."""
 
 
-class Step(NamedTuple):
+class ViewStep(NamedTuple):
     """One step from an array to a view of it.
 
     Attributes:
@@ -63,16 +63,16 @@ class Step(NamedTuple):
     write: Callable[[Any, Any], Any]
 
 
-def _reshaped(shape: tuple[int, ...]) -> Step:
-    return Step(lambda x: x.reshape(shape), lambda x, new: new.reshape(x.shape))
+def _reshaped(shape: tuple[int, ...]) -> ViewStep:
+    return ViewStep(lambda x: x.reshape(shape), lambda x, new: new.reshape(x.shape))
 
 
-def _permuted(order: tuple[int, ...]) -> Step:
+def _permuted(order: tuple[int, ...]) -> ViewStep:
     back = tuple(int(at) for at in np.argsort(order))
-    return Step(lambda x: jax.lax.transpose(x, order), lambda x, new: jax.lax.transpose(new, back))
+    return ViewStep(lambda x: jax.lax.transpose(x, order), lambda x, new: jax.lax.transpose(new, back))
 
 
-def _slices(index: tuple[slice, ...]) -> Step:
+def _slices(index: tuple[slice, ...]) -> ViewStep:
     """The slices ``index`` of the first axes."""
 
     def write(x: Any, new: Any) -> Any:
@@ -89,7 +89,7 @@ def _slices(index: tuple[slice, ...]) -> Step:
         ends = [max(start, end) for start, end, _ in bounds]
         return jax.lax.slice(x, starts, ends, [step for _, _, step in bounds])
 
-    return Step(read, write)
+    return ViewStep(read, write)
 
 
 def _bounds(index: tuple[slice, ...], shape: tuple[int, ...]) -> list[tuple[int, int, int]]:
@@ -98,32 +98,34 @@ def _bounds(index: tuple[slice, ...], shape: tuple[int, ...]) -> list[tuple[int,
     return bounds + [(0, size, 1) for size in shape[len(bounds) :]]
 
 
-def _selected(dim: int, at: int) -> Step:
+def _selected(dim: int, at: int) -> ViewStep:
     """Element ``at`` (from 0) of axis ``dim``."""
     inner = _slices((*[slice(None)] * dim, slice(at, at + 1)))
 
     def read(x: Any) -> Any:
         return inner.read(x).reshape((*x.shape[:dim], *x.shape[dim + 1 :]))
 
-    return Step(read, lambda x, new: inner.write(x, new.reshape((*x.shape[:dim], 1, *x.shape[dim + 1 :]))))
+    return ViewStep(
+        read, lambda x, new: inner.write(x, new.reshape((*x.shape[:dim], 1, *x.shape[dim + 1 :])))
+    )
 
 
-def _gathered(index: np.ndarray) -> Step:
+def _gathered(index: np.ndarray) -> ViewStep:
     """Elements by their numbers in the flat array, for views that nothing simpler describes."""
-    return Step(
+    return ViewStep(
         lambda x: x.reshape(-1)[jnp.asarray(index)],
         lambda x, new: x.reshape(-1).at[jnp.asarray(index)].set(new).reshape(x.shape),
     )
 
 
-def _expanded(shape: tuple[int, ...]) -> Step:
+def _expanded(shape: tuple[int, ...]) -> ViewStep:
     def write(x: Any, new: Any) -> Any:  # PyTorch allows no write where elements coincide
         return new.reshape(x.shape)
 
-    return Step(lambda x: jnp.broadcast_to(x, shape), write)
+    return ViewStep(lambda x: jnp.broadcast_to(x, shape), write)
 
 
-_SAME = Step(lambda x: x, lambda x, new: new)
+_SAME = ViewStep(lambda x: x, lambda x, new: new)
 
 
 def _axis(dim: int, rank: int) -> int:
@@ -132,7 +134,7 @@ def _axis(dim: int, rank: int) -> int:
 
 def slice_step(
     shape: tuple[int, ...], dim: int = 0, start: Any = None, end: Any = None, step: int = 1
-) -> Step:
+) -> ViewStep:
     """The step of ``x[start:end:step]`` along ``dim``."""
     part = slice(_plain(start), _plain(end), step)
     return _slices((*[slice(None)] * _axis(dim, len(shape)), part))
@@ -142,13 +144,13 @@ def _plain(bound: Any) -> int | None:
     return None if bound is None else int(bound)
 
 
-def select_step(shape: tuple[int, ...], dim: int, index: int) -> Step:
+def select_step(shape: tuple[int, ...], dim: int, index: int) -> ViewStep:
     """The step of ``x.select(dim, index)``."""
     dim = _axis(dim, len(shape))
     return _selected(dim, index + shape[dim] if index < 0 else index)
 
 
-def _transpose_step(shape: tuple[int, ...], dim0: int, dim1: int) -> Step:
+def _transpose_step(shape: tuple[int, ...], dim0: int, dim1: int) -> ViewStep:
     order = list(range(len(shape)))
     if not order:
         return _SAME
@@ -157,21 +159,21 @@ def _transpose_step(shape: tuple[int, ...], dim0: int, dim1: int) -> Step:
     return _permuted(tuple(order))
 
 
-def _t_step(shape: tuple[int, ...]) -> Step:
+def _t_step(shape: tuple[int, ...]) -> ViewStep:
     return _permuted(tuple(reversed(range(len(shape)))))
 
 
-def _permute_step(shape: tuple[int, ...], dims: list[int]) -> Step:
+def _permute_step(shape: tuple[int, ...], dims: list[int]) -> ViewStep:
     return _permuted(tuple(_axis(dim, len(shape)) for dim in dims))
 
 
-def _pieces(dim: int, sizes: list[int], rank: int) -> list[Step]:
+def _pieces(dim: int, sizes: list[int], rank: int) -> list[ViewStep]:
     ends = np.cumsum(sizes).tolist()
     lead = [slice(None)] * _axis(dim, rank)
     return [_slices((*lead, slice(end - size, end))) for size, end in zip(sizes, ends, strict=True)]
 
 
-def _split_step(shape: tuple[int, ...], size: int, dim: int = 0) -> list[Step]:
+def _split_step(shape: tuple[int, ...], size: int, dim: int = 0) -> list[ViewStep]:
     rank = len(shape)
     if size == 0:
         return _pieces(dim, [0], rank)
@@ -180,11 +182,11 @@ def _split_step(shape: tuple[int, ...], size: int, dim: int = 0) -> list[Step]:
     return _pieces(dim, [min(size, whole - at * size) for at in range(count)], rank)
 
 
-def _split_sizes_step(shape: tuple[int, ...], sizes: list[int], dim: int = 0) -> list[Step]:
+def _split_sizes_step(shape: tuple[int, ...], sizes: list[int], dim: int = 0) -> list[ViewStep]:
     return _pieces(dim, list(sizes), len(shape))
 
 
-def _unbind_step(shape: tuple[int, ...], dim: int = 0) -> list[Step]:
+def _unbind_step(shape: tuple[int, ...], dim: int = 0) -> list[ViewStep]:
     dim = _axis(dim, len(shape))
     return [_selected(dim, at) for at in range(shape[dim])]
 
@@ -218,7 +220,7 @@ _SAMES = {aten.alias.default, aten.detach.default, aten.lift_fresh.default, aten
 
 def steps(
     func: Any, source: Any, results: list[Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> list[Step]:
+) -> list[ViewStep]:
     """The step of each of a view's results.
 
     Arguments:
@@ -239,7 +241,7 @@ def steps(
     return _numbered(func, source, args, kwargs)
 
 
-def _numbered(func: Any, source: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Step]:
+def _numbered(func: Any, source: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[ViewStep]:
     """The steps of any view: PyTorch's own function, applied to the numbers of the elements."""
     numbers = torch.arange(source.count).reshape(source.shape)
     result = func(numbers, *args, **kwargs)
@@ -249,7 +251,7 @@ def _numbered(func: Any, source: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return [_gathered(piece.numpy()) for piece in pieces]
 
 
-def strided(base: Any, wanted: Any) -> Step:
+def strided(base: Any, wanted: Any) -> ViewStep:
     """The step of ``as_strided``: from the array of a storage of layout ``base`` to a view of ``wanted``."""
     simple = _as_slices(base, wanted)
     if simple is not None:
@@ -260,7 +262,7 @@ def strided(base: Any, wanted: Any) -> Step:
     return _gathered(memory.as_strided(wanted.shape, wanted.stride, wanted.offset).numpy())
 
 
-def _as_slices(base: Any, wanted: Any) -> Step | None:
+def _as_slices(base: Any, wanted: Any) -> ViewStep | None:
     """The step as slices, a transpose and a reshape. Returns None if ``wanted`` needs more than these."""
     if base.offset or 0 in base.shape or 0 in wanted.shape:
         return None
@@ -312,7 +314,7 @@ def _axis_along(base: Any, axes: list[int], starts: list[int], size: int, stride
     return None
 
 
-def _cut(index: tuple[slice, ...], order: tuple[int, ...], shape: tuple[int, ...]) -> Step:
+def _cut(index: tuple[slice, ...], order: tuple[int, ...], shape: tuple[int, ...]) -> ViewStep:
     """Slices, then a transpose, then a reshape."""
     sliced, permuted = _slices(index), _permuted(order)
 
@@ -324,4 +326,4 @@ def _cut(index: tuple[slice, ...], order: tuple[int, ...], shape: tuple[int, ...
         permuted_shape = [inside.shape[axis] for axis in order]
         return sliced.write(x, permuted.write(inside, new.reshape(permuted_shape)))
 
-    return Step(read, write)
+    return ViewStep(read, write)
