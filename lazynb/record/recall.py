@@ -237,12 +237,13 @@ def _learn(pending: Pending, tip: State, key: Hashable, call: Callable[..., Any]
     """Makes the call through JAX and remembers what was recorded."""
     count = len(pending.records)
     result = call(*args, **kwargs)
-    end = pending.tip
-    if end is None:  # run or sealed meanwhile: another time
-        return result
-    edge = _edge(pending, tip, end, count, result, args, scalars)
-    if edge is not None:
-        tip.remember(key, edge, edge.end)
+    with pending.trace.lock:  # another thread may run the trace and close it
+        end = pending.tip
+        if end is None:  # run or sealed meanwhile: another time
+            return result
+        edge = _edge(pending, tip, end, count, result, args, scalars)
+        if edge is not None:
+            tip.remember(key, edge, edge.end)
     return result
 
 
