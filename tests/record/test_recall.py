@@ -1,7 +1,9 @@
 """Calls that were recorded before are appended again without JAX, and mean the same."""
 
 import functools
+import itertools
 import pickle
+import sys
 import threading
 
 import jax
@@ -12,6 +14,7 @@ from oracle import assert_same
 
 import lazynb
 from lazynb.record.fast import recall as recall_module
+from lazynb.record.trace import trie
 from lazynb.record.trie import MAX_EDGES
 
 
@@ -330,6 +333,65 @@ def test_another_thread_may_run_the_trace_that_is_being_recorded():
     stop.set()
     thread.join()
     assert not wrong
+
+
+LEARNING = [
+    function.__code__ for function in (recall_module._learn, recall_module._edge, recall_module._come_from)
+]
+
+
+def preempted(body, number, other, lock):
+    """Runs ``body``; before instruction ``number`` of what learns a call ``other`` has its turn in a thread of its own: all of
+    it, unless ``body`` holds the ``lock``. Whether there is such an instruction."""
+    count = 0
+    threads = []
+
+    def tracer(frame, event, _):
+        nonlocal count
+        if frame.f_code not in LEARNING:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            count += 1
+            if count == number:
+                threads.append(threading.Thread(target=other))
+                threads[0].start()
+                threads[0].join(0 if lock._is_owned() else 10)
+        return tracer
+
+    sys._getframe().f_trace_opcodes = True  # 3.12 looks for it when tracing begins
+    sys.settrace(tracer)
+    try:
+        body()
+    finally:
+        sys.settrace(None)
+        for thread in threads:
+            thread.join()
+    return bool(threads)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "call", [lambda y: y + 3.5, lambda y: y**3], ids=["a number as input", "a number by its value"]
+)
+def test_another_thread_may_run_the_trace_while_a_call_is_learned(call):
+    x = jnp.arange(4.0)
+    right = np.asarray(call(x * 2.0))
+    for number in itertools.count(1, 3):
+        trie.roots.clear()
+        with lazynb.lazy():
+            y = x * 2.0
+            results = []
+            reached = preempted(lambda: results.append(call(y)), number, lambda: np.asarray(y), y._trace.lock)
+            again = call(x * 2.0)
+        np.testing.assert_array_equal(results[0], right)
+        np.testing.assert_array_equal(again, right)
+        with lazynb.lazy():
+            recalled = call(x * 2.0)
+        np.testing.assert_array_equal(recalled, right)
+        if not reached:
+            break
+    assert number > 50
 
 
 def test_a_finalizer_may_record_in_between():

@@ -289,12 +289,13 @@ def _learn(
     """Makes the call through JAX and remembers the recorded steps."""
     count = len(pending.records)
     result = call(*args, **kwargs)
-    end = pending.tip
-    if end is None:  # the trace was run or sealed during the call, which is learned another time
-        return result
-    edge = _edge(pending, tip, end, count, result, args, scalars)
-    if edge is not None:
-        tip.remember(key, edge, edge.end)
+    with pending.trace.lock:  # another thread may run and close the trace
+        end = pending.tip
+        if end is None:  # the trace was run or sealed during the call, which is learned another time
+            return result
+        edge = _edge(pending, tip, end, count, result, args, scalars)
+        if edge is not None:
+            tip.remember(key, edge, edge.end)
     return result
 
 
