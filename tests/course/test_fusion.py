@@ -52,7 +52,7 @@ def test_fusion_says_which_pass_does_what(fusion):
     without, asked = shown(cell_with(fusion.notebook, "for option in")).split("with the option")
     assert re.search(r"siblings +2 kernels", without) and "multi_output" not in without
     assert re.search(r"siblings +1 kernel .*cpu_multi_output_fusion", asked)
-    assert re.search(r"unattributed +2 kernels", asked)
+    assert re.search(r"strangers +2 kernels", asked)
 
 
 def test_fusion_has_an_exercise_for_each_idea(fusion):

@@ -60,7 +60,7 @@ def test_lazy_says_how_things_stand(notebook):
     notebook.run("float(y.sum())")
     said = notebook.run("%lazy").stdout
     assert re.fullmatch(
-        r"lazy mode is on · 0 operations pending · 2 executables( \([\d.]+ MiB of heap, measured\))? · 0 hits · "
+        r"lazy mode is on · 0 operations pending · 2 executables( \([\d.]+ [KM]iB of heap, measured\))? · 0 hits · "
         r"2 misses · 1 trace break \([\d.]+ m?s lost\)\n",
         said,
     )
