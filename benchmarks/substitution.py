@@ -3,10 +3,10 @@
     python -m benchmarks.substitution [NAME ...]      such as jax.numpy.tanh; all names without arguments
 
 The calls are the samples of ``tests/meaning``. A round records a call ``CALLS`` times from an empty trace, by
-JAX's own function and by what stands in for it, one after the other, and runs it: a trace that never runs is
-forgotten. Beside each name stand the medians of the rounds (microseconds of this thread's work a call) and
-how many times longer JAX's own takes. A name whose ratio stays below ``WORTH`` saves nothing: a reason to
-leave it as it is (``NOT_FASTER`` in ``lazynb/_jax/names.py``).
+JAX's own function and by what stands in for it, one after the other, on arrays that were recorded too, and
+runs it: a trace that never runs is forgotten. Beside each name stand the medians of the rounds (microseconds
+of this thread's work a call) and how many times longer JAX's own takes. A name whose ratio stays below
+``WORTH`` saves nothing: a reason to leave it as it is (``NOT_FASTER`` in ``lazynb/_jax/names.py``).
 """
 
 from __future__ import annotations
@@ -46,14 +46,26 @@ def samples() -> dict[str, dict[str, Any]]:
     return found
 
 
+def _recorded(operand: Any) -> Any:
+    """An array as it is inside of a lazy program; any other operand unchanged."""
+    if not isinstance(operand, jax.Array):
+        return operand
+    return (
+        jax.random.clone(operand)
+        if jax.dtypes.issubdtype(operand.dtype, jax.dtypes.prng_key)
+        else operand.copy()
+    )
+
+
 def measured(own: Callable[..., Any], ours: Callable[..., Any], sample: Any) -> tuple[float, float]:
     """Microseconds a call takes to record, by JAX's own function and by what stands in for it."""
     from oracle import Call, _arguments  # type: ignore[import-not-found]
 
-    args, kwargs = _arguments(Call(own, sample.args, sample.kwargs))
+    operands = _arguments(Call(own, sample.args, sample.kwargs))
     functions = (("own", own), ("ours", ours))
     times: dict[str, list[float]] = {"own": [], "ours": []}
     with lazynb.lazy():
+        args, kwargs = jax.tree.map(_recorded, operands)
         for number in range(ROUNDS + 2):
             for which, function in functions:
                 start = time.thread_time_ns()

@@ -118,14 +118,18 @@ NOT_FASTER = frozenset(
     conv_transpose_shape_tuple reduce_window_shape_tuple padtype_to_pads dtype after_all create_token
     shape_as_value key_dtype key_impl get_scaled_dot_general_config
     platform_dependent reduce_window scatter_apply
+    jax.numpy.choose jax.numpy.full jax.numpy.histogram2d jax.numpy.histogramdd jax.numpy.ravel_multi_index
+    jax.numpy.roots jax.numpy.select eig eigh qr slogdet svd bernoulli
+    dce_sink gather index_take ragged_dot_general random_gamma_grad
+    scatter scatter_add scatter_max scatter_min scatter_mul scatter_sub
     all_gather all_to_all axis_index axis_size pbroadcast pcast pmax pmean pmin ppermute precv psend pshuffle
     psum psum_scatter pswapaxes ragged_all_to_all""".split()
 )
 """Functions of the same modules on which a memory saves nothing (``python -m benchmarks.substitution``).
 
 The shapes of their results depend on values, so that each call runs what is pending; or they return shapes,
-dtypes or tokens and no arrays; or they take functions; or they need the name of an axis, which only a
-transformation has, and there nothing is recalled."""
+dtypes or tokens and no arrays, or named tuples; or they take functions, or objects that have no value to
+compare; or they need the name of an axis, which only a transformation has, and there nothing is recalled."""
 
 COMPARED_BY_IDENTITY = frozenset("mean sum max min prod all any std var amax amin".split())
 """Functions of ``jax.numpy`` that libraries compare with ``is``: Optax has ``reduce_fn=jnp.mean``."""

@@ -167,7 +167,12 @@ function group(part: Part, held: Group, store: Store, toggle: (key: string) => v
   const words = contentsOf(held, part.nodes);
   const made = h(
     "div.box.group",
-    { title: `${title}\n${words}`, style: `--bar:${bar(clusters, store.relations)}`, "aria-label": `group ${title}, ${words}` },
+    {
+      title: `${title}\n${words}`,
+      style: `--bar:${bar(clusters, store.relations)}`,
+      role: "group", // not a button: it has buttons inside
+      "aria-label": `group ${title}, ${words}`,
+    },
     h("div.head", {}, toggleButton(part, false, toggle), h(`span.name${CODE.has(held.rule) ? ".code" : ""}`, {}, title)),
     h("div.second", {}, h("span.aval", {}, words), h("button.inside", { type: "button", tabindex: -1, hidden: true })),
     h("div.second", {}, h("span.where.left", {}, linesOf(held)), h("span.spring", {}), chips(clusters, store.relations, 4)),

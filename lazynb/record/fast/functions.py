@@ -59,7 +59,11 @@ _BY_HAND: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {"asar
 
 def substitute(module: types.ModuleType, name: str, plain: Any) -> Any:
     """The substitute for ``plain``, the function ``name`` of ``module``; returns None if it has none."""
-    if name in NOT_REMEMBERED or name in NOT_FASTER or name.startswith("_"):
+    if (
+        name in NOT_REMEMBERED
+        or name.startswith("_")
+        or not NOT_FASTER.isdisjoint((name, f"{module.__name__}.{name}"))
+    ):
         return None
     if not isinstance(plain, types.FunctionType | JITTED):
         return None
