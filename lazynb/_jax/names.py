@@ -119,7 +119,7 @@ NOT_FASTER = frozenset(
     shape_as_value key_dtype key_impl get_scaled_dot_general_config
     platform_dependent reduce_window scatter_apply
     jax.numpy.choose jax.numpy.full jax.numpy.histogram2d jax.numpy.histogramdd jax.numpy.ravel_multi_index
-    jax.numpy.roots jax.numpy.select eig eigh qr slogdet svd bernoulli
+    jax.numpy.roots jax.numpy.select eig eigh qr slogdet svd bernoulli binomial multinomial
     dce_sink gather index_take ragged_dot_general random_gamma_grad
     scatter scatter_add scatter_max scatter_min scatter_mul scatter_sub
     all_gather all_to_all axis_index axis_size pbroadcast pcast pmax pmean pmin ppermute precv psend pshuffle
