@@ -7,27 +7,13 @@ import { ABSENT, bytes, figure, ratio, seconds } from "../model/format";
 import { moreButton } from "../ui/more";
 import { bar, chip, colourOf } from "../ui/palette";
 import { placeWords } from "../model/program";
+import { calls, intensity, speed } from "../model/rates";
 import { times as readTimes } from "../model/read";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { rooflinePlot } from "./roofline";
 
 const PAGE = 100;
-
-/** Executions in one run of the program, as far as is known. */
-const calls = (cluster: Cluster): number => cluster.time?.calls ?? 1;
-
-/** FLOP/s that were reached: the cost is of one execution, the time of all. */
-export function speed(cluster: Cluster): number | null {
-  const flops = cluster.cost?.flops;
-  const time = cluster.time?.median;
-  return flops && time ? (flops * calls(cluster)) / time : null;
-}
-
-export const intensity = (cluster: Cluster): number | null => {
-  const { flops, bytes: moved } = cluster.cost ?? {};
-  return typeof flops === "number" && typeof moved === "number" && moved > 0 ? flops / moved : null;
-};
 
 interface Column {
   title: string;

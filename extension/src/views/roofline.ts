@@ -4,9 +4,9 @@ import type { Cluster } from "../model/data";
 import { h, s } from "../ui/dom";
 import { figure, ratio, seconds } from "../model/format";
 import { colourOf, inkOn } from "../ui/palette";
+import { intensity, speed } from "../model/rates";
 import type { Store } from "../model/store";
 import { tag } from "../ui/selectable";
-import { intensity, speed } from "./cost";
 
 const WIDTH = 640;
 const HEIGHT = 300;
