@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -80,43 +80,24 @@ class Execution:
         Raises:
           TraceBreakError: the break is not allowed, because the recorder of this thread is strict.
         """
-        start, trace = time.perf_counter(), pending.trace
-        told_before = trace.told_seconds
+        trace = pending.trace
+        start = time.perf_counter() - trace.told_seconds  # what observers take is not counted
         with trace.lock:
-            traces = closure(pending.live()) if pending.depends else [pending]  # drops what cannot be reached
-            if any([other.calls_back for other in traces]):
-                traces = _with_earlier(traces, trace)
+            traces = _needed_by(pending) if pending.depends or pending.calls_back else [pending]
             operations = sum(map(len, traces))
             if trace.strict and not REASONS[kind].explicit and any(other.has_live() for other in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
             awaited = forced if REASONS[kind].waits else None
             needed = targets or ((forced,) if forced is not None else ())
-            current = jc.ambient.value
-            try:
-                runs = self._run(traces, kind, spot, needed, awaited is not None)
-            except KeyboardInterrupt:  # it may have cut short what makes a trace current again
-                jc.set_trace(current)
-                raise
+            runs = self._run_kept(traces, kind, spot, needed, awaited is not None)
         if not runs:
             return
-        last = runs[-1].binding.executable
         try:
             if awaited is not None and awaited._value is not None:
-                _wait_for(awaited._value, last)
+                _wait_for(awaited._value, runs[-1].binding.executable)
         finally:  # an interrupt ends the wait, not the run
-            seconds = time.perf_counter() - start - (trace.told_seconds - told_before)
-            misses = [run.miss for run in runs if run.miss is not None]
-            compiles, compiling = _compiled(misses) if misses else (0, 0.0)
-            if awaited is not None:
-                last.waited(seconds - compiling)
-            if kind != ASKED_FOR:
-                break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)
-                trace.cut_by = (kind, spot)
-            if observed(trace):
-                tell(
-                    trace,
-                    lambda observer: observer.broke(kind, spot, detail, operations, runs, seconds, forced),
-                )
+            seconds = time.perf_counter() - trace.told_seconds - start
+            _note_break(trace, runs, seconds, FlushCause(kind, spot, detail, operations, forced))
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
         """A pending tensor's MIME bundle. Runs nothing unless ``config.run_on_display`` is set."""
@@ -125,6 +106,17 @@ class Execution:
         if self.show is None or tensor._value is not None:
             return {"text/plain": repr(tensor)}
         return self.show(tensor)
+
+    def _run_kept(
+        self, traces: Sequence[Pending], kind: str, spot: Spot, targets: Sequence[LazyTensor], awaited: bool
+    ) -> list[Run]:
+        """As :meth:`_run`; the current trace is the same afterwards."""
+        current = jc.ambient.value
+        try:
+            return self._run(traces, kind, spot, targets, awaited)
+        except KeyboardInterrupt:  # it may have cut short what makes a trace current again
+            jc.set_trace(current)
+            raise
 
     def _run(
         self, traces: Sequence[Pending], kind: str, spot: Spot, targets: Sequence[LazyTensor], awaited: bool
@@ -413,6 +405,47 @@ class Execution:
 def tensors_in(trees: Sequence[Any]) -> list[LazyTensor]:
     """The lazy tensors among the leaves of pytrees."""
     return [leaf for leaf in jax.tree.leaves(list(trees)) if isinstance(leaf, LazyTensor)]
+
+
+class FlushCause(NamedTuple):
+    """Why pending operations ran.
+
+    Attributes:
+      operations: how many were pending.
+      forced: the tensor whose value was needed; None if there is not one alone.
+    """
+
+    kind: str
+    spot: Spot
+    detail: str
+    operations: int
+    forced: LazyTensor | None
+
+
+def _note_break(trace: LazyTrace, runs: Sequence[Run], seconds: float, cause: FlushCause) -> None:
+    """Enters a break in the log, and tells the observers of it.
+
+    Arguments:
+      seconds: from the break to the value that it waited for, if it waits.
+    """
+    kind, spot, detail, operations, forced = cause
+    misses = [run.miss for run in runs if run.miss is not None]
+    compiles, compiling = _compiled(misses) if misses else (0, 0.0)
+    if forced is not None and REASONS[kind].waits:
+        runs[-1].binding.executable.waited(seconds - compiling)
+    if kind != ASKED_FOR:
+        break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)
+        trace.cut_by = (kind, spot)
+    if observed(trace):
+        tell(trace, lambda observer: observer.broke(kind, spot, detail, operations, runs, seconds, forced))
+
+
+def _needed_by(pending: Pending) -> Sequence[Pending]:
+    """The traces to run for ``pending``, which is the last of them."""
+    traces = closure(pending.live()) if pending.depends else [pending]  # drops what cannot be reached
+    if any([other.calls_back for other in traces]):
+        return _with_earlier(traces, pending.trace)
+    return traces
 
 
 def _with_earlier(traces: Sequence[Pending], trace: LazyTrace) -> list[Pending]:

@@ -52,7 +52,10 @@ class Read:
 
 def read(dump: Dump) -> Read:
     """Reads a dump; what cannot be read is absent."""
-    before, passes, text = before_text(dump), read_passes(dump), dump.text("*after_optimizations.txt")
+    try:
+        before, passes, text = before_text(dump), read_passes(dump), dump.text("*after_optimizations.txt")
+    except OSError:  # the directory vanished meanwhile
+        return Read("", [], None, None)
     try:
         optimised = parse(text)
         clusters = find_clusters(optimised)

@@ -13,6 +13,7 @@ import pytest
 import lazynb
 from lazynb.execute import dumps
 from lazynb.execute.dumps import Dump, DumpUnavailable, dumping, new_dump
+from lazynb.xla.hlo import passes
 
 
 def test_what_is_compiled_may_stand_in_a_pytree(clean):
@@ -75,11 +76,26 @@ def test_a_directory_that_vanished_is_no_error(clean):
     with lazynb.lazy():
         y = jnp.ones(3) + 1
         compilation = lazynb.compile(y)
-        shutil.rmtree(compilation.traces[-1].dump.directory)
-        assert [one.name for one in compilation.hlo.passes], "they were read while XLA compiled"
+        dump = compilation.traces[-1].dump
+        dump.reading.result()
+        shutil.rmtree(dump.directory)
+        assert [one.name for one in compilation.hlo.passes], "they were read before"
         assert compilation.memory.peak_bytes is None and "lost" not in {
             fate.kind for fate in compilation.fates.values()
         }
+
+
+def test_a_directory_that_vanishes_while_it_is_read_is_no_error(clean, monkeypatch):
+    read = passes._read
+
+    def vanishing(file):
+        shutil.rmtree(file.parent)
+        return read(file)
+
+    monkeypatch.setattr(passes, "_read", vanishing)
+    with lazynb.lazy():
+        compilation = lazynb.compile(jnp.ones(3) + 1)
+        assert not list(compilation.hlo.passes) and compilation.memory.peak_bytes is None
 
 
 def test_what_was_read_goes_with_the_files(clean):
