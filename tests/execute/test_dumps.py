@@ -85,6 +85,7 @@ def test_a_directory_that_vanished_is_no_error(clean):
         }
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_directory_that_vanishes_while_it_is_read_is_no_error(clean, monkeypatch):
     read = passes._read
 
