@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from lazynb.notebook.lab.session import _SOON
+
 jupyter_client = pytest.importorskip("jupyter_client")
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("lab-kernel")]
@@ -52,37 +54,33 @@ class Page:
             if until(message, found[-1] if found else None):
                 return found
 
-    def run(self, code, cell="one", trusted=True, quiet=0.6):
-        """Runs a cell; what came on the comm meanwhile and shortly after."""
-        metadata = {"cellId": cell, **({"trusted": True} if trusted else {})}
+    def _execute(self, code, metadata=None, silent=False):
+        """Sends code to run; what came on the comm until it had run."""
         content = {
             "code": code,
-            "silent": False,
-            "store_history": True,
+            "silent": silent,
+            "store_history": not silent,
             "user_expressions": {},
             "allow_stdin": False,
         }
         asked = self._shell("execute_request", content, metadata)
-        self.outputs = []
-        found = self.listen(
+        return self.listen(
             lambda m, _: (
                 m["msg_type"] == "status"
                 and m["parent_header"].get("msg_id") == asked
                 and m["content"]["execution_state"] == "idle"
             )
         )
-        return found + self.rest(quiet)
 
-    def rest(self, quiet=0.6):
-        """What comes on the comm until nothing has come for ``quiet`` seconds."""
-        found = []
-        while True:
-            try:
-                message = self.client.get_iopub_msg(timeout=quiet)
-            except queue.Empty:
-                return found
-            if message["msg_type"] == "comm_msg" and message["content"]["comm_id"] == self.comm:
-                found.append(message["content"]["data"])
+    def run(self, code, cell="one", trusted=True):
+        """Runs a cell; what came on the comm meanwhile and shortly after."""
+        self.outputs = []
+        found = self._execute(code, {"cellId": cell, **({"trusted": True} if trusted else {})})
+        return found + self.rest()
+
+    def rest(self):
+        """What the kernel says on the comm by itself: its timers run in the order of their times."""
+        return self._execute(f"await __import__('asyncio').sleep({2 * _SOON})", silent=True)
 
     def say(self, **data):
         self._shell("comm_msg", {"comm_id": self.comm, "data": data})
