@@ -162,7 +162,7 @@ def test_a_program_can_be_built_and_keeps_its_scopes():
     jaxpr = jc.closed_jaxpr([x], [y], [eqn])
     assert jc.is_jaxpr(jaxpr) and jc.jaxpr_inputs(jaxpr) == [x]
     run = jc.as_function(jaxpr)
-    with jc.lowering_settings():
+    with jc.lowering_settings(), jc.set_current_trace(jc.eval_trace):
         lowered = jax.jit(lambda a: run(a)).lower(jnp.ones(3))
     text = lowered.as_text(debug_info=True)
     assert "/n7/" in text and __file__ not in text and "lazynb/_jax" not in text

@@ -90,7 +90,6 @@ from lazynb._jax.caching import (
 )
 from lazynb._jax.config import (
     canonical as canonical,
-    checks_kept as checks_kept,
     context as context,
     default_device as default_device,
     guards_transfers as guards_transfers,
@@ -101,6 +100,7 @@ from lazynb._jax.config import (
     restore_config as restore_config,
     running_settings as running_settings,
     runs_as_compiled as runs_as_compiled,
+    settings_kept as settings_kept,
     settings_now as settings_now,
     snapshot_config as snapshot_config,
     traced_settings as traced_settings,

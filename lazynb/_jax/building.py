@@ -9,7 +9,7 @@ import jax
 from jax._src import core as _core, linear_util as _linear_util, source_info_util as _source_info_util
 from jax._src.interpreters import partial_eval as _partial_eval
 
-from lazynb._jax.config import checks_kept
+from lazynb._jax.config import settings_kept
 from lazynb._jax.tracing import eval_trace, set_current_trace
 
 Var = _core.Var
@@ -108,7 +108,7 @@ def with_content(jaxpr: Any, eqns: Sequence[Any], consts: Sequence[Any]) -> Any:
 
 def traced(function: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> Any:
     """The closed jaxpr of ``function`` for arguments of types ``avals``."""
-    with set_current_trace(eval_trace), checks_kept():
+    with set_current_trace(eval_trace), settings_kept():
         return jax.make_jaxpr(function)(
             *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
         )

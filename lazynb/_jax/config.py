@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import jax
 from jax._src import api as _api, config as _config, core as _core, mesh as _mesh
-
-from lazynb._jax.tracing import eval_trace, set_current_trace
 
 # 0.12 moved the meshes in force from ``config`` to ``mesh``.
 _device_context = getattr(_config, "device_context", None) or _mesh.device_context
@@ -80,20 +76,17 @@ def runs_as_compiled(x64: bool) -> bool:
     )
 
 
-@contextlib.contextmanager
-def running_settings(x64: bool) -> Iterator[None]:
+def running_settings(x64: bool) -> Settings:
     """Settings under which an executable made in 64-bit mode ``x64`` can be called."""
-    with _config.enable_x64(x64), _config.disable_jit(False), _config.transfer_guard_host_to_device("allow"):
-        before = [(state, state.swap_local(off)) for state, off in _CHECKS]
-        try:
-            yield
-        finally:
-            for state, value in before:
-                state.set_local(value)
-
-
-# Set one by one: see :func:`checks_kept`.
-_CHECKS = ((_config.debug_nans, False), (_config.debug_infs, False), (_api._post_hook_state, None))
+    values = {
+        _config.enable_x64: x64,
+        _config.disable_jit: False,
+        _config.transfer_guard_host_to_device: "allow",
+        _config.debug_nans: False,
+        _config.debug_infs: False,
+        _api._post_hook_state: None,  # the last: a hook of those above sets it
+    }
+    return Settings(values, hooks=True)
 
 
 def x64_in(snapshot: dict[Any, Any]) -> bool:
@@ -143,16 +136,68 @@ def traced_settings(snapshot: dict[Any, Any]) -> dict[str, Any]:
     return {state.name: value for state, value in snapshot.items() if state.name in traced}
 
 
-@contextlib.contextmanager
-def restore_config(snapshot: dict[Any, Any]) -> Iterator[None]:
-    """Runs its body under the configuration of ``snapshot``."""
-    changed = [(state, value) for state, value in snapshot.items() if state.value is not value]
-    before = [(state, state.swap_local(value)) for state, value in changed]
-    try:
-        yield
-    finally:
-        for state, value in reversed(before):
-            state.set_local(value)
+class Settings:
+    """Settings in force in a ``with`` block, in this thread. After it, all are as they were before.
+
+    A signal may come just as a context manager of JAX's or of lazynb's is left: that one restores nothing,
+    and settings that only a compilation needs would stay in force for the user. The block around it puts
+    them back, so one that a signal can reach is in :func:`settings_kept`. No generator: the traceback of an
+    interrupt would hold it, and what it restores when that is forgotten is out of date.
+
+    Arguments:
+      hooks: whether to tell JAX's C++ too, as its own context managers do.
+    """
+
+    __slots__ = ("_before", "_hooks", "_values")
+
+    def __init__(self, values: dict[Any, Any], *, hooks: bool = False):
+        self._values, self._hooks = values, hooks
+
+    def __enter__(self) -> None:
+        self._before = [(state, state.get_local()) for state in _ALL]
+        try:
+            for state, value in self._values.items():
+                state.set_local(value)
+                if self._hooks:
+                    _tell(state, value)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        for state, value in self._before:
+            if state.get_local() is not value:
+                state.set_local(value)
+                _tell(state, None if value is _UNSET else value)
+
+
+def _tell(state: Any, value: Any) -> None:
+    hook = getattr(state, "_update_thread_local_hook", None)
+    if hook is not None:
+        hook(value)
+
+
+_ALL = (*_states(), _api._post_hook_state)  # the last: a hook of the others sets it
+_UNSET = _config.config_ext.unset
+
+
+def settings_kept() -> Settings:
+    """No other settings than now; those of now are in force again after the ``with`` block.
+
+    JAX's own ``with debug_nans(False)``, when it traces a jaxpr, leaves the thread without the hook that a
+    global ``jax_debug_nans`` sets, and compiled code is not checked any more (0.10, 0.12).
+    """
+    return Settings({})
+
+
+def restore_config(snapshot: dict[Any, Any]) -> Settings:
+    """The configuration of ``snapshot``."""
+    return Settings(snapshot)
+
+
+def lowering_settings() -> Settings:
+    """Settings under which lazynb lowers: jit enabled, no source lines in locations."""
+    return Settings({_config.traceback_in_locations_limit: 0, _config.disable_jit: False})
 
 
 def default_device() -> Any:
@@ -163,32 +208,6 @@ def default_device() -> Any:
     if isinstance(device, str):
         return jax.local_devices(backend=device)[0]
     return device
-
-
-@contextlib.contextmanager
-def lowering_settings() -> Iterator[None]:
-    """Settings under which lazynb lowers: jit enabled, no source lines in locations."""
-    with (
-        _config.traceback_in_locations_limit(0),
-        _config.disable_jit(False),
-        set_current_trace(eval_trace),
-        checks_kept(),
-    ):
-        yield
-
-
-@contextlib.contextmanager
-def checks_kept() -> Iterator[None]:
-    """Keeps the hook that a global ``jax_debug_nans`` sets.
-
-    When JAX traces a jaxpr, its own ``with debug_nans(False)`` leaves the thread without that hook, and
-    compiled code is not checked any more (0.10, 0.12).
-    """
-    before = _api._post_hook_state.get_local()
-    try:
-        yield
-    finally:
-        _api._post_hook_state.set_local(before)
 
 
 def user_cache_dir() -> str | None:

@@ -13,8 +13,8 @@ from jax._src.lax import lax as _lax_internal, linalg as _linalg
 
 from lazynb._jax.arrays import UNSPECIFIED
 from lazynb._jax.building import jaxprs_in
-from lazynb._jax.config import lowering_settings
-from lazynb._jax.tracing import eval_trace
+from lazynb._jax.config import lowering_settings, settings_kept
+from lazynb._jax.tracing import eval_trace, set_current_trace
 
 JIT_PRIMITIVES = ("jit",)
 """Names of the primitives that a call of a jitted function binds."""
@@ -80,7 +80,7 @@ _LAPACK = {value for value in vars(_linalg).values() if isinstance(value, _core.
 
 def lower_alone(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> None:
     """Lowers an operation. Raises what JAX raises."""
-    with lowering_settings():
+    with settings_kept(), lowering_settings(), set_current_trace(eval_trace):
         jax.jit(lambda *values: primitive.bind(*values, **params)).lower(
             *[jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type) for aval in avals]
         )

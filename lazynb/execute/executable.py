@@ -206,7 +206,7 @@ class Executable:
         if jc.runs_as_compiled(self._x64):
             landing.take((awaited and self._call_here) or self.call, arguments)
         else:
-            with jc.running_settings(self._x64):
+            with jc.settings_kept(), jc.running_settings(self._x64):
                 landing.take(self.call, arguments)
 
     def stablehlo(self) -> str:

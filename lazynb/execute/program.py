@@ -121,5 +121,6 @@ def lower(
     def lazynb(*args: Any) -> list[Any]:
         return run(*unpack(args))
 
-    with jc.restore_config(config), jc.lowering_settings():
+    traced = jc.set_current_trace(jc.eval_trace)
+    with jc.settings_kept(), jc.restore_config(config), jc.lowering_settings(), traced:
         return jax.jit(lazynb, donate_argnums=donated).lower(*arguments)

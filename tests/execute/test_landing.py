@@ -1,6 +1,7 @@
 """An interrupt, wherever it comes, takes nothing: inputs are given away only when their results are safely
 held."""
 
+import contextlib
 import logging
 import random
 import signal
@@ -10,10 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from endurance.interrupts import Aim, Interrupter
 from interrupts import everywhere
 
 import lazynb
-from lazynb._jax import running
+from lazynb._jax import config, running
 from lazynb.execute.flush import executables
 
 LARGE = 1 << 18  # 1 MB of float32: what is donated
@@ -158,3 +160,28 @@ def test_signals_lose_nothing(lazily, monkeypatch):
             signal.setitimer(signal.ITIMER_REAL, 0)
         assert float(w[0]) >= 0
     assert stopped > 50
+
+
+@pytest.mark.parametrize("function", ["Settings.__enter__", "Settings.__exit__", "lower"])
+@pytest.mark.parametrize("x64", [False, True])
+def test_no_interrupt_of_a_first_run_leaves_its_settings_in_force(lazily, function, x64):
+    """Settings that a compilation needs: no source lines, or the 64-bit mode of a recorded trace."""
+
+    def run():
+        executables.clear()
+        with jax.enable_x64(x64):
+            x = jnp.ones(4) * 3
+        return float(x[0])
+
+    before = settings()
+    for count in [*range(1, 70), *random.sample(range(70, 4000), 10)]:
+        armed = Interrupter(lazynb.__file__).armed(Aim("", function, count))
+        with contextlib.suppress(KeyboardInterrupt), armed as shot:
+            run()
+        assert settings() == before, count
+        assert shot.fired is not None or count > 10
+
+
+def settings():
+    """The settings of this thread alone, by name."""
+    return {getattr(state, "name", str(state)): state.get_local() for state in config._ALL}

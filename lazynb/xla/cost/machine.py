@@ -84,7 +84,7 @@ def _name(device: Any) -> str:
 def _undisturbed() -> Iterator[None]:
     """Runs its body at once, compiled, in 32-bit mode and without the user's cache, whatever the caller's
     settings."""
-    with jc.set_current_trace(jc.eval_trace), jc.running_settings(False), jc.no_cache():
+    with jc.settings_kept(), jc.set_current_trace(jc.eval_trace), jc.running_settings(False), jc.no_cache():
         yield
 
 
