@@ -31,9 +31,8 @@ ambient: Any = _core.trace_state_strong_ref
 """Its ``value`` is what :func:`current_trace` returns, without two calls of Python."""
 
 
-def set_trace(trace: Trace | None) -> None:
-    """Makes ``trace`` the current one of this thread."""
-    _core.trace_ctx.set_trace(trace)
+set_trace = _core.trace_ctx.set_trace
+"""Makes a trace, or None, the current one of this thread."""
 
 
 def at_work() -> bool:

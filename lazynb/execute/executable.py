@@ -199,16 +199,6 @@ class Executable:
         if self._entry is None or entry is not None:
             self._call_here = jc.call_here(self.compiled, entry)
 
-    def _call(self, arguments: Sequence[Any], awaited: bool, landing: Landing) -> None:
-        """Calls the program in the 64-bit mode of the recorded trace, which sets the type of a scalar."""
-        if self.call is None:
-            self.call = jc.capturing_call(self.compiled)
-        if jc.runs_as_compiled(self._x64):
-            landing.take((awaited and self._call_here) or self.call, arguments)
-        else:
-            with jc.settings_kept(), jc.running_settings(self._x64):
-                landing.take(self.call, arguments)
-
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
         lowered = lower(self._jaxpr, self._arguments, self._config, self._packing.inputs, self._donated)
@@ -238,6 +228,8 @@ class Executable:
     def start(self, inputs: Sequence[Any], awaited: bool, landing: Landing) -> None:
         """Runs the program on ``inputs``; returns at once (asynchronous), as JAX does.
 
+        It runs in the 64-bit mode of the recorded trace, which sets the type of a scalar.
+
         Arguments:
           awaited: whether Python needs a result at once; the call may then return only at the end of the run.
           landing: takes the results in the moment in which the inputs are consumed.
@@ -251,10 +243,16 @@ class Executable:
         if self._need and lacks(self._need, self._device):
             raise jc.out_of_memory(self._need)
         arguments = self._packing.arguments(inputs)
-        before = jc.current_trace()
+        if self.call is None:
+            self.call = jc.capturing_call(self.compiled)
+        before = jc.ambient.value
         jc.set_trace(jc.eval_trace)
         try:
-            self._call(arguments, awaited, landing)
+            if jc.runs_as_compiled(self._x64):
+                landing.take((awaited and self._call_here) or self.call, arguments)
+            else:
+                with jc.settings_kept(), jc.running_settings(self._x64):
+                    landing.take(self.call, arguments)
         finally:
             jc.set_trace(before)
         if self.may_fail:
@@ -337,10 +335,6 @@ class Binding(NamedTuple):
     executable: Executable
     inputs: list[int]
 
-    def start(self, values: Sequence[Any], awaited: bool, landing: Landing) -> None:
-        """Runs the trace on its inputs ``values``; see :meth:`Executable.start`."""
-        self.executable.start([values[number] for number in self.inputs], awaited, landing)
-
 
 def _last_place(request: Request) -> Place:
     origin = request.origins[request.steps[-1].depth - 1]
@@ -399,9 +393,13 @@ class ExecutableCache:
             return None
         return sum(sizes)
 
-    def find(self, request: Request) -> Binding | None:
-        """The binding for ``request`` from an earlier run; returns None if there is none."""
-        binding = request.state.executables.get(request.key)
+    def find(self, state: State, key: tuple[Any, ...]) -> Binding | None:
+        """The binding of an earlier run for a trace that ends in ``state``; returns None if there is none.
+
+        Arguments:
+          key: see :func:`lazynb.execute.request.key_of`.
+        """
+        binding = state.executables.get(key)
         if binding is not None:
             self.order.move_to_end(binding.executable)
         return binding

@@ -7,10 +7,12 @@ get their values. An interrupt ends the wait but not the run, and the next read 
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 
 import jax
 
@@ -26,7 +28,7 @@ from lazynb.execute.executable import Binding, Executable, ExecutableCache
 from lazynb.execute.failure import Attempt, Trouble, obtain
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
-from lazynb.execute.observers import Run as Run, observed, tell
+from lazynb.execute.observers import Run as Run, for_all, tell
 from lazynb.execute.request import Request
 from lazynb.reasons import ASKED_FOR, REASONS
 from lazynb.record.pending import Pending, closure
@@ -55,7 +57,7 @@ class Execution:
         """The concrete value of ``tensor``, see :class:`lazynb.record.runtime.Runtime`."""
         pending = tensor._pending
         if pending is not None:
-            self._break(pending, kind, here(2), detail, tensor)
+            self._break(pending, kind, here(3), detail, tensor)
         return tensor._value
 
     def flush(self, pending: Pending, kind: str) -> None:
@@ -80,16 +82,19 @@ class Execution:
         Raises:
           TraceBreakError: the break is not allowed, because the recorder of this thread is strict.
         """
-        trace = pending.trace
+        trace, reason = pending.trace, REASONS[kind]
         start = time.perf_counter() - trace.told_seconds  # what observers take is not counted
         with trace.lock:
-            traces = _needed_by(pending) if pending.depends or pending.calls_back else [pending]
-            operations = sum(map(len, traces))
-            if trace.strict and not REASONS[kind].explicit and any(other.has_live() for other in traces):
+            traces: Sequence[Pending] = (pending,)
+            operations = pending.state.operations
+            if pending.depends or pending.calls_back:
+                traces = _needed_by(pending)
+                operations = sum(map(len, traces))
+            if trace.strict and not reason.explicit and any(other.has_live() for other in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
-            awaited = forced if REASONS[kind].waits else None
+            awaited = forced if reason.waits else None
             needed = targets or ((forced,) if forced is not None else ())
-            runs = self._run_kept(traces, kind, spot, needed, awaited is not None)
+            runs = self._run(traces, kind, spot, needed, awaited is not None)
         if not runs:
             return
         try:
@@ -97,7 +102,7 @@ class Execution:
                 _wait_for(awaited._value, runs[-1].binding.executable)
         finally:  # an interrupt ends the wait, not the run
             seconds = time.perf_counter() - trace.told_seconds - start
-            _note_break(trace, runs, seconds, FlushCause(kind, spot, detail, operations, forced))
+            _note_break(trace, runs, seconds, kind, spot, detail, operations, forced)
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
         """A pending tensor's MIME bundle. Runs nothing unless ``config.run_on_display`` is set."""
@@ -106,17 +111,6 @@ class Execution:
         if self.show is None or tensor._value is not None:
             return {"text/plain": repr(tensor)}
         return self.show(tensor)
-
-    def _run_kept(
-        self, traces: Sequence[Pending], kind: str, spot: Spot, targets: Sequence[LazyTensor], awaited: bool
-    ) -> list[Run]:
-        """As :meth:`_run`; the current trace is the same afterwards."""
-        current = jc.ambient.value
-        try:
-            return self._run(traces, kind, spot, targets, awaited)
-        except KeyboardInterrupt:  # it may have cut short what makes a trace current again
-            jc.set_trace(current)
-            raise
 
     def _run(
         self, traces: Sequence[Pending], kind: str, spot: Spot, targets: Sequence[LazyTensor], awaited: bool
@@ -128,19 +122,22 @@ class Execution:
           awaited: whether Python needs a value of the last trace at once.
         """
         runs: list[Run] = []
-        if not any([pending.trouble for pending in traces]):
-            try:
-                for pending in traces:
-                    self._run_one(pending, kind, spot, runs, awaited and pending is traces[-1])
-                return runs
-            except Exception as error:
-                pending.trouble = Trouble()
-                pending.trouble.learn(error)
-
-        def attempt(pending: Pending, tensors: list[LazyTensor]) -> None:
-            self._run_one(pending, kind, spot, runs, tensors=tensors)
-
-        self._run_what_can(traces, targets, attempt)
+        current = jc.ambient.value
+        try:
+            if not any(map(_trouble, traces)):
+                try:
+                    for pending in traces:
+                        self._run_one(pending, None, kind, spot, runs, awaited and pending is traces[-1])
+                    return runs
+                except Exception as error:
+                    pending.trouble = Trouble()
+                    pending.trouble.learn(error)
+            self._run_what_can(
+                traces, targets, functools.partial(self._run_one, kind=kind, spot=spot, runs=runs)
+            )
+        except KeyboardInterrupt:  # it may have cut short what makes a trace current again
+            jc.set_trace(current)
+            raise
         return runs
 
     @staticmethod
@@ -172,17 +169,17 @@ class Execution:
     def _run_one(
         self,
         pending: Pending,
+        tensors: list[LazyTensor] | None,
         kind: str,
         spot: Spot,
         runs: list[Run],
         awaited: bool = False,
-        tensors: list[LazyTensor] | None = None,
     ) -> None:
         """Runs ``pending``, whose needed inputs have values, and appends to ``runs``.
 
         Arguments:
+          tensors: the tensors to compute; None for all that wait.
           awaited: whether Python needs a value of ``pending`` at once.
-          tensors: the tensors to compute; by default all that wait.
         """
         if pending.landing is not None:
             self.finish(pending)
@@ -209,35 +206,27 @@ class Execution:
                 pending.close()
                 return
             binding, miss = bound
+            executable = binding.executable
+            # The user cannot reach a donated input, and XLA cannot take memory to which anything else refers.
+            for number in executable.donated:
+                pending.guards.pop(id(values[binding.inputs[number]]), None)
             landing = pending.landing = Landing(binding, tensors, kind, spot, miss, recorded)
-            self._start(pending, landing, values, awaited)
-        except BaseException:
+            start = time.perf_counter()
+            executable.start(list(map(values.__getitem__, binding.inputs)), awaited, landing)
+            landing.seconds = time.perf_counter() - start
+        except BaseException as error:
+            if landing is not None:
+                add_note(error, Request(pending, _slots(tensors), values), running=True)
             if landing is None or not landing.arrived():
                 pending.landing = None
                 pending.trace.resume(pending)
             raise
         self._note(pending, landing)  # observers ask how often the program ran
-        run = Run(binding, miss, landing.seconds, recorded)
-        if observed(pending.trace):
-            results = landing.placed()
-            tell(pending.trace, lambda observer: observer.ran(run, pending, tensors, values, results))
-        self.finish(pending)
+        run: Run = tuple.__new__(Run, (binding, miss, landing.seconds, recorded))
+        if for_all or pending.trace.observers:
+            _tell_of_run(run, pending, landing, values)
+        self._deliver(pending, landing)
         runs.append(run)
-
-    @staticmethod
-    def _start(pending: Pending, landing: Landing, values: list[Any], awaited: bool) -> None:
-        binding = landing.binding
-        # The user cannot reach a donated input, and XLA cannot take memory to which something else refers.
-        for number in binding.executable.donated:
-            pending.guards.pop(id(values[binding.inputs[number]]), None)
-        start = time.perf_counter()
-        try:
-            binding.start(values, awaited, landing)
-        except BaseException as error:
-            wanted = tuple([tensor._slot for tensor in landing.tensors])
-            add_note(error, Request(pending, wanted, values), running=True)
-            raise
-        landing.seconds = time.perf_counter() - start
 
     def finish(self, pending: Pending) -> None:
         """Gives the tensors of ``pending`` the results of its run, which an interrupt may have cut short."""
@@ -247,12 +236,16 @@ class Execution:
         if not landing.arrived():
             pending.landing = None
             return
-        self._note(pending, landing)
+        if not landing.noted:
+            self._note(pending, landing)
+        self._deliver(pending, landing)
+
+    @staticmethod
+    def _deliver(pending: Pending, landing: Landing) -> None:
+        """Gives the tensors the results that have arrived. Once more, it goes on where it was interrupted."""
         whole = pending.trouble is None
         for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
-            tensor._settle(value)
-            if whole:
-                tensor._forget_origin()
+            tensor._settle(value, whole)
         doomed = pending.doomed
         landing.tensors = ()
         pending.landing = None
@@ -263,17 +256,18 @@ class Execution:
                     array.delete()
 
     def _note(self, pending: Pending, landing: Landing) -> None:
-        """Counts the run, once."""
-        if landing.noted:
-            return
+        """Counts the run: the first of an executable is the miss that made it, each later one is a hit."""
         landing.noted = True
         executable, miss = landing.binding.executable, landing.miss
-        self._count(executable)
+        if executable.runs:
+            executable.hits += 1
+            executables.hits += 1
+        executable.runs += 1
         log.events.append(
             (
                 landing.kind,
                 landing.spot,
-                len(pending),
+                pending.state.operations,
                 executable.operations,
                 "hit" if executable.hits else executable.origin,
                 miss.seconds if miss is not None else 0.0,
@@ -282,14 +276,6 @@ class Execution:
                 executable.miss,
             )
         )
-
-    @staticmethod
-    def _count(executable: Executable) -> None:
-        """Counts the run: the first of an executable is the miss that made it, each later one is a hit."""
-        if executable.runs:
-            executable.hits += 1
-            executables.hits += 1
-        executable.runs += 1
 
     def prepare(self, pending: Pending) -> tuple[Binding, bool] | None:
         """The binding for ``pending``, and whether its program was made now; returns None if no tensor waits.
@@ -333,6 +319,11 @@ class Execution:
           tensors: brought up to date when the garbage collector frees some of them.
           whole: whether these are all tensors that wait; otherwise nothing is donated.
         """
+        state, wanted = pending.state, _slots(tensors)
+        if whole and state.large.get(wanted) == ():  # nothing to donate
+            binding = executables.find(state, wanted)
+            if binding is not None:
+                return binding, None
         request, binding = self._look_up(pending, tensors, values, whole)
         if binding is None and whole:
             # Tensors in reference cycles live until the collector runs, at times that differ between equal
@@ -373,11 +364,11 @@ class Execution:
     def _look_up(
         pending: Pending, tensors: list[LazyTensor], values: list[Any], whole: bool
     ) -> tuple[Request, Binding | None]:
-        request = Request(pending, tuple([tensor._slot for tensor in tensors]), values)
+        request = Request(pending, _slots(tensors), values)
         donated = offers(request) if whole else ()
         if donated:
             request.donated = executables.allowed(request.state, request.wanted, donated)
-        return request, executables.find(request)
+        return request, executables.find(request.state, request.key)
 
     def sync(self, *tensors: Any) -> None:
         """Runs the pending traces of this thread, or those of ``tensors``; see :func:`lazynb.sync`."""
@@ -407,36 +398,46 @@ def tensors_in(trees: Sequence[Any]) -> list[LazyTensor]:
     return [leaf for leaf in jax.tree.leaves(list(trees)) if isinstance(leaf, LazyTensor)]
 
 
-class FlushCause(NamedTuple):
-    """Why pending operations ran.
-
-    Attributes:
-      operations: how many were pending.
-      forced: the tensor whose value was needed; None if there is not one alone.
-    """
-
-    kind: str
-    spot: Spot
-    detail: str
-    operations: int
-    forced: LazyTensor | None
+def _slots(tensors: Sequence[LazyTensor]) -> tuple[int, ...]:
+    return tuple(map(_slot, tensors))
 
 
-def _note_break(trace: LazyTrace, runs: Sequence[Run], seconds: float, cause: FlushCause) -> None:
+_slot, _trouble = attrgetter("_slot"), attrgetter("trouble")
+
+
+def _tell_of_run(run: Run, pending: Pending, landing: Landing, values: Sequence[Any]) -> None:
+    tensors, results = landing.tensors, landing.placed()
+    tell(pending.trace, lambda observer: observer.ran(run, pending, tensors, values, results))
+
+
+def _note_break(
+    trace: LazyTrace,
+    runs: Sequence[Run],
+    seconds: float,
+    kind: str,
+    spot: Spot,
+    detail: str,
+    operations: int,
+    forced: LazyTensor | None,
+) -> None:
     """Enters a break in the log, and tells the observers of it.
 
     Arguments:
       seconds: from the break to the value that it waited for, if it waits.
+      operations: how many were pending.
+      forced: the tensor whose value was needed; None if there is not one alone.
     """
-    kind, spot, detail, operations, forced = cause
-    misses = [run.miss for run in runs if run.miss is not None]
-    compiles, compiling = _compiled(misses) if misses else (0, 0.0)
+    compiles, compiling = 0, 0.0  # compiling: seconds to compile programs and to load others
+    for run in runs:
+        if run.miss is not None:
+            compiles += run.miss.origin == "compiled"
+            compiling += run.miss.seconds
     if forced is not None and REASONS[kind].waits:
         runs[-1].binding.executable.waited(seconds - compiling)
     if kind != ASKED_FOR:
         break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)
         trace.cut_by = (kind, spot)
-    if observed(trace):
+    if for_all or trace.observers:
         tell(trace, lambda observer: observer.broke(kind, spot, detail, operations, runs, seconds, forced))
 
 
@@ -472,11 +473,6 @@ def _unreported(traces: Sequence[Pending]) -> list[LazyTensor]:
         reported = pending.trouble.reported if pending.trouble is not None else ()
         tensors += [tensor for tensor in pending.live() if tensor._slot not in reported]
     return tensors
-
-
-def _compiled(misses: Sequence[Miss]) -> tuple[int, float]:
-    """The number of programs that were compiled, and the seconds to compile them and to load the others."""
-    return sum(miss.origin == "compiled" for miss in misses), sum(miss.seconds for miss in misses)
 
 
 def _names() -> dict[int, tuple[str, ...]]:

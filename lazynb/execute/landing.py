@@ -63,7 +63,7 @@ class Landing:
     def placed(self) -> list[Any]:
         """The results as the user gets them."""
         if self._placed is None:
-            self._placed = self.binding.executable.placed(self.results)
+            self._placed = self.binding.executable.placed(self._got[0])
         return self._placed
 
     def arrived(self) -> bool:

@@ -74,7 +74,8 @@ class Observer:
         """
 
 
-_everywhere: list[Observer] = []
+for_all: list[Observer] = []
+"""The observers of all threads."""
 
 
 def observe(observer: Observer, everywhere: bool = False) -> Callable[[], None]:
@@ -86,8 +87,8 @@ def observe(observer: Observer, everywhere: bool = False) -> Callable[[], None]:
     Returns: a function that removes it. Observers may be removed in any order, from any thread, and twice.
     """
     if everywhere:
-        _everywhere.append(observer)
-        return lambda: _remove(_everywhere, observer)
+        for_all.append(observer)
+        return lambda: _remove(for_all, observer)
     recorder = thread_trace()
     recorder.observers = (*recorder.observers, observer)
 
@@ -111,16 +112,11 @@ def observing(observer: Observer, everywhere: bool = False) -> Iterator[Observer
         end()
 
 
-def observed(recorder: LazyTrace) -> bool:
-    """Whether ``recorder`` has an observer."""
-    return bool(recorder.observers or _everywhere)
-
-
 def tell(recorder: LazyTrace, notify: Callable[[Observer], None]) -> None:
     """Calls ``notify`` with each observer of ``recorder``, and adds the time to ``told_seconds``."""
     start = time.perf_counter()
     try:
-        for observer in (*_everywhere, *recorder.observers):
+        for observer in (*for_all, *recorder.observers):
             notify(observer)
     finally:
         recorder.told_seconds += time.perf_counter() - start

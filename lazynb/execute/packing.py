@@ -46,10 +46,10 @@ class Packing:
             return [self._single[position]]
         return self._groups[position - len(self._single)][1]
 
-    def arguments(self, values: Sequence[Any]) -> list[Any]:
+    def arguments(self, values: Sequence[Any]) -> Sequence[Any]:
         """The arguments for input ``values``."""
         if not self._groups:
-            return list(values)
+            return values
         arguments = [values[number] for number in self._single]
         for dtype, numbers in self._groups:
             arguments.append(np.array([values[number] for number in numbers], dtype))

@@ -54,6 +54,7 @@ class Pending:
       landing: the run of the trace, until its tensors have the results; see :mod:`lazynb.execute.landing`.
       calls_back: whether its first operation calls a Python function, which may read the values of earlier
         traces.
+      closed: whether it has run, or was given up, and is empty.
       trouble: why not all of it can run, see :mod:`lazynb.execute.failure`; None if no run has failed.
     """
 
@@ -65,6 +66,7 @@ class Pending:
         "append",
         "began",
         "calls_back",
+        "closed",
         "context",
         "cut_by",
         "depends",
@@ -103,6 +105,7 @@ class Pending:
         self.landing: Any = None
         self.trouble: Any = None
         self.calls_back = False
+        self.closed = False
         # Arrays to whose memory other code may write, and their last copies, by the id of the array.
         self._copies: dict[int, tuple[Any, Any]] = {}
 
@@ -168,12 +171,10 @@ class Pending:
         """
         key = id(value)
         slot = self.slots_of.get(key)
-        if slot is not None and not outside:
+        if slot is not None and not (outside and value.is_deleted()):
             return slot
         if self.tip is None or value.__class__ is not jc.ArrayImpl or value.is_deleted():
             return None
-        if slot is not None:
-            return slot
         if outside or key in held_outside.ids:
             value = self._secured(value)
             key = id(value)
@@ -248,8 +249,9 @@ class Pending:
 
     def restore(self) -> None:
         """Restores the inputs that other code deleted."""
-        for value in list(self.inputs):
-            guard = self.guards.get(id(value))
+        guards = self.guards
+        for value in self.inputs:
+            guard = guards.get(id(value))
             if guard is not None and value.is_deleted():
                 self._replace(self.slots_of[id(value)], value, restored(value, guard))
 
@@ -319,11 +321,12 @@ class Pending:
 
     def live(self) -> list[LazyTensor]:
         """The pending tensors to which something other than ``records`` refers, in order."""
-        records = self.records
-        reached = [
-            number for number, count in enumerate(list(map(getrefcount, records))) if count > _UNREACHED
+        counts = list(map(getrefcount, self.records))  # before anything else refers to one of them
+        return [
+            tensor
+            for tensor, count in zip(self.records, counts, strict=False)
+            if count > _UNREACHED and tensor._pending is self
         ]
-        return [tensor for number in reached if (tensor := records[number])._pending is self]
 
     def has_live(self) -> bool:
         """Whether a pending tensor can be reached."""
@@ -342,6 +345,7 @@ class Pending:
         self.inputs, self.records, self.doomed, self.slots_of, self._owners = [], [], [], {}, []
         self.guards, self._copies, self.landing, self.trouble = {}, {}, None, None
         self.append = self.records.append
+        self.closed = True
 
     # ---- looking -------------------------------------------------------------------------------------------
 

@@ -82,10 +82,12 @@ class LazyTensor(jc.Tracer):
         self._value = value
         self._edge = self._code = None
 
-    def _settle(self, value: Any) -> None:
-        """Sets the value. The origin stays until the whole trace has run."""
+    def _settle(self, value: Any, whole: bool) -> None:
+        """Sets the value. The origin stays until the ``whole`` trace has run."""
         self._value = value
         self._pending = None
+        if whole:
+            self._edge = self._code = None
 
     def _twin(self) -> LazyTensor:
         """Another tensor for the same pending result."""

@@ -340,14 +340,15 @@ class LazyTrace(jc.Trace):
 
     def _seal(self) -> Pending:
         """Starts a new trace. The present one stays pending and never depends on the new one."""
-        if self.pending is not None:
+        if self.pending is not None and not self.pending.closed:
             self.pending.seal()
             self.sealed.append(self.pending)
-        live = [earlier for earlier in self.sealed if earlier.has_live()]
-        for earlier in self.sealed:
-            if earlier not in live:
-                earlier.close()
-        self.sealed = live
+        if self.sealed:
+            live = [earlier for earlier in self.sealed if earlier.has_live()]
+            for earlier in self.sealed:
+                if earlier not in live:
+                    earlier.close()
+            self.sealed = live
         root = self._root()
         self.pending = Pending(self, trie, root, self._raw)
         self.pending.cut_by = self.cut_by

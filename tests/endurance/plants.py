@@ -46,7 +46,7 @@ def _failures() -> None:
     def run(self: Any, traces: Any, kind: Any, spot: Any, _targets: Any, awaited: bool) -> Any:
         runs: list[Any] = []
         for one in traces:
-            self._run_one(one, kind, spot, runs, awaited and one is traces[-1])
+            self._run_one(one, None, kind, spot, runs, awaited and one is traces[-1])
         return runs
 
     Execution._run = run  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import execution
-from lazynb.execute.observers import observed
+from lazynb.execute.observers import for_all
 from lazynb.session import launches
 
 pytestmark = pytest.mark.usefixtures("clean")
@@ -158,7 +158,7 @@ def test_nested_budgets_each_count():
         with pytest.raises(lazynb.BudgetExceeded), lazynb.budget(breaks=0):
             float(jnp.ones(3).sum())
     assert (outer.used.broken, inner.used.broken) == (3, 1)
-    assert not observed(execution.local)
+    assert not (execution.local.observers or for_all)
 
 
 def test_budgets_that_end_in_another_order_leave_nothing_behind():
@@ -171,7 +171,7 @@ def test_budgets_that_end_in_another_order_leave_nothing_behind():
         float(jnp.ones(3).sum())
         second.__exit__(None, None, None)
     assert (first.used.broken, second.used.broken) == (1, 2)
-    assert not observed(execution.local)
+    assert not (execution.local.observers or for_all)
 
 
 def test_another_threads_work_does_not_count():
@@ -191,7 +191,7 @@ def test_an_exception_passes_through():
     with pytest.raises(KeyError) as caught, lazynb.lazy(), lazynb.budget(breaks=0):
         float(jnp.ones(3).sum())
         raise error
-    assert caught.value is error and not observed(execution.local)
+    assert caught.value is error and not (execution.local.observers or for_all)
 
 
 def test_it_decorates_functions_also_recursive_ones():

@@ -15,7 +15,7 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import execution
-from lazynb.execute.observers import observed
+from lazynb.execute.observers import for_all
 from lazynb.session import explain as explaining
 
 
@@ -128,7 +128,7 @@ def test_explaining_within_what_is_explained(clean):
 
     outer = lazynb.explain(fn, jnp.ones(8))
     assert inner[0].breaks.total == 5 and outer.breaks.total == 6
-    assert not observed(execution.local)
+    assert not (execution.local.observers or for_all)
 
 
 def test_strict_mode_is_suspended(clean):
@@ -168,7 +168,7 @@ def test_an_exception_passes_through_with_what_was_explained(clean):
     assert found.error == "ValueError: mine" and found.result is None
     assert "ValueError" in repr(found) and found.to_dicts()["error"] == found.error
     assert any("lazynb_explanation" in note for note in raised.value.__notes__)
-    assert not observed(execution.local) and not isinstance(jnp.ones(3) + 1, lazynb.LazyTensor)
+    assert not (execution.local.observers or for_all) and not isinstance(jnp.ones(3) + 1, lazynb.LazyTensor)
 
 
 def test_an_explanation_that_fails_does_not_cost_the_exception(clean, monkeypatch):
@@ -200,7 +200,7 @@ def test_an_interrupt_passes_and_leaves_nothing_behind(clean):
 
     with pytest.raises(KeyboardInterrupt):
         lazynb.explain(fn, jnp.ones(3))
-    assert not observed(execution.local)
+    assert not (execution.local.observers or for_all)
 
 
 def generator(x):

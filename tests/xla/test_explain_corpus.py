@@ -10,7 +10,7 @@ import pytest
 
 import lazynb
 from lazynb.execute.flush import execution
-from lazynb.execute.observers import observed
+from lazynb.execute.observers import for_all
 from lazynb.session import counterfactual
 from lazynb.session.merged import Merged, Separate
 from tests.breaks.corpus import compiled, load, prepare
@@ -28,7 +28,7 @@ def test_a_program(program, clean, place, capsys, monkeypatch):
         found = lazynb.explain(exec, code, variables)
     except Exception as error:
         found = error.lazynb_explanation
-    assert not observed(execution.local)
+    assert not (execution.local.observers or for_all)
     if "thread" not in program.name:  # what other threads force is not seen
         assert [_row(one) for one in found.breaks] == [_row(one) for one in lazynb.breaks()]
     rows = {(one.code, one.location, one.count) for one in found.breaks}

@@ -47,10 +47,14 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
             cls = other.__class__
             if cls is LazyTensor and other._pending is pending:
                 part = other._slot
-            elif cls is LazyTensor or cls is array:
-                outside = cls is array or other._trace is not pending.trace
-                part = pending.array(other if cls is array else other._value, outside)
-                tip = pending.tip or tip  # the array may have become an input just now
+            elif cls is array:
+                part = pending.slots_of.get(id(other))
+                if part is None or other.is_deleted():
+                    part = pending.array(other, True)
+                    tip = pending.tip or tip  # the array may have become an input just now
+            elif cls is LazyTensor:
+                part = pending.array(other._value, other._trace is not pending.trace)
+                tip = pending.tip or tip
             else:
                 part = kinds.get(cls)
             edge = tip.edges.get((name, self._slot, part)) if part is not None else None
