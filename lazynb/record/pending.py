@@ -176,12 +176,15 @@ class Pending:
         if self.tip is None or value.__class__ is not jc.ArrayImpl or value.is_deleted():
             return None
         if outside or key in held_outside.ids:
-            value = self._secured(value)
-            key = id(value)
-            slot = self.slots_of.get(key)
+            held = self._secured(value)
+            if held is not value:
+                value, key = held, id(held)
+                slot = self.slots_of.get(key)
+                if slot is not None:
+                    return slot
         tip = self.tip
-        if slot is not None or tip is None:
-            return slot
+        if tip is None:
+            return None
         aval = value.aval
         known = tip.edges.get((id(aval), None))
         if known is None or known[0] is not aval or value._committed:
@@ -198,11 +201,13 @@ class Pending:
 
     def _secured(self, value: Any) -> Any:
         """The input for an array that other code holds: the array itself with a guard, or a copy."""
-        guard = guarded(value)
-        # The usual case, tested first.
-        if guard.__class__ is memoryview and value.unsafe_buffer_pointer() not in borrowed.addresses:
-            self.guards[id(value)] = guard
-            return value
+        try:  # the usual case
+            guard: Guard | None = memoryview(value)
+            if value.unsafe_buffer_pointer() not in borrowed.addresses:
+                self.guards[id(value)] = guard
+                return value
+        except Exception:
+            guard = guarded(value)
         if value in borrowed:
             return self._copy(value)
         if guard is not None:
