@@ -202,14 +202,15 @@ class Pending:
     def _secured(self, value: Any) -> Any:
         """The input for an array that other code holds: the array itself with a guard, or a copy."""
         try:  # the usual case
-            guard: Guard | None = memoryview(value)
+            view = memoryview(value)
             if value.unsafe_buffer_pointer() not in borrowed.addresses:
-                self.guards[id(value)] = guard
+                self.guards[id(value)] = view
                 return value
         except Exception:
-            guard = guarded(value)
+            view = None
         if value in borrowed:
             return self._copy(value)
+        guard = view if view is not None else guarded(value)
         if guard is not None:
             self.guards[id(value)] = guard
         return value
