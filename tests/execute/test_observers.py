@@ -78,7 +78,7 @@ def test_a_run_of_a_cached_trace_makes_few_calls(cached):
     calls = called_in(None, lambda: step(cached))
     of_a_run = ("flush", "executable", "breaks", "events", "donation")
     flush = sum(count for (module, _), count in calls.items() if module in of_a_run)
-    assert flush <= 28, calls
+    assert flush <= 18, calls
 
 
 def test_a_cached_run_leaves_nothing_but_its_log_entries(cached):
