@@ -3,8 +3,8 @@
 import functools
 import itertools
 import pickle
-import sys
 import random
+import sys
 import threading
 
 import jax
