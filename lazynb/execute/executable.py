@@ -388,7 +388,7 @@ class ExecutableCache:
     @property
     def held(self) -> int | None:
         """Bytes of the heap that the executables took when they were made; None if none was measured."""
-        sizes = [executable.held for executable in self.order if executable.held is not None]
+        sizes = [executable.held for executable in tuple(self.order) if executable.held is not None]
         if self.order and not sizes:
             return None
         return sum(sizes)
@@ -401,8 +401,16 @@ class ExecutableCache:
         """
         binding = state.executables.get(key)
         if binding is not None:
-            self.order.move_to_end(binding.executable)
+            self._use(binding.executable)
         return binding
+
+    def _use(self, executable: Executable) -> None:
+        """Makes ``executable`` the one used last.
+
+        A signal may come between any two steps, and another thread may forget it at the same time.
+        """
+        self.order.pop(executable, None)
+        self.order[executable] = None
 
     def peek(self, request: Request) -> tuple[bool | None, Executable | None]:
         """Whether the cache holds the program for ``request`` (None if that is not certain), and the program.
@@ -459,8 +467,7 @@ class ExecutableCache:
         binding = Binding(executable, inputs)
         if request.state is not state or donated != request.donated:
             self._bind(binding, request.state, request.key)
-        self.order[executable] = None
-        self.order.move_to_end(executable)
+        self._use(executable)
         self.bound()
         return binding, known is None
 
@@ -484,18 +491,21 @@ class ExecutableCache:
             self.trie.prune(state)
             add_note(error, request)
             raise
+        self._use(executable)  # first: what is found is in the order, so that the limits hold for it
         self._bind(Binding(executable, list(range(len(inputs)))), state, key_of(wanted, donated))
         return executable
 
     @staticmethod
     def _bind(binding: Binding, state: State, key: tuple[Any, ...]) -> None:
-        state.executables[key] = binding
         binding.executable.bindings.append((state, key))
+        state.executables[key] = binding
 
     def bound(self) -> None:
         """Forgets the least recently used executables until the limits are kept."""
         while len(self.order) > 1 and self._is_over():
-            self._forget(self.order.popitem(last=False)[0])
+            oldest = next(iter(self.order))
+            self._forget(oldest)
+            self.order.pop(oldest, None)
             self._freed += 1
         if self._freed >= _TOGETHER:
             self._give_back()
@@ -517,7 +527,7 @@ class ExecutableCache:
 
     def clear(self) -> None:
         """Forgets all executables and recorded traces."""
-        for executable in self.order:
+        for executable in tuple(self.order):
             self._forget(executable)
         self.order.clear()
         self.trie.clear()

@@ -17,6 +17,7 @@ from interrupts import everywhere
 import lazynb
 from lazynb._jax import config, running
 from lazynb.execute.flush import executables
+from lazynb.record.trace import trie
 
 LARGE = 1 << 18  # 1 MB of float32: what is donated
 
@@ -180,6 +181,42 @@ def test_no_interrupt_of_a_first_run_leaves_its_settings_in_force(lazily, functi
             run()
         assert settings() == before, count
         assert shot.fired is not None or count > 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("function", ["make", "_compiled", "_bind", "_use", "bound", "_forget"])
+def test_no_interrupt_leaves_the_cache_at_odds_with_itself(lazily, function, monkeypatch):
+    """What is found can be used, and is among what the limits bound."""
+    monkeypatch.setattr(lazynb.config, "max_executables", 2)
+
+    def run(number):
+        x = jnp.ones(4)
+        for _ in range(number):
+            x = x * 3
+        return float(x[0])
+
+    fired = 0
+    for count in range(1, 40):
+        armed = Interrupter(lazynb.__file__).armed(Aim("", f"ExecutableCache.{function}", count))
+        with contextlib.suppress(KeyboardInterrupt), armed as shot:
+            for number in (1, 2, 3):
+                run(number)
+        fired += shot.fired is not None
+        for number in (1, 2, 3):
+            assert run(number) == run(number) == 3**number
+        bound = {binding.executable for state in states() for binding in state.executables.values()}
+        assert bound <= set(executables.order), count
+        assert len(bound) <= 2
+    assert fired > 3
+
+
+def states():
+    """All states of the recorded traces."""
+    waiting = list(trie.roots.values())
+    while waiting:
+        state = waiting.pop()
+        yield state
+        waiting.extend(state.children.values())
 
 
 def settings():
