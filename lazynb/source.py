@@ -345,7 +345,7 @@ def here(depth: int = 1) -> Spot:
             break
         if library is None:
             known = _ours.get(id(code))
-            if not (known[0] if known is not None else _is_ours(code)):
+            if not (known[0] if known is not None else is_ours(code)):
                 library = code, frame.f_lasti
         frame = above
     if not user:
@@ -357,7 +357,7 @@ def here(depth: int = 1) -> Spot:
 _ours: dict[int, tuple[bool, CodeType]] = {}
 
 
-def _is_ours(code: CodeType) -> bool:
+def is_ours(code: CodeType) -> bool:
     """Whether ``code`` is lazynb's or JAX's own; each use of a tensor goes through such code."""
     known = _ours.get(id(code))
     if known is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazynb import source
+from lazynb.notebook import abandoned
 from lazynb.notebook.cells import Cells
 from lazynb.notebook.lab.session import Lab
 from lazynb.notebook.magics import MAGICS, LazyMagics, status
@@ -120,12 +121,13 @@ class Extension:
             self._enter(info)
             raise
 
-    def _after(self, _result: Any) -> None:
+    def _after(self, result: Any) -> None:
         try:
             self._leave()
         except KeyboardInterrupt:
             self._leave()
             raise
+        abandoned.let_go(result.error_in_exec)
 
     def _enter(self, info: Any) -> None:
         self._cells.sweep()

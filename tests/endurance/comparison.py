@@ -229,7 +229,7 @@ class Comparison:
         """An interrupt met a statement that gives ``name`` away: it has its value or is gone, and gets a new
         one in both."""
         value = self._ask("read", [name]).get(name, ("unbound",))
-        if value[0] != "deleted array" and value not in [then.get(name, ("unbound",)) for then in trail]:
+        if not _is_gone(value) and value not in [then.get(name, ("unbound",)) for then in trail]:
             raise Different("lost after an interrupt", f"{name} is {reads(value)}")
         source = f"{name} = jnp.arange({_size(self.program.setup)}, dtype=jnp.float32) % 5"
         self._both(source)
@@ -290,9 +290,14 @@ def _given(statement: Statement, trail: list[dict[str, Seen]]) -> set[str]:
         name
         for then in trail[1:]
         for name, value in then.items()  # another name of the same array goes with it
-        if value[0] == "deleted array" and trail[0].get(name) != value
+        if _is_gone(value) and trail[0].get(name) != value
     }
     return gone | {name for name in statement.destroys if name in trail[0]}
+
+
+def _is_gone(value: Seen) -> bool:
+    """Whether what was seen is a deleted array, or holds one."""
+    return value[0] == "deleted array" or any(_is_gone(part) for part in value if isinstance(part, tuple))
 
 
 def _size(setup: str) -> str:

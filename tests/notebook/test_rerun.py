@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
+
+import pytest
+from endurance.interrupts import Aim, Interrupter
+
 import lazynb
 
 DATA = """
@@ -28,6 +34,37 @@ TRAIN = """
 
 def misses():
     return lazynb.cache_info().misses
+
+
+STOPPED = """
+    def fail(_):
+        raise ValueError
+
+    def doubled(x):
+        return jax.pure_callback(fail, jax.ShapeDtypeStruct((4,), jnp.float32), x * 2)
+
+    result = {read}
+"""
+
+
+@pytest.mark.parametrize("read", ["float(doubled(jnp.ones(4)).sum())", "doubled(jnp.ones(4)).tolist()"])
+@pytest.mark.parametrize("place", ["execute/flush.py", "execute/executable.py", "record/tensor.py"])
+def test_what_an_interrupted_cell_asked_for_is_not_run_later(notebook, read, place):
+    """IPython keeps the traceback, but the user has no name for it."""
+    interrupts = 0
+    for count in range(1, 400, 57):
+        with Interrupter(lazynb.__file__).armed(Aim(place, "", count)):
+            notebook.run(STOPPED.format(read=read), error=BaseException)
+        if isinstance(sys.last_value, KeyboardInterrupt):  # not a hook's of IPython's, which goes on
+            interrupts += 1
+            notebook.run("import lazynb\nlazynb.sync()")
+    assert interrupts > 1
+
+
+def test_the_variables_of_the_users_functions_stay_for_the_debugger(notebook):
+    notebook.run("def f(x):\n    y = x + 1\n    return y @ jnp.ones(3)\nf(jnp.ones(4))", error=TypeError)
+    frames = [frame for frame, _ in traceback.walk_tb(sys.last_traceback) if frame.f_code.co_name == "f"]
+    assert frames[0].f_locals["y"].shape == (4,)
 
 
 def test_a_rerun_cell_is_a_hit(notebook):
