@@ -1,8 +1,8 @@
 """Values that only the traceback of an error holds.
 
-IPython keeps the traceback of the last error, and with it what each function's variables were. A value that an
-interrupted ``float(f(x))`` asked for would stay pending in a function of lazynb's, and the next barrier would
-run what nobody can reach any more.
+IPython keeps the traceback of the last error, and with it what each function's variables were. A value that
+an interrupted ``float(f(x))`` asked for would stay pending in a function of lazynb's, and the next barrier
+would run what nobody can reach any more.
 """
 
 from __future__ import annotations
