@@ -297,7 +297,7 @@ def _given(statement: Statement, trail: list[dict[str, Seen]]) -> set[str]:
 
 def _is_gone(value: Seen) -> bool:
     """Whether what was seen is a deleted array, or holds one."""
-    return value[0] == "deleted array" or any(_is_gone(part) for part in value if isinstance(part, tuple))
+    return value[:1] == ("deleted array",) or any(_is_gone(one) for one in value if isinstance(one, tuple))
 
 
 def _size(setup: str) -> str:
