@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lazynb.reasons import REASONS
 from lazynb.source import Spot
 
@@ -36,3 +38,16 @@ class TraceBreakError(LazynbError):
             f"{self.code} {kind}: {self.text}, at {where}{through}. It would run {ops:,} pending "
             f"operation{'s' * (ops != 1)}. Instead: {self.hint}. (%breaks {self.code} shows how.)"
         )
+
+
+def chain(error: BaseException | None) -> Iterator[BaseException]:
+    """``error``, and the errors that it came from or holds, each once."""
+    waiting, seen = [error], set()
+    while waiting:
+        one = waiting.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            waiting += [one.__context__, one.__cause__]
+            if isinstance(one, BaseExceptionGroup):
+                waiting += one.exceptions

@@ -6,6 +6,7 @@ import os
 from types import TracebackType
 
 import lazynb
+from lazynb.errors import chain
 
 _ROOT = os.path.join(os.path.dirname(os.path.abspath(lazynb.__file__)), "")
 
@@ -15,17 +16,8 @@ def trim(error: BaseException) -> None:
 
     An error keeps its frames if all of them are lazynb's.
     """
-    waiting: list[BaseException | None] = [error]
-    seen: set[int] = set()
-    while waiting:
-        current = waiting.pop()
-        if current is None or id(current) in seen:
-            continue
-        seen.add(id(current))
-        current.__traceback__ = _trimmed(current.__traceback__)
-        waiting += [current.__cause__, current.__context__]
-        if isinstance(current, BaseExceptionGroup):
-            waiting += current.exceptions
+    for one in chain(error):
+        one.__traceback__ = _trimmed(one.__traceback__)
 
 
 def _trimmed(trace: TracebackType | None) -> TracebackType | None:

@@ -467,7 +467,6 @@ class ExecutableCache:
         binding = Binding(executable, inputs)
         if request.state is not state or donated != request.donated:
             self._bind(binding, request.state, request.key)
-        self._use(executable)
         self.bound()
         return binding, known is None
 
@@ -491,12 +490,11 @@ class ExecutableCache:
             self.trie.prune(state)
             add_note(error, request)
             raise
-        self._use(executable)  # first: what is found is in the order, so that the limits hold for it
         self._bind(Binding(executable, list(range(len(inputs)))), state, key_of(wanted, donated))
         return executable
 
-    @staticmethod
-    def _bind(binding: Binding, state: State, key: tuple[Any, ...]) -> None:
+    def _bind(self, binding: Binding, state: State, key: tuple[Any, ...]) -> None:
+        self._use(binding.executable)  # first: what is found is in the order, so that the limits hold for it
         binding.executable.bindings.append((state, key))
         state.executables[key] = binding
 

@@ -9,27 +9,36 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import sys
-from collections.abc import Iterator
+from traceback import walk_tb
 from types import FrameType
 
-from lazynb.source import is_ours
+from lazynb.errors import chain
+from lazynb.source import OWN_ROOT, is_ours
 
 _SUSPENDED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+_RUNNING = os.path.join(OWN_ROOT, "execute", "")
 
 
 def let_go(error: BaseException | None) -> None:
-    """Empties the variables of lazynb's and JAX's own functions in the tracebacks of ``error``. The user's
-    stay, for ``%debug``."""
-    for one in _chain(error):
-        traceback = one.__traceback__
-        while traceback is not None:
-            if is_ours(traceback.tb_frame.f_code):
-                _empty(traceback.tb_frame)
-            traceback = traceback.tb_next
+    """Empties the variables of lazynb's and JAX's own functions in the tracebacks of ``error``, if it is an
+    interrupt or came while something ran. ``%tb`` then skips them. The user's stay, for ``%debug``."""
+    for one in chain(error):
+        frames = [frame for frame, _ in walk_tb(one.__traceback__)]
+        if isinstance(one, KeyboardInterrupt):
+            _empty(frames)
+        elif any(frame.f_code.co_filename.startswith(_RUNNING) for frame in frames):
+            _empty(frames[:-1])  # the last one raised the error, and is always shown
 
 
-def _empty(frame: FrameType) -> None:
+def _empty(frames: list[FrameType]) -> None:
+    for frame in frames:
+        if is_ours(frame.f_code):
+            _empty_one(frame)
+
+
+def _empty_one(frame: FrameType) -> None:
     flags = frame.f_code.co_flags
     if flags & _SUSPENDED or not flags & inspect.CO_OPTIMIZED:  # clearing closes a generator; a module's stay
         return
@@ -37,14 +46,4 @@ def _empty(frame: FrameType) -> None:
         frame.clear()
         if sys.version_info < (3, 13):
             frame.f_locals.clear()  # the copy that IPython made when it showed the traceback
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """``error``, and the errors that it came from."""
-    waiting, seen = [error], set()
-    while waiting:
-        one = waiting.pop()
-        if one is not None and id(one) not in seen:
-            seen.add(id(one))
-            yield one
-            waiting += [one.__context__, one.__cause__, *getattr(one, "exceptions", ())]
+        frame.f_locals["__tracebackhide__"] = True  # IPython cannot show its arguments any more

@@ -67,6 +67,18 @@ def test_the_variables_of_the_users_functions_stay_for_the_debugger(notebook):
     assert frames[0].f_locals["y"].shape == (4,)
 
 
+@pytest.mark.parametrize(
+    "cell", ["float(jax.pure_callback(fail, jax.ShapeDtypeStruct((), jnp.float32), x[0]))", "x @ jnp.ones(3)"]
+)
+def test_the_traceback_can_be_shown_again(notebook, cell):
+    """What is emptied is skipped, and what JAX hides stays hidden."""
+    notebook.run("x = jnp.ones(4)\ndef fail(_):\n    raise ValueError")
+    shown = notebook.run(f"def asks():\n    return {cell}\nasks()", error=Exception).stdout
+    again = notebook.run("%tb").stdout
+    assert "skipping hidden" in again and "failed resolving" not in again and "asks" in again
+    assert len(again) <= len(shown)
+
+
 def test_a_rerun_cell_is_a_hit(notebook):
     notebook.run(DATA)
     notebook.run(TRAIN.format(rate=0.1))
