@@ -86,13 +86,13 @@ def find_boundaries(
 def inferred(edge: FusionEdge, rules: BackendRules) -> Boundary:
     """The boundary at ``edge`` with the reason that the ``rules`` give."""
     code = rules.code_of(edge)
-    return _boundary(edge, rules, code, rules.label(code, None))
+    return boundary_at(edge, rules, code, rules.label(code, None))
 
 
 def spoken(edge: FusionEdge, rules: BackendRules, words: str) -> Boundary:
     """The boundary at ``edge`` with the compiler's own ``words`` and what they mean."""
     code = rules.meaning(edge, words)
-    boundary = _boundary(edge, rules, code, rules.label(code, words))
+    boundary = boundary_at(edge, rules, code, rules.label(code, words))
     return dataclasses.replace(boundary, said=words)
 
 
@@ -103,7 +103,7 @@ def _result(cluster: Cluster, names: tuple[str, ...], rules: BackendRules) -> Bo
     return Boundary(cluster.name, "", shape, cluster.output_bytes, "result", text, variables=names)
 
 
-def _boundary(edge: FusionEdge, rules: BackendRules, code: str, label: str) -> Boundary:
+def boundary_at(edge: FusionEdge, rules: BackendRules, code: str, label: str) -> Boundary:
     """The boundary at ``edge`` with the reason ``code`` in words."""
     reason = rules.reasons[code]
     variables: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ def _boundary(edge: FusionEdge, rules: BackendRules, code: str, label: str) -> B
 
 
 def _sentence(edge: FusionEdge, code: str, reason: BoundaryReason, variables: tuple[str, ...]) -> str:
-    caller = edge.consumer if code == "library-consumer" else edge.producer
+    caller = edge.consumer if code in ("library-consumer", "library-shared") else edge.producer
     names = " and ".join(f"`{name}`" for name in variables)
     return reason.text.format(
         producer=f"`{edge.source.opcode}`",
