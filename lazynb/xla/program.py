@@ -266,9 +266,9 @@ class CompiledTrace:
 
     def variables(self, result: int) -> tuple[str, ...]:
         """The user's names for result number ``result`` of the program."""
-        if result >= len(self.origins.results):
+        if result >= len(self.origins.names):
             return ()
-        return self._snapshot.nodes[self.origins.results[result][0]].names
+        return self.origins.names[result]
 
     @cached_property
     def edges(self) -> dict[tuple[str, str], FusionEdge]:

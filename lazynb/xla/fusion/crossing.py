@@ -3,8 +3,9 @@ program."""
 
 from __future__ import annotations
 
+import dataclasses
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from lazynb.xla.fusion.edges import FusionEdge
 from lazynb.xla.fusion.same_value import Values
@@ -35,15 +36,50 @@ def _outcome(edge: FusionEdge, before: _Side, after: _Side, array: Array) -> Cro
     """What became of one array."""
     readers = before.flow.readers(array)
     own = [reader for reader in readers if before.flow.kernel(reader) == edge.consumer.name]
-    wanted = before.work.of_all(own)
-    others = before.work.of_all(reader for reader in readers if reader not in own) - wanted
+    others = [reader for reader in readers if reader not in own]
     same = after.values.alike(before.values, before.outputs[array])
-    if not same or not wanted & after.work.scopes:
+    if not same or not before.work.of_all(own) & after.work.known:
         return Crossing.UNCLEAR
-    does = [after.work.of(reader) for reader in after.readers(same)]
-    if any(each & wanted or not others for each in does):
-        return Crossing.STAYS
-    return Crossing.GONE if all(each & others for each in does) else Crossing.UNCLEAR
+    readers_after = after.readers(same)
+    if not others:
+        return Crossing.STAYS if readers_after else Crossing.GONE
+    doubt = readers_after
+    for sides in (
+        _Sides(before.work.of_all(own), before.work.of_all(others), after.work.of),
+        _Sides(before.within(own), before.within(others), lambda reader: after.within([reader])),
+    ):
+        judged = [(reader, sides.is_own(reader)) for reader in doubt]
+        if any(is_own for _, is_own in judged):
+            return Crossing.STAYS
+        doubt = [reader for reader, is_own in judged if is_own is None]
+    return Crossing.UNCLEAR if doubt else Crossing.GONE
+
+
+@dataclasses.dataclass(frozen=True)
+class _Sides:
+    """The two sides on which a reader can stand.
+
+    Attributes:
+      own: the work for which the consumer reads the array.
+      others: that for which others do.
+      work: gives the work of a reader in the other module.
+    """
+
+    own: set[str]
+    others: set[str]
+    work: Callable[[Instruction], Set[str]]
+
+    def is_own(self, reader: Instruction) -> bool | None:
+        """Whether a reader does the consumer's work; None if what it does tells nothing. A reader that does what
+        both do is on the side that has nothing of its own."""
+        does = self.work(reader)
+        if does & (self.own - self.others):
+            return True
+        if does & (self.others - self.own):
+            return False
+        if not does & self.own or self.own == self.others:
+            return None
+        return self.own < self.others
 
 
 class _Side:
@@ -59,6 +95,17 @@ class _Side:
         """The arrays that the one cluster of an edge writes and the other reads."""
         written = [array for array in self.outputs if array.name == edge.producer.name]
         return [array for array in written if edge.consumer.name in self._kernels_of(array)]
+
+    def within(self, readers: Iterable[Instruction]) -> set[str]:
+        """The work that follows on ``readers`` in their kernels."""
+        found, waiting = set(readers), list(readers)
+        while waiting:
+            reader = waiting.pop()
+            kernel = self.flow.kernel(reader)
+            following = [each for each in self.flow.readers(Array(reader.name)) if self.flow.kernel(each) == kernel]
+            waiting += [each for each in following if each not in found]
+            found.update(following)
+        return {reader.scope for reader in found if reader.mark is not None}
 
     def _kernels_of(self, array: Array) -> set[str]:
         return {self.flow.kernel(reader) for reader in self.flow.readers(array)}

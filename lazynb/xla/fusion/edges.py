@@ -59,7 +59,11 @@ class FusionEdge:
     @property
     def readers(self) -> list[Instruction]:
         """The instructions in the consumer that read the array."""
-        return readers(self.module, self.consumer, self.producer.name)
+        return self.readers_in(self.consumer)
+
+    def readers_in(self, cluster: Cluster) -> list[Instruction]:
+        """The instructions in a cluster that read the array."""
+        return readers(self.module, cluster, self.producer.name)
 
 
 def find_edges(module: Module, clusters: Sequence[Cluster], variables: Variables) -> list[FusionEdge]:
