@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from lazynb.xla.clusters import Cluster
+from lazynb.xla.clusters import Cluster, Value, result_values
 from lazynb.xla.evidence import INFERRED
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.edges import FusionEdge, Variables, find_edges, held_results
@@ -75,10 +75,12 @@ def find_boundaries(
         edges = find_edges(rules.module, clusters, variables)
     boundaries = [inferred(edge, rules) for edge in edges]
     held = held_results(rules.module, variables)
+    returned = result_values(rules.module)
     read = {edge.producer.name for edge in edges}
     for cluster in clusters:
         if cluster.name in held and cluster.name not in read and not cluster.inside:
-            boundaries.append(_result(cluster, held[cluster.name], rules))
+            values = [value for value in returned if value.source == cluster.name]
+            boundaries.append(_result(cluster, values, held[cluster.name], rules))
     order = {cluster.name: number for number, cluster in enumerate(clusters)}
     return sorted(boundaries, key=lambda boundary: order[boundary.producer])
 
@@ -96,11 +98,12 @@ def spoken(edge: FusionEdge, rules: BackendRules, words: str) -> Boundary:
     return dataclasses.replace(boundary, said=words)
 
 
-def _result(cluster: Cluster, names: tuple[str, ...], rules: BackendRules) -> Boundary:
+def _result(
+    cluster: Cluster, values: Sequence[Value], names: tuple[str, ...], rules: BackendRules
+) -> Boundary:
     """The boundary where the program ends."""
-    text = rules.reasons["result"].text
-    shape = cluster.outputs[0].shape
-    return Boundary(cluster.name, "", shape, cluster.output_bytes, "result", text, variables=names)
+    text, size = rules.reasons["result"].text, sum(value.bytes for value in values)
+    return Boundary(cluster.name, "", shape_of(values), size, "result", text, variables=names)
 
 
 def boundary_at(edge: FusionEdge, rules: BackendRules, code: str, label: str) -> Boundary:
@@ -112,14 +115,21 @@ def boundary_at(edge: FusionEdge, rules: BackendRules, code: str, label: str) ->
     return Boundary(
         edge.producer.name,
         edge.consumer.name,
-        edge.producer.outputs[0].shape,
-        edge.producer.output_bytes,
+        shape_of(edge.values),
+        sum(value.bytes for value in edge.values),
         code,
         _sentence(edge, code, reason, variables),
         reason.hint,
         label,
         variables=variables,
     )
+
+
+def shape_of(values: Sequence[Value]) -> str:
+    """The shape of one array, or of the tuple of several."""
+    if len(values) == 1:
+        return values[0].shape
+    return f"({', '.join(value.shape for value in values)})"
 
 
 def _sentence(edge: FusionEdge, code: str, reason: BoundaryReason, variables: tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from lazynb.xla.clusters import CONTROL, Cluster, readers, results
+from lazynb.xla.clusters import CONTROL, Cluster, Value, readers, results
 from lazynb.xla.hlo.module import Instruction, Module
 
 Variables = Callable[[int], tuple[str, ...]]
@@ -40,6 +40,12 @@ class FusionEdge:
     def is_result(self) -> bool:
         """Whether the array is a result of the program too."""
         return self.producer.name in self.variables
+
+    @property
+    def values(self) -> list[Value]:
+        """The arrays that go from the one to the other: of a producer that writes several, those that are
+        read."""
+        return [value for value in self.consumer.inputs if value.source == self.producer.name]
 
     @property
     def is_carried(self) -> bool:
