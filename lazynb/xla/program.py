@@ -266,9 +266,9 @@ class CompiledTrace:
 
     def variables(self, result: int) -> tuple[str, ...]:
         """The user's names for result number ``result`` of the program."""
-        if result >= len(self.origins.results):
+        if result >= len(self.origins.names):
             return ()
-        return self._snapshot.nodes[self.origins.results[result][0]].names
+        return self.origins.names[result]
 
     @cached_property
     def edges(self) -> dict[tuple[str, str], FusionEdge]:
@@ -326,10 +326,12 @@ class CompiledTrace:
         return verified
 
     def _with_words(self, boundary: Boundary, decisions: dict[tuple[str, str], str]) -> Boundary:
-        """``boundary`` with the compiler's reason, if there is one."""
+        """``boundary`` with the compiler's reason, if there is one. What an experiment showed stays."""
         pair = boundary.producer, boundary.consumer
         if pair not in decisions:
             return boundary
+        if boundary.verdict:
+            return dataclasses.replace(boundary, said=decisions[pair])
         return spoken(self.edges[pair], self.rules, decisions[pair])
 
 

@@ -189,6 +189,11 @@ EXPECTED = {
     ),
     "kept_from_library": Expected("library, loop", "kept-alive, result", {"h": "own kernel", "y": "library"}),
     "not_kept_from_library": Expected("library", "result", {"h": "library", "y": "library"}),
+    "shared_with_library": Expected(
+        "library, loop 2",
+        "expensive-several-users, library-shared, result 2",
+        {"h": "own kernel", "y, z": "library, own kernel"},
+    ),
     "dead": Expected("loop", "result", {"unused": "dead", "y": "own kernel"}),
     "common_subexpression": Expected("loop", "result", {"a": "fused 2", "b": "fused, merged", "c": "fused"}),
     "common_chains": Expected("loop 2", "result 2", {"a": "fused 3", "b": "fused 2, merged"}),

@@ -26,6 +26,7 @@ class Description:
     def __init__(self, traces: Sequence[Pending], names: Names):
         self._nodes: list[Node] = []
         self._where: dict[tuple[int, int], tuple[int, int]] = {}  # (trace, slot) -> (node, result)
+        self._names: dict[tuple[int, int], tuple[str, ...]] = {}  # of each result of an operation
         self._places = Places()
         self._types: dict[Any, str] = {}
         self._scopes: dict[int, tuple[Any, str]] = {}  # by id of the context, which is kept alive
@@ -59,6 +60,11 @@ class Description:
     def result(self, pending: Pending, slot: int) -> tuple[int, int]:
         """The node that gives ``slot`` of ``pending``, and the number of its result."""
         return self._where[id(pending), slot]
+
+    def names(self, pending: Pending, slot: int) -> tuple[str, ...]:
+        """The user's variables for ``slot`` of ``pending``."""
+        node, _ = self._where[id(pending), slot]
+        return self._names.get((id(pending), slot), self._nodes[node].names)
 
     def add(self, summary: TraceSummary) -> None:
         """Appends the nodes of a trace. The traces that compute its inputs must have been added before."""
@@ -98,6 +104,7 @@ class Description:
         names: list[str] = []
         live = [slot for slot in range(state.first, state.slots) if slot in summary.live]
         for slot in live:
+            self._names[summary.key, slot] = summary.live[slot]
             names.extend(summary.live[slot])
         scope = self._scope(origin)
         node = Node(
