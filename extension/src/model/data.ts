@@ -20,7 +20,13 @@ export interface Group {
 }
 
 /** How something about a compiled program is known. */
-export type Label = "compiler said" | "rule inferred" | "verified by recompiling" | "not known";
+export type Label =
+  | "compiler said"
+  | "rule inferred"
+  | "verified by recompiling"
+  | "lazynb decided"
+  | "absent in the first pass"
+  | "not known";
 
 export type FateKind = "own kernel" | "fused" | "library" | "folded" | "merged" | "cancelled" | "dead" | "lost";
 

@@ -14,7 +14,14 @@ from lazynb.view.graph.tree import Group as Group
 VERSION: Literal[1] = 1
 MIME_TYPE = "application/vnd.lazynb.inspection+json"
 
-Label = Literal["compiler said", "rule inferred", "verified by recompiling", "not known"]
+Label = Literal[
+    "compiler said",
+    "rule inferred",
+    "verified by recompiling",
+    "lazynb decided",
+    "absent in the first pass",
+    "not known",
+]
 """How something about a compiled program is known."""
 
 FateKind = Literal["own kernel", "fused", "library", "folded", "merged", "cancelled", "dead", "lost"]
