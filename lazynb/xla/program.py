@@ -17,6 +17,7 @@ from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
 from lazynb.xla.fates.assignment import Fate, fates
+from lazynb.xla.fates.operation_graph import OperationGraph
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
@@ -186,7 +187,18 @@ class CompiledTrace:
 
     def _followed(self, written: Read | None) -> dict[int, Fate]:
         assert self.module is not None
-        return fates(self.origins.operations, self.module, self.clusters, written)
+        return fates(self.origins.operations, self.module, self.clusters, written, self._operation_graph)
+
+    @cached_property
+    def _operation_graph(self) -> OperationGraph:
+        """Which operation of the program reads which, by their marks."""
+        nodes = self.origins.operations
+        mark_of = {node: mark for mark, node in nodes.items()}
+        operands = {}
+        for mark, node in nodes.items():
+            read = dict.fromkeys(operand for operand, _ in self._snapshot.nodes[node].operands)
+            operands[mark] = [mark_of[operand] for operand in read if operand in mark_of]
+        return OperationGraph(operands, [mark_of.get(node) for node, _ in self.origins.results])
 
     def nodes_behind(self, instruction: Instruction) -> list[int]:
         """Nodes that an instruction of the optimised module was made from: by its mark, else by what it
