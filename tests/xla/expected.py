@@ -89,7 +89,9 @@ EXPECTED = {
     "gather": Expected("loop", "result", {"y": "cancelled 3, fused 5"}),
     "take": Expected("loop", "result", {"y": "own kernel"}),
     "scatter": Expected(
-        "loop 4", "consumer-not-fusible 3, result", {"y": "cancelled 3, fused 3, own kernel 2", "z": "own kernel"}
+        "loop 4",
+        "consumer-not-fusible 3, result",
+        {"y": "cancelled 3, fused 3, own kernel 2", "z": "own kernel"},
     ),
     "dynamic_slice": Expected(
         "loop 2, single",

@@ -62,7 +62,7 @@ class PlainFlow:
     def _join(self, name: str) -> None:
         """The edges into an instruction, and through what it runs."""
         operands = self.operands(name)
-        for operand in operands:
+        for operand in () if self.opcode[name] in ("fusion", "call") else operands:
             self._edge(operand, name)
         if self.opcode[name] not in NESTING:
             return
@@ -84,7 +84,8 @@ class PlainFlow:
         self.before[target].append(source)
 
     def _argument(self, name: str) -> set[int]:
-        return {int(re.search(r"parameter\((\d+)\)", self.lines[name])[1])}
+        """Those that are never read are no parameters, so the numbers are those of JAX."""
+        return {int(re.search(r'op_name="args\[(\d+)\]', self.lines[name])[1])}
 
     def _ends(self) -> dict[str, set[int]]:
         """By instruction, the results of the program that it gives."""

@@ -63,7 +63,11 @@ def _reasons(data: Inspection, most: int) -> list[str]:
 
 def _reason(boundary: Boundary, data: Inspection) -> Iterator[str]:
     source: str = boundary["label"]
-    ends = [data["clusters"][id_]["label"] for id_ in (boundary["producer"], boundary["consumer"]) if id_ is not None]
+    ends = [
+        data["clusters"][id_]["label"]
+        for id_ in (boundary["producer"], boundary["consumer"])
+        if id_ is not None
+    ]
     if boundary["said"]:
         source += f"; the compiler: {boundary['said']}"
     yield f"  {' → '.join(ends)}  {boundary['text']} ({source})"

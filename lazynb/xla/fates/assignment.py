@@ -11,10 +11,13 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.evidence import COMPILER as COMPILER, INFERRED as INFERRED, VERIFIED as VERIFIED
 from lazynb.xla.fates.cluster_index import ClusterIndex
+from lazynb.xla.fates.dataflow import Dataflow
 from lazynb.xla.fates.eliminated import Eliminated
 from lazynb.xla.fates.fate import DEAD as DEAD, Fate as Fate
 from lazynb.xla.fates.operation_graph import OperationGraph
@@ -57,6 +60,8 @@ def _followed(
 ) -> dict[int, Fate]:
     """The fates by the passes; what was merged is worked out first, for it says whom an instruction
     serves."""
+    if graph is not None:
+        graph = dataclasses.replace(graph, arguments=_arguments(history))
     index = ClusterIndex(module, clusters, graph, history.lineage)
     eliminated = Eliminated(history, index, graph or OperationGraph({}))
     assigned = {mark: _certain(index, mark) or eliminated.fate(mark) for mark in marks}
@@ -76,6 +81,15 @@ def _followed(
         if mark in assigned:
             assigned[mark] = _shared(assigned[mark], len(others))
     return _together(assigned)
+
+
+def _arguments(history: PassHistory) -> dict[int, int]:
+    """By mark, the arguments of the program that enter what an operation was at first."""
+    entering = Dataflow(history.module(0)).arguments
+    arguments = {}
+    for mark, names in history.at_first.items():
+        arguments[mark] = reduce(or_, [entering.get(name, 0) for name in names], 0)
+    return arguments
 
 
 def _together(assigned: dict[int, Fate]) -> dict[int, Fate]:

@@ -14,7 +14,6 @@ from lazynb.xla.hlo.module import Instruction, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 from lazynb.xla.hlo.pass_history import ARRANGING, by_mark
 
-
 _NAMING = opcodes_of(OpcodeKind.FREE) - {"bitcast"}
 
 

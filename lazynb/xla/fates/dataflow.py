@@ -7,11 +7,15 @@ what reads the parameter within.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property, reduce
+from operator import or_
 
 from lazynb.xla.hlo.module import Instruction, Module, parameter_number
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.shapes import parts
+from lazynb.xla.origins import argument
 
+_RUNNING = opcodes_of(Trait.RUNS)
 _SPREADING = opcodes_of(Trait.SPREADS)
 
 Reader = Instruction | int
@@ -60,7 +64,9 @@ class Dataflow:
         else:
             yield 0
 
-    def _at(self, user: Instruction, one: Instruction, part: int | None, waiting: _Waiting) -> Iterator[Reader]:
+    def _at(
+        self, user: Instruction, one: Instruction, part: int | None, waiting: _Waiting
+    ) -> Iterator[Reader]:
         """The readers where ``user`` has ``one`` (of which ``part`` is followed) as an operand."""
         places = [number for number, name in enumerate(user.operands) if name == one.name]
         if user.opcode == "fusion":
@@ -73,6 +79,39 @@ class Dataflow:
                 waiting.append((user, None))
         else:
             yield user
+
+    @cached_property
+    def arguments(self) -> dict[str, int]:
+        """By instruction, the numbers of the program's arguments that enter it, as the bits of an integer.
+
+        What a loop or a branch runs is entered by all that enters that; what is applied to each
+        element is left out.
+        """
+        total: dict[str, int] = {}
+        entering: dict[str, int] = {}  # as of the newest caller
+        walks = [self._entered(self._module.entry, None, entering, total)]
+        while walks:
+            call = next(walks[-1], None)
+            if call is None:
+                walks.pop()
+            else:
+                walks.append(self._entered(*call, entering, total))
+        return total
+
+    def _entered(
+        self, name: str, caller: Instruction | None, entering: dict[str, int], total: dict[str, int]
+    ) -> Iterator[tuple[str, Instruction]]:
+        """Fills ``entering`` for a computation; gives each that it runs, to be filled before it goes on."""
+        for one in self._module.computations[name].instructions.values():
+            if one.opcode == "parameter":
+                entering[one.name] = _given(one, caller, entering)
+            else:
+                entering[one.name] = reduce(or_, [entering[operand] for operand in one.operands], 0)
+            if one.opcode in _RUNNING:
+                yield from ((called, one) for called in one.calls)
+            if one.opcode in _SEEN_THROUGH:
+                entering[one.name] = entering[self._module.computations[one.calls[0]].root.name]
+            total[one.name] = total.get(one.name, 0) | entering[one.name]
 
     def is_constant(self, instruction: Instruction) -> bool:
         """Whether an instruction is a constant or counts up, or only spreads one that does, given to it from
@@ -96,4 +135,15 @@ class Dataflow:
         return self._module.by_name[caller.operands[parameter_number(parameter)]]
 
 
+_SEEN_THROUGH = frozenset({"fusion", "call"})
 _SOURCES = frozenset({"constant", "iota"})
+
+
+def _given(parameter: Instruction, caller: Instruction | None, entering: dict[str, int]) -> int:
+    """The arguments of the program that enter a parameter."""
+    if caller is None:
+        position = argument(parameter.scope)
+        return 0 if position is None else 1 << position
+    if caller.opcode in _SEEN_THROUGH:
+        return entering[caller.operands[parameter_number(parameter)]]
+    return entering[caller.name]

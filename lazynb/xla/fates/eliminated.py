@@ -94,7 +94,7 @@ class Eliminated:
         there. That operation reads this one, or is read by it, with none of them between. Returns None if
         there is no such place."""
         clusters: dict[str, None] = {}
-        opcodes = sorted(self._hard(mark))
+        opcodes = sorted(self._hard(mark) & self._written_anew(mark))
         for opcode in opcodes:
             places = self._unexplained.get(opcode, {})
             for other in [mark] if mark in places else self._graph.nearest(list(places), mark):
@@ -104,6 +104,14 @@ class Eliminated:
         what = " and ".join(f"`{opcode}`" for opcode in opcodes)
         text = f"XLA moved it: its {what} is done at another place"
         return Fate("fused", text, clusters=tuple(clusters), followed=False, moved=True)
+
+    def _written_anew(self, mark: int) -> set[str]:
+        """The opcodes of what the pass wrote that removed the last work under a mark."""
+        index = max((index for index in range(len(self._history)) if self._work(index, mark)), default=0)
+        if index == len(self._history.passes):
+            return set()
+        before, after = self._history.module(index), self._history.module(index + 1)
+        return {instruction.opcode for instruction in after if instruction.name not in before.by_name}
 
     @cached_property
     def _unexplained(self) -> dict[str, dict[int, list[str]]]:

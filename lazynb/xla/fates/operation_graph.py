@@ -13,11 +13,17 @@ class OperationGraph:
 
     Attributes:
       operands: by mark, those of the operations that it reads; inputs of the program are left out.
+      arguments: by mark, the numbers of the program's arguments that enter it, as the bits of an integer.
       results: for each result of the program the mark of its operation; None if it is an input.
     """
 
     operands: Mapping[int, Sequence[int]]
+    arguments: Mapping[int, int] = dataclasses.field(default_factory=dict)
     results: Sequence[int | None] = ()
+
+    def enters(self, arguments: int, mark: int) -> bool:
+        """Whether all of ``arguments`` enter an operation, as far as that is known."""
+        return not arguments & ~self.arguments.get(mark, arguments)
 
     def follows(self, later: int, earlier: int, through: Container[int] | None = None) -> bool:
         """Whether the operation ``later`` reads what ``earlier`` gives, at once or through others: any, or

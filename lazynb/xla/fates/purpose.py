@@ -1,7 +1,7 @@
 """The purpose of each instruction: the recorded operations whose value it computes, or a part of it.
 
-An instruction bears the mark of one operation, but XLA computes equal things once: what two operations have in
-common bears the mark of one, wherever it is computed again for the other. So a mark is believed where its
+An instruction bears the mark of one operation, but XLA computes equal things once: what two operations have
+in common bears the mark of one, wherever it is computed again for the other. So a mark is believed where its
 operation is served: where the value goes on to what reads that operation. Elsewhere the instruction serves
 whom its readers serve.
 """
@@ -14,8 +14,10 @@ from functools import cached_property
 from lazynb.xla.fates.dataflow import Dataflow, Reader
 from lazynb.xla.fates.operation_graph import OperationGraph
 from lazynb.xla.hlo.module import Instruction, Module
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 
 Marks = Mapping[str, frozenset[int]]
+_MOVING = opcodes_of(OpcodeKind.MOVEMENT) | opcodes_of(Trait.ARRANGES) | opcodes_of(Trait.SAME_VALUES)
 _NONE: frozenset[int] = frozenset()
 
 
@@ -59,13 +61,24 @@ class Purposes:
         return served
 
     def _served(self, instruction: Instruction, served: Marks) -> frozenset[int]:
-        own = self._candidates(instruction)
-        if not own:
+        candidates = self._candidates(instruction)
+        if not candidates:
             return _NONE
+        own = [mark for mark in candidates if self._may_be(instruction, mark)]
+        if not own:
+            return self._foreign(instruction, candidates, served, ()) or frozenset(candidates)
         strict = [mark for mark in own if self._confirmed(instruction, mark, served, self._gone)]
         loose = strict or [mark for mark in own if self._confirmed(instruction, mark, served, None)]
         # What nobody reads is there for what it does, as a call of Python.
-        return frozenset(loose) | self._foreign(instruction, own, served) or frozenset(own)
+        return frozenset(loose) | self._foreign(instruction, own, served, own) or frozenset(own)
+
+    def _may_be(self, instruction: Instruction, mark: int) -> bool:
+        """Whether an instruction may be a part of an operation: no argument of the program enters it that
+        does not enter the operation. Only what arranges values is done later, after more has been done to
+        them."""
+        if self._graph.enters(self._dataflow.arguments[instruction.name], mark):
+            return True
+        return instruction.opcode in _MOVING and self._graph.arguments.get(mark) != 0
 
     def _candidates(self, instruction: Instruction) -> list[int]:
         """The operations that an instruction may serve: those that it was made from, and those that were
@@ -105,7 +118,7 @@ class Purposes:
                     seen.add(reader.name)
                     serves = served.get(reader.name, _NONE)
                     yield reader, serves
-                    if all(self._graph.follows(mark, other) for other in serves):
+                    if all(other == mark or self._graph.follows(mark, other) for other in serves):
                         waiting.append(reader)
 
     def _of_result(self, number: int) -> frozenset[int]:
@@ -113,10 +126,15 @@ class Purposes:
         mark = results[number] if number < len(results) else None
         return _NONE if mark is None else frozenset({mark})
 
-    def _foreign(self, instruction: Instruction, own: Sequence[int], served: Marks) -> frozenset[int]:
-        """The operations of readers that have nothing to do with its own: a part of two was the same."""
+    def _foreign(
+        self, instruction: Instruction, marks: Sequence[int], served: Marks, own: Sequence[int]
+    ) -> frozenset[int]:
+        """The operations of readers that have nothing to do with ``own``: a part of two was the same, or
+        somebody else's mark is on it."""
         found: set[int] = set()
-        for mark in own:
-            for _, serves in self._onward(instruction, mark, served):
-                found |= serves
+        for mark in marks:
+            for reader, serves in self._onward(instruction, mark, served):
+                if not own and serves.issubset(marks):
+                    serves = _NONE
+                found |= self._of_result(reader) if isinstance(reader, int) and not own else serves
         return frozenset(mark for mark in found if not any(self._graph.related(mark, one) for one in own))
