@@ -215,6 +215,8 @@ export interface Time {
 /** A kernel, or a loop around kernels (`control`). */
 export interface Cluster {
   id: number;
+  /** 'c3'; 'c3.0' for the first that the loop c3 runs */
+  label: string;
   program: number;
   name: string;
   opcode: string;

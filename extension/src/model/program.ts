@@ -61,6 +61,11 @@ export class Relations {
     }
   }
 
+  /** "c3", or "c3.0" for the first that the loop c3 runs. */
+  kernel(id: number): string {
+    return this.clusters.get(id)?.label ?? `c${id}`;
+  }
+
   clustersOf(node: number): number[] {
     return this.fates.get(node)?.clusters ?? [];
   }

@@ -69,6 +69,7 @@ const NODE: Node = {
 const FATE: Fate = { node: -1, kind: "lost", clusters: [], with: null, by: "", text: "", label: "rule inferred" };
 const CLUSTER: Cluster = {
   id: -1,
+  label: "",
   program: 0,
   name: "",
   opcode: "",
@@ -188,6 +189,7 @@ export const times = (x: unknown): { id: number; time: Time | null }[] =>
 
 function cluster(x: unknown): Cluster {
   const made = fill(CLUSTER, x);
+  made.label ||= `c${made.id}`;
   made.place = place(made.place);
   made.nodes = numbers(made.nodes);
   made.duplicated = numbers(made.duplicated);

@@ -6,7 +6,7 @@ import { listed } from "../model/format";
 import { type Part, contentsOf, linesOf, titleOf } from "../graph/parts";
 import { curve } from "../graph/layout";
 import { bar, chips } from "../ui/palette";
-import { placeWords } from "../model/program";
+import { type Relations, placeWords } from "../model/program";
 import { FRAME, type Item, type Scene, type Wire, isQuiet } from "../graph/scene";
 import type { Store } from "../model/store";
 import { tag } from "../ui/selectable";
@@ -16,7 +16,7 @@ export function drawScene(scene: Scene, store: Store, toggle: (key: string) => v
   const wires = s(
     "svg.wires",
     { width: scene.width, height: scene.height, "aria-hidden": "true" },
-    ...scene.wires.flatMap(wire),
+    ...scene.wires.flatMap((one) => wire(one, store.relations)),
     ...scene.items.flatMap(stubs),
   );
   const drawn = h("div.layer", { style: `width:${scene.width}px;height:${scene.height}px` }, wires as unknown as HTMLElement);
@@ -24,7 +24,7 @@ export function drawScene(scene: Scene, store: Store, toggle: (key: string) => v
   return drawn;
 }
 
-function wire({ points, crossing, boundary, values }: Wire): SVGElement[] {
+function wire({ points, crossing, boundary, values }: Wire, relations: Relations): SVGElement[] {
   const end = points[points.length - 1];
   const last = points[points.length - 2] ?? end;
   if (!end || !last) return [];
@@ -35,7 +35,7 @@ function wire({ points, crossing, boundary, values }: Wire): SVGElement[] {
     "title",
     {},
     boundary
-      ? `c${boundary.producer} → ${boundary.consumer === null ? "result" : `c${boundary.consumer}`}: ${boundary.text}`
+      ? `${relations.kernel(boundary.producer)} → ${boundary.consumer === null ? "result" : relations.kernel(boundary.consumer)}: ${boundary.text}`
       : values > 1
         ? `${values} values`
         : "",

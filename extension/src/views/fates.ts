@@ -43,7 +43,7 @@ export function fatesTable({ store, signal }: Context): View {
       node.place?.text,
       fate?.kind,
       fate?.text,
-      ...(fate?.clusters ?? []).map((id) => `c${id}`),
+      ...(fate?.clusters ?? []).map((id) => relations.kernel(id)),
     ]
       .join(" ")
       .toLowerCase();

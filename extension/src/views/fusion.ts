@@ -74,7 +74,7 @@ export function fusionView(context: Context): View {
 
   const values = (heading: string, all: Value[], total: number): HTMLElement => {
     const named = all.map((value) => {
-      const from = value.from === null ? (value.node === null ? "" : title(value.node)) : `c${value.from}`;
+      const from = value.from === null ? (value.node === null ? "" : title(value.node)) : store.relations.kernel(value.from);
       return `${from || value.name} ${value.shape}`.trim();
     });
     return h(
@@ -114,7 +114,7 @@ export function fusionView(context: Context): View {
         chip(cluster.id, relations, false),
         h("b.card-name", { title: cluster.name }, cluster.name),
         h("span.kind", {}, kind),
-        cluster.inside === null ? null : h("span.muted", {}, `inside c${cluster.inside}`),
+        cluster.inside === null ? null : h("span.muted", {}, `inside ${relations.kernel(cluster.inside)}`),
         h("span.spring", {}),
         h("span.muted.where", { title: cluster.place?.text ?? "" }, placeWords(cluster.place)),
       ),

@@ -150,7 +150,7 @@ def _kernel(cluster: Cluster, fates: list[_NamedFate]) -> Kernel:
         by_kind.setdefault(fate["kind"], []).append(name)
     return {
         "id": cluster["id"],
-        "chip": f"c{cluster['id']}",
+        "chip": cluster["label"],
         "colour": cluster["colour"],
         "name": cluster["name"],
         "kind": kind_words(cluster),

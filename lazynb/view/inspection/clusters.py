@@ -46,6 +46,7 @@ def clusters(
             {
                 "kind": cluster.kind,  # type: ignore[typeddict-item]
                 "id": id_,
+                "label": index.labels[id_],
                 "program": number,
                 "name": cluster.name,
                 "opcode": cluster.opcode,

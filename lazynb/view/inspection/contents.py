@@ -90,7 +90,7 @@ def inspection(
         "nodes": [_node(node, sources) for node in snapshot.nodes],
         "groups": notes.attempt("The groups of the graph are missing", lambda: groups(view_of(snapshot)), []),
         "fates": fates,
-        "coverage": _coverage(fates, snapshot),
+        "coverage": _coverage(index, fates, snapshot, notes),
         "programs": programs,
         "clusters": notes.attempt(
             "Clusters are missing",
@@ -163,11 +163,13 @@ def _fate(index: Index, node: int, program: int, fate: Fate) -> FateData:
     }
 
 
-def _coverage(fates: Sequence[FateData], snapshot: Snapshot) -> Coverage:
+def _coverage(index: Index, fates: Sequence[FateData], snapshot: Snapshot, notes: Notes) -> Coverage:
     operations = snapshot.operations()
-    known = [fate for fate in fates if fate["kind"] != "lost"]
-    inferred = sum(fate["label"] == "rule inferred" for fate in known)
-    followed = len(known) - inferred
+    inferred = 0
+    for trace in index.traces:
+        own = notes.attempt("Fates are missing", partial(getattr, trace, "fates"), {})
+        inferred += sum(not fate.followed and fate.kind != "lost" for fate in own.values())
+    followed = sum(fate["kind"] != "lost" for fate in fates) - inferred
     return {
         "operations": operations,
         "followed": followed,

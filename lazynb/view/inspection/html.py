@@ -375,7 +375,8 @@ def _table(head: list[str], rows: list[list[str]], total: int, noun: str) -> str
 
 
 def _chip_of(data: Inspection, id_: int) -> Chip:
-    return cluster_chip(id_, data["clusters"][id_]["colour"])
+    cluster = data["clusters"][id_]
+    return cluster_chip(cluster["label"], cluster["colour"])
 
 
 def _chips(chips: Iterable[Chip], most: int = 8) -> str:

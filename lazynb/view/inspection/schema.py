@@ -216,6 +216,7 @@ class Cluster(TypedDict):
     """A kernel, or a loop around kernels (`control`)."""
 
     id: int
+    label: str  # 'c3'; 'c3.0' for the first that the loop c3 runs
     program: int
     name: str
     opcode: str
