@@ -28,6 +28,7 @@ from lazynb.xla.hlo.passes import Pass, read_passes
 from lazynb.xla.inputs import Inputs, fresh
 from lazynb.xla.origins import Origins
 from lazynb.xla.reading import Read, Reading, read
+from lazynb.xla.value_names import input_nodes, result_names, value_names
 from lazynb.xla.verify import NotTestable, verify
 
 _SMALL = 500  # instructions of a program that is compiled once more without being asked for
@@ -232,8 +233,21 @@ class CompiledTrace:
         stats = memory_stats(self.compiled)
         if not self._has_files:
             return parse_memory("", "", stats)
-        dump = self.dump
-        return parse_memory(dump.text("*buffer-assignment.txt"), dump.text("*live-range.txt"), stats)
+        texts = self.dump.text("*buffer-assignment.txt"), self.dump.text("*live-range.txt")
+        return parse_memory(*texts, stats, self._value_names)
+
+    @property
+    def _value_names(self) -> dict[str, tuple[str, ...]]:
+        """The user's names of arguments and results."""
+        if self.module is None:
+            return {}
+        return value_names(self.module, self._snapshot, self._executable._packing.taken, self.origins)
+
+    def inputs_behind(self, name: str) -> list[int]:
+        """The input nodes that a parameter of the program stands for; empty if ``name`` is none."""
+        if self.module is None:
+            return []
+        return input_nodes(self.module, name, self._executable._packing.taken, self.origins)
 
     def profile(self, runs: int = 5) -> Profile:
         """Runs the program on its inputs and measures each kernel. Inputs that are gone are made up.
@@ -268,7 +282,7 @@ class CompiledTrace:
         """The user's names for result number ``result`` of the program."""
         if result >= len(self.origins.results):
             return ()
-        return self._snapshot.nodes[self.origins.results[result][0]].names
+        return result_names(self._snapshot, self.origins, result)
 
     @cached_property
     def edges(self) -> dict[tuple[str, str], FusionEdge]:

@@ -145,20 +145,31 @@ export interface Buffer {
   end: number;
   kind: "argument" | "output" | "temp" | "constant";
   allocation: number;
+  /** In the allocation. */
+  offset: number;
   /** Other values in the same memory. */
   shares: string[];
   donated: boolean;
+  /** The user's names for an argument or a result. */
+  variables: string[];
   nodes: number[];
   cluster: number | null;
 }
 
 /** Memory of a program. */
 export interface Memory {
+  /** What a run takes. */
+  allocated_bytes: number | null;
+  /** The most of `in_use`. */
   peak_bytes: number | null;
   argument_bytes: number | null;
   output_bytes: number | null;
   temp_bytes: number | null;
   alias_bytes: number | null;
+  /** Part of the executable, in no other figure. */
+  constant_bytes: number | null;
+  /** Bytes at each step and after the last, what lies in the same place once. */
+  in_use: number[];
   /** The instruction at each time. */
   steps: string[];
   peak_step: number | null;

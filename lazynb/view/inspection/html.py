@@ -321,6 +321,7 @@ def _memory(data: Inspection) -> str:
         if memory is None:
             continue
         figures = (
+            memory["allocated_bytes"],
             memory["peak_bytes"],
             memory["argument_bytes"],
             memory["output_bytes"],
@@ -330,7 +331,8 @@ def _memory(data: Inspection) -> str:
         rows.append([str(program["number"] + 1), *map(size, figures), _text(memory["source"])])
     if not rows:
         return ""
-    head = ["program", "values at the peak", "arguments", "results", "between", "reused arguments", "source"]
+    head = ["program", "allocated", "in use at the peak", "arguments", "results", "between"]
+    head += ["reused arguments", "source"]
     return _table(head, rows, len(rows), "program")
 
 
