@@ -16,6 +16,7 @@ from lazynb.xla.clusters import Cluster, find_clusters
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
+from lazynb.xla.cost.total import NOTHING, Total, program_total
 from lazynb.xla.fates.assignment import Fate, fates
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.backends import rules_of
@@ -226,6 +227,11 @@ class CompiledTrace:
         if self.module is None:
             return {}
         return kernel_costs(self.module, [cluster.name for cluster in self.clusters])
+
+    @property
+    def total(self) -> Total:
+        """What one run of the program costs."""
+        return program_total(self.module, self.costs) if self.module is not None else NOTHING
 
     @cached_property
     def memory(self) -> Memory:

@@ -186,6 +186,7 @@ export interface Program {
   backend: string;
   hlo: Hlo;
   memory: Memory | null;
+  total: Total | null;
 }
 
 /** An array that enters or leaves a cluster. */
@@ -205,6 +206,24 @@ export interface Cost {
   transcendentals: number | null;
   bytes: number | null;
   source: string;
+  /** In one run of the program; null: not known. */
+  executions: number | null;
+}
+
+/** A figure that lies between two; it is known if they are one. */
+export interface Bounds {
+  low: number;
+  /** Null: no bound. */
+  high: number | null;
+}
+
+/** What one run of a program costs: each kernel as often as it runs. */
+export interface Total {
+  flops: Bounds;
+  transcendentals: Bounds;
+  bytes: Bounds;
+  /** Why a figure may not be known. */
+  unknown: string[];
 }
 
 /** Measured seconds of all executions in one run of the program. */

@@ -90,7 +90,14 @@ def _cost(cost: Any) -> Cost | None:
         "transcendentals": cost.transcendentals,
         "bytes": cost.bytes,
         "source": cost.source,
+        "executions": cost.executions,
     }
+
+
+def total(index: Index, number: int) -> Any:
+    """What one run of a program costs, or None if it gives no HLO."""
+    trace = index.traces[number]
+    return dataclasses.asdict(trace.total) if trace.module is not None else None
 
 
 def time(timing: Any) -> Time | None:

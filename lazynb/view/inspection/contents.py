@@ -204,6 +204,9 @@ def _program(index: Index, number: int, notes: Notes, live: bool, full: bool) ->
             "passes": notes.attempt("XLA's passes are missing", passes, []),
         },
         "memory": notes.attempt("Memory is missing", lambda: parts.memory(index, number), None),
+        "total": notes.attempt(
+            "The cost of all kernels is missing", lambda: parts.total(index, number), None
+        ),
     }
 
 

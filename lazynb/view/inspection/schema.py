@@ -176,6 +176,7 @@ class Program(TypedDict):
     backend: str
     hlo: Hlo
     memory: Memory | None
+    total: Total | None
 
 
 Value = TypedDict(
@@ -198,6 +199,23 @@ class Cost(TypedDict):
     transcendentals: float | None
     bytes: float | None
     source: str
+    executions: int | None  # in one run of the program; None: not known
+
+
+class Bounds(TypedDict):
+    """A figure that lies between two; it is known if they are one."""
+
+    low: float
+    high: float | None  # None: no bound
+
+
+class Total(TypedDict):
+    """What one run of a program costs: each kernel as often as it runs."""
+
+    flops: Bounds
+    transcendentals: Bounds
+    bytes: Bounds
+    unknown: list[str]  # why a figure may not be known
 
 
 class Time(TypedDict):
