@@ -63,11 +63,13 @@ class Compilation:
     Attributes:
       traces: the programs, in the order in which they run.
       snapshot: the graph that was compiled; its node numbers are those of ``fates``.
+      beside: what JAX compiled by itself meanwhile, in a line; empty if nothing, or if nobody looked.
     """
 
     def __init__(self, traces: Sequence[CompiledTrace], snapshot: Snapshot):
         self.traces = tuple(traces)
         self.snapshot = snapshot
+        self.beside = ""
 
     @property
     def operations(self) -> int:

@@ -104,6 +104,8 @@ def inspection(
         "notes": notes,
     }
     _say_what_is_missing(index, data, notes)
+    if compilation.beside:
+        notes.say(f"{compilation.beside}.")
     return plain_data(_bounded(data, notes))  # type: ignore[no-any-return]
 
 
