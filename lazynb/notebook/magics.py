@@ -13,6 +13,7 @@ from IPython.display import display
 
 from lazynb.execute.breaks import breaks
 from lazynb.execute.flush import execution
+from lazynb.execute.observers import observing
 from lazynb.execute.records import plural
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.explain import explain_cell
@@ -22,6 +23,7 @@ from lazynb.record.mode import eager, is_lazy, recording
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.trace import thread_trace
 from lazynb.session.cache_info import cache_info, clear_cache
+from lazynb.session.jax_compiled import JaxObserver, in_a_line
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
 from lazynb.units import duration
@@ -161,9 +163,12 @@ class LazyMagics(Magics):
         tabs = _tabs(options.show)
         if options.name is not None and not options.name.isidentifier():
             raise UsageError(f"%%compile: {options.name!r} is no variable name")
-        value = self._run_lazily(cell)
-        drawing = DrawingLayout(graph_of([], self.shell.user_ns).snapshot)
-        compilation = remember(compile_tensors([], self.shell.user_ns, ahead=not comes_later()))
+        beside = JaxObserver()
+        with observing(beside):
+            value = self._run_lazily(cell)
+            drawing = DrawingLayout(graph_of([], self.shell.user_ns).snapshot)
+            compilation = remember(compile_tensors([], self.shell.user_ns, ahead=not comes_later()))
+        compilation.beside = in_a_line(beside.log.rows())
         if options.name is not None:
             self.shell.user_ns[options.name] = compilation
         if not options.no_run:

@@ -17,6 +17,7 @@ from lazynb.xla.clusters import Cluster
 from lazynb.xla.cost.kernel_cost import Cost
 from lazynb.xla.cost.memory import Memory
 from lazynb.xla.cost.profile import Timing
+from lazynb.xla.cost.total import NOTHING, Total
 from lazynb.xla.fates.assignment import DEAD, Fate
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.passes import Pass
@@ -62,11 +63,13 @@ class Compilation:
     Attributes:
       traces: the programs, in the order in which they run.
       snapshot: the graph that was compiled; its node numbers are those of ``fates``.
+      beside: what JAX compiled by itself meanwhile, in a line; empty if nothing, or if nobody looked.
     """
 
     def __init__(self, traces: Sequence[CompiledTrace], snapshot: Snapshot):
         self.traces = tuple(traces)
         self.snapshot = snapshot
+        self.beside = ""
 
     @property
     def operations(self) -> int:
@@ -122,6 +125,12 @@ class Compilation:
     def cost(self) -> list[Cost | None]:
         """What one execution of each of ``clusters`` costs by XLA's own analysis, in their order."""
         return [trace.costs.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
+
+    @property
+    def total_cost(self) -> Total:
+        """What one run of all programs costs: each kernel as often as it runs. What is not known (the
+        turns of a ``while_loop``) has bounds."""
+        return sum((trace.total for trace in self.traces), start=NOTHING)
 
     @property
     def memory(self) -> Memory | None:

@@ -19,13 +19,11 @@ class Origins:
       operations: node by mark, the number of a step in the program's own trace.
       inputs: node by number of the program's input.
       results: for each result of the program, its node and the number of the node's result.
-      names: for each result of the program, the user's variables that hold it.
     """
 
     operations: dict[int, int]
     inputs: dict[int, int]
     results: tuple[tuple[int, int], ...]
-    names: tuple[tuple[str, ...], ...]
 
 
 def origins_of(
@@ -50,8 +48,7 @@ def origins_of(
         else:
             inputs[len(inputs)] = node
     results = tuple(description.result(pending, slot) for slot in wanted)
-    names = tuple(description.names(pending, slot) for slot in wanted)
-    return Origins(operations, inputs, results, names)
+    return Origins(operations, inputs, results)
 
 
 _ARGUMENT = re.compile(r"args\[(\d+)\]")

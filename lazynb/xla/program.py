@@ -17,6 +17,7 @@ from lazynb.xla.clusters import Cluster, find_clusters
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
+from lazynb.xla.cost.total import NOTHING, Total, program_total
 from lazynb.xla.fates.assignment import Fate, fates
 from lazynb.xla.fates.operation_graph import OperationGraph
 from lazynb.xla.fusion.backend_rules import BackendRules
@@ -30,6 +31,7 @@ from lazynb.xla.hlo.passes import Pass, read_passes
 from lazynb.xla.inputs import Inputs, fresh
 from lazynb.xla.origins import Origins
 from lazynb.xla.reading import Read, Reading, read
+from lazynb.xla.value_names import input_nodes, result_names, value_names
 from lazynb.xla.verify import NotTestable, verify
 
 _SMALL = 500  # instructions of a program that is compiled once more without being asked for
@@ -251,14 +253,32 @@ class CompiledTrace:
             return {}
         return kernel_costs(self.module, [cluster.name for cluster in self.clusters])
 
+    @property
+    def total(self) -> Total:
+        """What one run of the program costs."""
+        return program_total(self.module, self.costs) if self.module is not None else NOTHING
+
     @cached_property
     def memory(self) -> Memory:
         """Live ranges and totals; the totals alone if XLA wrote nothing down when it compiled."""
         stats = memory_stats(self.compiled)
         if not self._has_files:
             return parse_memory("", "", stats)
-        dump = self.dump
-        return parse_memory(dump.text("*buffer-assignment.txt"), dump.text("*live-range.txt"), stats)
+        texts = self.dump.text("*buffer-assignment.txt"), self.dump.text("*live-range.txt")
+        return parse_memory(*texts, stats, self._value_names)
+
+    @property
+    def _value_names(self) -> dict[str, tuple[str, ...]]:
+        """The user's names of arguments and results."""
+        if self.module is None:
+            return {}
+        return value_names(self.module, self._snapshot, self._executable._packing.taken, self.origins)
+
+    def inputs_behind(self, name: str) -> list[int]:
+        """The input nodes that a parameter of the program stands for; empty if ``name`` is none."""
+        if self.module is None:
+            return []
+        return input_nodes(self.module, name, self._executable._packing.taken, self.origins)
 
     def profile(self, runs: int = 5) -> Profile:
         """Runs the program on its inputs and measures each kernel. Inputs that are gone are made up.
@@ -291,9 +311,9 @@ class CompiledTrace:
 
     def variables(self, result: int) -> tuple[str, ...]:
         """The user's names for result number ``result`` of the program."""
-        if result >= len(self.origins.names):
+        if result >= len(self.origins.results):
             return ()
-        return self.origins.names[result]
+        return result_names(self._snapshot, self.origins, result)
 
     @cached_property
     def edges(self) -> dict[tuple[str, str], FusionEdge]:

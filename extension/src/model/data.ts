@@ -151,20 +151,31 @@ export interface Buffer {
   end: number;
   kind: "argument" | "output" | "temp" | "constant";
   allocation: number;
+  /** In the allocation. */
+  offset: number;
   /** Other values in the same memory. */
   shares: string[];
   donated: boolean;
+  /** The user's names for an argument or a result. */
+  variables: string[];
   nodes: number[];
   cluster: number | null;
 }
 
 /** Memory of a program. */
 export interface Memory {
+  /** What a run takes. */
+  allocated_bytes: number | null;
+  /** The most of `in_use`. */
   peak_bytes: number | null;
   argument_bytes: number | null;
   output_bytes: number | null;
   temp_bytes: number | null;
   alias_bytes: number | null;
+  /** Part of the executable, in no other figure. */
+  constant_bytes: number | null;
+  /** Bytes at each step and after the last, what lies in the same place once. */
+  in_use: number[];
   /** The instruction at each time. */
   steps: string[];
   peak_step: number | null;
@@ -181,6 +192,7 @@ export interface Program {
   backend: string;
   hlo: Hlo;
   memory: Memory | null;
+  total: Total | null;
 }
 
 /** An array that enters or leaves a cluster. */
@@ -200,6 +212,24 @@ export interface Cost {
   transcendentals: number | null;
   bytes: number | null;
   source: string;
+  /** In one run of the program; null: not known. */
+  executions: number | null;
+}
+
+/** A figure that lies between two; it is known if they are one. */
+export interface Bounds {
+  low: number;
+  /** Null: no bound. */
+  high: number | null;
+}
+
+/** What one run of a program costs: each kernel as often as it runs. */
+export interface Total {
+  flops: Bounds;
+  transcendentals: Bounds;
+  bytes: Bounds;
+  /** Why a figure may not be known. */
+  unknown: string[];
 }
 
 /** Measured seconds of all executions in one run of the program. */

@@ -2,9 +2,11 @@
 
 import type {
   Boundary,
+  Bounds,
   Buffer,
   Change,
   Cluster,
+  Cost,
   Fate,
   Group,
   HloLine,
@@ -18,6 +20,7 @@ import type {
   Stage,
   Table,
   Time,
+  Total,
   Value,
 } from "./data";
 
@@ -119,6 +122,7 @@ const PASS: PassInfo = {
   changes: null,
 };
 const CHANGE: Change = { kind: "rewritten", name: "", before: "", after: "", nodes: [], into: "" };
+const COST: Cost = { flops: null, transcendentals: null, bytes: null, source: "", executions: null };
 const BUFFER: Buffer = {
   name: "",
   bytes: 0,
@@ -126,23 +130,28 @@ const BUFFER: Buffer = {
   end: 0,
   kind: "temp",
   allocation: -1,
+  offset: 0,
   shares: [],
   donated: false,
+  variables: [],
   nodes: [],
   cluster: null,
 };
 const MEMORY: Memory = {
+  allocated_bytes: null,
   peak_bytes: null,
   argument_bytes: null,
   output_bytes: null,
   temp_bytes: null,
   alias_bytes: null,
+  constant_bytes: null,
+  in_use: [],
   steps: [],
   peak_step: null,
   buffers: [],
   source: "",
 };
-const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", hlo: {}, memory: null };
+const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", hlo: {}, memory: null, total: null };
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
 const TABLE: Table = { columns: [], rows: [], text: "" };
 
@@ -197,7 +206,7 @@ function cluster(x: unknown): Cluster {
   made.passes = strings(made.passes);
   made.inputs = each(made.inputs, value);
   made.outputs = each(made.outputs, value);
-  made.cost = isObject(made.cost) ? fill({ flops: null, transcendentals: null, bytes: null, source: "" }, made.cost) : null;
+  made.cost = isObject(made.cost) ? fill(COST, made.cost) : null;
   made.time = isObject(made.time) ? time(made.time) : null;
   return made;
 }
@@ -206,6 +215,7 @@ function buffer(x: unknown): Buffer {
   const made = fill(BUFFER, x);
   made.nodes = numbers(made.nodes);
   made.shares = strings(made.shares);
+  made.variables = strings(made.variables);
   return made;
 }
 
@@ -213,8 +223,15 @@ function memory(x: unknown): Memory | null {
   if (!isObject(x)) return null;
   const made = fill(MEMORY, x);
   made.steps = strings(made.steps);
+  made.in_use = numbers(made.in_use);
   made.buffers = each(made.buffers, buffer);
   return made;
+}
+
+function total(x: unknown): Total | null {
+  if (!isObject(x)) return null;
+  const bound = (of: unknown) => fill({ low: 0, high: null }, of) as Bounds;
+  return { flops: bound(x.flops), transcendentals: bound(x.transcendentals), bytes: bound(x.bytes), unknown: strings(x.unknown) };
 }
 
 function program(x: unknown): Program {
@@ -223,6 +240,7 @@ function program(x: unknown): Program {
   return {
     ...made,
     memory: memory(made.memory),
+    total: total(made.total),
     hlo: { before: stage(hlo.before), after: stage(hlo.after), passes: each(hlo.passes, pass) },
   };
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from lazynb._jax.names import JITTED_NAMES, TRANSFORMED_FUNCTIONS
@@ -26,7 +27,6 @@ class Description:
     def __init__(self, traces: Sequence[Pending], names: Names):
         self._nodes: list[Node] = []
         self._where: dict[tuple[int, int], tuple[int, int]] = {}  # (trace, slot) -> (node, result)
-        self._names: dict[tuple[int, int], tuple[str, ...]] = {}  # of each result of an operation
         self._places = Places()
         self._types: dict[Any, str] = {}
         self._scopes: dict[int, tuple[Any, str]] = {}  # by id of the context, which is kept alive
@@ -60,11 +60,6 @@ class Description:
     def result(self, pending: Pending, slot: int) -> tuple[int, int]:
         """The node that gives ``slot`` of ``pending``, and the number of its result."""
         return self._where[id(pending), slot]
-
-    def names(self, pending: Pending, slot: int) -> tuple[str, ...]:
-        """The user's variables for ``slot`` of ``pending``."""
-        node, _ = self._where[id(pending), slot]
-        return self._names.get((id(pending), slot), self._nodes[node].names)
 
     def add(self, summary: TraceSummary) -> None:
         """Appends the nodes of a trace. The traces that compute its inputs must have been added before."""
@@ -101,11 +96,8 @@ class Description:
     def _add_operation(self, summary: TraceSummary, state: State, origin: Origin) -> None:
         operation = state.operation
         assert operation is not None
-        names: list[str] = []
-        live = [slot for slot in range(state.first, state.slots) if slot in summary.live]
-        for slot in live:
-            self._names[summary.key, slot] = summary.live[slot]
-            names.extend(summary.live[slot])
+        slots = range(state.first, state.slots)
+        result_names = tuple(tuple(summary.live.get(slot, ())) for slot in slots)
         scope = self._scope(origin)
         node = Node(
             id=len(self._nodes),
@@ -118,9 +110,10 @@ class Description:
             call=call_name(origin, scope),
             call_id=origin.call_id if origin.callee is not None else None,
             scope=scope,
-            names=tuple(names),
+            names=tuple(chain.from_iterable(result_names)),
             value=None,
-            output=bool(live),
+            output=any(slot in summary.live for slot in slots),
+            result_names=result_names,
         )
         self._append(summary, state, node)
 

@@ -104,6 +104,8 @@ def inspection(
         "notes": notes,
     }
     _say_what_is_missing(index, data, notes)
+    if compilation.beside:
+        notes.say(f"{compilation.beside}.")
     return plain_data(_bounded(data, notes))  # type: ignore[no-any-return]
 
 
@@ -206,6 +208,9 @@ def _program(index: Index, number: int, notes: Notes, live: bool, full: bool) ->
             "passes": notes.attempt("XLA's passes are missing", passes, []),
         },
         "memory": notes.attempt("Memory is missing", lambda: parts.memory(index, number), None),
+        "total": notes.attempt(
+            "The cost of all kernels is missing", lambda: parts.total(index, number), None
+        ),
     }
 
 

@@ -174,7 +174,17 @@ def _kernels(data: Inspection) -> str:
     if timed:
         head.append("time a run")
     rows = [_kernel(cluster, data, timed) for cluster in data["clusters"][:_KERNELS]]
-    return _table(head, rows, len(data["clusters"]), "kernel")
+    return _table(head, rows, len(data["clusters"]), "kernel") + _totals(data)
+
+
+def _totals(data: Inspection) -> str:
+    """What one run of each program costs."""
+    lines = []
+    for program in data["programs"]:
+        total = program["total"]
+        if total is not None and any(cluster["program"] == program["number"] for cluster in data["clusters"]):
+            lines.append(_soft(_titled("; ".join(total["unknown"]), words.total(total))))
+    return "".join(lines)
 
 
 def _kernel(cluster: Cluster, data: Inspection, timed: bool) -> list[str]:
@@ -209,7 +219,10 @@ def _flops(cluster: Cluster) -> str:
     cost = cluster["cost"]
     if cost is None:
         return ""
-    return _titled(cost["source"], number(cost["flops"]))
+    flops = number(cost["flops"])
+    if flops and cluster["kind"] != "control":
+        flops += words.executions(cost)
+    return _titled(cost["source"], flops)
 
 
 def _time(cluster: Cluster) -> str:
@@ -321,6 +334,7 @@ def _memory(data: Inspection) -> str:
         if memory is None:
             continue
         figures = (
+            memory["allocated_bytes"],
             memory["peak_bytes"],
             memory["argument_bytes"],
             memory["output_bytes"],
@@ -330,7 +344,8 @@ def _memory(data: Inspection) -> str:
         rows.append([str(program["number"] + 1), *map(size, figures), _text(memory["source"])])
     if not rows:
         return ""
-    head = ["program", "values at the peak", "arguments", "results", "between", "reused arguments", "source"]
+    head = ["program", "allocated", "in use at the peak", "arguments", "results", "between"]
+    head += ["reused arguments", "source"]
     return _table(head, rows, len(rows), "program")
 
 

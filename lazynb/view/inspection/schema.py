@@ -148,8 +148,10 @@ class Buffer(TypedDict):
     end: int
     kind: Literal["argument", "output", "temp", "constant"]
     allocation: int
+    offset: int  # in the allocation
     shares: list[str]  # other values in the same memory
     donated: bool
+    variables: list[str]  # the user's names for an argument or a result
     nodes: list[int]
     cluster: int | None
 
@@ -157,11 +159,14 @@ class Buffer(TypedDict):
 class Memory(TypedDict):
     """Memory of a program."""
 
-    peak_bytes: int | None
+    allocated_bytes: int | None  # what a run takes
+    peak_bytes: int | None  # the most of `in_use`
     argument_bytes: int | None
     output_bytes: int | None
     temp_bytes: int | None
     alias_bytes: int | None
+    constant_bytes: int | None  # part of the executable, in no other figure
+    in_use: list[int]  # bytes at each step and after the last, what lies in the same place once
     steps: list[str]  # the instruction at each time
     peak_step: int | None
     buffers: list[Buffer]
@@ -178,6 +183,7 @@ class Program(TypedDict):
     backend: str
     hlo: Hlo
     memory: Memory | None
+    total: Total | None
 
 
 Value = TypedDict(
@@ -200,6 +206,23 @@ class Cost(TypedDict):
     transcendentals: float | None
     bytes: float | None
     source: str
+    executions: int | None  # in one run of the program; None: not known
+
+
+class Bounds(TypedDict):
+    """A figure that lies between two; it is known if they are one."""
+
+    low: float
+    high: float | None  # None: no bound
+
+
+class Total(TypedDict):
+    """What one run of a program costs: each kernel as often as it runs."""
+
+    flops: Bounds
+    transcendentals: Bounds
+    bytes: Bounds
+    unknown: list[str]  # why a figure may not be known
 
 
 class Time(TypedDict):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from lazynb.units import listed_lines, short_duration
-from lazynb.view.inspection.schema import Boundary, Cluster, Inspection
+from lazynb.units import listed_lines, number, short_duration, size
+from lazynb.view.inspection.schema import Boundary, Bounds, Cluster, Cost, Inspection, Total
 from lazynb.view.words import clip, plural, tally
 
 KINDS = {
@@ -92,6 +93,28 @@ def operations(cluster: Cluster, data: Inspection, most: int = 4) -> str:
     if not cluster["nodes"]:
         return f"{cluster['name']} (XLA's own)"  # what XLA took apart or added carries no operation number
     return tally((data["nodes"][node]["name"] for node in cluster["nodes"]), most)
+
+
+def executions(cost: Cost) -> str:
+    """How often a kernel runs in one run of the program: ``' × 10'``; empty for once."""
+    times = cost["executions"]
+    if times is None:
+        return " × an unknown number"
+    return f" × {times:,}" if times != 1 else ""
+
+
+def total(cost: Total) -> str:
+    """``'All kernels, as often as they run: FLOPs 335 M, bytes read and written 1.2 GiB'``."""
+    flops, traffic = bounds(cost["flops"], number), bounds(cost["bytes"], size)
+    return f"All kernels, as often as they run: FLOPs {flops}, bytes read and written {traffic}"
+
+
+def bounds(figure: Bounds, write: Callable[[float], str]) -> str:
+    """A figure of which may be known only between what it lies: ``'at least 2 M'``."""
+    low, high = figure["low"], figure["high"]
+    if high is None:
+        return f"at least {write(low)}" if low else "unknown"
+    return write(low) if low == high else f"{write(low)} to {write(high)}"
 
 
 def lines(cluster: Cluster, data: Inspection) -> tuple[str, str]:
