@@ -79,7 +79,7 @@ class ProgramStep:
     @property
     def content(self) -> Hashable:
         """Equal for what does the same to its operands."""
-        return self.primitive, params_structure(self.primitive, self.params)
+        return self.primitive, params_structure(self.primitive, self.params, nameless=True)
 
     def same_operation(self, other: ProgramStep) -> bool:
         """Whether both do the same to their operands."""
