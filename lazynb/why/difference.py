@@ -13,10 +13,12 @@ from lazynb.execute.misses import Miss
 from lazynb.reasons import REASONS
 from lazynb.source import Place
 from lazynb.why.causes import CAUSES, RANKS
+from lazynb.why.attribution import attributed
 from lazynb.why.comparable import Comparable, ProgramStep, comparable_of
 from lazynb.why.comparison import Comparison
 from lazynb.why.recurrence import as_recurrence
 from lazynb.why.sides import Change
+from lazynb.why.source_pair import SourcePair
 from lazynb.why.trace_bounds import Bound, TraceBounds
 
 _EXACT = 4
@@ -151,18 +153,26 @@ class _Candidate:
         self.other, self.miss, self.comparable = other, miss, comparable
         self.old_comparable = comparable_of(other)
         self.settings = _settings(other, miss)
-        trace_bounds = TraceBounds(other, miss, (self.old_comparable, comparable))
+        comparables = self.old_comparable, comparable
+        trace_bounds = TraceBounds(other, miss, comparables)
+        self.sources = SourcePair(other, miss)
         self.comparison = Comparison(
-            self.old_comparable,
-            comparable,
+            *comparables,
             settings_explained=bool(self.settings),
             outside=trace_bounds.outside,
             sources=trace_bounds.sources,
+            key=self._key,
         )
         self.bounds = trace_bounds.bounds
-        self.changes = [*self.settings, *map(_bound_change, self.bounds), *self.comparison.changes]
+        operations = attributed(self.comparison.changes, self.sources, comparables)
+        self.changes = [*self.settings, *map(_bound_change, self.bounds), *operations]
         if not self.changes or all(change.kind in _LEAVES_RESULTS for change in self.changes):
             self.changes += self._donation()
+
+    def _key(self, side: int, step: ProgramStep) -> str:
+        """Equal for steps whose statements correspond."""
+        text = (self.old_comparable, self.comparable)[side].text(step)
+        return text if step.line is None else self.sources.key(side, step.line, text)
 
     @property
     def is_same(self) -> bool:
@@ -198,7 +208,11 @@ class _Candidate:
             return 0.0
         if old.name != step.name:
             return 0.25
-        return 1.0 if self.old_comparable.text(old) == self.comparable.text(step) else 0.5
+        if self.old_comparable.text(old) == self.comparable.text(step):
+            return 1.0
+        if step.line is None or old.line is None:
+            return 0.5
+        return 0.5 + 0.5 * self.sources.statement_likeness(old.line, step.line)
 
     @property
     def distance(self) -> float:

@@ -150,10 +150,13 @@ def test_a_loop_with_layer_norm_compiles_once(notebook):
 STEP = "@jax.jit\ndef step(a):\n    return jnp.sin(a) * 2\n"
 RENAMED = {
     "a jitted function": STEP + "y = step(x)\nfloat(y.sum())",
-    "a jitted function in another": STEP + "@jax.jit\ndef outer(a):\n    return step(a) + 1\nfloat(outer(x).sum())",
+    "a jitted function in another": STEP
+    + "@jax.jit\ndef outer(a):\n    return step(a) + 1\nfloat(outer(x).sum())",
     "a derivative": STEP + "g = jax.grad(lambda a: step(a).sum())(x)\nfloat(g.sum())",
     "a batch": STEP + "y = jax.vmap(step)(x)\nfloat(y.sum())",
-    "a loop": "c, _ = jax.lax.scan(jax.jit(lambda c, t: (c + t.sum(), None)), 0., x)\n" + STEP + "float(step(c))",
+    "a loop": "c, _ = jax.lax.scan(jax.jit(lambda c, t: (c + t.sum(), None)), 0., x)\n"
+    + STEP
+    + "float(step(c))",
     "a branch": STEP + "y = jax.lax.cond(x.sum() > 0, step, lambda a: a, x)\nfloat(y.sum())",
 }
 
