@@ -28,6 +28,9 @@ _NAMED = frozenset(("parameter", "literal"))
 
 _FAR = 9
 
+EDITED = -1
+"""The number of the step that stands for the line of an edit."""
+
 
 def attributed(
     changes: Sequence[Change], pair: SourcePair, comparables: tuple[Comparable, Comparable]
@@ -62,6 +65,16 @@ def _functions(change: Change) -> tuple[str, ...]:
     return change.fields["function"], *(_functions(inner) if inner is not None else ())
 
 
+def unattributed(changes: Sequence[Change]) -> list[Change]:
+    """Those of ``changes`` that an edit could explain, and none does."""
+    return [change for change in changes if change.kind in _EXPLAINED and not is_edit(change)]
+
+
+def is_edit(change: Change) -> bool:
+    """Whether a change is told as an edit of the user's."""
+    return change.at is not None and change.at.number == EDITED
+
+
 def _told(edit: UserEdit, change: Change, inside: tuple[str, ...]) -> Change:
     """The change as the edit that caused it, in the functions ``inside``."""
     words = words_of(edit.edit)
@@ -86,7 +99,7 @@ def _step_at(edit: UserEdit, side: int) -> ProgramStep:
     if edit.edit.kind == "argument":
         node = edit.edit.given[side] or node
     line = _line_of(node, edit.statements[side].first)
-    return ProgramStep(-1, line=(edit.files[side], line))
+    return ProgramStep(EDITED, line=(edit.files[side], line))
 
 
 def _line_of(node: ast.AST | None, otherwise: int) -> int:

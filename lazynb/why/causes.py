@@ -76,6 +76,26 @@ _TABLE = (
         "the trace begins earlier: it no longer follows the trace break at {at} ({break_kind})",
         "call lazynb.sync() where the cached trace began",
     ),
+    CauseKind(
+        "LNB415",
+        "cell_split",
+        "{operation} {stand} in another cell now: {at}",
+        "keep in one cell what shall be one program",
+    ),
+    CauseKind(
+        "LNB416",
+        "cell_merged",
+        "{operation} stood in another cell: {at}",
+        "keep the cells apart, or call lazynb.sync() where the first one ended",
+    ),
+    CauseKind(
+        "LNB417",
+        "turn",
+        "the trace begins after the trace break at {at} ({break_kind}), with {operation}; the cached one "
+        "began elsewhere",
+        "leave it: a program for the first turn of the loop and one for the others are cached now; or call "
+        "lazynb.sync() where a turn ends",
+    ),
     # Programs that loop.
     CauseKind(
         "LNB421",

@@ -7,13 +7,13 @@ import linecache
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.execute.misses import Miss
 from lazynb.reasons import REASONS
 from lazynb.source import Place
-from lazynb.why.causes import CAUSES, RANKS
+from lazynb.why import settings
 from lazynb.why.attribution import attributed
+from lazynb.why.causes import CAUSES, RANKS
 from lazynb.why.comparable import Comparable, ProgramStep, comparable_of
 from lazynb.why.comparison import Comparison
 from lazynb.why.recurrence import as_recurrence
@@ -152,7 +152,7 @@ class _Candidate:
     def __init__(self, other: Miss, miss: Miss, comparable: Comparable):
         self.other, self.miss, self.comparable = other, miss, comparable
         self.old_comparable = comparable_of(other)
-        self.settings = _settings(other, miss)
+        self.settings = settings.traced(other, miss)
         comparables = self.old_comparable, comparable
         trace_bounds = TraceBounds(other, miss, comparables)
         self.sources = SourcePair(other, miss)
@@ -165,6 +165,7 @@ class _Candidate:
         )
         self.bounds = trace_bounds.bounds
         operations = attributed(self.comparison.changes, self.sources, comparables)
+        operations = settings.explained(operations, other, miss)
         self.changes = [*self.settings, *map(_bound_change, self.bounds), *operations]
         if not self.changes or all(change.kind in _LEAVES_RESULTS for change in self.changes):
             self.changes += self._donation()
@@ -307,21 +308,9 @@ def _once(causes: Sequence[Cause]) -> list[Cause]:
 # ---- what is told ------------------------------------------------------------------------------------------
 
 
-def _settings(other: Miss, miss: Miss) -> list[Change]:
-    """JAX's settings that differ."""
-    old, new = other.summary.root, miss.summary.root
-    if old is new:
-        return []
-    before, now = jc.traced_settings(old.config), jc.traced_settings(new.config)
-    return [
-        Change("configuration", {"setting": name, "before": before[name], "now": value})
-        for name, value in now.items()
-        if name in before and before[name] != value
-    ]
-
-
 def _bound_change(bound: Bound) -> Change:
     fields = {"at": bound.place.label, "break_kind": bound.reason, "place": bound.place}
+    fields.update(operation=bound.operations, stand="stand" if " and " in bound.operations else "stands")
     return Change(bound.kind, fields, bound.now, bound.before)
 
 

@@ -188,7 +188,10 @@ class _Search:
 
     def _is_renamed(self, a: ast.AST, b: ast.AST) -> bool:
         """Whether two names are of functions of the user's with one body."""
-        old, new = self._functions[0].functions.get(dotted(a) or ""), self._functions[1].functions.get(dotted(b) or "")
+        old, new = (
+            self._functions[0].functions.get(dotted(a) or ""),
+            self._functions[1].functions.get(dotted(b) or ""),
+        )
         if old is None or new is None:
             return False
         return list(map(ast.dump, (old.args, *old.body))) == list(map(ast.dump, (new.args, *new.body)))
@@ -203,9 +206,7 @@ class _Search:
         """The arguments of two calls, by position and keyword."""
         old = {keyword.arg: keyword.value for keyword in a.keywords}
         new = {keyword.arg: keyword.value for keyword in b.keywords}
-        keywords = [
-            self._argument(name or "", a, b, old.get(name), new.get(name)) for name in {**old, **new}
-        ]
+        keywords = [self._argument(name or "", a, b, old.get(name), new.get(name)) for name in {**old, **new}]
         return _sum([self._sequences(a.args, b.args), *keywords])
 
     def _argument(

@@ -77,5 +77,7 @@ def _name(node: ast.AST | None) -> str | None:
         return "indexing"
     if isinstance(node, ast.Attribute):
         return "transpose" if node.attr in ("T", "mT") else node.attr
-    names: Sequence[str | None] = [_OPERATORS.get(type(operator)) for operator in operators_of(node)] if node else []
+    names: Sequence[str | None] = (
+        [_OPERATORS.get(type(operator)) for operator in operators_of(node)] if node else []
+    )
     return names[0] if len(names) == 1 else None

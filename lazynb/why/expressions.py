@@ -38,7 +38,9 @@ class Statement:
 
     def __init__(self, node: ast.stmt):
         self.node = node
-        self.parts = [part for name, value in ast.iter_fields(node) if name not in _BODIES for part in _parts(value)]
+        self.parts = [
+            part for name, value in ast.iter_fields(node) if name not in _BODIES for part in _parts(value)
+        ]
         self.key = (type(node).__name__, getattr(node, "name", ""), *map(ast.dump, self.parts))
         self.size = 1 + sum(map(size_of, self.parts))
         self.first = min([node.lineno, *[getattr(part, "lineno", node.lineno) for part in self.parts]])

@@ -79,7 +79,11 @@ class Signatures:
             return None
         if any(keyword.arg is None for keyword in call.keywords):
             return None
-        if isinstance(call.func, ast.Attribute) and call.func.attr in _VARIADIC and self.object(call.func) is None:
+        if (
+            isinstance(call.func, ast.Attribute)
+            and call.func.attr in _VARIADIC
+            and self.object(call.func) is None
+        ):
             return _packed(call, _VARIADIC[call.func.attr])
         signature, skip = self._signature(call.func)
         given: dict[str, Argument] = {}
@@ -199,5 +203,3 @@ def _as_function(name: str, function: ast.Lambda) -> ast.FunctionDef:
     body = ast.Return(function.body)
     node = ast.FunctionDef(name, function.args, [body], [])
     return ast.copy_location(node, function)
-
-

@@ -156,7 +156,9 @@ class SourcePair:
                 del before[same], now[file]
                 yield same, file
         for file in list(now):
-            scores = {other: self._shared(before[other], now[file]) + ((other, file) == own) for other in before}
+            scores = {
+                other: self._shared(before[other], now[file]) + ((other, file) == own) for other in before
+            }
             best = max(scores, key=scores.__getitem__, default=None)
             if best is not None and scores[best] > 0:
                 del before[best]
