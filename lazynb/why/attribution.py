@@ -19,7 +19,7 @@ from lazynb.why.source_pair import SourcePair, UserEdit, bound_by
 
 _EXPLAINED = frozenset(
     "replaced added removed parameter argument nested literal identity operand input_added input_removed "
-    "returns moved".split()
+    "returns moved repeats".split()
 )
 """Kinds of changes that an edit explains."""
 
@@ -54,7 +54,33 @@ def attributed(
                 told.append(_told(edit, change, inside))
             else:
                 told[known] = _merged(told[known], change)
-    return told
+    return _joined(told)
+
+
+def _joined(changes: Sequence[Change]) -> list[Change]:
+    """``changes``, in which what was put around one expression, or taken off, is one."""
+    joined: list[Change] = []
+    where: dict[tuple[str, object], int] = {}
+    for change in changes:
+        if change.kind not in ("added", "removed") or not is_edit(change):
+            joined.append(change)
+            continue
+        assert change.at is not None
+        known = where.setdefault((change.kind, change.at.line), len(joined))
+        if known == len(joined):
+            joined.append(change)
+        else:
+            joined[known] = _with_more(joined[known], change)
+    return joined
+
+
+def _with_more(told: Change, change: Change) -> Change:
+    """One change for two that are about what was put around an expression."""
+    names = [*str(told.fields["operation"]).replace(" and ", ", ").split(", "), change.fields["operation"]]
+    words = f"{', '.join(names[:-1])} and {names[-1]}"
+    merged = _merged(told, change)
+    fields = {"operation": words, "was": "were", "it": "they were"}
+    return Change(told.kind, fields, merged.now, merged.before, told.at)
 
 
 def _functions(change: Change) -> tuple[str, ...]:
@@ -158,19 +184,20 @@ class _Reach:
 
     def _from_step(self, change: Change, side: int, step: ProgramStep, edit: UserEdit) -> int:
         node = (edit.edit.before, edit.edit.now)[side]
+        if node is None:
+            return _FAR
+        own, span = self._span(side, step), span_of(node)
         consequence = change.kind not in _NAMED or edit.edit.kind == "argument"
-        if step.line is not None and step.line[0] == edit.files[side] and node is not None:
-            own, span = self._span(side, step), span_of(node)
-            if own is not None and span is not None:
-                if own == span:
-                    return 0
-                if span.holds(own) and edit.edit.kind in ("argument", "function"):
-                    return 2
-                if own.holds(span) and consequence:
-                    return 3
-        if consequence and node is not None and self._by_name(side, step, edit, node):
-            return 5
-        return _FAR
+        if (
+            step.line is not None
+            and step.line[0] == edit.files[side]
+            and own is not None
+            and span is not None
+        ):
+            distance = _between(own, span, node, edit.edit.kind, edit.edit.kind == ("added", "removed")[side])
+            if distance < 3 or (distance < _FAR and consequence):
+                return distance
+        return 5 if consequence and self._by_name(side, step, edit, node) else _FAR
 
     def _on_line(self, step: ProgramStep, edit: UserEdit) -> bool:
         """Whether ``step``, of which only the line is known, is in the statement of an edit."""
@@ -206,7 +233,10 @@ class _Reach:
         defined = bound_by(edit.statements[side].node)
         if statement is None or not defined or statement is edit.statements[side]:
             return False
-        names = set().union(*map(_callees, statement.parts))
+        if edit.edit.kind == "variable":
+            names = _read_around(source, step.line[1])
+        else:
+            names = set().union(*map(_callees, statement.parts))
         return bool(defined & self._called_from(side, names))
 
     def _called_from(self, side: int, names: set[str]) -> set[str]:
@@ -233,6 +263,21 @@ class _Reach:
         return known
 
 
+def _between(own: Span, span: Span, node: ast.AST, kind: str, unchanged: bool) -> int:
+    """How near the edited ``node`` at ``span`` is to the expression at ``own`` that asked for an operation.
+
+    Arguments:
+      unchanged: something was put around the node, which is as it was.
+    """
+    if unchanged:
+        return 4 if isinstance(node, ast.Lambda) and span.holds(own) else _FAR
+    if own == span:
+        return 0
+    if span.holds(own) and kind in ("argument", "function"):
+        return 2
+    return 3 if own.holds(span) else _FAR
+
+
 def _functions_around(source: Source, line: int) -> set[str]:
     """The names of the functions and lambdas in which a line stands."""
     names: set[str] = set()
@@ -243,6 +288,16 @@ def _functions_around(source: Source, line: int) -> set[str]:
             names.add(node.name)
         elif within and isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
             names |= bound_by(node)
+    return names
+
+
+def _read_around(source: Source, line: int) -> set[str]:
+    """The names that the statement of a line reads, and those around it: the tests and ranges of blocks."""
+    names: set[str] = set()
+    for statement in source.statements:
+        node = statement.node
+        if node.lineno <= line <= (node.end_lineno or node.lineno):
+            names.update(*map(names_in, statement.parts))
     return names
 
 

@@ -204,6 +204,13 @@ _TABLE = (
         "{function} is one jitted function now: its operations were recorded one by one",
         "",
     ),
+    CauseKind("LNB455", "variable", "{name} was {before}, now {now}", ""),
+    CauseKind(
+        "LNB456",
+        "closed_over",
+        "{operation} takes {now}, which the function closes over or has as a static argument; it was {before}",
+        "pass the number to the jitted function as an argument that is not static",
+    ),
     # What is asked of the trace.
     CauseKind(
         "LNB461",

@@ -12,7 +12,7 @@ from lazynb.execute.misses import Miss
 from lazynb.reasons import REASONS
 from lazynb.source import Place
 from lazynb.why import settings
-from lazynb.why.attribution import attributed
+from lazynb.why.attribution import attributed, is_edit
 from lazynb.why.causes import CAUSES, RANKS
 from lazynb.why.comparable import Comparable, ProgramStep, comparable_of
 from lazynb.why.comparison import Comparison
@@ -26,6 +26,9 @@ _EXACT = 4
 
 _LOOKED_AT = 200
 """The latest earlier traces, of which what they are made of is compared."""
+
+_ALIKE = 0.5
+"""Share of the cell that must be left for an edit of it to be the cause."""
 
 _SHOWN = 8
 """Causes told of one miss."""
@@ -166,9 +169,19 @@ class _Candidate:
         self.bounds = trace_bounds.bounds
         operations = attributed(self.comparison.changes, self.sources, comparables)
         operations = settings.explained(operations, other, miss)
+        if any(map(is_edit, operations)):
+            operations = [change for change in operations if not self._is_read(change)]
         self.changes = [*self.settings, *map(_bound_change, self.bounds), *operations]
         if not self.changes or all(change.kind in _LEAVES_RESULTS for change in self.changes):
             self.changes += self._donation()
+
+    def _is_read(self, change: Change) -> bool:
+        """Whether a value that only one program returns is what an edited line reads."""
+        if change.kind not in ("alive", "not_alive") or change.at is None or change.at.line is None:
+            return False
+        if change.fields["name"].startswith("the variable"):
+            return False
+        return change.at.place is not None and change.at.place.text == self.other.spot.place.text
 
     def _key(self, side: int, step: ProgramStep) -> str:
         """Equal for steps whose statements correspond."""
@@ -194,6 +207,8 @@ class _Candidate:
             size = min(len(units), len(likeness))
         else:
             size = max(len(units), len(likeness))
+        if self.sources.likeness >= _ALIKE and any(map(is_edit, self.changes)):
+            return True  # what the user edited is known
         same_line = self.other.spot.place.text == self.miss.spot.place.text
         same_end = same_line and not REASONS[self.miss.kind].barrier
         share = 0.3 if same_end else 0.5

@@ -17,7 +17,7 @@ from lazynb.why.signatures import Signatures
 LARGE = 250
 """Nodes of a statement beyond which no edit is looked for."""
 
-TOLD = frozenset("function operator argument added removed".split())
+TOLD = frozenset("function operator argument variable added removed".split())
 """Kinds of edits that can be told by themselves."""
 
 
@@ -26,11 +26,13 @@ class Edit:
     """One expression that the user changed.
 
     Attributes:
-      kind: ``function`` or ``operator`` (another one in its place), ``argument`` (of a call), ``added`` or
-        ``removed`` (a call or operator around an expression), ``value`` (a number, a variable, an index).
-      before, now: the expression in both sources; for an argument its call. None for what one source has alone.
-      name: of an argument, as its function calls it.
-      given: the argument in both sources; None for a default that cannot be written.
+      kind: ``function`` or ``operator`` (another one in its place), ``argument`` (of a call), ``variable``
+        (what is assigned to it), ``added`` or ``removed`` (a call or operator around an expression), ``value``
+        (a number, a variable, an index within an expression).
+      before, now: the expression in both sources; for an argument its call, for what was added or removed what
+        it stands around, and with it. None for what one source has alone.
+      name: of a variable, or of an argument as its function calls it.
+      given: the argument or value in both sources; None for a default that cannot be written.
     """
 
     kind: str
@@ -70,11 +72,22 @@ class _Search:
 
     def statements(self, before: Statement, now: Statement) -> Found:
         cost, edits = self._sequences(before.parts, now.parts)
+        a, b = before.node, now.node
+        if isinstance(a, ast.Assign) and isinstance(b, ast.Assign) and self._is_setting(a, b):
+            return min(cost, 2.0), (Edit("variable", a, b, ast.unparse(b.targets[0]), (a.value, b.value)),)
         if type(before.node) is not type(now.node):
             return cost + 2, edits
         if isinstance(before.node, ast.AugAssign):
             return _sum([(cost, edits), _operator(before.node, now.node)])
         return cost, edits
+
+    def _is_setting(self, a: ast.Assign, b: ast.Assign) -> bool:
+        """Whether a variable is set to another plain value."""
+        if list(map(ast.dump, a.targets)) != list(map(ast.dump, b.targets)):
+            return False
+        if not isinstance(b.targets[0], ast.Name) or isinstance(a.value, ast.Lambda):
+            return False
+        return self._is_plain(0, a.value) and self._is_plain(1, b.value)
 
     def between(self, a: ast.AST, b: ast.AST) -> Found:
         """The least edit between two expressions."""
@@ -93,19 +106,23 @@ class _Search:
         return text
 
     def _least(self, a: ast.AST, b: ast.AST) -> Found:
+        if self._functions[0].object(a) is not None or self._functions[1].object(b) is not None:
+            return float(1 + size_of(a) + size_of(b)) / 3, (Edit("value", a, b),)
         best: Found = float(size_of(a) + size_of(b)), (Edit("value", a, b),)
         if type(a) is type(b):
             best = min(best, self._alike(a, b), key=_cost)
         for inner in _wrapped(b):
-            best = min(best, self._around("added", b, inner, self.between(a, inner)), key=_cost)
+            edit = Edit("added", a, b)
+            best = min(best, self._around(edit, b, inner, self.between(a, inner)), key=_cost)
         for inner in _wrapped(a):
-            best = min(best, self._around("removed", a, inner, self.between(inner, b)), key=_cost)
+            edit = Edit("removed", a, b)
+            best = min(best, self._around(edit, a, inner, self.between(inner, b)), key=_cost)
         return best
 
     @staticmethod
-    def _around(kind: str, outer: ast.AST, inner: ast.AST, rest: Found) -> Found:
-        edit = Edit("added", None, outer) if kind == "added" else Edit("removed", outer, None)
-        return rest[0] + size_of(outer) - size_of(inner) + 0.5, (*rest[1], edit)
+    def _around(edit: Edit, outer: ast.AST, inner: ast.AST, rest: Found) -> Found:
+        others = sum(size_of(each) for each in _wrapped(outer) if each is not inner)
+        return rest[0] + 1.5 + others, (*rest[1], edit)
 
     # ---- expressions of one kind ---------------------------------------------------------------------------
 
@@ -182,9 +199,8 @@ class _Search:
         edit: Found = (1.0, (Edit(kind, a, b),))
         if first is not None and second is not None:
             return _sum([self.between(first, second), edit])
-        if first is not None or second is not None:
-            return edit[0] + 2, edit[1]
-        return edit
+        alone = first or second
+        return edit if alone is None else (edit[0] + 2 + size_of(alone), edit[1])
 
     def _is_renamed(self, a: ast.AST, b: ast.AST) -> bool:
         """Whether two names are of functions of the user's with one body."""

@@ -43,11 +43,14 @@ def words_of(edit: Edit) -> Words | None:
     """The kind of cause that an edit is, with its fields; None if it has no words."""
     if edit.kind == "argument":
         return _argument(edit)
+    if edit.kind == "variable":
+        before, now = map(_text, edit.given)
+        return "variable", {"name": f"`{edit.name}`", "before": before, "now": now}
     if edit.kind in ("function", "operator"):
-        before, now = _name(edit.before), _name(edit.now)
-        if before is None or now is None or before == now:
+        old, new = _name(edit.before), _name(edit.now)
+        if old is None or new is None or old == new:
             return None
-        return "replaced", {"before": f"`{before}`", "now": f"`{now}`"}
+        return "replaced", {"before": f"`{old}`", "now": f"`{new}`"}
     if edit.kind in ("added", "removed"):
         name = _name(edit.now if edit.kind == "added" else edit.before)
         if name is None:

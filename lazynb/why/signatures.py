@@ -21,6 +21,7 @@ _USUAL = {
     "nn": "flax.linen",
     "optax": "optax",
     "functools": "functools",
+    "lazynb": "lazynb",
 }
 """Modules by the names that they usually have, if no source says so."""
 
@@ -60,7 +61,7 @@ class Signatures:
                 if isinstance(target, ast.Name):
                     self.functions[target.id] = _as_function(target.id, node.value)
 
-    def object(self, node: ast.expr) -> Any:
+    def object(self, node: ast.AST) -> Any:
         """What a name of a library's stands for; None if it is not known."""
         name = dotted(node)
         if name is None or name.split(".")[0] in self.functions:

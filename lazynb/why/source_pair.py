@@ -22,8 +22,6 @@ _GAP = 60
 _ALIKE = 0.5
 """Share of a statement that must be left for it to be the same one, edited."""
 
-_INEXACT = 1e-9
-
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class UserEdit:

@@ -37,6 +37,9 @@ class Bound:
     operations: str = ""
 
 
+_NEAR = 20
+"""Runs of cells before a program in which its other part may have been recorded."""
+
 _ENDS = frozenset(("broke", "goes_on", "cell_split", "cell_merged"))
 """Kinds of bounds with which other variables are alive at the end."""
 
@@ -118,7 +121,11 @@ class TraceBounds:
         here = {line.strip() for text in texts for line in text.splitlines()}
         if not lines or 2 * len(lines & here) > len(lines):
             return None
-        runs = history.until(history.time if side == 0 else self._misses[0].time)
+        before, now = (miss.time for miss in self._misses)
+        if side:
+            runs = [run for run in history.until(now) if run.time > before - _NEAR]
+        else:
+            runs = history.after(before)
         known = self._misses[0].sources.keys() | self._misses[1].sources.keys()
         first = next(text for step in steps if (text := self._comparables[side].text(step)))
         found = None
