@@ -24,6 +24,7 @@ from lazynb._jax.names import (
     PACKAGE_FOLDER,
     PRIVATE_FOLDER,
 )
+from lazynb.cell_history import history
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,6 +91,7 @@ _cells: dict[str, tuple[int, str]] = {}
 def register_cell(file: str, number: int, source: str) -> None:
     """Notes that the code compiled as ``file`` is notebook cell ``number``; the newest run counts."""
     _cells[file] = (number, source)
+    history.add(file, number, source)
 
 
 def cell_source(file: str) -> str | None:
@@ -105,6 +107,15 @@ def cell_number(file: str) -> int | None:
     """
     cell = _cells.get(file)
     return cell[0] if cell is not None else None
+
+
+def file_text(file: str) -> str:
+    """The text of a cell, or of a file as it is now; empty if there is none."""
+    cell = _cells.get(file)
+    if cell is not None:
+        return cell[1]
+    linecache.checkcache(file)
+    return "".join(linecache.getlines(file))
 
 
 _current_cell: int | None = None

@@ -104,6 +104,7 @@ from lazynb._jax.config import (
     settings_now as settings_now,
     snapshot_config as snapshot_config,
     traced_settings as traced_settings,
+    untraced_settings as untraced_settings,
     user_cache_dir as user_cache_dir,
     x64_in as x64_in,
 )

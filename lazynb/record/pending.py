@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from sys import getrefcount
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -326,13 +327,20 @@ class Pending:
     # ---- running -------------------------------------------------------------------------------------------
 
     def live(self) -> list[LazyTensor]:
-        """The pending tensors to which something other than ``records`` refers, in order."""
+        """The pending tensors to which something other than ``records`` refers, in the order of their slots.
+
+        A derivative that is recalled is recorded at once, so ``records`` may have its results in another
+        order than the steps; that of the slots makes equal sets of results one program.
+        """
         counts = list(map(getrefcount, self.records))  # before anything else refers to one of them
-        return [
+        tensors = [
             tensor
             for tensor, count in zip(self.records, counts, strict=False)
             if count > _UNREACHED and tensor._pending is self
         ]
+        if len(tensors) > 1:
+            tensors.sort(key=_slot)
+        return tensors
 
     def has_live(self) -> bool:
         """Whether a pending tensor can be reached."""
@@ -397,6 +405,7 @@ def _sharding(value: Any) -> Any:
     return value._force("sharding").sharding
 
 
+_slot = attrgetter("_slot")
 _UNREACHED = next(map(getrefcount, [object()]))
 """The result of ``getrefcount`` for a tensor that only ``records`` holds; it depends on the interpreter."""
 

@@ -192,7 +192,8 @@ class Trie:
     def copy(self, root: Root, steps: Sequence[State]) -> tuple[State, dict[int, int]]:
         """The path of ``steps`` alone, as if nothing else had been recorded.
 
-        Each input comes directly before the first step that uses it. Returns the end of the path, and the new
+        Each input comes directly before the first step that uses it, and what jitted functions are called
+        is left out. Returns the end of the path, and the new
         slots by the old ones.
         """
         state, moved = self._follow(root, steps, self._same)
@@ -231,17 +232,18 @@ class Trie:
             moved.update(
                 (slot, state.slots + result) for result, slot in enumerate(range(step.first, step.slots))
             )
-            following = after(state, step, (step.operation, operands), operands)
+            following = after(state, step, (step.operation.nameless, operands), operands)
             if following is None:
                 return None, moved
             state = following
         return state, moved
 
-    def _same(self, parent: State, step: State, key: Hashable, operands: tuple[int, ...]) -> State:
+    def _same(self, parent: State, step: State, key: Any, operands: tuple[int, ...]) -> State:
         """The state after ``parent`` for the same step as ``step``."""
         state = parent.children.get(key)
         if state is None:
-            state = self.extend(parent, key, step.operation, operands, step.avals, step.devices)
+            operation = key[0] if step.operation is not None else None
+            state = self.extend(parent, key, operation, operands, step.avals, step.devices)
             state.program = step.program
         return state
 
