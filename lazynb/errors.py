@@ -36,3 +36,7 @@ class TraceBreakError(LazynbError):
             f"{self.code} {kind}: {self.text}, at {where}{through}. It would run {ops:,} pending "
             f"operation{'s' * (ops != 1)}. Instead: {self.hint}. (%breaks {self.code} shows how.)"
         )
+
+
+class LoopWarning(UserWarning):
+    """A loop records more and more operations that nothing reads; the text says where and what to do."""
