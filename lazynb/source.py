@@ -339,6 +339,11 @@ class Spot(NamedTuple):
         return *identity, id(self.library[0]), line_of(*self.library)
 
 
+def spot_of(code: CodeType, lasti: int) -> Spot:
+    """The instruction at ``lasti`` of the user's ``code``."""
+    return Spot(code, lasti, _cells.get(code.co_filename), None)
+
+
 def here(depth: int = 1) -> Spot:
     """The user's line that runs now.
 

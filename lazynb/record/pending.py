@@ -9,8 +9,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazynb import _jax as jc
+from lazynb.config import config
 from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, restored, same_content
-from lazynb.record.trie import HOST, Root, State, Trie
+from lazynb.record.trie import HOST, LoopStart, Root, State, Trie
 from lazynb.source import Origin
 
 if TYPE_CHECKING:
@@ -36,7 +37,10 @@ class Pending:
     Attributes:
       trace: the recorder of the thread.
       trie: the trie of the path.
-      root: the start of the path.
+      root: the start of the path, unless it is a piece of a loop.
+      loop: the start of the path, if it is a piece of a loop that was divided; otherwise None.
+      limit: number of operations at which it is examined, see :mod:`lazynb.record.loops.growth`.
+      loop_spot: the loop that records it, if that is known.
       context: JAX's configuration when the trace was opened; None if calls must not be recalled.
       epoch: ``changes.count`` when JAX's configuration was last found to be ``context``.
       tip: the end of the path while more may be recorded; None after the trace is sealed (a later one may
@@ -76,6 +80,9 @@ class Pending:
         "guards",
         "inputs",
         "landing",
+        "limit",
+        "loop",
+        "loop_spot",
         "records",
         "root",
         "slots_of",
@@ -85,14 +92,17 @@ class Pending:
         "trouble",
     )
 
-    def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any):
+    def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any, loop: LoopStart | None = None):
         self.trace = trace
         self.trie = trie
         self.root = root
         self.context = context
         self.epoch = -1
-        self.tip: State | None = root
-        self._end: State = root
+        self.tip: State | None = loop or root
+        self._end: State = loop or root
+        self.loop = loop
+        self.limit = loop.length if loop is not None else max(config.max_program // 4, 1)
+        self.loop_spot: Any = None
         self.inputs: list[Any] = []
         self.records: list[LazyTensor] = []
         self.append = self.records.append
@@ -287,6 +297,27 @@ class Pending:
             tensors[0]._edge, tensors[0]._code = state, origin
         self.tip = state
         self.records.extend(tensors)
+
+    def take(self, value: Any, key: Any, devices: tuple[Any, ...] | None, identity: Any) -> int:
+        """The slot of a new input ``value`` whose key in the trie is known, see :meth:`input`.
+
+        Arguments:
+          devices: those that the value is committed to.
+        """
+        before = self.state
+        state = before.children.get(key)
+        if state is None:
+            state = self.trie.extend(before, key, None, (), (key[0],), devices)
+        self.inputs.append(value)
+        self.tip = state
+        if identity is not None:
+            self.slots_of[id(identity)] = before.slots
+            self.depends |= hasattr(value, "_pending")
+        return before.slots
+
+    def repeat(self, step: State, operands: tuple[int, ...]) -> None:
+        """Appends the operation of ``step``, which another trace holds, with other operands; adds no tensor."""
+        self.tip = self.trie.same(self.state, step, (step.operation, operands), operands)
 
     def mark(self) -> Mark:
         """The present end of the trace, for :meth:`rollback`."""
