@@ -21,6 +21,7 @@ from lazynb.record.outside import held_outside
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import numpy_calls, runtime
+from lazynb.record.writing import writing
 
 
 class Looking(threading.local):
@@ -237,6 +238,8 @@ class LazyTensor(jc.Tracer):
         value = self._value
         if value is DELETED:
             return f"LazyTensor({self.aval.str_short()}, deleted)"
+        if value is None and not looking.active and (kind := writing(sys._getframe(1))) is not None:
+            value = self._force(kind)
         if value is not None:
             return repr(value)
         count = sum(map(len, closure([self])))

@@ -226,8 +226,7 @@ class LazyTrace(jc.Trace):
             if state.operations >= config.max_program:
                 self._seal()
         if sum(map(len, self.sealed)) >= config.max_pending:
-            for earlier in self.all_pending():
-                runtime().flush(earlier, "limit")
+            runtime().flush(self.all_pending(), "limit")
         return tensors
 
     def _step(self, pending: Pending, operation: Operation, args: Sequence[Any]) -> State:
@@ -510,9 +509,12 @@ class LazyTrace(jc.Trace):
 
     @staticmethod
     def _run_users(value: Any, traces: Sequence[Pending | None]) -> None:
-        for pending in list(traces):
+        users = []
+        for pending in traces:
             if pending is not None and any(value is used for used in pending.inputs):
-                runtime().flush(pending, "delete")
+                users.append(pending)
+        if users:
+            runtime().flush(users, "delete")
 
     def cut(self) -> None:
         """Lets the next operation start a trace of its own; pending operations stay pending.
