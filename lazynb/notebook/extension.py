@@ -37,6 +37,7 @@ class Extension:
 
     def start(self) -> None:
         """Registers hooks and magics."""
+        cell_runs.clear()  # another shell counts anew
         for event, hook in self._hooks():
             self.shell.events.register(event, hook)
         self.shell.register_magics(LazyMagics(self.shell, self))

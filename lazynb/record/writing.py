@@ -1,8 +1,8 @@
-"""Whether somebody writes a tensor out, or only looks at it: both call ``repr`` where it stands in a container.
+"""Whether somebody writes out a container with a tensor in it, or only looks: both call the tensor's ``repr``.
 
-``print([x])``, ``f"{x!r}"``, ``"%s" % [x]`` and ``logging.info("%s", [x])`` write: they give the text that
-eager JAX gives. A debugger, a notebook's display and ``repr(x)`` look, which runs nothing. The instruction
-that the asking function is at tells the two apart.
+``print([x])``, ``f"{[x]}"``, ``"%s" % [x]`` and ``logging.info("%s", [x])`` write: they give the text that
+eager JAX gives. ``repr``, a debugger and a notebook's display look, which runs nothing. The instruction that
+the asking function is at tells the two apart. ``repr(x)`` of a tensor itself is a look wherever it stands.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import functools
 from types import CodeType, FrameType
 from typing import Any
 
+from lazynb.cpython import in_a_container
 from lazynb.source import is_user_code
 
-_WRITERS = frozenset(("logging", "pprint", "string", "warnings", "tqdm", "click", "loguru", "absl"))
+_WRITERS = frozenset(("logging", "string", "warnings", "tqdm", "click", "loguru", "absl"))
 """Packages that write text for the user's code that calls them."""
 
-_HELPERS = frozenset(("dataclasses", "reprlib", "collections", "functools", "contextlib", "enum"))
+_HELPERS = frozenset(("pprint", "dataclasses", "reprlib", "collections", "functools", "contextlib", "enum"))
 """Packages that call ``repr`` for the code that calls them."""
 
 _METHODS = {"print": "print", "writerow": "print", "writerows": "print", "format": "format"}
@@ -33,19 +34,22 @@ def writing(frame: FrameType | None) -> str | None:
       frame: the frame that called ``repr``.
     """
     asker, within_writer, is_found = None, False, False
+    is_inside = in_a_container()
     while frame is not None:
         code = frame.f_code
         if _shows(code):  # who asked for what an object shows is above
-            asker, within_writer, is_found = None, False, False
+            asker, within_writer, is_found, is_inside = None, False, False, True
         elif not is_found:
             if is_user_code(code):
                 asker, is_found = frame, True
             else:
                 package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-                within_writer |= package in _WRITERS
+                pretty_prints = package == "pprint" and code.co_name == "pprint"  # not ``pformat``
+                within_writer |= package in _WRITERS or pretty_prints
+                is_inside |= pretty_prints
                 is_found = package not in _WRITERS and package not in _HELPERS
         frame = frame.f_back
-    if asker is None:
+    if asker is None or not is_inside:
         return None
     return "print" if within_writer else _written_by(asker)
 
