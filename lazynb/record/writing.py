@@ -8,12 +8,10 @@ the asking function is at tells the two apart. ``repr(x)`` of a tensor itself is
 from __future__ import annotations
 
 import builtins
-import dis
-import functools
 from types import CodeType, FrameType
-from typing import Any
 
 from lazynb.cpython import in_a_container
+from lazynb.instructions import called_function, doing
 from lazynb.source import is_user_code
 
 _WRITERS = frozenset(("logging", "string", "warnings", "tqdm", "click", "loguru", "absl"))
@@ -62,61 +60,11 @@ def _shows(code: CodeType) -> bool:
 
 def _written_by(frame: FrameType) -> str | None:
     """The kind of break, if the instruction that runs in ``frame`` writes text."""
-    how, name = _instruction(frame.f_code, frame.f_lasti)
-    if how == "name":
-        return _FUNCTIONS.get(id(_function(frame, name)))
-    if how == "method":
-        return _METHODS.get(name)
-    return how
-
-
-def _function(frame: FrameType, name: str) -> Any:
-    """The function that ``name`` stands for in ``frame``, without what was applied to it partially."""
-    for names in (frame.f_locals, frame.f_globals, frame.f_builtins):
-        if name in names:
-            value = names[name]
-            return value.func if isinstance(value, functools.partial) else value
-    return None
-
-
-@functools.lru_cache(256)
-def _instruction(code: CodeType, lasti: int) -> tuple[str | None, str]:
-    """What the instruction at ``lasti`` does: ``format`` or ``print``; or it calls, with the called name.
-
-    Returns: ``"format"``, ``"print"``, ``"name"``, ``"method"`` or None; and what is called.
-    """
-    instructions = list(dis.get_instructions(code))
-    now = next((one for one in instructions if one.offset == lasti), None)
-    if now is None:
-        return None, ""
+    now = doing(frame)
     if now.opname.startswith("FORMAT_") or now.opname == "CONVERT_VALUE":
-        return "format", ""
-    if now.opname.startswith("BINARY_OP"):
-        return ("print" if now.argrepr.startswith("%") else None), ""
-    if now.opname.startswith(("CALL", "PRECALL")):
-        return _called(instructions, now)
-    return None, ""
-
-
-def _called(instructions: list[dis.Instruction], call: dis.Instruction) -> tuple[str | None, str]:
-    """The name that ``call`` calls. It is loaded by the longest expression with which the call begins."""
-    begin, end = _span(call)
-    if begin is None:
-        return None, ""
-    found, longest = None, begin
-    for one in instructions:
-        first, last = _span(one)
-        if first == begin and last is not None and longest <= last < end:
-            found, longest = one, last
-    if found is None or not found.opname.startswith("LOAD_"):
-        return None, ""
-    how = "method" if found.opname in ("LOAD_ATTR", "LOAD_METHOD") else "name"
-    return how, str(found.argval)
-
-
-def _span(one: dis.Instruction) -> tuple[Any, Any]:
-    """Where the text of an instruction begins and ends, each a line and a column; None if it is not known."""
-    at = one.positions
-    if at is None or None in (at.lineno, at.col_offset, at.end_lineno, at.end_col_offset):
-        return None, None
-    return (at.lineno, at.col_offset), (at.end_lineno, at.end_col_offset)
+        return "format"
+    if now.opname == "BINARY_OP" and now.text.startswith("%"):
+        return "print"
+    if now.is_method:
+        return _METHODS.get(now.called)
+    return _FUNCTIONS.get(id(called_function(frame, now))) if now.called else None
