@@ -34,16 +34,17 @@ HAS_BUFFER_METHODS = sys.version_info >= (3, 12)
 """Whether a Python class has the buffer protocol with ``__buffer__``."""
 
 
-def offer_memory(cls: type, exporter: Callable[[Any, FrameType], Any]) -> None:
+def offer_memory(cls: type, exporter: Callable[[Any, FrameType, int], Any]) -> None:
     """Gives instances of ``cls`` the buffer protocol, where ``__buffer__`` does not.
 
     ``bf_getbuffer`` of the type becomes CPython's ``PySequence_DelSlice``, whose arguments are of the same
-    form: ``(object, address of the view, flags)``. That calls ``__delitem__`` with a slice of the two numbers,
-    and hands on what it raises.
+    form: ``(object, address of the view, flags)``. That calls ``__delitem__`` with a slice of the two
+    numbers, and hands on what it raises.
 
     Arguments:
       cls: has no ``__delitem__``; and has none for others afterwards.
-      exporter: gives the object whose memory stands for that of an instance, which a frame asks for.
+      exporter: gives the object whose memory stands for that of an instance. It is told the frame that
+        asks, and the flags.
     """
     if HAS_BUFFER_METHODS or os.name != "posix":
         return
@@ -60,7 +61,7 @@ _AS_BUFFER = 17  # words of a PyTypeObject between its head and ``tp_as_buffer``
 class _GetBuffer:
     """``__delitem__`` for who asks for memory; everybody else finds no such method."""
 
-    def __init__(self, exporter: Callable[[Any, FrameType], Any]):
+    def __init__(self, exporter: Callable[[Any, FrameType, int], Any]):
         self._exporter = exporter
 
     def __get__(self, instance: Any, owner: type | None = None) -> Callable[[Any], None]:
@@ -73,7 +74,7 @@ class _GetBuffer:
         address, flags = _view(index)
         if not _is_writable(address):
             raise AttributeError("__delitem__")
-        _get_buffer(self._exporter(instance, asker), address, flags)
+        _get_buffer(self._exporter(instance, asker, flags), address, flags)
 
 
 _get_buffer = ctypes.pythonapi.PyObject_GetBuffer

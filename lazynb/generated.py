@@ -26,6 +26,11 @@ _GENERATORS = (
 _DOCTEST = "<doctest "
 
 
+def is_example(file: str) -> bool:
+    """Whether ``file`` is the name of an example of a docstring."""
+    return file.startswith(_DOCTEST)
+
+
 def is_generated(file: str) -> bool:
     """Whether ``file``, under which code was compiled, is the name of nothing that the user wrote."""
     if not (file.startswith("<") and file.endswith(">")) or file.startswith(_TYPED_IN):
@@ -38,7 +43,7 @@ _examples: dict[str, tuple[str, int]] = {}  # by the name of an example: its fil
 
 def note_example(file: str) -> None:
     """Notes where the example of a docstring stands that runs now under the name ``file``."""
-    if not file.startswith(_DOCTEST):
+    if not is_example(file):
         return
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

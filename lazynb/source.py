@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import inspect
 import linecache
 import os
 import site
@@ -373,11 +374,9 @@ def here(depth: int = 1) -> Spot:
     library = None
     if asker is not None and not generated.is_generated(asker.f_code.co_filename):
         library = asker.f_code, asker.f_lasti
-    callers = () if code.co_name == "<module>" else _callers(frame)
+    callers = () if _is_main(frame) else _callers(frame)
     # The same as ``Spot(...)``, without the Python function that NamedTuple makes for it.
-    return tuple.__new__(
-        Spot, (code, frame.f_lasti, _cells.get(code.co_filename), None, library, callers)
-    )
+    return tuple.__new__(Spot, (code, frame.f_lasti, _cells.get(code.co_filename), None, library, callers))
 
 
 def _elsewhere(frame: FrameType) -> Spot:
@@ -395,27 +394,35 @@ _SCRIPTS = os.path.join(sysconfig.get_paths()["scripts"], "")
 
 
 def _callers(frame: FrameType) -> tuple[Spot, ...]:
-    """The user's lines that called the function that runs in ``frame``, the nearest first."""
-    found: dict[tuple[Any, ...], Spot] = {}
+    """The user's lines that called the function that runs in ``frame``, the nearest first, each once."""
     code, above = frame.f_code, frame.f_back
-    own = Spot(code, frame.f_lasti, None, None).identity
-    while above is not None and len(found) < _CALLERS:
-        caller = above.f_code
-        if is_user_code(caller) and not caller.co_filename.startswith(_SCRIPTS):
-            if not _stands_in(code, caller):
-                spot = Spot(caller, above.f_lasti, _cells.get(caller.co_filename), None)
-                found.setdefault(spot.identity, spot)
-            if caller.co_name == "<module>":
-                break
-            code = caller
-        above = above.f_back
-    found.pop(own, None)
-    return tuple(found.values())
+    found = {(code.co_filename, line_of(code, frame.f_lasti))}
+    spots: list[Spot] = []
+    while above is not None and len(spots) < _CALLERS and not _is_main(frame):
+        frame, caller = above, above.f_code
+        above = frame.f_back
+        if not is_user_code(caller) or caller.co_filename.startswith(_SCRIPTS):
+            continue
+        line = caller.co_filename, line_of(caller, frame.f_lasti)
+        if line not in found and not _stands_in(code, caller):
+            spots.append(Spot(caller, frame.f_lasti, _cells.get(caller.co_filename), None))
+            found.add(line)
+        code = caller
+    return tuple(spots)
+
+
+def _is_main(frame: FrameType) -> bool:
+    """Whether ``frame`` is the cell, script or example itself, which no line of the user's calls."""
+    if generated.is_example(frame.f_code.co_filename):
+        return True
+    return frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "__main__"
 
 
 def _stands_in(code: CodeType, caller: CodeType) -> bool:
-    """Whether ``code`` is a comprehension that ``caller`` runs: no line calls it."""
-    return code.co_name in _COMPREHENSIONS and any(code is constant for constant in caller.co_consts)
+    """Whether ``code`` is a comprehension or the body of a class in ``caller``: no line calls it."""
+    if code.co_name not in _COMPREHENSIONS and code.co_flags & inspect.CO_OPTIMIZED:
+        return False
+    return any(code is constant for constant in caller.co_consts)
 
 
 _ours: dict[int, tuple[bool, CodeType]] = {}

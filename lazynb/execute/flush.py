@@ -67,9 +67,7 @@ class Execution:
         """Runs ``traces`` and those that they depend on; notes one trace break of ``kind``."""
         self._barrier([(pending, ()) for pending in traces], kind, here(2))
 
-    def _barrier(
-        self, parts: Iterable[tuple[Pending, Sequence[LazyTensor]]], kind: str, spot: Spot
-    ) -> None:
+    def _barrier(self, parts: Iterable[tuple[Pending, Sequence[LazyTensor]]], kind: str, spot: Spot) -> None:
         """Runs traces, and notes one trace break for them all.
 
         Arguments:

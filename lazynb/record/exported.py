@@ -29,21 +29,27 @@ class _Interrupted(threading.local):
 _interrupted = _Interrupted()
 
 
-def exported(tensor: LazyTensor, frame: FrameType) -> Any:
+_WRITABLE = 1  # CPython's PyBUF_WRITABLE
+
+
+def exported(tensor: LazyTensor, frame: FrameType, flags: int) -> Any:
     """The concrete array whose memory stands for that of ``tensor``.
 
     Arguments:
       frame: who asks.
+      flags: what for. Some ask for memory to write to first, and forget what was raised, an interrupt too.
 
     Raises:
       TypeError: an array of keys has none.
-      BufferError: the array was deleted.
+      BufferError: the array was deleted, or somebody wants to write.
     """
     _interrupted.arguments = None
     if dtypes.issubdtype(tensor.dtype, dtypes.extended):
         raise TypeError("a bytes-like object is required, not 'PRNGKeyArray'")
     if tensor.is_deleted():
         return jc.deleted_array()
+    if flags & _WRITABLE:
+        raise BufferError("INVALID_ARGUMENT: XLA buffers are read-only.")
     try:
         return tensor._force("asarray")
     except KeyboardInterrupt as error:

@@ -206,7 +206,7 @@ class LazyTensor(jc.Tracer):
     if HAS_BUFFER_METHODS:  # else ``offer_memory`` below
 
         def __buffer__(self, flags: int) -> memoryview:
-            return memoryview(exported(self, sys._getframe(1)))
+            return memoryview(exported(self, sys._getframe(1), flags))
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         return self._force("dlpack").__dlpack__(**kwargs)
