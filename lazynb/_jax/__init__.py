@@ -115,6 +115,7 @@ from lazynb._jax.config_changes import (
 )
 from lazynb._jax.memory import (
     buffers as buffers,
+    deleted_array as deleted_array,
     deleted_awaited as deleted_awaited,
     existing_arrays as existing_arrays,
     moved as moved,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazynb import source
+from lazynb.execute.cell_runs import cell_runs
 from lazynb.notebook import abandoned
 from lazynb.notebook.cells import Cells
 from lazynb.notebook.lab.session import Lab
@@ -28,6 +29,7 @@ class Extension:
         self.enabled = True
         self.strict = False
         self._cells = Cells()
+        self._cell_id: str | None = None  # of the outermost cell that runs
         self.lab = Lab(self, lambda: status(self.enabled, self.strict))
         self._name_cell = shell.compile.cache
         self._inspect = shell.inspector.info
@@ -35,6 +37,7 @@ class Extension:
 
     def start(self) -> None:
         """Registers hooks and magics."""
+        cell_runs.clear()  # another shell counts anew
         for event, hook in self._hooks():
             self.shell.events.register(event, hook)
         self.shell.register_magics(LazyMagics(self.shell, self))
@@ -110,6 +113,7 @@ class Extension:
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
         source.register_cell(name, number, raw_code or transformed_code)
         self.lab.numbered(number)
+        cell_runs.begin(number, self._cell_id or raw_code or transformed_code)
         source.set_current_cell(number)  # IPython's execution count may be one further already
         return name
 
@@ -123,9 +127,9 @@ class Extension:
 
     def _after(self, result: Any) -> None:
         try:
-            self._leave()
+            self._leave(result.success)
         except KeyboardInterrupt:
-            self._leave()
+            self._leave(result.success)
             raise
         abandoned.let_go(result.error_in_exec)
 
@@ -135,9 +139,13 @@ class Extension:
         looking.active = not info.store_history and outermost
         self._cells.begin(self.enabled, self.strict)
         if outermost:
+            self._cell_id = getattr(info, "cell_id", None)
             self.lab.begin(info)
 
-    def _leave(self) -> None:
+    def _leave(self, success: bool) -> None:
+        number = source.current_cell()
+        if success and number is not None:
+            cell_runs.end(number)
         if self._cells:  # the cell that loaded the extension has no beginning
             outermost = self._cells.end()
             source.set_current_cell(None)

@@ -244,8 +244,7 @@ class LazyTrace(jc.Trace):
         What was recorded last stays: the values that its call works with are still in reach.
         """
         waiting = self.all_pending()
-        for earlier in reversed(waiting[:-1] or waiting):
-            runtime().flush(earlier, "limit")
+        runtime().flush(list(reversed(waiting[:-1] or waiting)), "limit")
 
     def _step(self, pending: Pending, operation: Operation, args: Sequence[Any]) -> State:
         """The state after ``operation``. An error leaves ``pending`` unchanged."""
@@ -558,9 +557,12 @@ class LazyTrace(jc.Trace):
 
     @staticmethod
     def _run_users(value: Any, traces: Sequence[Pending | None]) -> None:
-        for pending in list(traces):
+        users = []
+        for pending in traces:
             if pending is not None and any(value is used for used in pending.inputs):
-                runtime().flush(pending, "delete")
+                users.append(pending)
+        if users:
+            runtime().flush(users, "delete")
 
     def cut(self) -> None:
         """Lets the next operation start a trace of its own; pending operations stay pending.

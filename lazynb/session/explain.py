@@ -167,7 +167,7 @@ def _materialise(observer: RunRecorder) -> None:
     """Runs what was recorded since ``observer`` watches and is still pending."""
     for pending in thread_trace().all_pending():
         if pending.began >= observer.began:
-            execution.flush(pending, ASKED_FOR)
+            execution.flush([pending], ASKED_FOR)
 
 
 def _finished(name: str, watched: Watched) -> Explanation:
