@@ -173,8 +173,29 @@ export interface Program {
   cache: string;
   compile_seconds: number;
   backend: string;
+  /** Before the inspector's own: at trace breaks of the cell. */
+  runs: number;
   hlo: Hlo;
   memory: Memory | null;
+}
+
+/** A line and the number of operations that it recorded. */
+export interface WrittenLine {
+  place: Place | null;
+  operations: number;
+}
+
+/** What an earlier cell had left pending, and was compiled with the cell; not counted anywhere else. */
+export interface Leftover {
+  /** Null: not known. */
+  cell: number | null;
+  operations: number;
+  /** Null: the backend does not tell. */
+  kernels: number | null;
+  programs: number;
+  cache: string;
+  compile_seconds: number;
+  lines: WrittenLine[];
 }
 
 /** An array that enters or leaves a cluster. */
@@ -284,6 +305,9 @@ export interface Inspection {
   /** A kernel answers requests; false in saved files. */
   live: boolean;
   ran: boolean;
+  /** That recorded the operations; null if it is not known, or not one. */
+  cell: number | null;
+  earlier: Leftover[];
   sources: Source[];
   /** In trace order: operands have smaller ids. */
   nodes: Node[];

@@ -9,6 +9,7 @@ import type {
   Group,
   HloLine,
   Inspection,
+  Leftover,
   Memory,
   Node,
   PassInfo,
@@ -19,6 +20,7 @@ import type {
   Table,
   Time,
   Value,
+  WrittenLine,
 } from "./data";
 
 type Loose = Record<string, unknown>;
@@ -141,7 +143,8 @@ const MEMORY: Memory = {
   buffers: [],
   source: "",
 };
-const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", hlo: {}, memory: null };
+const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", runs: 0, hlo: {}, memory: null };
+const LEFTOVER: Leftover = { cell: null, operations: 0, kernels: null, programs: 1, cache: "", compile_seconds: NaN, lines: [] };
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
 const TABLE: Table = { columns: [], rows: [], text: "" };
 
@@ -274,6 +277,18 @@ function table(x: unknown): Table {
   return made;
 }
 
+function writtenLine(x: unknown): WrittenLine {
+  const made = fill<WrittenLine>({ place: null, operations: 0 }, x);
+  made.place = place(made.place);
+  return made;
+}
+
+function leftover(x: unknown): Leftover {
+  const made = fill(LEFTOVER, x);
+  made.lines = each(made.lines, writtenLine);
+  return made;
+}
+
 export function read(given: unknown): Inspection {
   const made = fill(
     {
@@ -281,6 +296,8 @@ export function read(given: unknown): Inspection {
       title: "",
       live: false,
       ran: true,
+      cell: null,
+      earlier: [],
       sources: [],
       nodes: [],
       groups: [],
@@ -298,6 +315,7 @@ export function read(given: unknown): Inspection {
   );
   return {
     ...made,
+    earlier: each(made.earlier, leftover),
     sources: each(made.sources, source),
     notes: strings(made.notes),
     nodes: each(made.nodes, node),
