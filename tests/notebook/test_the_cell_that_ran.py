@@ -57,7 +57,9 @@ def apart(data):
     """By cell, the operations that it had left, and the lines that wrote them with their operations."""
     found = {}
     for left in data["earlier"]:
-        lines = {(line["place"]["cell"], line["place"]["line"]): line["operations"] for line in left["lines"]}
+        lines = {
+            tuple(map(int, re.findall(r"\d+", line["label"]))): line["operations"] for line in left["lines"]
+        }
         assert sum(lines.values()) == left["operations"]
         found[left["cell"]] = lines
     return found

@@ -181,7 +181,8 @@ export interface Program {
 
 /** A line and the number of operations that it recorded. */
 export interface WrittenLine {
-  place: Place | null;
+  label: string;
+  text: string;
   operations: number;
 }
 
@@ -192,9 +193,6 @@ export interface Leftover {
   operations: number;
   /** Null: the backend does not tell. */
   kernels: number | null;
-  programs: number;
-  cache: string;
-  compile_seconds: number;
   lines: WrittenLine[];
 }
 
@@ -308,6 +306,8 @@ export interface Inspection {
   /** That recorded the operations; null if it is not known, or not one. */
   cell: number | null;
   earlier: Leftover[];
+  /** What `earlier` is, in a phrase; '' if there is nothing. */
+  apart: string;
   sources: Source[];
   /** In trace order: operands have smaller ids. */
   nodes: Node[];

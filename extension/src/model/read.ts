@@ -20,7 +20,6 @@ import type {
   Table,
   Time,
   Value,
-  WrittenLine,
 } from "./data";
 
 type Loose = Record<string, unknown>;
@@ -144,7 +143,7 @@ const MEMORY: Memory = {
   source: "",
 };
 const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", runs: 0, hlo: {}, memory: null };
-const LEFTOVER: Leftover = { cell: null, operations: 0, kernels: null, programs: 1, cache: "", compile_seconds: NaN, lines: [] };
+const LEFTOVER: Leftover = { cell: null, operations: 0, kernels: null, lines: [] };
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
 const TABLE: Table = { columns: [], rows: [], text: "" };
 
@@ -277,15 +276,9 @@ function table(x: unknown): Table {
   return made;
 }
 
-function writtenLine(x: unknown): WrittenLine {
-  const made = fill<WrittenLine>({ place: null, operations: 0 }, x);
-  made.place = place(made.place);
-  return made;
-}
-
 function leftover(x: unknown): Leftover {
   const made = fill(LEFTOVER, x);
-  made.lines = each(made.lines, writtenLine);
+  made.lines = each(made.lines, (line) => fill({ label: "", text: "", operations: 0 }, line));
   return made;
 }
 
@@ -298,6 +291,7 @@ export function read(given: unknown): Inspection {
       ran: true,
       cell: null,
       earlier: [],
+      apart: "",
       sources: [],
       nodes: [],
       groups: [],

@@ -1,9 +1,9 @@
 /** The head of the inspector: what was compiled, how much of it could be followed, what the cache did. */
 
-import type { Inspection, Leftover, Program } from "../model/data";
+import type { Inspection, Program } from "../model/data";
 import { h } from "./dom";
 import { count, listed } from "../model/format";
-import { kernelsOf, placeWords } from "../model/program";
+import { kernelsOf } from "../model/program";
 import type { Store } from "../model/store";
 import { came } from "../model/words";
 
@@ -29,7 +29,7 @@ export function header(store: Store): HTMLElement {
     coverage(data),
     ...events(data),
     data.programs.length > 1 ? selector(store) : null,
-    data.earlier.length ? earlier(data.earlier) : null,
+    data.apart ? earlier(data) : null,
   );
 }
 
@@ -40,39 +40,12 @@ function operationsOf({ programs, coverage, nodes }: Inspection): number {
 }
 
 /** What earlier cells had left pending, which is counted nowhere else, and the lines that wrote it. */
-function earlier(left: Leftover[]): HTMLElement {
-  const cells = left.flatMap(({ cell }) => (cell === null ? [] : [String(cell)]));
-  const operations = left.reduce((sum, one) => sum + one.operations, 0);
-  const kernels = left.reduce<number | null>((sum, one) => (sum === null || one.kernels === null ? null : sum + one.kernels), 0);
-  const from = cells.length ? `, from cell${cells.length > 1 ? "s" : ""} ${listed(cells, 4)}` : "";
-  const became = kernels === null ? "" : ` → ${count(kernels, "kernel")}`;
-  const lines = left.flatMap((one) => one.lines);
-  return h(
-    "details.earlier",
-    {},
-    h("summary", {}, `Apart: ${count(operations, "operation")} that earlier cells left pending${from}${became}`),
-    h(
-      "ul",
-      {},
-      ...lines
-        .slice(0, SHOWN)
-        .map(({ place, operations: n }) =>
-          h(
-            "li",
-            {},
-            h("span.muted", {}, placeWords(place)),
-            " ",
-            h("code", {}, place?.text ?? ""),
-            " ",
-            h("span.muted", {}, count(n, "operation")),
-          ),
-        ),
-      lines.length > SHOWN ? h("li.muted", {}, `${count(lines.length - SHOWN, "line")} more`) : null,
-    ),
-  );
+function earlier({ earlier: left, apart }: Inspection): HTMLElement {
+  const lines = left
+    .flatMap((one) => one.lines)
+    .map(({ label, text, operations }) => h("li", {}, label, h("code", {}, text), count(operations, "operation")));
+  return h("details.earlier", {}, h("summary", {}, `Apart: ${apart}`), h("ul", {}, ...lines));
 }
-
-const SHOWN = 40; // lines of earlier cells
 
 function coverage({ coverage: { operations, followed, inferred, lost } }: Inspection): HTMLElement | null {
   if (!operations) return null;

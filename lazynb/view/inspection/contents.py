@@ -19,7 +19,7 @@ from lazynb.view.graph.tree import groups
 from lazynb.view.inspection import clusters as parts, hlo
 from lazynb.view.inspection.html import view_of
 from lazynb.view.inspection.index import Index, Notes
-from lazynb.view.inspection.leftovers import leftovers
+from lazynb.view.inspection.leftovers import apart, leftovers
 from lazynb.view.inspection.schema import (
     VERSION,
     Cluster,
@@ -81,6 +81,7 @@ def inspection(
     programs = [
         _program(index, number, runs, notes, live, full) for number, runs in enumerate(compilation.runs)
     ]
+    earlier = notes.attempt("What earlier cells left is missing", lambda: leftovers(compilation.earlier), [])
     if cache is None:
         cache = cache_info()
     if breaks is None:
@@ -91,9 +92,8 @@ def inspection(
         "live": live,
         "ran": ran,
         "cell": compilation.cell,
-        "earlier": notes.attempt(
-            "What earlier cells left is missing", lambda: leftovers(compilation.earlier), []
-        ),
+        "earlier": earlier,
+        "apart": apart(earlier),
         "sources": sources.data,
         "nodes": [_node(node, sources) for node in snapshot.nodes],
         "groups": notes.attempt("The groups of the graph are missing", lambda: groups(view_of(snapshot)), []),

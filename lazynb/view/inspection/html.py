@@ -353,13 +353,11 @@ def _hlo(data: Inspection) -> str:
 def _earlier(data: Inspection) -> str:
     """The lines of earlier cells whose operations were computed with those of the cell."""
     lines = [line for left in data["earlier"] for line in left["lines"]]
+    if not lines:
+        return ""
     rows = []
     for line in lines[:_LINES]:
-        place = line["place"]
-        where, text = (place["label"], clip(place["text"], 100)) if place is not None else ("", "")
-        rows.append([_text(where), _code(text), f"{line['operations']:,}"])
-    if not rows:
-        return ""
+        rows.append([_text(line["label"]), _code(clip(line["text"], 100)), f"{line['operations']:,}"])
     return _table(["where", "line", "operations"], rows, len(lines), "line")
 
 

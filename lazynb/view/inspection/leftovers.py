@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from lazynb.record.snapshot.snapshot import Place, Snapshot
+from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.view.inspection.schema import Leftover, WrittenLine
-from lazynb.view.inspection.sources import Sources
+from lazynb.view.words import plural
 from lazynb.xla.compilation import Compilation
 
 
@@ -22,9 +22,6 @@ def _leftover(compilation: Compilation) -> Leftover:
         "cell": compilation.cell,
         "operations": compilation.operations,
         "kernels": _kernels(compilation),
-        "programs": len(compilation.traces),
-        "cache": compilation.cache_event,
-        "compile_seconds": compilation.compile_seconds,
         "lines": _lines(compilation.snapshot),
     }
 
@@ -37,9 +34,25 @@ def _kernels(compilation: Compilation) -> int | None:
 
 def _lines(snapshot: Snapshot) -> list[WrittenLine]:
     """The lines that recorded what was computed, in the order in which they did."""
-    counts: Counter[Place | None] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     for node in snapshot.nodes:
         if node.kind == "op" and not node.dead:
-            counts[node.place] += 1
-    unshown = Sources(())
-    return [{"place": unshown.place(place), "operations": count} for place, count in counts.items()]
+            place = node.place
+            counts[(place.label, place.text) if place is not None else ("", "")] += 1
+    return [{"label": label, "text": text, "operations": n} for (label, text), n in counts.items()]
+
+
+def apart(earlier: Sequence[Leftover]) -> str:
+    """What it is in a phrase, for example ``2 operations that earlier cells left pending, from cell 3 → 57
+    kernels``; empty if there is nothing."""
+    if not earlier:
+        return ""
+    operations = sum(left["operations"] for left in earlier)
+    cells = [str(left["cell"]) for left in earlier if left["cell"] is not None]
+    phrase = f"{plural(operations, 'operation')} that earlier cells left pending"
+    if cells:
+        phrase += f", from {'cell' if len(cells) == 1 else 'cells'} {', '.join(cells)}"
+    kernels = [left["kernels"] for left in earlier if left["kernels"] is not None]
+    if len(kernels) == len(earlier):
+        phrase += f" → {plural(sum(kernels), 'kernel')}"
+    return phrase

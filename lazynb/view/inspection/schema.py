@@ -177,7 +177,8 @@ class Program(TypedDict):
 class WrittenLine(TypedDict):
     """A line and the number of operations that it recorded."""
 
-    place: Place | None
+    label: str
+    text: str
     operations: int
 
 
@@ -187,9 +188,6 @@ class Leftover(TypedDict):
     cell: int | None  # None: not known
     operations: int
     kernels: int | None  # None: the backend does not tell
-    programs: int
-    cache: str
-    compile_seconds: float
     lines: list[WrittenLine]
 
 
@@ -294,6 +292,7 @@ class Inspection(TypedDict):
     ran: bool
     cell: int | None  # that recorded the operations; None if it is not known, or not one
     earlier: list[Leftover]
+    apart: str  # what `earlier` is, in a phrase; '' if there is nothing
     sources: list[Source]
     nodes: list[Node]  # in trace order: operands have smaller ids
     groups: list[int | Group]  # what the graph shows: node ids, and groups that open

@@ -48,8 +48,8 @@ def details(data: Inspection) -> list[str]:
     """Whose operations they are, where the program came from, how much of it is explained, and what was left
     out."""
     phrases = _of_programs(data) if data["programs"] else []
-    if data["earlier"]:
-        phrases.append(apart(data))
+    if data["apart"]:
+        phrases.append(f"apart: {data['apart']}")
     return phrases
 
 
@@ -76,20 +76,6 @@ def _runs(data: Inspection) -> list[str]:
     if not data["ran"] and len(early) < len(data["programs"]):
         phrases.append("the last not run" if early else "not run")
     return phrases
-
-
-def apart(data: Inspection) -> str:
-    """What earlier cells had left, for example ``apart from these: 2 operations that earlier cells left
-    pending, from cell 3 → 57 kernels``."""
-    operations = sum(left["operations"] for left in data["earlier"])
-    cells = [str(left["cell"]) for left in data["earlier"] if left["cell"] is not None]
-    phrase = f"apart: {plural(operations, 'operation')} that earlier cells left pending"
-    if cells:
-        phrase += f", from {'cell' if len(cells) == 1 else 'cells'} {', '.join(cells)}"
-    kernels = [left["kernels"] for left in data["earlier"]]
-    if None not in kernels:
-        phrase += f" → {plural(sum(map(int, filter(None, kernels))), 'kernel')}"
-    return phrase
 
 
 def _event(data: Inspection) -> str:
