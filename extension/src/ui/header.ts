@@ -3,7 +3,7 @@
 import type { Inspection, Program } from "../model/data";
 import { h } from "./dom";
 import { count, listed } from "../model/format";
-import { kernelsOf } from "../model/program";
+import { between, kernelsOf } from "../model/program";
 import type { Store } from "../model/store";
 import { came } from "../model/words";
 
@@ -12,7 +12,7 @@ export function header(store: Store): HTMLElement {
   const kernels = kernelsOf(data.clusters).length;
   const operations = operationsOf(data);
   const dead = data.fates.filter(({ kind }) => kind === "dead").length;
-  const crossing = data.boundaries.length;
+  const crossing = between(data.boundaries).length;
   return h(
     "header.header",
     {},
