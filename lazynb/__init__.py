@@ -30,7 +30,8 @@ from lazynb.view.graph.graph import Graph as Graph
 from lazynb.view.graph.pending import graph_of as _graph_of, show as _show
 from lazynb.view.inspection.show import install as _install_inspector, remember as _remember
 from lazynb.view.reports.explanation import install as _install_explanation
-from lazynb.xla.compilation import Compilation as Compilation, compile_tensors as _compile_tensors
+from lazynb.xla.compilation import Compilation as Compilation
+from lazynb.xla.gathering import compile_tensors as _compile_tensors
 
 _execution.show = _show
 _install_inspector()

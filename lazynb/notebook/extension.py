@@ -9,6 +9,7 @@ from lazynb.execute.cell_runs import cell_runs
 from lazynb.notebook import abandoned
 from lazynb.notebook.cells import Cells
 from lazynb.notebook.lab.session import Lab
+from lazynb.notebook.leftovers import Leftovers
 from lazynb.notebook.magics import MAGICS, LazyMagics, status
 from lazynb.record.blocks import blocks
 from lazynb.record.snapshot import names
@@ -22,6 +23,7 @@ class Extension:
     Attributes:
       enabled: whether cells run lazily.
       strict: whether a trace break in a cell raises.
+      leftovers: what earlier cells left pending.
     """
 
     def __init__(self, shell: Any):
@@ -30,6 +32,7 @@ class Extension:
         self.strict = False
         self._cells = Cells()
         self._cell_id: str | None = None  # of the outermost cell that runs
+        self.leftovers = Leftovers()
         self.lab = Lab(self, lambda: status(self.enabled, self.strict))
         self._name_cell = shell.compile.cache
         self._inspect = shell.inspector.info
@@ -137,9 +140,11 @@ class Extension:
         self._cells.sweep()
         outermost = not self._cells
         looking.active = not info.store_history and outermost
+        self.leftovers.recorded_by(source.current_cell())
         self._cells.begin(self.enabled, self.strict)
         if outermost:
             self._cell_id = getattr(info, "cell_id", None)
+            self.leftovers.begin()
             self.lab.begin(info)
 
     def _leave(self, success: bool) -> None:
@@ -148,6 +153,7 @@ class Extension:
             cell_runs.end(number)
         if self._cells:  # the cell that loaded the extension has no beginning
             outermost = self._cells.end()
+            self.leftovers.recorded_by(source.current_cell())
             source.set_current_cell(None)
             if outermost:
                 self.lab.end()

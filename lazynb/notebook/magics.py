@@ -11,12 +11,15 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
+from lazynb import source
 from lazynb.execute.breaks import breaks
-from lazynb.execute.flush import execution
+from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.observers import observing
 from lazynb.execute.records import plural
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.explain import explain_cell
+from lazynb.notebook.leftovers import holders
+from lazynb.notebook.runs import CellRuns
 from lazynb.notebook.showing import comes_later, compilation_of, inspect, shown
 from lazynb.reasons import find
 from lazynb.record.mode import eager, is_lazy, recording
@@ -34,7 +37,7 @@ from lazynb.view.inspection.page import save_html
 from lazynb.view.inspection.show import remember
 from lazynb.view.reports.miss_report import explained_miss
 from lazynb.view.reports.prediction import Reveal
-from lazynb.xla.compilation import compile_tensors
+from lazynb.xla.gathering import written_down
 
 MAGICS = [
     ("line", "lazy"),
@@ -163,11 +166,15 @@ class LazyMagics(Magics):
         tabs = _tabs(options.show)
         if options.name is not None and not options.name.isidentifier():
             raise UsageError(f"%%compile: {options.name!r} is no variable name")
-        beside = JaxObserver()
+        beside, ahead = JaxObserver(), not comes_later()
         with observing(beside):
-            value = self._run_lazily(cell)
-            drawing = DrawingLayout(graph_of([], self.shell.user_ns).snapshot)
-            compilation = remember(compile_tensors([], self.shell.user_ns, ahead=not comes_later()))
+            value, runs = self._run_lazily(cell, ahead)
+            waiting, shown_if_empty = execution.waiting([]), holders(tensors_in([value]))
+            runs.describe(waiting)
+            snapshot = runs.snapshot(shown_if_empty)
+            drawing = DrawingLayout(snapshot)
+            runs.compile(waiting, ahead)
+            compilation = remember(runs.compilation(shown_if_empty, snapshot))
         compilation.beside = in_a_line(beside.log.rows())
         if options.name is not None:
             self.shell.user_ns[options.name] = compilation
@@ -195,8 +202,11 @@ class LazyMagics(Magics):
         __tracebackhide__ = True
         try:
             groups = parse_groups(line) if line.strip() else None
-            self._run_lazily(cell)
-            compilation = remember(compile_tensors([], self.shell.user_ns))
+            value, runs = self._run_lazily(cell)
+            waiting = execution.waiting([])
+            runs.describe(waiting)
+            runs.compile(waiting)
+            compilation = remember(runs.compilation(holders(tensors_in([value]))))
             if any(boundary.code == "unknown" for boundary in compilation.boundaries):
                 compilation.ask()
             if groups is not None:
@@ -232,10 +242,17 @@ class LazyMagics(Magics):
         print(f"written to {save_html(compilation, options.html)}")
         return None
 
-    def _run_lazily(self, cell: str) -> Any:
+    def _run_lazily(self, cell: str, ahead: bool = True) -> tuple[Any, CellRuns]:
+        """Runs ``cell``; the value of its last expression, and the programs that its trace breaks ran.
+
+        Arguments:
+          ahead: see :func:`lazynb.xla.gathering.written_down`.
+        """
         __tracebackhide__ = True
-        with recording():
-            return run_body(self.shell, cell)
+        number = source.current_cell() or self.shell.execution_count
+        runs = CellRuns(self._extension.leftovers.earlier, self.shell.user_ns, number)
+        with recording(), observing(runs), written_down(ahead):
+            return run_body(self.shell, cell), runs
 
     @magic_arguments()
     @argument("name", nargs="?", help="variable that receives the Explanation")

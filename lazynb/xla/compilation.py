@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from lazynb.execute.dumps import dumping
-from lazynb.execute.flush import execution
 from lazynb.execute.records import Records
-from lazynb.record.snapshot.describe import Description
-from lazynb.record.snapshot.names import names_of
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.units import short_duration
 from lazynb.xla.clusters import Cluster
@@ -21,10 +17,7 @@ from lazynb.xla.cost.total import NOTHING, Total
 from lazynb.xla.fates.assignment import DEAD, Fate
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.passes import Pass
-from lazynb.xla.inputs import Inputs
-from lazynb.xla.origins import origins_of
 from lazynb.xla.program import CompiledTrace
-from lazynb.xla.reading import Reading
 from lazynb.xla.verify import NotTestable
 
 
@@ -59,17 +52,36 @@ class Compilation:
 
     A graph that spans several notebook cells is one program a cell, in the order of ``traces``; the
     attributes speak of all of them, ``compiled`` and ``hlo`` of the last, which computes what was asked for.
+    That of ``%%compile`` has the programs of its cell alone.
 
     Attributes:
       traces: the programs, in the order in which they run.
       snapshot: the graph that was compiled; its node numbers are those of ``fates``.
       beside: what JAX compiled by itself meanwhile, in a line; empty if nothing, or if nobody looked.
+      cell: the notebook cell that recorded the graph; None if it is not known, or not one.
+      earlier: what earlier cells had left pending and was compiled with it, a compilation for each cell.
+      runs: how often each program ran before the compilation was made: those that a trace break of the cell
+        needed.
+      unlisted: how many other programs the cell ran.
     """
 
-    def __init__(self, traces: Sequence[CompiledTrace], snapshot: Snapshot):
+    def __init__(
+        self,
+        traces: Sequence[CompiledTrace],
+        snapshot: Snapshot,
+        *,
+        cell: int | None = None,
+        earlier: Sequence[Compilation] = (),
+        runs: Sequence[int] = (),
+        unlisted: int = 0,
+    ):
         self.traces = tuple(traces)
         self.snapshot = snapshot
         self.beside = ""
+        self.cell = cell
+        self.earlier = tuple(earlier)
+        self.runs = tuple(runs) or (0,) * len(self.traces)
+        self.unlisted = unlisted
 
     @property
     def operations(self) -> int:
@@ -210,32 +222,3 @@ def _boundary_row(boundary: Boundary) -> dict[str, str]:
 
 def _pass_row(step: Pass) -> dict[str, str]:
     return {"#": str(step.index), "pipeline": step.pipeline, "pass": step.name}
-
-
-def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True) -> Compilation:
-    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
-    nothing.
-
-    Arguments:
-      namespace: the user's variables, whose names the inspector shows.
-      ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked
-        for.
-
-    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
-    was.
-    """
-    waiting = execution.waiting(tensors)
-    description = Description(waiting, names_of(namespace))
-    snapshot = description.snapshot()
-    traces = []
-    for pending in waiting:
-        with dumping(Reading) if ahead else dumping():
-            prepared = execution.prepare(pending)
-        if prepared is None:
-            continue
-        binding, is_new = prepared
-        wanted = tuple([tensor._slot for tensor in pending.live()])
-        origins = origins_of(pending, binding, wanted, description)
-        inputs = Inputs(pending, binding.inputs)
-        traces.append(CompiledTrace(binding.executable, is_new, origins, snapshot, inputs))
-    return Compilation(traces, snapshot)

@@ -190,9 +190,28 @@ export interface Program {
   cache: string;
   compile_seconds: number;
   backend: string;
+  /** Before the inspector's own: at trace breaks of the cell. */
+  runs: number;
   hlo: Hlo;
   memory: Memory | null;
   total: Total | null;
+}
+
+/** A line and the number of operations that it recorded. */
+export interface WrittenLine {
+  label: string;
+  text: string;
+  operations: number;
+}
+
+/** What an earlier cell had left pending, and was compiled with the cell; not counted anywhere else. */
+export interface Leftover {
+  /** Null: not known. */
+  cell: number | null;
+  operations: number;
+  /** Null: the backend does not tell. */
+  kernels: number | null;
+  lines: WrittenLine[];
 }
 
 /** An array that enters or leaves a cluster. */
@@ -322,6 +341,11 @@ export interface Inspection {
   /** A kernel answers requests; false in saved files. */
   live: boolean;
   ran: boolean;
+  /** That recorded the operations; null if it is not known, or not one. */
+  cell: number | null;
+  earlier: Leftover[];
+  /** What `earlier` is, in a phrase; '' if there is nothing. */
+  apart: string;
   sources: Source[];
   /** In trace order: operands have smaller ids. */
   nodes: Node[];

@@ -5,6 +5,9 @@ import type { Boundary, Cluster, Fate, HloLine, Inspection, Node, Place } from "
 /** What runs; a loop or a branch around kernels is none. */
 export const kernelsOf = (clusters: readonly Cluster[]): Cluster[] => clusters.filter(({ kind }) => kind !== "control");
 
+/** What lies between two kernels; a result of the program is written, but no boundary. */
+export const between = (boundaries: readonly Boundary[]): Boundary[] => boundaries.filter(({ consumer }) => consumer !== null);
+
 export const lineKey = (source: number, line: number): string => `${source}:${line}`;
 
 function add<K, V>(map: Map<K, V[]>, key: K, value: V): void {

@@ -11,6 +11,7 @@ import type {
   Group,
   HloLine,
   Inspection,
+  Leftover,
   Memory,
   Node,
   PassInfo,
@@ -151,7 +152,8 @@ const MEMORY: Memory = {
   buffers: [],
   source: "",
 };
-const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", hlo: {}, memory: null, total: null };
+const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", runs: 0, hlo: {}, memory: null, total: null };
+const LEFTOVER: Leftover = { cell: null, operations: 0, kernels: null, lines: [] };
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
 const TABLE: Table = { columns: [], rows: [], text: "" };
 
@@ -294,6 +296,12 @@ function table(x: unknown): Table {
   return made;
 }
 
+function leftover(x: unknown): Leftover {
+  const made = fill(LEFTOVER, x);
+  made.lines = each(made.lines, (line) => fill({ label: "", text: "", operations: 0 }, line));
+  return made;
+}
+
 export function read(given: unknown): Inspection {
   const made = fill(
     {
@@ -301,6 +309,9 @@ export function read(given: unknown): Inspection {
       title: "",
       live: false,
       ran: true,
+      cell: null,
+      earlier: [],
+      apart: "",
       sources: [],
       nodes: [],
       groups: [],
@@ -318,6 +329,7 @@ export function read(given: unknown): Inspection {
   );
   return {
     ...made,
+    earlier: each(made.earlier, leftover),
     sources: each(made.sources, source),
     notes: strings(made.notes),
     nodes: each(made.nodes, node),

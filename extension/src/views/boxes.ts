@@ -10,7 +10,7 @@ import { type Relations, placeWords } from "../model/program";
 import { FRAME, type Item, type Scene, type Wire, isQuiet } from "../graph/scene";
 import type { Store } from "../model/store";
 import { tag } from "../ui/selectable";
-import { nodeTitle, shortAval } from "../model/words";
+import { nodeTitle, nodeWords, shortAval } from "../model/words";
 
 export function drawScene(scene: Scene, store: Store, toggle: (key: string) => void): HTMLElement {
   const wires = s(
@@ -110,7 +110,7 @@ function single(node: Node, literals: readonly string[], store: Store): HTMLElem
       names.length ? h("span.vars", {}, listed(names, 3)) : null,
       h("span.spring", {}),
       node.output ? h("span.flag", {}, "result") : null,
-      chips(clusters, relations, 3),
+      clusters.length ? chips(clusters, relations, 3) : null,
     ),
     h("div.second", {}, h("span.aval", {}, shortAval(node.avals[0] ?? "")), h("span.where", {}, where)),
     quiet ? h("div.third", {}, fate?.text || fate?.kind) : null,
@@ -165,15 +165,25 @@ function group(part: Part, held: Group, store: Store, toggle: (key: string) => v
   const ids = part.nodes.map((node) => node.id);
   const title = titleOf(held);
   const words = contentsOf(held, part.nodes);
+  const results = part.nodes.filter(({ output }) => output).map(nodeWords);
   const made = h(
-    "div.box.group",
+    `div.box.group${results.length ? ".result" : ""}`,
     {
       title: `${title}\n${words}`,
       style: `--bar:${bar(clusters, store.relations)}`,
       role: "group", // not a button: it has buttons inside
       "aria-label": `group ${title}, ${words}`,
     },
-    h("div.head", {}, toggleButton(part, false, toggle), h(`span.name${CODE.has(held.rule) ? ".code" : ""}`, {}, title)),
+    h(
+      "div.head",
+      {},
+      toggleButton(part, false, toggle),
+      h(`span.name${CODE.has(held.rule) ? ".code" : ""}`, {}, title),
+      h("span.spring", {}),
+      results.length
+        ? h("span.flag", { title: listed(results) || null }, results.length > 1 ? `${results.length} results` : "result")
+        : null,
+    ),
     h("div.second", {}, h("span.aval", {}, words), h("button.inside", { type: "button", tabindex: -1, hidden: true })),
     h("div.second", {}, h("span.where.left", {}, linesOf(held)), h("span.spring", {}), chips(clusters, store.relations, 4)),
   );

@@ -19,6 +19,7 @@ from lazynb.view.graph.tree import groups
 from lazynb.view.inspection import clusters as parts, hlo
 from lazynb.view.inspection.html import view_of
 from lazynb.view.inspection.index import Index, Notes
+from lazynb.view.inspection.leftovers import apart, leftovers
 from lazynb.view.inspection.schema import (
     VERSION,
     Cluster,
@@ -33,6 +34,7 @@ from lazynb.view.inspection.schema import (
 )
 from lazynb.view.inspection.sources import Sources
 from lazynb.view.inspection.tables import EMPTY, table
+from lazynb.view.words import plural
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fates.assignment import DEAD, Fate
 from lazynb.xla.program import CompiledTrace
@@ -76,7 +78,10 @@ def inspection(
     formed: dict[tuple[int, str], list[str]] = {}
     if full:
         formed = notes.attempt("The passes that formed a cluster are missing", lambda: _formed(index), formed)
-    programs = [_program(index, number, notes, live, full) for number in range(len(index.traces))]
+    programs = [
+        _program(index, number, runs, notes, live, full) for number, runs in enumerate(compilation.runs)
+    ]
+    earlier = notes.attempt("What earlier cells left is missing", lambda: leftovers(compilation.earlier), [])
     if cache is None:
         cache = cache_info()
     if breaks is None:
@@ -86,6 +91,9 @@ def inspection(
         "title": title,
         "live": live,
         "ran": ran,
+        "cell": compilation.cell,
+        "earlier": earlier,
+        "apart": apart(earlier),
         "sources": sources.data,
         "nodes": [_node(node, sources) for node in snapshot.nodes],
         "groups": notes.attempt("The groups of the graph are missing", lambda: groups(view_of(snapshot)), []),
@@ -106,6 +114,8 @@ def inspection(
     _say_what_is_missing(index, data, notes)
     if compilation.beside:
         notes.say(f"{compilation.beside}.")
+    if compilation.unlisted:
+        notes.say(f"The cell ran {plural(compilation.unlisted, 'other program')}, not shown here.")
     return plain_data(_bounded(data, notes))  # type: ignore[no-any-return]
 
 
@@ -183,7 +193,7 @@ def _coverage(index: Index, fates: Sequence[FateData], snapshot: Snapshot, notes
 # ---- programs ----------------------------------------------------------------------------------------------
 
 
-def _program(index: Index, number: int, notes: Notes, live: bool, full: bool) -> Program:
+def _program(index: Index, number: int, runs: int, notes: Notes, live: bool, full: bool) -> Program:
     trace = index.traces[number]
     limit = ASKED_FOR if live else SAVED
 
@@ -202,6 +212,7 @@ def _program(index: Index, number: int, notes: Notes, live: bool, full: bool) ->
         "cache": trace.cache_event,
         "compile_seconds": trace.compile_seconds,
         "backend": notes.attempt("The backend's name is missing", lambda: _backend(trace), ""),
+        "runs": runs,
         "hlo": {
             "before": notes.attempt("HLO before the passes is missing", before, hlo.NONE),
             "after": notes.attempt("Optimised HLO is missing", after, hlo.NONE),

@@ -63,6 +63,9 @@ def to_html(
       arranged: the drawing's layout, if it is there already.
     """
     shown = []
+    apart = _attempt(lambda: _earlier(data))
+    if apart:
+        shown.append(fill("section", open="", title="What earlier cells had left pending", body=apart))
     every = sections(data, snapshot, arranged) if data["programs"] else {}
     for name, (title, make) in every.items():
         if name in ("cache", "breaks") and name not in opened:
@@ -360,6 +363,17 @@ def _hlo(data: Inspection) -> str:
                 f"{_text(text[:_HLO] + cut)}</pre>"
             )
     return "".join(parts)
+
+
+def _earlier(data: Inspection) -> str:
+    """The lines of earlier cells whose operations were computed with those of the cell."""
+    lines = [line for left in data["earlier"] for line in left["lines"]]
+    if not lines:
+        return ""
+    rows = []
+    for line in lines[:_LINES]:
+        rows.append([_text(line["label"]), _code(clip(line["text"], 100)), f"{line['operations']:,}"])
+    return _table(["where", "line", "operations"], rows, len(lines), "line")
 
 
 def _rows(table: Table) -> str:

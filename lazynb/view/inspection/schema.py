@@ -181,9 +181,27 @@ class Program(TypedDict):
     cache: str
     compile_seconds: float
     backend: str
+    runs: int  # before the inspector's own: at trace breaks of the cell
     hlo: Hlo
     memory: Memory | None
     total: Total | None
+
+
+class WrittenLine(TypedDict):
+    """A line and the number of operations that it recorded."""
+
+    label: str
+    text: str
+    operations: int
+
+
+class Leftover(TypedDict):
+    """What an earlier cell had left pending, and was compiled with the cell; not counted anywhere else."""
+
+    cell: int | None  # None: not known
+    operations: int
+    kernels: int | None  # None: the backend does not tell
+    lines: list[WrittenLine]
 
 
 Value = TypedDict(
@@ -303,6 +321,9 @@ class Inspection(TypedDict):
     title: str
     live: bool  # a kernel answers requests; false in saved files
     ran: bool
+    cell: int | None  # that recorded the operations; None if it is not known, or not one
+    earlier: list[Leftover]
+    apart: str  # what `earlier` is, in a phrase; '' if there is nothing
     sources: list[Source]
     nodes: list[Node]  # in trace order: operands have smaller ids
     groups: list[int | Group]  # what the graph shows: node ids, and groups that open
