@@ -134,5 +134,8 @@ def test_a_box_that_holds_everything_is_opened(show):
     page = show({**made, "groups": [0, 1, 2, outer]})
     assert page.locator(".lz-canvas .lz-frame").count() == 2
     assert page.locator(".lz-canvas .lz-box:not(.lz-frame)").count() == 21
-    halves = [{**every, "id": 1, "parts": list(range(3, 12))}, {**every, "id": 2, "parts": list(range(12, 21))}]
+    halves = [
+        {**every, "id": 1, "parts": list(range(3, 12))},
+        {**every, "id": 2, "parts": list(range(12, 21))},
+    ]
     assert show({**made, "groups": [0, 1, 2, *halves]}).locator(".lz-canvas .lz-frame").count() == 0
