@@ -199,6 +199,20 @@ def test_the_inspector_in_the_panel_asks_the_kernel(notebook):
     )
 
 
+def test_the_last_compilation_is_that_of_the_cell(notebook):
+    """What an earlier cell left pending runs with it, and is counted apart; the cell's widget says the same."""
+    notebook.run(OTHER, "key = jax.random.key(2)\nX = jax.random.normal(key, (64, 512))")
+    notebook.run(3, "%%compile\njax.nn.sigmoid(X @ w)")
+    tab(notebook, "Compilation")
+    head = view(notebook).locator(".lz-header")
+    expect(head.locator(".lz-counts")).to_contain_text("2 operations")
+    expect(head.locator(".lz-earlier summary")).to_contain_text(
+        re.compile(r"^Apart: \d+ operations that earlier cells left pending, from cell \d+ → \d+ kernels$")
+    )
+    expect(notebook.inspector(3).locator(".lz-counts")).to_contain_text("2 operations")
+    assert set(marks(notebook.page, OTHER)) and set(marks(notebook.page, 3))
+
+
 def test_the_panel_follows_the_focus(notebook):
     page = notebook.page
     notebook.run(OTHER, PENDING)
