@@ -48,7 +48,7 @@ def note_example(file: str) -> None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         test, example = frame.f_locals.get("test"), frame.f_locals.get("example")
-        if frame.f_globals.get("__name__") == "doctest" and example is not None:
+        if frame.f_globals.get("__name__") == "doctest" and test is not None and example is not None:
             if test.filename and test.lineno is not None:
                 _examples[file] = test.filename, test.lineno + example.lineno
             return

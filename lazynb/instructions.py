@@ -40,7 +40,10 @@ def doing(frame: FrameType) -> Doing:
 
 
 def called_function(frame: FrameType, now: Doing) -> Any:
-    """The function that ``frame`` calls by name, without what was applied to it partially; None if unknown."""
+    """The function that ``frame`` calls by name, without what was applied to it partially.
+
+    Returns None if it is not known.
+    """
     if now.is_method:
         return None
     for names in (frame.f_locals, frame.f_globals, frame.f_builtins):

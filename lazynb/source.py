@@ -258,9 +258,9 @@ def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
     """The nearest frame of the user's code in or above ``frame``, and the frames below it.
 
     The second list begins with the function that the user called. JAX's machinery between the two
-    (``api_boundary``, ``cache_miss``, operator forwarding) is left out. If no frame is the user's, the nearest
-    one of generated code takes its place (``python -c``), or the outermost one (a script inside of an
-    installed package).
+    (``api_boundary``, ``cache_miss``, operator forwarding) is left out. If no frame is the user's, the
+    nearest one of generated code takes its place (``python -c``), or the outermost one (a script inside of
+    an installed package).
     """
     below: list[FrameType] = []
     # A call of a PyTorch module is forty frames deep, so known code costs no call here.

@@ -254,9 +254,8 @@ class Breaks(Records[TraceBreak]):
             text += f"; {explicit:,} of them {'was' if explicit == 1 else 'were'} asked for"
         gone = sum(record.count for record in self if record.gone_since is not None)
         if gone:
-            text += (
-                f"; {gone:,} did not come again when {'its cell' if gone == 1 else 'their cells'} ran anew"
-            )
+            cells = "its cell" if gone == 1 else "their cells"
+            text += f"; {gone:,} did not come again when {cells} ran anew"
         return text
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:

@@ -30,7 +30,7 @@ class CellRuns:
         return self._cells.get(run, f"run {run}")
 
     def after(self, cell: str, run: int) -> int | None:
-        """The first execution of ``cell`` after ``run`` that ended without an error; None if there is none."""
+        """The first execution of ``cell`` after ``run`` that ended without an error; None without one."""
         runs = self._ended.get(cell, [])
         at = bisect.bisect_right(runs, run)
         return runs[at] if at < len(runs) else None

@@ -1,8 +1,9 @@
-"""Whether somebody writes out a container with a tensor in it, or only looks: both call the tensor's ``repr``.
+"""Whether somebody writes out a container with a tensor in it, or looks: both call the tensor's ``repr``.
 
 ``print([x])``, ``f"{[x]}"``, ``"%s" % [x]`` and ``logging.info("%s", [x])`` write: they give the text that
-eager JAX gives. ``repr``, a debugger and a notebook's display look, which runs nothing. The instruction that
-the asking function is at tells the two apart. ``repr(x)`` of a tensor itself is a look wherever it stands.
+eager JAX gives. ``repr([x])``, ``str([x])``, a debugger and a notebook's display look, which runs nothing.
+The instruction that the asking function is at tells the two apart. ``repr(x)`` of a tensor itself is a look
+wherever it stands.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _HELPERS = frozenset(("pprint", "dataclasses", "reprlib", "collections", "functo
 
 _METHODS = {"print": "print", "writerow": "print", "writerows": "print", "format": "format"}
 _METHODS["format_map"] = "format"
-_FUNCTIONS: dict[int, str] = {id(builtins.print): "print", id(str): "print", id(builtins.format): "format"}
+_FUNCTIONS: dict[int, str] = {id(builtins.print): "print", id(builtins.format): "format"}
 
 
 def writing(frame: FrameType | None) -> str | None:
