@@ -6,11 +6,11 @@ import math
 import types
 from typing import Any
 
+from lazynb._jax import Lowering
 from lazynb.errors import LazynbError
 from lazynb.targets.process import worker_of
 from lazynb.targets.result import Answer, Question, Refused
 from lazynb.targets.target import Target, UnknownTarget
-from lazynb._jax import Lowering
 
 
 class TargetError(LazynbError):

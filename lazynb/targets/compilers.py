@@ -53,7 +53,9 @@ class Compiler:
     @property
     def directory(self) -> Path:
         """Where it is installed."""
-        return _home() / f"{self.name}-jaxlib-{jaxlib.__version__}-py{sys.version_info[0]}{sys.version_info[1]}"
+        return (
+            _home() / f"{self.name}-jaxlib-{jaxlib.__version__}-py{sys.version_info[0]}{sys.version_info[1]}"
+        )
 
     @property
     def is_installed(self) -> bool:
@@ -89,10 +91,21 @@ class Compiler:
         say(f"installing {', '.join(self.packages)} ({self.size}) into {self.directory}")
         with tempfile.TemporaryDirectory(dir=_home()) as place:
             inside = Path(place) / "packages"
-            command = [sys.executable, "-m", "pip", "install", "--no-deps", "--target", str(inside), *self.packages]
+            command = [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "--no-deps",
+                "--target",
+                str(inside),
+                *self.packages,
+            ]
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
             if done.returncode or not inside.is_dir():
-                lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [done.stderr.strip()]
+                lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [
+                    done.stderr.strip()
+                ]
                 raise NotInstalled(f"{', '.join(self.packages)} could not be installed: {lines[-1]}")
             shutil.rmtree(self.directory, ignore_errors=True)
             inside.rename(self.directory)

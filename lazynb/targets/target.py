@@ -48,12 +48,14 @@ class Target:
 _WRITTEN = re.compile(r"([a-z0-9-]+)(?::(\d+(?:x\d+)*))?")
 
 
-def parse(text: str) -> Target:
-    """The target that ``text`` names.
+def parse(text: str | None) -> Target | None:
+    """The target that ``text`` names; returns None for this machine (``cpu``, None).
 
     Raises:
       UnknownTarget: it names none.
     """
+    if text is None or text.strip().lower() == "cpu":
+        return None
     written = _WRITTEN.fullmatch(text.strip().lower())
     if written is None:
         raise UnknownTarget(f"{text!r} is no target. Write a chip, and how many: v5e, v5e:4x4, h100:8.")

@@ -12,6 +12,8 @@ from lazynb.execute.records import Records
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.names import names_of
 from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.targets.executable import prepare_for
+from lazynb.targets.target import Target
 from lazynb.units import short_duration
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.cost.kernel_cost import Cost
@@ -62,11 +64,13 @@ class Compilation:
     Attributes:
       traces: the programs, in the order in which they run.
       snapshot: the graph that was compiled; its node numbers are those of ``fates``.
+      target: what it was compiled for, without being run; None for this machine.
     """
 
-    def __init__(self, traces: Sequence[CompiledTrace], snapshot: Snapshot):
+    def __init__(self, traces: Sequence[CompiledTrace], snapshot: Snapshot, target: Target | None = None):
         self.traces = tuple(traces)
         self.snapshot = snapshot
+        self.target = target
 
     @property
     def operations(self) -> int:
@@ -174,7 +178,10 @@ class Compilation:
         if not self.traces:
             return "Compilation(nothing pending)"
         time = short_duration(self.compile_seconds)
-        return f"Compilation({self.operations} operations, {self.cache_event}, {time})"
+        event = self.cache_event
+        if self.target is not None:
+            event = f"{event} for {self.target.title}, not run"
+        return f"Compilation({self.operations} operations, {event}, {time})"
 
 
 def _cluster_row(cluster: Cluster) -> dict[str, str]:
@@ -203,7 +210,9 @@ def _pass_row(step: Pass) -> dict[str, str]:
     return {"#": str(step.index), "pipeline": step.pipeline, "pass": step.name}
 
 
-def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True) -> Compilation:
+def compile_tensors(
+    tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True, target: Target | None = None
+) -> Compilation:
     """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
     nothing.
 
@@ -211,6 +220,7 @@ def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead:
       namespace: the user's variables, whose names the inspector shows.
       ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked
         for.
+      target: compile for this one, and leave the caches alone.
 
     Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
     was.
@@ -221,7 +231,7 @@ def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead:
     traces = []
     for pending in waiting:
         with dumping(Reading) if ahead else dumping():
-            prepared = execution.prepare(pending)
+            prepared = execution.prepare(pending) if target is None else prepare_for(pending, target)
         if prepared is None:
             continue
         binding, is_new = prepared
@@ -229,4 +239,4 @@ def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead:
         origins = origins_of(pending, binding, wanted, description)
         inputs = Inputs(pending, binding.inputs)
         traces.append(CompiledTrace(binding.executable, is_new, origins, snapshot, inputs))
-    return Compilation(traces, snapshot)
+    return Compilation(traces, snapshot, target)
