@@ -84,8 +84,8 @@ def compile(*tensors: _Any, target: str | None = None) -> Compilation:
       A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``. A later run
       uses its programs.
 
-    Raises JAX's error for a program that cannot be lowered or compiled; the pending graph is as before. With a
-    target also:
+    Raises JAX's error for a program that cannot be lowered or compiled; the pending graph is as before. With
+    a target also:
       ValueError: there is no such target.
       LazynbError: its compiler is not installed, refused the program, or ended.
     """

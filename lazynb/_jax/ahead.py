@@ -30,7 +30,8 @@ class Lowering(NamedTuple):
 def lowering_of(lowered: jax.stages.Lowered) -> Lowering:
     """What ``lowered`` holds, for another process."""
     buffer = io.BytesIO()
-    lowered.compiler_ir("stablehlo").operation.write_bytecode(buffer)
+    module: Any = lowered.compiler_ir("stablehlo")
+    module.operation.write_bytecode(buffer)
     known: Any = lowered._lowering
     arguments = known.compile_args
     inputs, results = _pxla.get_prop_to_input_output(

@@ -475,8 +475,8 @@ class ExecutableCache:
     def part(self, request: Request) -> tuple[State, tuple[int, ...], list[int], tuple[int, ...]]:
         """The part of a trace that ``request`` needs, as a trace of its own.
 
-        Returns: its end; the wanted slots in it; the numbers of the trace's inputs that it takes, in its order;
-          and the positions in that list of the inputs that give their memory.
+        Returns: its end; the wanted slots in it; the numbers of the trace's inputs that it takes, in its
+          order; and the positions in that list of the inputs that give their memory.
         """
         state, moved = self.trie.copy(request.pending.root, request.steps)
         inputs, donated = _part(request, moved)

@@ -12,6 +12,7 @@ from lazynb.notebook.magics import MAGICS, LazyMagics, status
 from lazynb.record.blocks import blocks
 from lazynb.record.snapshot import names
 from lazynb.record.tensor import looking
+from lazynb.targets.target import Target
 from lazynb.version import __version__
 
 
@@ -21,12 +22,14 @@ class Extension:
     Attributes:
       enabled: whether cells run lazily.
       strict: whether a trace break in a cell raises.
+      targets: what ``%%compile`` compiles for; None stands for this machine.
     """
 
     def __init__(self, shell: Any):
         self.shell = shell
         self.enabled = True
         self.strict = False
+        self.targets: list[Target | None] = [None]
         self._cells = Cells()
         self.lab = Lab(self, lambda: status(self.enabled, self.strict))
         self._name_cell = shell.compile.cache

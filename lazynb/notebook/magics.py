@@ -24,6 +24,10 @@ from lazynb.record.trace import thread_trace
 from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
+from lazynb.targets.compiled import TargetError
+from lazynb.targets.compilers import CompilerMissing
+from lazynb.targets.process import CompilerCrashed
+from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.units import duration
 from lazynb.view.graph.pending import graph_of
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, arrange
@@ -32,7 +36,8 @@ from lazynb.view.inspection.page import save_html
 from lazynb.view.inspection.show import remember
 from lazynb.view.reports.miss_report import explained_miss
 from lazynb.view.reports.prediction import Reveal
-from lazynb.xla.compilation import compile_tensors
+from lazynb.view.reports.targets import SideBySide
+from lazynb.xla.compilation import Compilation, compile_tensors
 
 MAGICS = [
     ("line", "lazy"),
@@ -67,6 +72,14 @@ class LazyMagics(Magics):
             "switch lazy mode on or off, or on with every trace break an error; without: say how things stand"
         ),
     )
+    @argument(
+        "--for",
+        dest="targets",
+        metavar="TARGETS",
+        default=None,
+        help="chips that every %%%%compile from here on compiles for, such as v5e or cpu,h100; "
+        "cpu is this machine",
+    )
     @line_magic
     def lazy(self, line: str) -> None:
         """Says in one line what is pending, compiled, hit, missed and broken; or switches lazy mode.
@@ -79,7 +92,10 @@ class LazyMagics(Magics):
         They are equal to JAX's own. ``lazynb.config.substitute_names = False`` leaves JAX's own in place:
         everything still works, and takes longer to record.
         """
-        switch = parse_argstring(self.lazy, line).switch
+        options = parse_argstring(self.lazy, line)
+        switch = options.switch
+        if options.targets is not None:
+            self._extension.targets = self._targets(options.targets)
         if switch is not None:
             self._extension.switch(switch != "off", switch == "strict")
         print(status())
@@ -148,6 +164,14 @@ class LazyMagics(Magics):
     @argument("name", nargs="?", help="variable that receives the Compilation")
     @argument("--no-run", action="store_true", help="compile and show; run nothing")
     @argument("--show", metavar="TABS", default="", help=f"tabs to open, by commas: {', '.join(TABS)}")
+    @argument(
+        "--for",
+        dest="targets",
+        metavar="TARGETS",
+        default=None,
+        help="show what chips that are not here would run, by commas, such as v5e or cpu,v5e,h100:8 "
+        "(lazynb targets lists them); the value is computed here",
+    )
     @cell_magic
     def compile(self, line: str, cell: str) -> None:
         """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression
@@ -161,16 +185,38 @@ class LazyMagics(Magics):
         tabs = _tabs(options.show)
         if options.name is not None and not options.name.isidentifier():
             raise UsageError(f"%%compile: {options.name!r} is no variable name")
+        targets = self._targets(options.targets)
         value = self._run_lazily(cell)
         drawing = DrawingLayout(graph_of([], self.shell.user_ns).snapshot)
-        compilation = remember(compile_tensors([], self.shell.user_ns, ahead=not comes_later()))
+        try:
+            compilations = [self._compiled(target) for target in targets]
+        except (TargetError, CompilerMissing, CompilerCrashed, UnknownTarget) as error:
+            raise UsageError(f"%%compile: {error}") from None
         if options.name is not None:
-            self.shell.user_ns[options.name] = compilation
+            named = compilations[0] if len(targets) == 1 else SideBySide(compilations)
+            self.shell.user_ns[options.name] = named
         if not options.no_run:
             execution.run_all("compile")
         if value is not NOTHING:
             self.shell.displayhook(value)
-        display(shown(compilation, ran=not options.no_run, tabs=tabs, arranged=drawing.arranged))
+        if len(targets) > 1:
+            display(SideBySide(compilations))
+        for compilation in compilations:
+            ran = compilation.target is None and not options.no_run
+            display(shown(compilation, ran=ran, tabs=tabs, arranged=drawing.arranged))
+
+    def _targets(self, text: str | None) -> list[Target | None]:
+        """What ``--for`` asks for, else what ``%lazy --for`` did; None stands for this machine."""
+        if text is None:
+            return self._extension.targets
+        try:
+            return parse_all(text) or [None]
+        except UnknownTarget as error:
+            raise UsageError(f"--for: {error}") from None
+
+    def _compiled(self, target: Target | None) -> Compilation:
+        ahead = not comes_later()
+        return remember(compile_tensors([], self.shell.user_ns, ahead=ahead, target=target))
 
     @magic_arguments()
     @argument(

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)  # there is one of each
 class Chip:
     """One row of the table.
 
@@ -32,7 +32,6 @@ class Chip:
     bandwidth: int
     peak: Mapping[str, float]
     dimensions: int = 0
-    cores: int = 1
     device: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property

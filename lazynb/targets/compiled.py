@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import types
 from typing import Any
 
@@ -68,7 +67,7 @@ def compile_for(
         topology=_topology(target),
         platform=target.chip.platform,
         configuration=target.chip.configuration,
-        is_single=math.prod(target.shape) == 1,
+        is_single=target.devices == 1,
         devices=devices,
         lowering=lowering,
         options=dict(options or {}),

@@ -91,28 +91,25 @@ class Compiler:
         say(f"installing {', '.join(self.packages)} ({self.size}) into {self.directory}")
         with tempfile.TemporaryDirectory(dir=_home()) as place:
             inside = Path(place) / "packages"
-            command = [
-                sys.executable,
-                "-m",
-                "pip",
-                "install",
-                "--no-deps",
-                "--target",
-                str(inside),
-                *self.packages,
-            ]
+            pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--target", str(inside)]
+            command = [*pip, *self.packages]
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
             if done.returncode or not inside.is_dir():
-                lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [
-                    done.stderr.strip()
-                ]
-                raise NotInstalled(f"{', '.join(self.packages)} could not be installed: {lines[-1]}")
+                words = _last_error(done.stderr)
+                raise NotInstalled(f"{', '.join(self.packages)} could not be installed: {words}")
             shutil.rmtree(self.directory, ignore_errors=True)
             inside.rename(self.directory)
 
     def remove(self) -> None:
         """Deletes it, if it is there."""
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _last_error(text: str) -> str:
+    """What pip says at the end; its notices that there is a newer pip are none of it."""
+    lines = [line for line in text.splitlines() if line.strip() and "notice" not in line]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    return (errors or lines or ["pip said nothing"])[-1]
 
 
 def _libtpu() -> str:

@@ -83,7 +83,7 @@ class Worker:
         directory = self._compiler.required()
         key = secrets.token_bytes(32)
         with Listener(authkey=key) as listener:
-            self._log = tempfile.TemporaryFile()
+            self._log = tempfile.TemporaryFile()  # noqa: SIM115 - close() closes it
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "lazynb.targets.worker", str(listener.address)],
                 stdin=subprocess.PIPE,

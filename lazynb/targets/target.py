@@ -31,18 +31,26 @@ class Target:
 
     @property
     def devices(self) -> int:
-        """How many there are. XLA counts some TPU chips as two."""
-        return math.prod(self.shape) * self.chip.cores
+        """How many there are."""
+        return math.prod(self.shape)
 
     @property
     def title(self) -> str:
         """``TPU v5e``, ``16 TPU v5e (4x4)``, ``8 NVIDIA H100 (SXM)``"""
-        count = math.prod(self.shape)
-        if count == 1:
+        if self.devices == 1:
             return self.chip.title
         if self.chip.platform == "cuda" and self.shape[0] == 1:
-            return f"{count} {self.chip.title}"
-        return f"{count} {self.chip.title} ({'x'.join(map(str, self.shape))})"
+            return f"{self.devices} {self.chip.title}"
+        return f"{self.devices} {self.chip.title} ({'x'.join(map(str, self.shape))})"
+
+
+def parse_all(text: str) -> list[Target | None]:
+    """The targets that ``text`` names, by commas, each once.
+
+    Raises:
+      UnknownTarget: one of them is none.
+    """
+    return list(dict.fromkeys(parse(one) for one in text.split(",") if one.strip()))
 
 
 _WRITTEN = re.compile(r"([a-z0-9-]+)(?::(\d+(?:x\d+)*))?")
@@ -86,7 +94,8 @@ def _of(chip: Chip, shape: tuple[int, ...]) -> Target:
 def _gpus(chip: Chip, shape: tuple[int, ...]) -> Target:
     if len(shape) > 2:
         raise UnknownTarget(
-            f"Write how many {chip.title} there are ({chip.name}:8), or hosts and GPUs of each ({chip.name}:4x8)."
+            f"Write how many {chip.title} there are ({chip.name}:8), or the hosts and the GPUs of each "
+            f"({chip.name}:4x8)."
         )
     hosts, each = shape if len(shape) == 2 else (1, *shape)
     name = f"{chip.name}:{each}" if hosts == 1 else f"{chip.name}:{hosts}x{each}"

@@ -284,6 +284,8 @@ export interface Inspection {
   /** A kernel answers requests; false in saved files. */
   live: boolean;
   ran: boolean;
+  /** What it was compiled for, such as 'TPU v5e'; '' for this machine. */
+  target: string;
   sources: Source[];
   /** In trace order: operands have smaller ids. */
   nodes: Node[];

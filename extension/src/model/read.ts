@@ -281,6 +281,7 @@ export function read(given: unknown): Inspection {
       title: "",
       live: false,
       ran: true,
+      target: "",
       sources: [],
       nodes: [],
       groups: [],

@@ -85,7 +85,8 @@ def inspection(
         "version": VERSION,
         "title": title,
         "live": live,
-        "ran": ran,
+        "ran": ran and compilation.target is None,
+        "target": "" if compilation.target is None else compilation.target.title,
         "sources": sources.data,
         "nodes": [_node(node, sources) for node in snapshot.nodes],
         "groups": notes.attempt("The groups of the graph are missing", lambda: groups(view_of(snapshot)), []),
@@ -208,8 +209,7 @@ def _program(index: Index, number: int, notes: Notes, live: bool, full: bool) ->
 
 
 def _backend(trace: CompiledTrace) -> str:
-    client = trace.compiled.runtime_executable().client
-    return str(client.platform)
+    return trace.platform
 
 
 def _passes(index: Index, number: int, full: bool, notes: Notes) -> list[PassInfo]:

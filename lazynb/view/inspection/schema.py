@@ -272,6 +272,7 @@ class Inspection(TypedDict):
     title: str
     live: bool  # a kernel answers requests; false in saved files
     ran: bool
+    target: str  # what it was compiled for, such as 'TPU v5e'; '' for this machine
     sources: list[Source]
     nodes: list[Node]  # in trace order: operands have smaller ids
     groups: list[int | Group]  # what the graph shows: node ids, and groups that open
