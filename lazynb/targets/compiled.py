@@ -49,12 +49,12 @@ class CompiledFor:
 
 
 def compile_for(
-    target: Target, lowering: Lowering, devices: int = 1, options: dict[str, Any] | None = None
+    target: Target, lowering: Lowering, mesh: tuple[int, ...] = (), options: dict[str, Any] | None = None
 ) -> CompiledFor:
     """What the compiler of ``target`` makes of ``lowering``, in its process.
 
     Arguments:
-      devices: how many of the target's devices the program runs on.
+      mesh: sizes of the axes of the mesh that it runs on, which is all of the target; one device without.
       options: of the compiler.
 
     Raises:
@@ -68,7 +68,7 @@ def compile_for(
         platform=target.chip.platform,
         configuration=target.chip.configuration,
         is_single=target.devices == 1,
-        devices=devices,
+        mesh=mesh,
         lowering=lowering,
         options=dict(options or {}),
     )

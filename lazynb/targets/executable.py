@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -20,6 +20,7 @@ from lazynb.record.pending import Pending
 from lazynb.record.trie import State
 from lazynb.source import Place
 from lazynb.targets.compiled import CompiledFor, compile_for
+from lazynb.targets.mesh import Layout
 from lazynb.targets.target import Target
 
 
@@ -31,14 +32,30 @@ class TargetExecutable(Executable):
     """A program for ``target``, of some results of a recorded trace without dead operations.
 
     No input is donated, and no scalars are packed: the program is the user's.
+
+    Arguments:
+      layout: its mesh; None for one device.
+      shardings: of its inputs, on a mesh.
     """
 
-    def __init__(self, state: State, wanted: tuple[int, ...], config_then: Any, target: Target):
+    def __init__(
+        self,
+        state: State,
+        wanted: tuple[int, ...],
+        config_then: Any,
+        target: Target,
+        layout: Layout | None = None,
+        shardings: Sequence[Any] = (),
+    ):
         super().__init__(state, wanted, (), config_then, Place("", 0, ""))
         self.target = target
+        self._layout = layout
         taken = [step for step in state.path() if step.operation is None]
         self._packing = Packing(taken, packs=False)
-        self._arguments = [_type(step.avals[0]) for step in taken]
+        placed = shardings or [None] * len(taken)
+        self._arguments = [
+            _type(step.avals[0], sharding) for step, sharding in zip(taken, placed, strict=True)
+        ]
 
     @property
     def platform(self) -> str:
@@ -62,7 +79,8 @@ class TargetExecutable(Executable):
         )
 
     def _compiled_uncached(self, lowered: jax.stages.Lowered, options: dict[str, Any] | None) -> CompiledFor:
-        return compile_for(self.target, jc.lowering_of(lowered), options=options)
+        mesh = self._layout.sizes if self._layout is not None else ()
+        return compile_for(self.target, jc.lowering_of(lowered), mesh, options)
 
     def start(self, *arguments: Any) -> None:
         """
@@ -72,13 +90,19 @@ class TargetExecutable(Executable):
         raise NotHere(f"This was compiled for {self.target.title}, which is not here; it cannot run.")
 
 
-def _type(aval: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+def _type(aval: Any, sharding: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
 
-def prepare_for(pending: Pending, target: Target) -> tuple[Binding, bool] | None:
+def prepare_for(
+    pending: Pending, target: Target, layout: Layout | None, names: Mapping[int, tuple[str, ...]]
+) -> tuple[Binding, bool] | None:
     """What ``pending`` needs as a program for ``target``, which is made now; returns None if no tensor waits.
     Runs nothing.
+
+    Arguments:
+      layout: its mesh; None for one device.
+      names: the user's names of arrays, by ``id``.
 
     Raises what :meth:`TargetExecutable.compile` raises; the pending trace stays as it was.
     """
@@ -89,7 +113,11 @@ def prepare_for(pending: Pending, target: Target) -> tuple[Binding, bool] | None
             return None
         request = Request(pending, wanted, ())
         state, slots, inputs, _ = executables.part(request)
-    executable = TargetExecutable(state, slots, pending.root.config, target)
+        values = [pending.inputs[number] for number in inputs]
+    shardings = []
+    if layout is not None:
+        shardings = [layout.sharding(value, names.get(id(value), ())) for value in values]
+    executable = TargetExecutable(state, slots, pending.root.config, target, layout, shardings)
     try:
         executable.compile()
     finally:

@@ -17,7 +17,7 @@ class Question:
       platform: ``tpu`` or ``cuda``.
       configuration: XLA's description of a GPU; empty for a TPU.
       is_single: whether that is one chip; a host has four of them else.
-      devices: how many of the topology's devices the program takes.
+      mesh: sizes of the axes of the mesh that the program runs on; empty for one device.
       lowering: the program.
       options: of the compiler.
     """
@@ -26,7 +26,7 @@ class Question:
     platform: str
     configuration: str
     is_single: bool
-    devices: int
+    mesh: tuple[int, ...]
     lowering: Lowering
     options: dict[str, Any]
 

@@ -28,7 +28,7 @@ def main(address: str) -> None:
 
 def serve(connection: Connection) -> None:
     """Reads questions from ``connection`` until it is closed."""
-    known: dict[tuple[str, str], Any] = {}  # topologies
+    known: dict[Any, Any] = {}
     while True:
         try:
             question = connection.recv()
@@ -37,29 +37,43 @@ def serve(connection: Connection) -> None:
         connection.send(answer(question, known))
 
 
-def answer(question: Question, known: dict[tuple[str, str], Any]) -> Answer | Refused:
-    """What the compiler makes of the program in ``question``."""
-    key = question.topology, question.configuration
+def answer(question: Question, known: dict[Any, Any]) -> Answer | Refused:
+    """What the compiler makes of the program in ``question``.
+
+    Arguments:
+      known: devices of earlier questions.
+    """
+    key = question.topology, question.configuration, question.mesh
     at = "topology"
     try:
         if key not in known:
             known[key] = _devices(question)
         at = "compile"
         start = time.perf_counter()
-        executable = jc.compile_for(known[key][: question.devices], question.lowering, question.options)
+        executable = jc.compile_for(known[key], question.lowering, question.options)
         seconds = time.perf_counter() - start
         return Answer(jc.optimised_text(executable), _memory(executable), _cost(executable), seconds)
     except Exception as error:  # the compilers have classes of their own
         return Refused(type(error).__name__, str(error), at)
 
 
-def _devices(question: Question) -> Any:
+def _devices(question: Question) -> list[Any]:
+    """The devices that the program runs on, in the order of its mesh."""
+    topology = _topology(question)
+    if not question.mesh:
+        return [topology.devices[0]]
+    names = tuple(f"axis_{number}" for number in range(len(question.mesh)))
+    mesh = topologies.make_mesh(topology, question.mesh, names)
+    return list(mesh.devices.flat)
+
+
+def _topology(question: Question) -> Any:
     if question.platform == "tpu":
         single = {"chips_per_host_bounds": [1, 1, 1]} if question.is_single else {}
-        return topologies.get_topology_desc(question.topology, "tpu", **single).devices
+        return topologies.get_topology_desc(question.topology, "tpu", **single)
     return topologies.get_topology_desc(
         "gpu", question.platform, target_config=question.configuration, topology=question.topology
-    ).devices
+    )
 
 
 def _memory(executable: Any) -> dict[str, int]:

@@ -13,6 +13,7 @@ from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.names import names_of
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.targets.executable import prepare_for
+from lazynb.targets.mesh import Layout
 from lazynb.targets.target import Target
 from lazynb.units import short_duration
 from lazynb.xla.clusters import Cluster
@@ -211,7 +212,11 @@ def _pass_row(step: Pass) -> dict[str, str]:
 
 
 def compile_tensors(
-    tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True, target: Target | None = None
+    tensors: Sequence[Any],
+    namespace: Mapping[str, Any],
+    ahead: bool = True,
+    target: Target | None = None,
+    layout: Layout | None = None,
 ) -> Compilation:
     """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
     nothing.
@@ -221,17 +226,21 @@ def compile_tensors(
       ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked
         for.
       target: compile for this one, and leave the caches alone.
+      layout: the mesh of the target's devices; None for one of them.
 
     Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
     was.
     """
     waiting = execution.waiting(tensors)
-    description = Description(waiting, names_of(namespace))
+    names = names_of(namespace)
+    description = Description(waiting, names)
     snapshot = description.snapshot()
     traces = []
     for pending in waiting:
         with dumping(Reading) if ahead else dumping():
-            prepared = execution.prepare(pending) if target is None else prepare_for(pending, target)
+            prepared = (
+                execution.prepare(pending) if target is None else prepare_for(pending, target, layout, names)
+            )
         if prepared is None:
             continue
         binding, is_new = prepared

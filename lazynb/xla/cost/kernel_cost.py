@@ -116,6 +116,8 @@ def _executions(module: hlo.Module, computation: str) -> int | None:
 
 
 def _kernel_cost(extract: _Extract, kernel: hlo.Instruction, times: int | None) -> Cost:
+    if kernel.opcode.endswith(("-start", "-done", "-update")):  # XLA's parser ends the process on some
+        return Cost(None, None, None, "a transfer, which runs beside other kernels")
     inner = extract.reached(kernel)
     return _cost(extract.kernel(kernel), _meaning(kernel, inner, times), [kernel, *inner])
 

@@ -59,7 +59,8 @@ def decisions(
 def _readers(module: Module, name: str) -> list[str]:
     """What reads a value, past instructions that only give it another form."""
     computation = module.computations[module.by_name[name].computation]
-    waiting, found = [name], []
+    waiting: list[str] = [name]
+    found: list[str] = []
     while waiting:
         value = waiting.pop()
         for instruction in computation.instructions.values():
