@@ -26,6 +26,7 @@ from lazynb.session.prediction import BadPrediction, compare, parse_groups, writ
 from lazynb.session.recording import recording_share
 from lazynb.targets.compiled import TargetError
 from lazynb.targets.compilers import CompilerMissing
+from lazynb.targets.mesh import BadMesh, Layout, layout
 from lazynb.targets.process import CompilerCrashed
 from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.units import duration
@@ -172,6 +173,19 @@ class LazyMagics(Magics):
         help="show what chips that are not here would run, by commas, such as v5e or cpu,v5e,h100:8 "
         "(lazynb targets lists them); the value is computed here",
     )
+    @argument(
+        "--mesh",
+        metavar="AXES",
+        default=None,
+        help="the devices of the one target as a mesh, such as data=4,model=4; without: one device",
+    )
+    @argument(
+        "--shard",
+        metavar="NAME=AXES",
+        action="append",
+        default=[],
+        help="how a variable lies on the mesh, an axis or . for each dimension: x=data,.; several times",
+    )
     @cell_magic
     def compile(self, line: str, cell: str) -> None:
         """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression
@@ -186,11 +200,12 @@ class LazyMagics(Magics):
         if options.name is not None and not options.name.isidentifier():
             raise UsageError(f"%%compile: {options.name!r} is no variable name")
         targets = self._targets(options.targets)
+        layouts = _layouts(targets, options.mesh, options.shard)
         value = self._run_lazily(cell)
         drawing = DrawingLayout(graph_of([], self.shell.user_ns).snapshot)
         try:
-            compilations = [self._compiled(target) for target in targets]
-        except (TargetError, CompilerMissing, CompilerCrashed, UnknownTarget) as error:
+            compilations = [self._compiled(*each) for each in zip(targets, layouts, strict=True)]
+        except (TargetError, CompilerMissing, CompilerCrashed, UnknownTarget, BadMesh) as error:
             raise UsageError(f"%%compile: {error}") from None
         if options.name is not None:
             named = compilations[0] if len(targets) == 1 else SideBySide(compilations)
@@ -214,9 +229,9 @@ class LazyMagics(Magics):
         except UnknownTarget as error:
             raise UsageError(f"--for: {error}") from None
 
-    def _compiled(self, target: Target | None) -> Compilation:
+    def _compiled(self, target: Target | None, layout: Layout | None) -> Compilation:
         ahead = not comes_later()
-        return remember(compile_tensors([], self.shell.user_ns, ahead=ahead, target=target))
+        return remember(compile_tensors([], self.shell.user_ns, ahead=ahead, target=target, layout=layout))
 
     @magic_arguments()
     @argument(
@@ -313,6 +328,16 @@ class LazyMagics(Magics):
 def _no_arguments(name: str, line: str, prefix: str = "%") -> None:
     if line.strip():
         raise UsageError(f"{prefix}{name} takes no arguments; see {prefix}{name}?")
+
+
+def _layouts(targets: list[Target | None], mesh: str | None, shards: list[str]) -> list[Layout | None]:
+    """For each target its mesh; this machine has none."""
+    try:
+        if (mesh or shards) and targets == [None]:
+            raise BadMesh("a mesh is of a target's devices: add --for, such as --for v5e:4x4")
+        return [layout(target, mesh, shards) if target is not None else None for target in targets]
+    except BadMesh as error:
+        raise UsageError(f"%%compile: {error}") from None
 
 
 def _tabs(text: str) -> list[str]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from lazynb.errors import LazynbError
 from lazynb.targets.target import Target
@@ -44,7 +44,8 @@ class Layout:
     @property
     def mesh(self) -> AbstractMesh:
         """JAX's mesh of devices that are not there."""
-        return AbstractMesh(self.sizes, tuple(name for name, _ in self.axes))
+        names = tuple(name for name, _ in self.axes)
+        return AbstractMesh(self.sizes, names, axis_types=(AxisType.Auto,) * len(names))
 
     def sharding(self, value: Any, names: Sequence[str]) -> NamedSharding:
         """Where an input lies: as the user says by one of its ``names``, else as the array itself is sharded
