@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Mapping
 from typing import Any
 
 from lazynb._jax import Lowering
 from lazynb.errors import LazynbError
+from lazynb.execute.dumps import Dump
 from lazynb.targets.process import worker_of
 from lazynb.targets.result import Answer, Question, Refused
+from lazynb.targets.store import key_of, load, save
 from lazynb.targets.target import Target, UnknownTarget
 
 
@@ -24,10 +27,14 @@ class CompiledFor:
     """What the compiler of ``target`` made of a program; it cannot run here.
 
     It has what lazynb asks of a ``jax.stages.Compiled``.
+
+    Attributes:
+      origin: ``compiled`` or ``disk``.
     """
 
-    def __init__(self, target: Target, answer: Answer):
+    def __init__(self, target: Target, answer: Answer, origin: str):
         self.target = target
+        self.origin = origin
         self._answer = answer
 
     @property
@@ -49,13 +56,18 @@ class CompiledFor:
 
 
 def compile_for(
-    target: Target, lowering: Lowering, mesh: tuple[int, ...] = (), options: dict[str, Any] | None = None
+    target: Target,
+    lowering: Lowering,
+    mesh: tuple[int, ...] = (),
+    options: Mapping[str, Any] | None = None,
+    dump: Dump | None = None,
 ) -> CompiledFor:
-    """What the compiler of ``target`` makes of ``lowering``, in its process.
+    """What the compiler of ``target`` makes of ``lowering``, in its process, or made of it before.
 
     Arguments:
       mesh: sizes of the axes of the mesh that it runs on, which is all of the target; one device without.
       options: of the compiler.
+      dump: takes what it writes down.
 
     Raises:
       CompilerMissing: it is not installed.
@@ -70,12 +82,17 @@ def compile_for(
         is_single=target.devices == 1,
         mesh=mesh,
         lowering=lowering,
-        options=dict(options or {}),
+        options={**(options or {}), **(dump.options() if dump is not None else {})},
     )
+    key, place = key_of(question, options or {}), dump.directory if dump is not None else None
+    kept = load(key, place)
+    if kept is not None:
+        return CompiledFor(target, kept, "disk")
     answer = worker_of(target.chip.platform).ask(question)
     if isinstance(answer, Refused):
         raise _error(target, answer)
-    return CompiledFor(target, answer)
+    save(key, answer, place)
+    return CompiledFor(target, answer, "compiled")
 
 
 def _topology(target: Target) -> str:

@@ -49,7 +49,7 @@ class TargetExecutable(Executable):
     ):
         super().__init__(state, wanted, (), config_then, Place("", 0, ""))
         self.target = target
-        self._layout = layout
+        self._mesh = layout.sizes if layout is not None else ()
         taken = [step for step in state.path() if step.operation is None]
         self._packing = Packing(taken, packs=False)
         placed = shardings or [None] * len(taken)
@@ -69,8 +69,9 @@ class TargetExecutable(Executable):
         :func:`lazynb.targets.compiled.compile_for`.
         """
         start, dump = time.perf_counter(), new_dump()
-        self.compiled = self.compile_again(options=dump.options() if dump is not None else None)
-        self.dump, self.origin = dump, "compiled"
+        lowered = self._lowered(self._jaxpr, self._donated)
+        self.compiled = compile_for(self.target, jc.lowering_of(lowered), self._mesh, dump=dump)
+        self.dump, self.origin = dump, self.compiled.origin
         self.compile_seconds = time.perf_counter() - start
 
     def _lowered(self, jaxpr: Any, donated: tuple[int, ...]) -> jax.stages.Lowered:
@@ -79,8 +80,7 @@ class TargetExecutable(Executable):
         )
 
     def _compiled_uncached(self, lowered: jax.stages.Lowered, options: dict[str, Any] | None) -> CompiledFor:
-        mesh = self._layout.sizes if self._layout is not None else ()
-        return compile_for(self.target, jc.lowering_of(lowered), mesh, options)
+        return compile_for(self.target, jc.lowering_of(lowered), self._mesh, options)
 
     def start(self, *arguments: Any) -> None:
         """
