@@ -25,14 +25,14 @@ from lazynb.session.cache_info import (
 )
 from lazynb.session.events import Event as Event, events as events
 from lazynb.session.explain import Explanation as Explanation, explain as explain
-from lazynb.targets.mesh import layout as _layout
 from lazynb.targets.target import parse as _target_of
 from lazynb.version import __version__ as __version__
 from lazynb.view.graph.graph import Graph as Graph
 from lazynb.view.graph.pending import graph_of as _graph_of, show as _show
 from lazynb.view.inspection.show import install as _install_inspector, remember as _remember
 from lazynb.view.reports.explanation import install as _install_explanation
-from lazynb.xla.compilation import Compilation as Compilation, compile_tensors as _compile_tensors
+from lazynb.xla.compilation import Compilation as Compilation
+from lazynb.xla.gathering import compile_tensors as _compile_tensors
 
 _execution.show = _show
 _install_inspector()
@@ -95,8 +95,9 @@ def compile(*tensors: _Any, target: str | None = None, mesh: _Any = None, shard:
       LazynbError: its compiler is not installed, refused the program, or ended.
     """
     chosen = _target_of(target)
-    layout = _layout(chosen, mesh, shard) if chosen is not None else None
-    return _remember(_compile_tensors(tensors, _user_namespace(), target=chosen, layout=layout))
+    if chosen is not None:
+        chosen = chosen.on_mesh(mesh, shard)
+    return _remember(_compile_tensors(tensors, _user_namespace(), target=chosen))
 
 
 def inspect(obj: _Any = None) -> _Any:

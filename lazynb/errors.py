@@ -51,3 +51,7 @@ def chain(error: BaseException | None) -> Iterator[BaseException]:
             waiting += [one.__context__, one.__cause__]
             if isinstance(one, BaseExceptionGroup):
                 waiting += one.exceptions
+
+
+class LoopWarning(UserWarning):
+    """A loop records more and more operations that nothing reads; the text says where and what to do."""

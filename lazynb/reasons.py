@@ -184,7 +184,7 @@ _TABLE = (
         "LNB201",
         "sync",
         "a barrier: lazynb.sync()",
-        "remove the barrier, or place it where a step ends",
+        "none needed where a step ends; a step needs no second one",
         explicit=True,
         barrier=True,
     ),

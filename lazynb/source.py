@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import inspect
 import linecache
 import os
 import site
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from lazynb import generated
 from lazynb._jax.names import (
     FORWARDING_FUNCTIONS,
     MACHINERY_FILES,
@@ -24,6 +26,7 @@ from lazynb._jax.names import (
     PACKAGE_FOLDER,
     PRIVATE_FOLDER,
 )
+from lazynb.cell_history import history
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -90,6 +93,7 @@ _cells: dict[str, tuple[int, str]] = {}
 def register_cell(file: str, number: int, source: str) -> None:
     """Notes that the code compiled as ``file`` is notebook cell ``number``; the newest run counts."""
     _cells[file] = (number, source)
+    history.add(file, number, source)
 
 
 def cell_source(file: str) -> str | None:
@@ -105,6 +109,15 @@ def cell_number(file: str) -> int | None:
     """
     cell = _cells.get(file)
     return cell[0] if cell is not None else None
+
+
+def file_text(file: str) -> str:
+    """The text of a cell, or of a file as it is now; empty if there is none."""
+    cell = _cells.get(file)
+    if cell is not None:
+        return cell[1]
+    linecache.checkcache(file)
+    return "".join(linecache.getlines(file))
 
 
 _current_cell: int | None = None
@@ -165,6 +178,7 @@ def place(file: str, line: int, cell: tuple[int, str] | None = None) -> Place:
       cell: number and source of the cell to which the line belonged; by default those of its newest run.
     """
     cell = cell or _cells.get(file)
+    file, line = generated.written_at(file, line)
     text = linecache.getline(file, line).strip()
     if not text and cell is not None:
         text = _line(cell[1].splitlines(), line)
@@ -197,6 +211,7 @@ class Places:
         return known
 
     def _place(self, file: str, line: int) -> Place:
+        file, line = generated.written_at(file, line)
         if file not in self._lines:
             self._lines[file] = linecache.getlines(file) or (cell_source(file) or "").splitlines()
         return Place(file, line, _line(self._lines[file], line), cell_number(file))
@@ -221,8 +236,9 @@ _is_user: dict[int, tuple[bool, CodeType]] = {}
 
 
 def is_user_file(file: str) -> bool:
-    """Whether ``file`` is the user's own: not in the standard library, an installed package or lazynb."""
-    if file.startswith("<frozen"):
+    """Whether ``file`` is the user's own: not in the standard library, an installed package or lazynb, and
+    not generated."""
+    if file.startswith("<frozen") or (file not in _cells and generated.is_generated(file)):
         return False
     return not file.startswith(_LIBRARY_ROOTS) and not any(mark in file for mark in _LIBRARY_MARKS)
 
@@ -233,6 +249,7 @@ def is_user_code(code: CodeType) -> bool:
     if known is None:
         if len(_is_user) > 100_000:  # each run of a cell has a new code object; a plain bound is enough
             _is_user.clear()
+        generated.note_example(code.co_filename)
         known = _is_user[id(code)] = is_user_file(code.co_filename), code
     return known[0]
 
@@ -241,8 +258,9 @@ def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
     """The nearest frame of the user's code in or above ``frame``, and the frames below it.
 
     The second list begins with the function that the user called. JAX's machinery between the two
-    (``api_boundary``, ``cache_miss``, operator forwarding) is left out. If no frame is the user's (a script
-    inside of an installed package), the outermost one takes its place.
+    (``api_boundary``, ``cache_miss``, operator forwarding) is left out. If no frame is the user's, the nearest
+    one of generated code takes its place (``python -c``), or the outermost one (a script inside of an
+    installed package).
     """
     below: list[FrameType] = []
     # A call of a PyTorch module is forty frames deep, so known code costs no call here.
@@ -250,15 +268,27 @@ def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
         code = frame.f_code
         known = _is_user.get(id(code))
         above = frame.f_back
-        if (known[0] if known is not None else is_user_code(code)) or above is None:
+        if known[0] if known is not None else is_user_code(code):
             break
         below.append(frame)
+        if above is None:
+            frame = _instead(below)
+            del below[below.index(frame) :]
+            break
         frame = above
     below.reverse()
     for index, callee in enumerate(below):
         if not is_machinery(callee.f_code):
             return frame, below[index:]
     return frame, ()
+
+
+def _instead(frames: Sequence[FrameType]) -> FrameType:
+    """Of frames that are not the user's, the one to show: see :func:`user_frame`."""
+    for frame in frames:
+        if generated.is_generated(frame.f_code.co_filename):
+            return frame
+    return frames[-1]
 
 
 _machinery: dict[int, tuple[bool, CodeType]] = {}
@@ -292,6 +322,7 @@ class Spot(NamedTuple):
       running: the running cell, if no line of the user's was running.
       library: code object and offset of the library's instruction that asked for the value; None if the
         user's line did.
+      callers: the user's lines that called the function of ``code``, the nearest first.
     """
 
     code: CodeType
@@ -299,6 +330,7 @@ class Spot(NamedTuple):
     cell: tuple[int, str] | None
     running: int | None
     library: tuple[CodeType, int] | None = None
+    callers: tuple[Spot, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -328,14 +360,19 @@ class Spot(NamedTuple):
         return *identity, id(self.library[0]), line_of(*self.library)
 
 
+def spot_of(code: CodeType, lasti: int) -> Spot:
+    """The instruction at ``lasti`` of the user's ``code``."""
+    return Spot(code, lasti, _cells.get(code.co_filename), None)
+
+
 def here(depth: int = 1) -> Spot:
     """The user's line that runs now.
 
     Arguments:
       depth: number of frames from this one to the first that may be the user's.
     """
-    frame = sys._getframe(depth)
-    library = None
+    frame = lowest = sys._getframe(depth)
+    asker = None
     while True:  # every break comes here, so known code costs no call
         code = frame.f_code
         known = _is_user.get(id(code))
@@ -343,15 +380,65 @@ def here(depth: int = 1) -> Spot:
         above = frame.f_back
         if user or above is None:
             break
-        if library is None:
+        if asker is None:
             known = _ours.get(id(code))
             if not (known[0] if known is not None else is_ours(code)):
-                library = code, frame.f_lasti
+                asker = frame
         frame = above
     if not user:
-        return Spot(code, frame.f_lasti, _cells.get(code.co_filename), _current_cell)
+        return _elsewhere(lowest)
+    library = None
+    if asker is not None and not generated.is_generated(asker.f_code.co_filename):
+        library = asker.f_code, asker.f_lasti
+    callers = () if _is_main(frame) else _callers(frame)
     # The same as ``Spot(...)``, without the Python function that NamedTuple makes for it.
-    return tuple.__new__(Spot, (code, frame.f_lasti, _cells.get(code.co_filename), None, library))
+    return tuple.__new__(Spot, (code, frame.f_lasti, _cells.get(code.co_filename), None, library, callers))
+
+
+def _elsewhere(frame: FrameType) -> Spot:
+    """The place where no line of the user's runs: that of generated code, or the running cell."""
+    frames = [frame]
+    while (above := frames[-1].f_back) is not None:
+        frames.append(above)
+    frame = _instead(frames)
+    return Spot(frame.f_code, frame.f_lasti, _cells.get(frame.f_code.co_filename), _current_cell)
+
+
+_CALLERS = 16  # lines
+_COMPREHENSIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))
+_SCRIPTS = os.path.join(sysconfig.get_paths()["scripts"], "")
+
+
+def _callers(frame: FrameType) -> tuple[Spot, ...]:
+    """The user's lines that called the function that runs in ``frame``, the nearest first, each once."""
+    code, above = frame.f_code, frame.f_back
+    found = {(code.co_filename, line_of(code, frame.f_lasti))}
+    spots: list[Spot] = []
+    while above is not None and len(spots) < _CALLERS and not _is_main(frame):
+        frame, caller = above, above.f_code
+        above = frame.f_back
+        if not is_user_code(caller) or caller.co_filename.startswith(_SCRIPTS):
+            continue
+        line = caller.co_filename, line_of(caller, frame.f_lasti)
+        if line not in found and not _stands_in(code, caller):
+            spots.append(Spot(caller, frame.f_lasti, _cells.get(caller.co_filename), None))
+            found.add(line)
+        code = caller
+    return tuple(spots)
+
+
+def _is_main(frame: FrameType) -> bool:
+    """Whether ``frame`` is the cell, script or example itself, which no line of the user's calls."""
+    if generated.is_example(frame.f_code.co_filename):
+        return True
+    return frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == "__main__"
+
+
+def _stands_in(code: CodeType, caller: CodeType) -> bool:
+    """Whether ``code`` is a comprehension or the body of a class in ``caller``: no line calls it."""
+    if code.co_name not in _COMPREHENSIONS and code.co_flags & inspect.CO_OPTIMIZED:
+        return False
+    return any(code is constant for constant in caller.co_consts)
 
 
 _ours: dict[int, tuple[bool, CodeType]] = {}

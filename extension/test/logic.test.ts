@@ -1,16 +1,16 @@
 import { describe, expect, test } from "vitest";
-import type { Group, Memory, Node } from "../src/model/data";
+import type { Cluster, Group, Node, Program } from "../src/model/data";
 import { ABSENT, bytes, clip, figure, listed, seconds } from "../src/model/format";
 import { type Branch, MOST, contentsOf, idsIn, linesOf, partsOf, titleOf, ungrouped } from "../src/graph/parts";
 import { Scenes } from "../src/graph/scene";
 import { curve, layOut } from "../src/graph/layout";
 import { PALETTE, inkOn } from "../src/ui/palette";
 import { Relations } from "../src/model/program";
+import { total } from "../src/model/rates";
 import { read } from "../src/model/read";
 import { lit, highlightsOf, type Thing } from "../src/model/selection";
 import { Store } from "../src/model/store";
 import { isLiteral, nodeTitle, nodeWords, shortAval } from "../src/model/words";
-import { inUse } from "../src/views/memory";
 
 const node = (id: number, more: Partial<Node> = {}): Node => ({
   id,
@@ -220,24 +220,15 @@ describe("layout", () => {
     ).toMatch(/^M0.0,0.0.*9.0,9.0$/));
 });
 
-test("memory: two values in one place count once", () => {
-  const value = (name: string, start: number, end: number, shares: string[] = []) => ({
-    name,
-    bytes: 100,
-    start,
-    end,
-    kind: "temp" as const,
-    allocation: 0,
-    shares,
-    donated: false,
-    nodes: [],
-    cluster: null,
-  });
-  const memory = {
-    steps: ["a", "b", "c"],
-    buffers: [value("x", 0, 1), value("y", 1, 2, ["x"]), value("z", 1, 1)],
-  } as unknown as Memory;
-  expect(inUse(memory)).toEqual([100, 200, 100]);
+test("all kernels: each as often as it runs", () => {
+  const kernel = (flops: number | null, executions: number | null, kind = "loop", calls?: number) =>
+    ({ kind, cost: { flops, executions }, time: calls === undefined ? null : { calls, median: 1 } }) as unknown as Cluster;
+  const program = { total: { flops: { low: 30, high: null } } } as unknown as Program;
+  expect(total("flops", [kernel(10, 5), kernel(7, 1)], [])).toEqual({ low: 57, high: 57 });
+  expect(total("flops", [kernel(99, 1, "control"), kernel(7, 2)], [])).toEqual({ low: 14, high: 14 });
+  expect(total("flops", [kernel(10, null), kernel(30, 1)], [program])).toEqual({ low: 30, high: null });
+  expect(total("flops", [kernel(10, null, "loop", 4), kernel(30, 1)], [program])).toEqual({ low: 70, high: 70 });
+  expect(total("flops", [kernel(null, 1)], [])).toBeNull();
 });
 
 test("chips can be read", () => {

@@ -110,6 +110,7 @@ from lazynb._jax.config import (
     settings_now as settings_now,
     snapshot_config as snapshot_config,
     traced_settings as traced_settings,
+    untraced_settings as untraced_settings,
     user_cache_dir as user_cache_dir,
     x64_in as x64_in,
 )
@@ -120,6 +121,7 @@ from lazynb._jax.config_changes import (
 )
 from lazynb._jax.memory import (
     buffers as buffers,
+    deleted_array as deleted_array,
     deleted_awaited as deleted_awaited,
     existing_arrays as existing_arrays,
     moved as moved,

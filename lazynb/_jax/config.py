@@ -136,6 +136,17 @@ def traced_settings(snapshot: dict[Any, Any]) -> dict[str, Any]:
     return {state.name: value for state, value in snapshot.items() if state.name in traced}
 
 
+def untraced_settings() -> dict[str, Any]:
+    """The settings in force that identify no operation, by name. Some decide which operations JAX's functions
+    record: ``jax_default_prng_impl``, ``jax_softmax_custom_jvp``."""
+    traced = set(_config.trace_context_names())
+    return {
+        state.name: state.value
+        for state in _states()
+        if getattr(state, "name", "") and state.name not in traced
+    }
+
+
 class Settings:
     """Settings in force in a ``with`` block, in this thread. After it, all are as they were before.
 

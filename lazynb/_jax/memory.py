@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from jax._src.interpreters import pxla as _pxla
 
 from lazynb._jax.arrays import ArrayImpl, is_host_array, plain_array
 from lazynb._jax.config import guards_transfers
+from lazynb._jax.tracing import eval_trace, set_current_trace
 
 
 def buffers(value: Any) -> list[Any]:
@@ -144,3 +146,12 @@ def deleted_awaited() -> Exception:
     return jax.errors.JaxRuntimeError(
         "INVALID_ARGUMENT: BlockHostUntilReady() called on deleted or donated buffer"
     )
+
+
+@functools.cache
+def deleted_array() -> jax.Array:
+    """A deleted array, which says itself what eager JAX says of one."""
+    with set_current_trace(eval_trace):
+        array = jax.device_put(np.zeros((), np.float32))
+    array.delete()
+    return array

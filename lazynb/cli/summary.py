@@ -5,6 +5,7 @@ from __future__ import annotations
 from lazynb.execute.flush import executables
 from lazynb.session.budget import Used
 from lazynb.session.budget_report import count, where
+from lazynb.session.jax_compiled import in_a_line
 from lazynb.session.run_counter import RunCounter
 from lazynb.units import duration
 
@@ -18,8 +19,11 @@ def summary(counter: RunCounter, used: Used, breaks_follow: bool = False) -> str
       breaks_follow: the trace breaks are listed elsewhere, and left out here.
     """
     lines = [f"lazynb: {' · '.join(_figures(counter, used))}"]
+    jax_itself = in_a_line(counter.jax_log.rows())
+    if jax_itself:
+        lines.append(f"  {jax_itself}")
     if breaks_follow:
-        return lines[0]
+        return "\n".join(lines)
     for row in used.breaks[:_BREAKS]:
         lines += [
             f"  {row.code} {row.kind} ×{row.count:,}  {where(row.location)}  ({duration(row.seconds)})",

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import html
+from collections.abc import Sequence
 from typing import Any
 
+from lazynb.execute.cell_runs import cell_runs
 from lazynb.execute.records import SHOWN, Records, plural, text_table
 from lazynb.reasons import REASONS
-from lazynb.source import Place, Spot
+from lazynb.source import Place, Spot, current_cell
 from lazynb.units import duration
 
 
@@ -33,6 +35,9 @@ class TraceBreak:
       library: the place in a library that asked for the value; None if the user's line did.
       compile_seconds: the part of ``seconds`` in which programs were compiled or loaded.
       detail: the function, argument or attribute that needed the value; empty if it is not known.
+      callers: the user's lines that called the function in which it lies, the nearest first.
+      gone_since: the execution count of the notebook cell's run since which it has not come again; None while
+        it comes in the newest run, and outside of a notebook.
     """
 
     code: str
@@ -48,22 +53,52 @@ class TraceBreak:
     library: Place | None
     compile_seconds: float
     detail: str
+    callers: tuple[Place, ...] = ()
+    gone_since: int | None = None
 
 
 @dataclasses.dataclass(slots=True)
-class Tally:
-    """The breaks of one kind at one place so far."""
+class Sums:
+    """What some breaks cost together."""
 
-    kind: str
     spot: Spot
-    detail: str
     count: int = 0
     ops: int = 0
     compiles: int = 0
     seconds: float = 0.0
     compile_seconds: float = 0.0
 
-    def record(self) -> TraceBreak:
+    def add(self, ops: int, compiles: int, seconds: float, compile_seconds: float) -> None:
+        """Adds a break."""
+        self.count += 1
+        self.ops += ops
+        self.compiles += compiles
+        self.seconds += seconds
+        self.compile_seconds += compile_seconds
+
+
+@dataclasses.dataclass(slots=True)
+class Tally(Sums):
+    """The breaks of one kind at one place so far.
+
+    Attributes:
+      calling: those that each of the calling lines led to, by ``Spot.identity``.
+      cells: the running cells in which they came, each with the number of its newest such run.
+    """
+
+    kind: str = ""
+    detail: str = ""
+    calling: dict[Any, Sums] = dataclasses.field(default_factory=dict)
+    cells: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def called_from(self, spot: Spot) -> Sums | None:
+        """The sums of the calling line ``spot``; returns None if there are too many such lines."""
+        identity = spot.identity
+        if identity not in self.calling and len(self.calling) < _CALLING:
+            self.calling[identity] = Sums(spot)
+        return self.calling.get(identity)
+
+    def record(self, gone_since: int | None = None) -> TraceBreak:
         """The record that the user sees."""
         reason = REASONS[self.kind]
         text = f"{reason.text} ({self.detail})" if self.detail else reason.text
@@ -81,7 +116,33 @@ class Tally:
             self.spot.library_place,
             self.compile_seconds,
             self.detail,
+            tuple(dict.fromkeys(sums.spot.place for sums in self.calling.values())),
+            gone_since,
         )
+
+
+_CALLING = 64  # calling lines of one place
+
+
+def gone_since(tallies: Sequence[Tally]) -> list[int | None]:
+    """For each of all tallies, the run of a cell since which its break has not come again.
+
+    None while it comes in the newest run of a cell. The cell may have been edited: a line is known by its
+    text, and counts as one in all runs.
+    """
+    newest: dict[tuple[str, str], dict[str, int]] = {}  # by kind and text: the newest run of each cell
+    keys = [(tally.kind, tally.spot.place.text) for tally in tallies]
+    for key, tally in zip(keys, tallies, strict=True):
+        runs = newest.setdefault(key, {})
+        for cell, run in tally.cells.items():
+            runs[cell] = max(run, runs.get(cell, run))
+    return [_gone(newest[key], tally) for key, tally in zip(keys, tallies, strict=True)]
+
+
+def _gone(newest: dict[str, int], tally: Tally) -> int | None:
+    since = [cell_runs.after(cell, newest[cell]) for cell in tally.cells]
+    later = [run for run in since if run is not None]
+    return max(later) if later and len(later) == len(since) else None
 
 
 class BreakLog:
@@ -91,12 +152,12 @@ class BreakLog:
     breaks have come.
 
     Attributes:
-      total: number of breaks so far.
+      total: number of breaks in the tallies.
     """
 
     def __init__(self) -> None:
         self.total = 0
-        self._new: list[tuple[str, Spot, str, int, int, float, float]] = []
+        self._new: list[tuple[str, Spot, str, int | None, tuple[int, int, float, float]]] = []
         self._tallies: dict[Any, Tally] = {}
 
     def add(
@@ -115,20 +176,22 @@ class BreakLog:
           detail: the function, argument or attribute that needed the value.
         """
         self.total += 1
-        self._new.append((kind, spot, detail, ops, compiles, seconds, compile_seconds))
+        self._new.append((kind, spot, detail, current_cell(), (ops, compiles, seconds, compile_seconds)))
         if len(self._new) >= _FOLDED:
             self.tallies()
 
     def tallies(self) -> list[Tally]:
         """One tally for each kind, detail and place, ordered by the first break."""
         new, self._new = self._new, []
-        for kind, spot, detail, ops, compiles, seconds, compiling in new:
+        for kind, spot, detail, run, costs in new:
             tally = self._tally(kind, spot, detail)
-            tally.count += 1
-            tally.ops += ops
-            tally.compiles += compiles
-            tally.seconds += seconds
-            tally.compile_seconds += compiling
+            tally.add(*costs)
+            for caller in spot.callers:
+                sums = tally.called_from(caller)
+                if sums is not None:
+                    sums.add(*costs)
+            if run is not None:
+                tally.cells[cell_runs.cell(run)] = run
         return list(self._tallies.values())
 
     def _tally(self, kind: str, spot: Spot, detail: str) -> Tally:
@@ -137,8 +200,8 @@ class BreakLog:
             return self._tallies[key]
         if len(self._tallies) >= _PLACES:  # a program may define its code again and again
             oldest = next(iter(self._tallies))
-            del self._tallies[oldest]
-        tally = self._tallies[key] = Tally(kind, spot, detail)
+            self.total -= self._tallies.pop(oldest).count
+        tally = self._tallies[key] = Tally(spot, kind=kind, detail=detail)
         return tally
 
     def clear(self) -> None:
@@ -165,8 +228,9 @@ class Breaks(Records[TraceBreak]):
     """
 
     def __init__(self, tallies: list[Tally]):
-        records = [tally.record() for tally in tallies]
-        records.sort(key=lambda record: -record.seconds)
+        gone = gone_since(tallies)
+        records = [tally.record(since) for tally, since in zip(tallies, gone, strict=True)]
+        records.sort(key=lambda record: (record.gone_since is not None, -record.seconds))
         super().__init__(records, "no trace breaks", _row, ranked=True)
         locations = [record.location for record in records]
         self.total = sum(record.count for record in records)
@@ -188,14 +252,20 @@ class Breaks(Records[TraceBreak]):
         explicit = sum(record.count for record in self if REASONS[record.kind].explicit)
         if explicit:
             text += f"; {explicit:,} of them {'was' if explicit == 1 else 'were'} asked for"
+        gone = sum(record.count for record in self if record.gone_since is not None)
+        if gone:
+            text += (
+                f"; {gone:,} did not come again when {'its cell' if gone == 1 else 'their cells'} ran anew"
+            )
         return text
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
-        """As for any records, without the column "asked by" if it is empty."""
+        """As for any records, without the columns that are empty in all."""
         rows = super().rows(limit)
-        if not any(row["asked by"] for row in rows):
-            for row in rows:
-                del row["asked by"]
+        for column in ("asked by", "called from", "now"):
+            if not any(row[column] for row in rows):
+                for row in rows:
+                    del row[column]
         return rows
 
     def __repr__(self) -> str:
@@ -214,6 +284,7 @@ class Breaks(Records[TraceBreak]):
         return f"<p>{html.escape(self.summary)}</p>{table}" if self.total else table
 
 
+_NAMED = 3  # calling lines in a table
 _WIDE = 60  # characters of a source line in a table; the record has all of them
 
 
@@ -223,6 +294,8 @@ def _row(record: TraceBreak) -> dict[str, str]:
         "kind": record.kind,
         "line": _where(record.location),
         "asked by": _asker(record),
+        "called from": ", ".join(place.label for place in record.callers[:_NAMED]),
+        "now": f"gone since run {record.gone_since}" if record.gone_since is not None else "",
         "times": f"{record.count:,}",
         "operations": f"{record.ops:,}",
         "compiled": f"{record.compiles:,}" if record.compiles else "",

@@ -359,7 +359,7 @@ def _part(request: Request, moved: dict[int, int]) -> tuple[list[int], tuple[int
     slots.sort(key=lambda slot: moved.get(slot, -1))
     inputs = [numbers[slot] for slot in slots]
     donated = [inputs.index(number) for number in request.donated or () if number in inputs]
-    return inputs, tuple(donated)
+    return inputs, tuple(sorted(donated))
 
 
 def _computes(key: tuple[Any, ...], wanted: tuple[int, ...]) -> bool:

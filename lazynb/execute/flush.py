@@ -10,9 +10,9 @@ from __future__ import annotations
 import functools
 import gc
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -57,12 +57,29 @@ class Execution:
         """The concrete value of ``tensor``, see :class:`lazynb.record.runtime.Runtime`."""
         pending = tensor._pending
         if pending is not None:
-            self._break(pending, kind, here(3), detail, tensor)
+            waits = REASONS[kind].waits
+            if pending.trace is not thread_trace():
+                kind, detail = _in_another_thread(kind, detail)
+            self._break(pending, kind, here(3), detail, tensor, waits=waits)
         return tensor._value
 
-    def flush(self, pending: Pending, kind: str) -> None:
-        """Runs ``pending`` and the traces that it depends on; notes a trace break of ``kind``."""
-        self._break(pending, kind, here(2))
+    def flush(self, traces: Sequence[Pending], kind: str) -> None:
+        """Runs ``traces`` and those that they depend on; notes one trace break of ``kind``."""
+        self._barrier([(pending, ()) for pending in traces], kind, here(2))
+
+    def _barrier(self, parts: Iterable[tuple[Pending, Sequence[LazyTensor]]], kind: str, spot: Spot) -> None:
+        """Runs traces, and notes one trace break for them all.
+
+        Arguments:
+          parts: each trace with the tensors that are needed; without any, all of it.
+        """
+        broken: list[_Broken] = []
+        try:
+            for pending, targets in parts:
+                self._break(pending, kind, spot, targets=targets, together=broken)
+        finally:
+            if broken:
+                _note_break(_joined(broken), kind, spot, "", None)
 
     def _break(
         self,
@@ -72,12 +89,16 @@ class Execution:
         detail: str = "",
         forced: LazyTensor | None = None,
         targets: Sequence[LazyTensor] = (),
+        waits: bool = False,
+        together: list[_Broken] | None = None,
     ) -> None:
         """Runs ``pending`` after the traces that compute its inputs, and notes the trace break.
 
         Arguments:
-          forced: the tensor whose value is needed. The call waits for it if a break of ``kind`` waits.
+          forced: the tensor whose value is needed.
           targets: the tensors that are needed, if not ``forced``; by default all of ``pending``.
+          waits: whether the call waits for the value of ``forced``.
+          together: gets the break, which is one with others and is noted with them.
 
         Raises:
           TraceBreakError: the break is not allowed, because the recorder of this thread is strict.
@@ -92,7 +113,7 @@ class Execution:
                 operations = sum(map(len, traces))
             if trace.strict and not reason.explicit and any(other.has_live() for other in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
-            awaited = forced if reason.waits else None
+            awaited = forced if waits else None
             needed = targets or ((forced,) if forced is not None else ())
             runs = self._run(traces, kind, spot, needed, awaited is not None)
         if not runs:
@@ -102,7 +123,11 @@ class Execution:
                 _wait_for(awaited._value, runs[-1].binding.executable)
         finally:  # an interrupt ends the wait, not the run
             seconds = time.perf_counter() - trace.told_seconds - start
-            _note_break(trace, runs, seconds, kind, spot, detail, operations, forced)
+            broken = _Broken(trace, runs, seconds, operations)
+            if together is None:
+                _note_break(broken, kind, spot, detail, awaited, forced)
+            else:
+                together.append(broken)
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
         """A pending tensor's MIME bundle. Runs nothing unless ``config.run_on_display`` is set."""
@@ -374,11 +399,9 @@ class Execution:
         """Runs the pending traces of this thread, or those of ``tensors``; see :func:`lazynb.sync`."""
         if not tensors:
             thread_trace().close_dead()
-            for pending in thread_trace().all_pending():
-                self.flush(pending, "sync")
-        for tensor in tensors_in(tensors):
-            if tensor._pending is not None:
-                self._break(tensor._pending, "sync", here(1), targets=(tensor,))
+            waiting = thread_trace().all_pending()
+            self._barrier([(pending, ()) for pending in waiting], "sync", here(1))
+        self._barrier(_parts(tensors), "sync", here(1))
 
     def waiting(self, tensors: Sequence[Any]) -> list[Pending]:
         """The pending traces that ``tensors`` (or pytrees of them) need, in the order of their runs.
@@ -390,7 +413,24 @@ class Execution:
     def run_all(self, kind: str) -> None:
         """Runs all pending traces of this thread."""
         for pending in thread_trace().all_pending():
-            self.flush(pending, kind)
+            self.flush([pending], kind)
+
+
+def _parts(trees: Sequence[Any]) -> Iterator[tuple[Pending, Sequence[LazyTensor]]]:
+    """The traces to run for the tensors in ``trees``: those that the runs before it have left pending."""
+    for tensor in tensors_in(trees):
+        if tensor._pending is not None:
+            yield tensor._pending, (tensor,)
+
+
+_OWN_KINDS = frozenset(("thread", "delete", "sharding"))
+
+
+def _in_another_thread(kind: str, detail: str) -> tuple[str, str]:
+    """The kind and detail of a break where a thread uses a pending value of another one."""
+    if kind in _OWN_KINDS or REASONS[kind].explicit:
+        return kind, detail
+    return "thread", detail or ("" if kind == "eager" else kind)
 
 
 def tensors_in(trees: Sequence[Any]) -> list[LazyTensor]:
@@ -410,29 +450,52 @@ def _tell_of_run(run: Run, pending: Pending, landing: Landing, values: Sequence[
     tell(pending.trace, lambda observer: observer.ran(run, pending, tensors, values, results))
 
 
+class _Broken(NamedTuple):
+    """What a trace break ran.
+
+    Attributes:
+      trace: the recorder of what was pending.
+      seconds: from the break to the value that it waited for, if it waits.
+      operations: how many were pending.
+    """
+
+    trace: LazyTrace
+    runs: Sequence[Run]
+    seconds: float
+    operations: int
+
+
+def _joined(broken: Sequence[_Broken]) -> _Broken:
+    """Several as one."""
+    return _Broken(
+        broken[-1].trace,
+        [run for one in broken for run in one.runs],
+        sum(one.seconds for one in broken),
+        sum(one.operations for one in broken),
+    )
+
+
 def _note_break(
-    trace: LazyTrace,
-    runs: Sequence[Run],
-    seconds: float,
+    broken: _Broken,
     kind: str,
     spot: Spot,
     detail: str,
-    operations: int,
-    forced: LazyTensor | None,
+    awaited: LazyTensor | None,
+    forced: LazyTensor | None = None,
 ) -> None:
     """Enters a break in the log, and tells the observers of it.
 
     Arguments:
-      seconds: from the break to the value that it waited for, if it waits.
-      operations: how many were pending.
+      awaited: the tensor for whose value the break waited.
       forced: the tensor whose value was needed; None if there is not one alone.
     """
+    trace, runs, seconds, operations = broken
     compiles, compiling = 0, 0.0  # compiling: seconds to compile programs and to load others
     for run in runs:
         if run.miss is not None:
             compiles += run.miss.origin == "compiled"
             compiling += run.miss.seconds
-    if forced is not None and REASONS[kind].waits:
+    if awaited is not None:
         runs[-1].binding.executable.waited(seconds - compiling)
     if kind != ASKED_FOR:
         break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)

@@ -9,11 +9,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from lazynb import _jax as jc
+from lazynb.cell_history import history
 from lazynb.config import config
 from lazynb.record.snapshot.trace_summary import TraceSummary
-from lazynb.source import Place, Spot
+from lazynb.source import Place, Spot, file_text
 
 
 class Cut(NamedTuple):
@@ -36,6 +38,9 @@ class Miss:
       cut: the trace break after which the trace began; None if it began with its cell or ``lazy()`` body.
       origin: ``compiled``, or ``disk`` (found in the persistent cache).
       seconds: time to lower and compile the program, or to load it.
+      time: the run of a cell in which it was made, see :mod:`lazynb.cell_history`.
+      sources: the text of each file of the user's that recorded an operation, as it was then.
+      settings: JAX's settings then that are not part of the trace, by name.
       forgotten: number of the first miss after the program left the cache; None while it is cached.
     """
 
@@ -48,6 +53,9 @@ class Miss:
     cut: Cut | None
     origin: str
     seconds: float
+    time: int
+    sources: dict[str, str]
+    settings: dict[str, Any]
     forgotten: int | None = None
 
     @property
@@ -94,7 +102,22 @@ class MissLog:
         seconds: float,
     ) -> Miss:
         """Appends a miss and returns it."""
-        miss = Miss(self.total, kind, spot, summary, wanted, donated, cut, origin, seconds)
+        files = {step.code.co_filename for step in summary.origins if step is not None}
+        sources = {file: text for file in files if (text := file_text(file))}
+        miss = Miss(
+            self.total,
+            kind,
+            spot,
+            summary,
+            wanted,
+            donated,
+            cut,
+            origin,
+            seconds,
+            history.time,
+            sources,
+            jc.untraced_settings(),
+        )
         self.total += 1
         self.misses.append(miss)
         self._steps += summary.end.depth

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lazynb.execute.jax_compilations import JaxCompilation, listen
 from lazynb.record.trace import LazyTrace, thread_trace
 
 if TYPE_CHECKING:
@@ -44,6 +46,9 @@ class Observer:
 
     def compiled(self) -> None:
         """The making of the program has ended, with success or with an error."""
+
+    def jax_compiled(self, compilation: JaxCompilation) -> None:
+        """JAX compiled a program by itself, which is none of lazynb's."""
 
     def ran(
         self,
@@ -86,6 +91,7 @@ def observe(observer: Observer, everywhere: bool = False) -> Callable[[], None]:
 
     Returns: a function that removes it. Observers may be removed in any order, from any thread, and twice.
     """
+    _listen_to_jax()
     if everywhere:
         for_all.append(observer)
         return lambda: _remove(for_all, observer)
@@ -96,6 +102,11 @@ def observe(observer: Observer, everywhere: bool = False) -> Callable[[], None]:
         recorder.observers = tuple(other for other in recorder.observers if other is not observer)
 
     return end
+
+
+@functools.cache
+def _listen_to_jax() -> None:
+    listen(lambda compilation: tell(thread_trace(), lambda observer: observer.jax_compiled(compilation)))
 
 
 def _remove(observers: list[Observer], observer: Observer) -> None:

@@ -40,6 +40,10 @@ class Packing:
         self._single = [number for number in range(len(inputs)) if number not in packed]
         self._avals = [state.avals[0] for state in inputs]
 
+    def __len__(self) -> int:
+        """How many arguments there are."""
+        return len(self._single) + len(self._groups)
+
     def positions(self, numbers: Sequence[int]) -> tuple[int, ...]:
         """The positions among the arguments of the inputs ``numbers``, which are arrays."""
         return tuple([self._single.index(number) for number in numbers])

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from lazynb import source
+from lazynb.execute.cell_runs import cell_runs
 from lazynb.notebook import abandoned
 from lazynb.notebook.cells import Cells
 from lazynb.notebook.lab.session import Lab
+from lazynb.notebook.leftovers import Leftovers
 from lazynb.notebook.magics import MAGICS, LazyMagics, status
 from lazynb.record.blocks import blocks
 from lazynb.record.snapshot import names
@@ -23,6 +25,7 @@ class Extension:
       enabled: whether cells run lazily.
       strict: whether a trace break in a cell raises.
       targets: what ``%%compile`` compiles for; None stands for this machine.
+      leftovers: what earlier cells left pending.
     """
 
     def __init__(self, shell: Any):
@@ -31,6 +34,8 @@ class Extension:
         self.strict = False
         self.targets: list[Target | None] = [None]
         self._cells = Cells()
+        self._cell_id: str | None = None  # of the outermost cell that runs
+        self.leftovers = Leftovers()
         self.lab = Lab(self, lambda: status(self.enabled, self.strict))
         self._name_cell = shell.compile.cache
         self._inspect = shell.inspector.info
@@ -38,6 +43,7 @@ class Extension:
 
     def start(self) -> None:
         """Registers hooks and magics."""
+        cell_runs.clear()  # another shell counts anew
         for event, hook in self._hooks():
             self.shell.events.register(event, hook)
         self.shell.register_magics(LazyMagics(self.shell, self))
@@ -113,6 +119,7 @@ class Extension:
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
         source.register_cell(name, number, raw_code or transformed_code)
         self.lab.numbered(number)
+        cell_runs.begin(number, self._cell_id or raw_code or transformed_code)
         source.set_current_cell(number)  # IPython's execution count may be one further already
         return name
 
@@ -126,9 +133,9 @@ class Extension:
 
     def _after(self, result: Any) -> None:
         try:
-            self._leave()
+            self._leave(result.success)
         except KeyboardInterrupt:
-            self._leave()
+            self._leave(result.success)
             raise
         abandoned.let_go(result.error_in_exec)
 
@@ -136,13 +143,20 @@ class Extension:
         self._cells.sweep()
         outermost = not self._cells
         looking.active = not info.store_history and outermost
+        self.leftovers.recorded_by(source.current_cell())
         self._cells.begin(self.enabled, self.strict)
         if outermost:
+            self._cell_id = getattr(info, "cell_id", None)
+            self.leftovers.begin()
             self.lab.begin(info)
 
-    def _leave(self) -> None:
+    def _leave(self, success: bool) -> None:
+        number = source.current_cell()
+        if success and number is not None:
+            cell_runs.end(number)
         if self._cells:  # the cell that loaded the extension has no beginning
             outermost = self._cells.end()
+            self.leftovers.recorded_by(source.current_cell())
             source.set_current_cell(None)
             if outermost:
                 self.lab.end()

@@ -11,23 +11,27 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
 from IPython.display import display
 
+from lazynb import source
+from lazynb.errors import LazynbError
 from lazynb.execute.breaks import breaks
-from lazynb.execute.flush import execution
+from lazynb.execute.flush import execution, tensors_in
+from lazynb.execute.observers import observing
 from lazynb.execute.records import plural
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.explain import explain_cell
+from lazynb.notebook.leftovers import holders
+from lazynb.notebook.runs import CellRuns
 from lazynb.notebook.showing import comes_later, compilation_of, inspect, shown
 from lazynb.reasons import find
 from lazynb.record.mode import eager, is_lazy, recording
+from lazynb.record.pending import Pending
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.trace import thread_trace
 from lazynb.session.cache_info import cache_info, clear_cache
+from lazynb.session.jax_compiled import JaxObserver, in_a_line
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
-from lazynb.targets.compiled import TargetError
-from lazynb.targets.compilers import CompilerMissing
-from lazynb.targets.mesh import BadMesh, Layout, layout
-from lazynb.targets.process import CompilerCrashed
+from lazynb.targets.mesh import BadMesh
 from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.units import duration
 from lazynb.view.graph.pending import graph_of
@@ -38,7 +42,8 @@ from lazynb.view.inspection.show import remember
 from lazynb.view.reports.miss_report import explained_miss
 from lazynb.view.reports.prediction import Reveal
 from lazynb.view.reports.targets import SideBySide
-from lazynb.xla.compilation import Compilation, compile_tensors
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.gathering import written_down
 
 MAGICS = [
     ("line", "lazy"),
@@ -199,14 +204,19 @@ class LazyMagics(Magics):
         tabs = _tabs(options.show)
         if options.name is not None and not options.name.isidentifier():
             raise UsageError(f"%%compile: {options.name!r} is no variable name")
-        targets = self._targets(options.targets)
-        layouts = _layouts(targets, options.mesh, options.shard)
-        value = self._run_lazily(cell)
-        drawing = DrawingLayout(graph_of([], self.shell.user_ns).snapshot)
-        try:
-            compilations = [self._compiled(*each) for each in zip(targets, layouts, strict=True)]
-        except (TargetError, CompilerMissing, CompilerCrashed, UnknownTarget, BadMesh) as error:
-            raise UsageError(f"%%compile: {error}") from None
+        targets = _on_mesh(self._targets(options.targets), options.mesh, options.shard)
+        beside, ahead = JaxObserver(), not comes_later()
+        with observing(beside):
+            value, runs = self._run_lazily(cell, ahead)
+            waiting, shown_if_empty = execution.waiting([]), holders(tensors_in([value]))
+            elsewhere = _compiled_for(targets, runs, waiting, ahead)
+            runs.describe(waiting)
+            snapshot = runs.snapshot(shown_if_empty)
+            drawing = DrawingLayout(snapshot)
+            runs.compile(waiting, ahead)
+            here = remember(runs.compilation(shown_if_empty, snapshot))
+        here.beside = in_a_line(beside.log.rows())
+        compilations = [elsewhere.get(target, here) for target in targets]
         if options.name is not None:
             named = compilations[0] if len(targets) == 1 else SideBySide(compilations)
             self.shell.user_ns[options.name] = named
@@ -229,10 +239,6 @@ class LazyMagics(Magics):
         except UnknownTarget as error:
             raise UsageError(f"--for: {error}") from None
 
-    def _compiled(self, target: Target | None, layout: Layout | None) -> Compilation:
-        ahead = not comes_later()
-        return remember(compile_tensors([], self.shell.user_ns, ahead=ahead, target=target, layout=layout))
-
     @magic_arguments()
     @argument(
         "groups",
@@ -251,8 +257,11 @@ class LazyMagics(Magics):
         __tracebackhide__ = True
         try:
             groups = parse_groups(line) if line.strip() else None
-            self._run_lazily(cell)
-            compilation = remember(compile_tensors([], self.shell.user_ns))
+            value, runs = self._run_lazily(cell)
+            waiting = execution.waiting([])
+            runs.describe(waiting)
+            runs.compile(waiting)
+            compilation = remember(runs.compilation(holders(tensors_in([value]))))
             if any(boundary.code == "unknown" for boundary in compilation.boundaries):
                 compilation.ask()
             if groups is not None:
@@ -288,10 +297,17 @@ class LazyMagics(Magics):
         print(f"written to {save_html(compilation, options.html)}")
         return None
 
-    def _run_lazily(self, cell: str) -> Any:
+    def _run_lazily(self, cell: str, ahead: bool = True) -> tuple[Any, CellRuns]:
+        """Runs ``cell``; the value of its last expression, and the programs that its trace breaks ran.
+
+        Arguments:
+          ahead: see :func:`lazynb.xla.gathering.written_down`.
+        """
         __tracebackhide__ = True
-        with recording():
-            return run_body(self.shell, cell)
+        number = source.current_cell() or self.shell.execution_count
+        runs = CellRuns(self._extension.leftovers.earlier, self.shell.user_ns, number)
+        with recording(), observing(runs), written_down(ahead):
+            return run_body(self.shell, cell), runs
 
     @magic_arguments()
     @argument("name", nargs="?", help="variable that receives the Explanation")
@@ -330,14 +346,30 @@ def _no_arguments(name: str, line: str, prefix: str = "%") -> None:
         raise UsageError(f"{prefix}{name} takes no arguments; see {prefix}{name}?")
 
 
-def _layouts(targets: list[Target | None], mesh: str | None, shards: list[str]) -> list[Layout | None]:
-    """For each target its mesh; this machine has none."""
+def _on_mesh(targets: list[Target | None], mesh: str | None, shards: list[str]) -> list[Target | None]:
+    """The targets, each with its devices as a mesh; this machine has none."""
+    if (mesh or shards) and targets == [None]:
+        raise UsageError(
+            "%%compile --mesh: a mesh is of a target's devices: add --for, such as --for v5e:4x4"
+        )
     try:
-        if (mesh or shards) and targets == [None]:
-            raise BadMesh("a mesh is of a target's devices: add --for, such as --for v5e:4x4")
-        return [layout(target, mesh, shards) if target is not None else None for target in targets]
+        return [target.on_mesh(mesh, shards) if target is not None else None for target in targets]
     except BadMesh as error:
-        raise UsageError(f"%%compile: {error}") from None
+        raise UsageError(f"%%compile --mesh: {error}") from None
+
+
+def _compiled_for(
+    targets: list[Target | None], runs: CellRuns, waiting: list[Pending], ahead: bool
+) -> dict[Target | None, Compilation]:
+    """What is pending as the compilers of ``targets`` make it."""
+    try:
+        return {
+            target: remember(runs.compile_for(waiting, target, ahead))
+            for target in targets
+            if target is not None
+        }
+    except LazynbError as error:
+        raise UsageError(f"%%compile --for: {error}") from None
 
 
 def _tabs(text: str) -> list[str]:

@@ -16,7 +16,8 @@ from lazynb.view.inspection.html import TABS
 from lazynb.view.inspection.page import front_end
 from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.show import bundle, last, remember
-from lazynb.xla.compilation import Compilation, compile_tensors
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.gathering import compile_tensors
 
 
 class Static:

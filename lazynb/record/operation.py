@@ -20,7 +20,7 @@ class Operation:
       name: see :func:`operation_name`.
     """
 
-    __slots__ = ("__weakref__", "_outside", "context", "name", "params", "primitive")
+    __slots__ = ("__weakref__", "_nameless", "_outside", "context", "name", "params", "primitive")
 
     def __init__(self, primitive: Any, params: dict[str, Any]):
         self.primitive = primitive
@@ -28,6 +28,24 @@ class Operation:
         self.context = jc.eqn_context()
         self.name = operation_name(primitive, params)
         self._outside: frozenset[str] | None = None
+        self._nameless: Operation | None = None
+
+    @property
+    def nameless(self) -> Operation:
+        """The first of the operations that differ in nothing but what jitted functions are called.
+
+        A program is made of these, so that another name makes no other program; the recorded trace keeps
+        each operation under its own name.
+        """
+        if self._nameless is None:
+            self._nameless = self._first_alike()
+        return self._nameless
+
+    def _first_alike(self) -> Operation:
+        if not jc.jaxprs_in(self.params):
+            return self
+        key = (self.primitive, self.context, params_structure(self.primitive, self.params, nameless=True))
+        return _nameless.setdefault(key, self)
 
     @property
     def outside(self) -> frozenset[str]:
@@ -57,6 +75,9 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"Operation({self.name})"
+
+
+_nameless: weakref.WeakValueDictionary[Any, Operation] = weakref.WeakValueDictionary()
 
 
 def operation_name(primitive: Any, params: dict[str, Any]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import attrgetter
 from sys import getrefcount
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazynb import _jax as jc
+from lazynb.config import config
 from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, restored, same_content
-from lazynb.record.trie import HOST, Root, State, Trie
+from lazynb.record.trie import HOST, LoopStart, Root, State, Trie
 from lazynb.source import Origin
 
 if TYPE_CHECKING:
@@ -35,7 +37,10 @@ class Pending:
     Attributes:
       trace: the recorder of the thread.
       trie: the trie of the path.
-      root: the start of the path.
+      root: the start of the path, unless it is a piece of a loop.
+      loop: the start of the path, if it is a piece of a loop that was divided; otherwise None.
+      limit: number of operations at which it is examined, see :mod:`lazynb.record.loops.growth`.
+      loop_spot: the loop that records it, if that is known.
       context: JAX's configuration when the trace was opened; None if calls must not be recalled.
       epoch: ``changes.count`` when JAX's configuration was last found to be ``context``.
       tip: the end of the path while more may be recorded; None after the trace is sealed (a later one may
@@ -75,6 +80,9 @@ class Pending:
         "guards",
         "inputs",
         "landing",
+        "limit",
+        "loop",
+        "loop_spot",
         "records",
         "root",
         "slots_of",
@@ -84,14 +92,17 @@ class Pending:
         "trouble",
     )
 
-    def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any):
+    def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any, loop: LoopStart | None = None):
         self.trace = trace
         self.trie = trie
         self.root = root
         self.context = context
         self.epoch = -1
-        self.tip: State | None = root
-        self._end: State = root
+        self.tip: State | None = loop or root
+        self._end: State = loop or root
+        self.loop = loop
+        self.limit = loop.length if loop is not None else max(config.max_program // 4, 1)
+        self.loop_spot: Any = None
         self.inputs: list[Any] = []
         self.records: list[LazyTensor] = []
         self.append = self.records.append
@@ -287,6 +298,27 @@ class Pending:
         self.tip = state
         self.records.extend(tensors)
 
+    def take(self, value: Any, key: Any, devices: tuple[Any, ...] | None, identity: Any) -> int:
+        """The slot of a new input ``value`` whose key in the trie is known, see :meth:`input`.
+
+        Arguments:
+          devices: those that the value is committed to.
+        """
+        before = self.state
+        state = before.children.get(key)
+        if state is None:
+            state = self.trie.extend(before, key, None, (), (key[0],), devices)
+        self.inputs.append(value)
+        self.tip = state
+        if identity is not None:
+            self.slots_of[id(identity)] = before.slots
+            self.depends |= hasattr(value, "_pending")
+        return before.slots
+
+    def repeat(self, step: State, operands: tuple[int, ...]) -> None:
+        """Appends the operation of ``step``, which another trace holds, with other operands; adds no tensor."""
+        self.tip = self.trie.same(self.state, step, (step.operation, operands), operands)
+
     def mark(self) -> Mark:
         """The present end of the trace, for :meth:`rollback`."""
         return Mark(self.state, len(self.records))
@@ -326,13 +358,20 @@ class Pending:
     # ---- running -------------------------------------------------------------------------------------------
 
     def live(self) -> list[LazyTensor]:
-        """The pending tensors to which something other than ``records`` refers, in order."""
+        """The pending tensors to which something other than ``records`` refers, in the order of their slots.
+
+        A derivative that is recalled is recorded at once, so ``records`` may have its results in another
+        order than the steps; that of the slots makes equal sets of results one program.
+        """
         counts = list(map(getrefcount, self.records))  # before anything else refers to one of them
-        return [
+        tensors = [
             tensor
             for tensor, count in zip(self.records, counts, strict=False)
             if count > _UNREACHED and tensor._pending is self
         ]
+        if len(tensors) > 1:
+            tensors.sort(key=_slot)
+        return tensors
 
     def has_live(self) -> bool:
         """Whether a pending tensor can be reached."""
@@ -397,6 +436,7 @@ def _sharding(value: Any) -> Any:
     return value._force("sharding").sharding
 
 
+_slot = attrgetter("_slot")
 _UNREACHED = next(map(getrefcount, [object()]))
 """The result of ``getrefcount`` for a tensor that only ``records`` holds; it depends on the interpreter."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ class Runtime(Protocol):
           detail: the function, argument or attribute that needs it.
         """
 
-    def flush(self, pending: Pending, kind: str) -> None:
-        """Runs ``pending``."""
+    def flush(self, traces: Sequence[Pending], kind: str) -> None:
+        """Runs ``traces``: one trace break of ``kind``."""
 
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
         """The MIME bundle of a pending tensor. Runs nothing."""

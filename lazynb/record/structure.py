@@ -56,13 +56,18 @@ class Content:
 
 
 # Each jaxpr is walked once: its entry lives as long as the jaxpr (JAX caches those of a jitted function).
-_contents: weakref.WeakKeyDictionary[Any, Content] = weakref.WeakKeyDictionary()
+# The second table is for content without the names of jitted functions.
+_Contents = weakref.WeakKeyDictionary[Any, Content]
+_contents: tuple[_Contents, _Contents] = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
 
 
-def structure(value: Any) -> Hashable:
+def structure(value: Any, *, nameless: bool = False) -> Hashable:
     """A hashable key that is equal for equal content.
 
     Raises nothing: a value that cannot be compared enters by its identity.
+
+    Arguments:
+      nameless: leave out what jitted functions are called.
     """
     kind = type(value)
     if value is None or kind is str or kind is bytes:
@@ -72,11 +77,11 @@ def structure(value: Any) -> Hashable:
     if kind is float or kind is complex:
         return (kind, repr(value))  # keeps -0.0 from 0.0, and NaN equal to itself
     if isinstance(value, tuple | list):
-        return (kind, *map(structure, value))
+        return (kind, *[structure(each, nameless=nameless) for each in value])
     if isinstance(value, dict):
-        return (kind, *((structure(k), structure(v)) for k, v in value.items()))
+        return (kind, *((structure(k), structure(v, nameless=nameless)) for k, v in value.items()))
     if jc.is_jaxpr(value):
-        return jaxpr_content(value)
+        return jaxpr_content(value, nameless=nameless)
     if jc.is_host_array(value):
         return (kind, value.dtype.str, value.shape, np.asarray(value).tobytes())
     try:
@@ -86,17 +91,26 @@ def structure(value: Any) -> Hashable:
     return (kind, value)
 
 
-def params_structure(primitive: Any, params: dict[str, Any]) -> Hashable:
-    """The key of an equation's parameters, without those that only differentiation needs."""
+def params_structure(primitive: Any, params: dict[str, Any], *, nameless: bool = False) -> Hashable:
+    """The key of an equation's parameters, without those that only differentiation needs.
+
+    Arguments:
+      nameless: leave out what jitted functions are called.
+    """
     skip = jc.DIFFERENTIATION_PARAMS.get(primitive.name, ())
-    return tuple((name, structure(value)) for name, value in params.items() if name not in skip)
+    if nameless and primitive.name in jc.JIT_PRIMITIVES:
+        skip = (*skip, "name")
+    return tuple(
+        (name, structure(value, nameless=nameless)) for name, value in params.items() if name not in skip
+    )
 
 
-def jaxpr_content(jaxpr: Any) -> Content:
+def jaxpr_content(jaxpr: Any, *, nameless: bool = False) -> Content:
     """The content of a jaxpr: types of its inputs, equations with numbered operands, outputs, constants."""
-    known = _contents.get(jaxpr)
+    contents = _contents[nameless]
+    known = contents.get(jaxpr)
     if known is None:
-        known = _contents[jaxpr] = Content(_walk(jaxpr))
+        known = contents[jaxpr] = Content(_walk(jaxpr, nameless))
     return known
 
 
@@ -128,7 +142,7 @@ def _rules_in(jaxpr: Any) -> list[Hashable]:
     return rules
 
 
-def _walk(jaxpr: Any) -> tuple[Hashable, ...]:
+def _walk(jaxpr: Any, nameless: bool) -> tuple[Hashable, ...]:
     inner = getattr(jaxpr, "jaxpr", jaxpr)
     inputs = jc.jaxpr_inputs(jaxpr)
     numbers: dict[Any, int] = {var: number for number, var in enumerate(inputs)}
@@ -149,7 +163,7 @@ def _walk(jaxpr: Any) -> tuple[Hashable, ...]:
         parts.append(
             (
                 eqn.primitive,
-                params_structure(eqn.primitive, eqn.params),
+                params_structure(eqn.primitive, eqn.params, nameless=nameless),
                 operands,
                 tuple(var.aval for var in eqn.outvars),
                 eqn.ctx,

@@ -14,13 +14,16 @@ import jax
 import numpy as np
 
 from lazynb import _jax as jc
+from lazynb.cpython import HAS_BUFFER_METHODS, offer_memory
 from lazynb.reasons import REASONS
 from lazynb.record.break_cause import asked
 from lazynb.record.deferral import ArrayUfunc
+from lazynb.record.exported import exported, raise_interrupt
 from lazynb.record.outside import held_outside
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import numpy_calls, runtime
+from lazynb.record.writing import writing
 
 
 class Looking(threading.local):
@@ -183,6 +186,7 @@ class LazyTensor(jc.Tracer):
         return self._force("bytes").tobytes(order)
 
     def __array__(self, dtype: Any = None, context: Any = None, copy: bool | None = None) -> np.ndarray:
+        raise_interrupt(self, sys._getframe(1))
         return self._force("asarray").__array__(dtype, context, copy)
 
     # NumPy's protocols (NEP 13, NEP 18): ``lazynb.frontends`` answers them, loaded with their first call.
@@ -199,10 +203,10 @@ class LazyTensor(jc.Tracer):
             result = result._force("contains")
         return bool(result)
 
-    if sys.version_info >= (3, 12):  # before, only C code can define the buffer protocol
+    if HAS_BUFFER_METHODS:  # else ``offer_memory`` below
 
         def __buffer__(self, flags: int) -> memoryview:
-            return memoryview(self._force("asarray"))
+            return memoryview(exported(self, sys._getframe(1), flags))
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         return self._force("dlpack").__dlpack__(**kwargs)
@@ -237,6 +241,8 @@ class LazyTensor(jc.Tracer):
         value = self._value
         if value is DELETED:
             return f"LazyTensor({self.aval.str_short()}, deleted)"
+        if value is None and not looking.active and (kind := writing(sys._getframe(1))) is not None:
+            value = self._force(kind)
         if value is not None:
             return repr(value)
         count = sum(map(len, closure([self])))
@@ -382,6 +388,7 @@ class LazyTensor(jc.Tracer):
 _ASKED_OF_ANY = ("__cuda_array_interface__", "device_buffer", "device_buffers")
 
 jc.register_tracer_type(LazyTensor)
+offer_memory(LazyTensor, exported)
 jc.device_get.register(
     lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray", "jax.device_get")
 )

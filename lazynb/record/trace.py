@@ -20,6 +20,8 @@ from lazynb.config import config
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
+from lazynb.record.loops.division import Division
+from lazynb.record.loops.growth import has_grown
 from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
@@ -28,10 +30,13 @@ from lazynb.record.placement import committed_to, is_same, stays
 from lazynb.record.refusal import check
 from lazynb.record.runtime import runtime
 from lazynb.record.tensor import DELETED, LazyTensor
-from lazynb.record.trie import Root, State, Trie
+from lazynb.record.trie import LoopStart, Root, State, Trie
 from lazynb.source import CallCounter, Origin, user_frame
 
 trie = Trie()
+
+_FEW = 8
+"""Sealed traces that are not worth looking for dead ones."""
 
 
 def _plain_params(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -99,6 +104,8 @@ class LazyTrace(jc.Trace):
         thread ended its last block, or because JAX made it current again. Then each operation runs at once.
       observers: the objects that see its runs and breaks, see ``lazynb.execute.observers.Observer``.
       told_seconds: time that the observers took.
+      telling: the search for the loop that records the trace, see :mod:`lazynb.record.loops.growth`; None if
+        there is none.
       make_current: makes the trace of the open blocks current.
     """
 
@@ -115,6 +122,8 @@ class LazyTrace(jc.Trace):
         self.sealed: list[Pending] = []
         self.user_code: Any = None
         self.cut_by: Any = None
+        self.telling: Any = None
+        self._swept = _FEW
         self._calls = CallCounter()
         self._context = _Context()
         self._raw: Any = None
@@ -214,7 +223,7 @@ class LazyTrace(jc.Trace):
                 try:
                     state = self._step(pending, operation, args)
                 except _Elsewhere:
-                    pending = self._seal()
+                    pending = self.seal()
                     state = self._step(pending, operation, args)
                 tensors = [
                     LazyTensor(self, aval, pending, slot)
@@ -223,12 +232,19 @@ class LazyTrace(jc.Trace):
                 if pending.tip is state.parent:  # otherwise a finalizer recorded an operation in between
                     break
             pending.commit(state, tensors, origin)
-            if state.operations >= config.max_program:
-                self._seal()
+            if state.operations >= pending.limit or state.operations >= config.max_program:
+                has_grown(self, pending, sys._getframe(2))
         if sum(map(len, self.sealed)) >= config.max_pending:
-            for earlier in self.all_pending():
-                runtime().flush(earlier, "limit")
+            self._run_sealed()
         return tensors
+
+    def _run_sealed(self) -> None:
+        """Runs what is pending, the newest first, because it takes with it what it depends on.
+
+        What was recorded last stays: the values that its call works with are still in reach.
+        """
+        waiting = self.all_pending()
+        runtime().flush(list(reversed(waiting[:-1] or waiting)), "limit")
 
     def _step(self, pending: Pending, operation: Operation, args: Sequence[Any]) -> State:
         """The state after ``operation``. An error leaves ``pending`` unchanged."""
@@ -325,7 +341,7 @@ class LazyTrace(jc.Trace):
         """The pending trace to append to, under the present placement."""
         pending = self.pending
         if pending is None or pending.tip is None or pending.root.placement != jc.placement_context():
-            pending = self._seal()
+            pending = self.seal()
         return pending
 
     def _before_callback(self, pending: Pending) -> Pending:
@@ -334,25 +350,56 @@ class LazyTrace(jc.Trace):
         The earlier traces run first, because the function may read any of their values.
         """
         if len(pending):
-            pending = self._seal()
+            pending = self.seal()
         pending.calls_back = True
         return pending
 
-    def _seal(self) -> Pending:
-        """Starts a new trace. The present one stays pending and never depends on the new one."""
+    def seal(self, loop: LoopStart | None = None) -> Pending:
+        """Starts a new trace. The present one stays pending and never depends on the new one.
+
+        Arguments:
+          loop: the loop of which the new one is the next piece.
+        """
         if self.pending is not None and not self.pending.closed:
             self.pending.seal()
             self.sealed.append(self.pending)
-        if self.sealed:
-            live = [earlier for earlier in self.sealed if earlier.has_live()]
-            for earlier in self.sealed:
-                if earlier not in live:
-                    earlier.close()
-            self.sealed = live
+        if loop is None or len(self.sealed) >= 2 * self._swept:
+            self._sweep()
         root = self._root()
-        self.pending = Pending(self, trie, root, self._raw)
+        if loop is not None and root.loops.get(loop.content) is not loop:
+            loop = None
+        self.pending = Pending(self, trie, root, self._raw, loop)
         self.pending.cut_by = self.cut_by
         return self.pending
+
+    def _sweep(self) -> None:
+        """Closes the sealed traces without live tensors."""
+        live = []
+        for earlier in self.sealed:
+            if earlier.has_live():
+                live.append(earlier)
+            else:
+                earlier.close()
+        self.sealed = live
+        self._swept = max(len(live), _FEW)
+
+    def next_piece(self, pending: Pending) -> None:
+        """Starts the next piece of the loop of which ``pending`` is one."""
+        following = self.seal(pending.loop)
+        following.cut_by = pending.cut_by
+
+    def put_in_place(self, whole: Pending, division: Division) -> None:
+        """Puts the pieces of ``whole`` in its place; the last is recorded on. An interrupt loses nothing."""
+        self.sealed += [whole, *division.pieces[:-1]]
+        self.pending = division.pieces[-1]
+        try:
+            division.move()
+        except BaseException:
+            division.move()
+            raise
+        self.sealed.remove(whole)
+        trie.keep_divided(whole.state)
+        whole.close()
 
     def _root(self) -> Root:
         """The root for JAX's configuration. Sets ``_raw`` to it if calls may be recalled under it."""
@@ -510,9 +557,12 @@ class LazyTrace(jc.Trace):
 
     @staticmethod
     def _run_users(value: Any, traces: Sequence[Pending | None]) -> None:
-        for pending in list(traces):
+        users = []
+        for pending in traces:
             if pending is not None and any(value is used for used in pending.inputs):
-                runtime().flush(pending, "delete")
+                users.append(pending)
+        if users:
+            runtime().flush(users, "delete")
 
     def cut(self) -> None:
         """Lets the next operation start a trace of its own; pending operations stay pending.
@@ -527,8 +577,8 @@ class LazyTrace(jc.Trace):
                 return
             # A new trace has the root of the present configuration, so that the same cell has the same root.
             configured = pending.root in trie.roots.values() and self._raw == jc.raw_context()
-            if len(pending) or not configured:
-                self._seal()
+            if len(pending) or pending.loop is not None or not configured:
+                self.seal()
             else:
                 pending.began, pending.cut_by = time.perf_counter(), None
 

@@ -9,6 +9,8 @@ the path determines them.
 
 from __future__ import annotations
 
+import collections
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
@@ -16,6 +18,9 @@ from lazynb.record.operation import Operation
 
 HOST = "host"
 """In the key of an input that is a number from Python, this takes the place of the sharding."""
+
+MAX_DIVIDED = 16
+"""The number of divided traces whose paths are kept."""
 
 MAX_EDGES = 256
 """The number of edges that a state keeps. A number that enters by its value has an edge for each value."""
@@ -46,6 +51,7 @@ class State:
     """
 
     __slots__ = (
+        "__weakref__",
         "arrivals",
         "avals",
         "children",
@@ -139,14 +145,46 @@ class Root(State):
       placement: :func:`lazynb._jax.placement_context` under which the traces are recorded (64-bit mode,
         default device, mesh).
       config: that configuration, restored when a trace is compiled under another one.
+      loops: by content of a piece, the start of the pieces of a loop that was divided.
     """
 
-    __slots__ = ("config", "placement")
+    __slots__ = ("config", "loops", "placement")
 
     def __init__(self, placement: Hashable, config: Any):
         super().__init__(None, None, None, (), (), None)
         self.placement = placement
         self.config = config
+        self.loops: dict[Hashable, LoopStart] = {}
+
+    def loop(self, content: Hashable, length: int) -> LoopStart:
+        """The start of the pieces of ``length`` operations that have ``content``."""
+        if content not in self.loops and len(self.loops) >= MAX_LOOPS:
+            self.loops.clear()
+        return self.loops.setdefault(content, LoopStart(content, length))
+
+
+MAX_LOOPS = 64
+"""The number of loops that a root keeps."""
+
+
+class LoopStart(State):
+    """The start of the pieces of a divided loop (:mod:`lazynb.record.loops`).
+
+    They have a start of their own, so that other traces are never cut where they end.
+
+    Attributes:
+      content: what each piece does.
+      length: number of operations in each.
+      ends: the known ends of pieces, at which recording goes on in the next.
+    """
+
+    __slots__ = ("content", "ends", "length")
+
+    def __init__(self, content: Hashable, length: int):
+        super().__init__(None, None, None, (), (), None)
+        self.content = content
+        self.length = length
+        self.ends: weakref.WeakSet[State] = weakref.WeakSet()
 
 
 class Trie:
@@ -156,9 +194,12 @@ class Trie:
       roots: the roots, by the identity of the configuration under which the traces were opened.
       size: number of states, without the roots.
       ends: a function that gives the present ends of pending traces; these states are kept.
+      divided: the ends of the last traces that were divided, kept so that their code records them quickly
+        when it runs again.
     """
 
     def __init__(self) -> None:
+        self.divided: collections.OrderedDict[State, None] = collections.OrderedDict()
         self.roots: dict[Hashable, Root] = {}
         self.size = 0
         self.ends: Callable[[], Iterable[State]] = tuple
@@ -192,10 +233,11 @@ class Trie:
     def copy(self, root: Root, steps: Sequence[State]) -> tuple[State, dict[int, int]]:
         """The path of ``steps`` alone, as if nothing else had been recorded.
 
-        Each input comes directly before the first step that uses it. Returns the end of the path, and the new
+        Each input comes directly before the first step that uses it, and what jitted functions are called
+        is left out. Returns the end of the path, and the new
         slots by the old ones.
         """
-        state, moved = self._follow(root, steps, self._same)
+        state, moved = self._follow(root, steps, self.same)
         assert state is not None
         return state, moved
 
@@ -231,17 +273,18 @@ class Trie:
             moved.update(
                 (slot, state.slots + result) for result, slot in enumerate(range(step.first, step.slots))
             )
-            following = after(state, step, (step.operation, operands), operands)
+            following = after(state, step, (step.operation.nameless, operands), operands)
             if following is None:
                 return None, moved
             state = following
         return state, moved
 
-    def _same(self, parent: State, step: State, key: Hashable, operands: tuple[int, ...]) -> State:
+    def same(self, parent: State, step: State, key: Any, operands: tuple[int, ...]) -> State:
         """The state after ``parent`` for the same step as ``step``."""
         state = parent.children.get(key)
         if state is None:
-            state = self.extend(parent, key, step.operation, operands, step.avals, step.devices)
+            operation = key[0] if step.operation is not None else None
+            state = self.extend(parent, key, operation, operands, step.avals, step.devices)
             state.program = step.program
         return state
 
@@ -253,7 +296,7 @@ class Trie:
         ends: Iterable[State] | None = None
         while state.parent is not None and not (state.children or state.executables):
             ends = self.ends() if ends is None else ends  # called once, and only if a state may be removed
-            if state in ends:
+            if state in ends or state in self.divided:
                 return
             parent = state.parent
             for start in state.arrivals:
@@ -263,7 +306,16 @@ class Trie:
                 self.size = max(0, self.size - 1)
             state = parent
 
+    def keep_divided(self, end: State) -> None:
+        """Keeps the path of a trace that was divided, in the place of the oldest one."""
+        self.divided.pop(end, None)
+        self.divided[end] = None
+        if len(self.divided) > MAX_DIVIDED:
+            oldest, _ = self.divided.popitem(last=False)
+            self.prune(oldest)
+
     def clear(self) -> None:
         """Forgets all traces; a pending trace keeps its path."""
         self.roots.clear()
+        self.divided.clear()
         self.size = 0

@@ -214,7 +214,8 @@ def budget(compiles: int | None = None, breaks: int | None = None, kernels: int 
     Arguments:
       compiles: programs that may have to be made, by XLA or from the persistent cache: a budget must not
         depend on what an earlier process left there. One that ``lazynb.compile()`` makes ahead counts when it
-        first runs.
+        first runs. What JAX compiles by itself (``jit(stage)``, which makes an array of a number) does not
+        count: :func:`lazynb.explain` and ``lazynb run`` list it.
       breaks: trace breaks, each time counted. Those that were asked for as such (``lazynb.sync()``,
         ``block_until_ready()``, ``%%compile``) do not count.
       kernels: kernel launches: the kernels of each program (clusters of its optimised HLO), as often as it

@@ -21,7 +21,8 @@ from lazynb.session.merged import Merged, Separate, Spread, Unmergeable, joinabl
 from lazynb.session.run_recorder import SeenBreak
 from lazynb.source import Place
 from lazynb.xla.clusters import find_clusters
-from lazynb.xla.cost.kernel_cost import program_cost
+from lazynb.xla.cost.kernel_cost import kernel_costs
+from lazynb.xla.cost.total import program_total
 from lazynb.xla.hlo.module import parse
 from lazynb.xla.inputs import InputsGone
 
@@ -296,7 +297,9 @@ def _size(executable: Executable) -> _Size:
     if not text:
         return _Size(None, None)
     module = parse(text)
-    return _Size(len(find_clusters(module)), program_cost(module).bytes)
+    clusters = find_clusters(module)
+    costs = kernel_costs(module, [cluster.name for cluster in clusters])
+    return _Size(len(clusters), program_total(module, costs).bytes.exact)
 
 
 def _sum(figures: Iterable[float | None]) -> float | None:

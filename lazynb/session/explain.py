@@ -63,6 +63,7 @@ class Explanation:
       runs: programs run.
       breaks: the trace breaks in it, the costliest first.
       compilations: the programs that had to be made, in order.
+      jax_compilations: what JAX compiled by itself beside them, the costliest first.
       counterfactuals: for each line that broke the trace, the program without that break; what saves most
         first.
       together: the program without all of them; None if there are fewer than two.
@@ -80,6 +81,7 @@ class Explanation:
         self.runs = len(seen.runs) + seen.missed
         self.breaks = Breaks(seen.tallies.tallies())
         self.compilations = Records(_compilations(seen), "nothing was compiled", _compiled_row)
+        self.jax_compilations = seen.jax_log.rows()
         self.notes = list(_notes(watched))
         self.counterfactuals: Records[Counterfactual] = Records(
             counterfactuals(seen.breaks), "no trace breaks", _apart_row, ranked=True
@@ -99,6 +101,7 @@ class Explanation:
             "error": self.error,
             "breaks": self.breaks.to_dicts(),
             "compilations": self.compilations.to_dicts(),
+            "jax_compilations": self.jax_compilations.to_dicts(),
             "counterfactuals": self.counterfactuals.to_dicts(),
             "together": dataclasses.asdict(self.together) if self.together is not None else None,
             "advice": self.advice.to_dicts(),
@@ -164,7 +167,7 @@ def _materialise(observer: RunRecorder) -> None:
     """Runs what was recorded since ``observer`` watches and is still pending."""
     for pending in thread_trace().all_pending():
         if pending.began >= observer.began:
-            execution.flush(pending, ASKED_FOR)
+            execution.flush([pending], ASKED_FOR)
 
 
 def _finished(name: str, watched: Watched) -> Explanation:

@@ -65,6 +65,7 @@ class Verdict:
       expected: whether they were expected to share a kernel.
       fused: whether they do.
       boundaries: if they do not, the boundaries between their kernels with the reasons.
+      apart: whether the two are in programs of their own, because the trace was cut between them.
     """
 
     producer: Place
@@ -72,6 +73,7 @@ class Verdict:
     expected: bool
     fused: bool
     boundaries: tuple[Boundary, ...]
+    apart: bool = False
 
     @property
     def right(self) -> bool:
@@ -83,6 +85,8 @@ class Verdict:
         """What XLA did, and why, in a sentence or two."""
         if self.fused:
             return "One kernel computes both: no rule of XLA's keeps them apart."
+        if self.apart:
+            return "Two programs: the trace was cut between them, and XLA fuses nothing across that."
         reasons = dict.fromkeys(f"{boundary.text} ({boundary.label})" for boundary in self.boundaries)
         if not reasons:
             return "Two kernels; no array goes straight from one to the other."
@@ -137,37 +141,46 @@ def compare(compilation: Compilation, groups: Sequence[Iterable[int]]) -> Compar
         expected = group == group_of.get(consumer.line, -consumer.line - 1)
         shared = program.shared(producer, consumer)
         boundaries = () if shared else program.between(producer, consumer)
-        verdicts.append(Verdict(producer, consumer, expected, shared, boundaries))
+        apart = program.apart(producer, consumer)
+        verdicts.append(Verdict(producer, consumer, expected, shared, boundaries, apart))
     splits = []
     for place in places:
         boundaries = program.between(place, place)
         if boundaries:
-            splits.append(Split(place, program.clusters[place], boundaries))
+            names = tuple([name for _, name in program.kernels[place]])
+            splits.append(Split(place, names, boundaries))
     return ComparedPrediction(tuple(verdicts), tuple(splits))
+
+
+_Kernel = tuple[int, str]  # number of the program, name of the cluster
 
 
 class _ProgramLines:
     """The compiled programs by source line."""
 
     def __init__(self, compilation: Compilation):
-        self._boundaries = compilation.boundaries
-        self._clusters_of = {node: set(fate.clusters) for node, fate in compilation.fates.items()}
+        self._boundaries: list[tuple[int, Boundary]] = []
+        self._kernels_of: dict[int, set[_Kernel]] = {}
+        for number, trace in enumerate(compilation.traces):
+            self._boundaries += [(number, boundary) for boundary in trace.boundaries]
+            for id_, fate in trace.fates.items():
+                self._kernels_of[id_] = {(number, name) for name in fate.clusters}
         self._places: dict[int, Place] = {}
         self._uses: list[tuple[int, int]] = []  # nodes of which the second uses what the first gives
-        self.clusters: dict[Place, tuple[str, ...]] = {}
+        self.kernels: dict[Place, tuple[_Kernel, ...]] = {}
         nodes = [node for node in compilation.snapshot.nodes if node.kind == "op"]
         for node in nodes:
             if node.place is not None:
                 self._places[node.id] = node.place
-                clusters = [*self.clusters.get(node.place, ()), *sorted(self._clusters_of[node.id])]
-                self.clusters[node.place] = tuple(dict.fromkeys(clusters))
+                kernels = [*self.kernels.get(node.place, ()), *sorted(self._kernels_of.get(node.id, ()))]
+                self.kernels[node.place] = tuple(dict.fromkeys(kernels))
         for node in nodes:
             if node.id in self._places:
                 self._uses += [(source, node.id) for source, _ in node.operands if source in self._places]
 
     def pairs(self, places: Sequence[Place]) -> list[tuple[Place, Place]]:
         """Lines of which the second uses what the first gives, and that have kernels."""
-        with_kernels = {place for place in places if self.clusters[place]}
+        with_kernels = {place for place in places if self.kernels[place]}
         pairs = dict.fromkeys((self._places[source], self._places[user]) for source, user in self._uses)
         different = [(a, b) for a, b in pairs if a != b and with_kernels.issuperset((a, b))]
         return sorted(different, key=lambda pair: (pair[1].line, pair[0].line))
@@ -177,13 +190,21 @@ class _ProgramLines:
         uses."""
         pair = producer, consumer
         uses = [use for use in self._uses if (self._places[use[0]], self._places[use[1]]) == pair]
-        return any(self._clusters_of[source] & self._clusters_of[user] for source, user in uses)
+        return any(self._kernels(source) & self._kernels(user) for source, user in uses)
+
+    def apart(self, producer: Place, consumer: Place) -> bool:
+        """Whether the lines have no program in common."""
+        programs = [{number for number, _ in self.kernels[place]} for place in (producer, consumer)]
+        return not programs[0] & programs[1]
+
+    def _kernels(self, node: int) -> set[_Kernel]:
+        return self._kernels_of.get(node, set())
 
     def between(self, producer: Place, consumer: Place) -> tuple[Boundary, ...]:
         """The boundaries between kernels of two lines, or within one."""
-        writers, readers = self.clusters[producer], self.clusters[consumer]
+        writers, readers = self.kernels[producer], self.kernels[consumer]
         return tuple(
             boundary
-            for boundary in self._boundaries
-            if boundary.producer in writers and boundary.consumer in readers
+            for number, boundary in self._boundaries
+            if (number, boundary.producer) in writers and (number, boundary.consumer) in readers
         )

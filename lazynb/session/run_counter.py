@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 from lazynb.config import config
 from lazynb.execute.breaks import BreakLog, Tally
 from lazynb.execute.executable import Executable
+from lazynb.execute.jax_compilations import JaxCompilation
 from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.observers import Observer, Run, observe
 from lazynb.reasons import REASONS
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
+from lazynb.session.jax_compiled import JaxLog
 from lazynb.source import Spot
 
 
@@ -43,12 +45,14 @@ class RunCounter(Observer):
       misses: how many those were.
       loaded: how many of those came from the persistent cache.
       compile_seconds: lowering, compiling and loading them.
+      jax_log: what JAX compiled by itself, which is none of those programs.
     """
 
     def __init__(self, program: Callable[[Executable], None] | None = None):
         self.runs = self.hits = self.operations = self.misses = self.loaded = 0
         self.compile_seconds = 0.0
         self.made: list[Made] = []
+        self.jax_log = JaxLog()
         self._program = program
         self._breaks = BreakLog()
         self._first = miss_log.total
@@ -115,6 +119,9 @@ class RunCounter(Observer):
         with self._lock:
             compiles = sum(run.miss is not None and run.miss.origin == "compiled" for run in runs)
             self._breaks.add(kind, spot, operations, compiles, seconds, detail)
+
+    def jax_compiled(self, compilation: JaxCompilation) -> None:
+        self.jax_log.add(compilation)
 
     @property
     def broken(self) -> int:

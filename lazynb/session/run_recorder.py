@@ -18,12 +18,14 @@ import jax
 from lazynb import _jax as jc
 from lazynb.execute.breaks import BreakLog
 from lazynb.execute.donation import is_large
+from lazynb.execute.jax_compilations import JaxCompilation
 from lazynb.execute.observers import Observer, Run
 from lazynb.reasons import ASKED_FOR
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.trace_summary import TraceSummary, summarise
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import Root, State
+from lazynb.session.jax_compiled import JaxLog
 from lazynb.source import Spot
 
 
@@ -138,6 +140,7 @@ class RunRecorder(Observer):
       tallies: the breaks, counted by kind and line.
       operations: of the runs seen, dead ones included.
       missed: runs that were not kept.
+      jax_log: what JAX compiled by itself.
     """
 
     def __init__(self) -> None:
@@ -147,6 +150,7 @@ class RunRecorder(Observer):
         self.tallies = BreakLog()
         self.operations = 0
         self.missed = 0
+        self.jax_log = JaxLog()
         self._holding = _HOLDING
         self._flows = 0
         self._held: dict[int, Held] = {}
@@ -197,6 +201,9 @@ class RunRecorder(Observer):
                 compile_seconds=sum(miss.seconds for miss in misses),
             )
             self.breaks.append(trace_break)
+
+    def jax_compiled(self, compilation: JaxCompilation) -> None:
+        self.jax_log.add(compilation)
 
     def release(self) -> None:
         """Lets go of the user's values."""

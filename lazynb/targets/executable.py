@@ -20,7 +20,6 @@ from lazynb.record.pending import Pending
 from lazynb.record.trie import State
 from lazynb.source import Place
 from lazynb.targets.compiled import CompiledFor, compile_for
-from lazynb.targets.mesh import Layout
 from lazynb.targets.target import Target
 
 
@@ -34,8 +33,7 @@ class TargetExecutable(Executable):
     No input is donated, and no scalars are packed: the program is the user's.
 
     Arguments:
-      layout: its mesh; None for one device.
-      shardings: of its inputs, on a mesh.
+      shardings: of its inputs, on the target's mesh.
     """
 
     def __init__(
@@ -44,12 +42,11 @@ class TargetExecutable(Executable):
         wanted: tuple[int, ...],
         config_then: Any,
         target: Target,
-        layout: Layout | None = None,
         shardings: Sequence[Any] = (),
     ):
         super().__init__(state, wanted, (), config_then, Place("", 0, ""))
         self.target = target
-        self._mesh = layout.sizes if layout is not None else ()
+        self._mesh = target.layout.sizes if target.layout is not None else ()
         taken = [step for step in state.path() if step.operation is None]
         self._packing = Packing(taken, packs=False)
         placed = shardings or [None] * len(taken)
@@ -95,13 +92,12 @@ def _type(aval: Any, sharding: Any) -> jax.ShapeDtypeStruct:
 
 
 def prepare_for(
-    pending: Pending, target: Target, layout: Layout | None, names: Mapping[int, tuple[str, ...]]
+    pending: Pending, target: Target, names: Mapping[int, tuple[str, ...]]
 ) -> tuple[Binding, bool] | None:
     """What ``pending`` needs as a program for ``target``, which is made now; returns None if no tensor waits.
     Runs nothing.
 
     Arguments:
-      layout: its mesh; None for one device.
       names: the user's names of arrays, by ``id``.
 
     Raises what :meth:`TargetExecutable.compile` raises; the pending trace stays as it was.
@@ -115,9 +111,10 @@ def prepare_for(
         state, slots, inputs, _ = executables.part(request)
         values = [pending.inputs[number] for number in inputs]
     shardings = []
-    if layout is not None:
-        shardings = [layout.sharding(value, names.get(id(value), ())) for value in values]
-    executable = TargetExecutable(state, slots, pending.root.config, target, layout, shardings)
+    if target.layout is not None:
+        place = target.layout.sharding
+        shardings = [place(value, names.get(id(value), ())) for value in values]
+    executable = TargetExecutable(state, slots, pending.root.config, target, shardings)
     try:
         executable.compile()
     finally:

@@ -11,7 +11,6 @@ from typing import Any
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from lazynb.errors import LazynbError
-from lazynb.targets.target import Target
 
 
 class BadMesh(LazynbError, ValueError):
@@ -29,7 +28,7 @@ class Layout:
     """
 
     axes: tuple[tuple[str, int], ...]
-    shards: Mapping[str, tuple[str | None, ...]] = dataclasses.field(default_factory=dict)
+    shards: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
 
     @property
     def devices(self) -> int:
@@ -40,6 +39,9 @@ class Layout:
     def sizes(self) -> tuple[int, ...]:
         """Of the axes."""
         return tuple(size for _, size in self.axes)
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={size}" for name, size in self.axes)
 
     @property
     def mesh(self) -> AbstractMesh:
@@ -61,10 +63,11 @@ class Layout:
         return NamedSharding(self.mesh, PartitionSpec(*spec))
 
     def _named(self, names: Sequence[str]) -> tuple[str | None, ...] | None:
+        shards = dict(self.shards)
         for name in names:
             for asked in (name, re.split(r"[.\[]", name, maxsplit=1)[0]):
-                if asked in self.shards:
-                    return self.shards[asked]
+                if asked in shards:
+                    return shards[asked]
         return None
 
     def _own(self, value: Any) -> tuple[Any, ...]:
@@ -92,7 +95,7 @@ class Layout:
                 )
 
 
-def layout(target: Target, mesh: Any = None, shards: Any = None) -> Layout | None:
+def layout(mesh: Any = None, shards: Any = None) -> Layout | None:
     """The layout that the user asks for; None for a program on one device.
 
     Arguments:
@@ -100,20 +103,16 @@ def layout(target: Target, mesh: Any = None, shards: Any = None) -> Layout | Non
       shards: ``x=data,.`` (several in a list), or a dictionary of axes, or of ``PartitionSpec``.
 
     Raises:
-      BadMesh: they do not fit each other or the target.
+      BadMesh: they do not fit each other.
     """
     axes = _axes(mesh)
     if not axes:
         if shards:
             raise BadMesh("A sharding needs a mesh: --mesh data=4,model=4 (mesh= in Python).")
         return None
-    asked = Layout(axes, _shards(shards))
-    if asked.devices != target.devices:
-        raise BadMesh(
-            f"The mesh {_named(axes)} has {asked.devices} devices, and {target.name} has {target.devices}."
-        )
+    asked = Layout(axes, tuple(_shards(shards).items()))
     known = dict(axes)
-    for name, spec in asked.shards.items():
+    for name, spec in asked.shards:
         for axis in _flat(spec):
             if axis not in known:
                 raise BadMesh(f"{name} is sharded on {axis!r}; the mesh has {', '.join(known)}.")
@@ -162,10 +161,6 @@ def _flat(spec: Sequence[Any]) -> list[str]:
         elif part is not None:
             found.extend(part)
     return found
-
-
-def _named(axes: Sequence[tuple[str, int]]) -> str:
-    return ",".join(f"{name}={size}" for name, size in axes)
 
 
 def _written(spec: Sequence[Any]) -> str:

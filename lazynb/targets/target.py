@@ -6,9 +6,11 @@ import dataclasses
 import difflib
 import math
 import re
+from typing import Any
 
 from lazynb.errors import LazynbError
 from lazynb.targets.chip import Chip, chips
+from lazynb.targets.mesh import BadMesh, Layout, layout
 
 
 class UnknownTarget(LazynbError, ValueError):
@@ -23,11 +25,24 @@ class Target:
       name: as the user writes it, in its shortest form: ``v5e:4x4``.
       chip: its kind.
       shape: a TPU's slice (``4x4``), or the hosts and the GPUs of each (``1x8``).
+      layout: the mesh of all its devices; None for a program on one of them.
     """
 
     name: str
     chip: Chip
     shape: tuple[int, ...]
+    layout: Layout | None = None
+
+    def on_mesh(self, mesh: Any = None, shards: Any = None) -> Target:
+        """The target with its devices as a mesh, see :func:`lazynb.targets.mesh.layout`.
+
+        Raises:
+          BadMesh: they do not fit each other or the target.
+        """
+        made = layout(mesh, shards)
+        if made is not None and made.devices != self.devices:
+            raise BadMesh(f"The mesh {made} has {made.devices} devices, and {self.name} has {self.devices}.")
+        return dataclasses.replace(self, layout=made)
 
     @property
     def devices(self) -> int:

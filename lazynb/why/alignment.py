@@ -101,6 +101,8 @@ class Alignment:
     Arguments:
       by_position: the inputs are arguments of functions.
       sources: lines of the code behind the two programs.
+      key: equal, for the numbers 0 and 1 of the programs, for steps of statements that correspond; by default
+        the line's text.
 
     Attributes:
       old: by number of a step of ``now``, that of ``before``.
@@ -114,9 +116,11 @@ class Alignment:
         *,
         by_position: bool = False,
         sources: tuple[set[str], set[str]] | None = None,
+        key: Callable[[int, ProgramStep], str] | None = None,
     ):
         self.before, self.now = before, now
         self._sources = sources
+        self._key = key or (lambda side, step: (before, now)[side].text(step))
         self.old: dict[int, int] = {}
         self.new: dict[int, int] = {}
         self._operations()
@@ -141,20 +145,20 @@ class Alignment:
     def _operations(self) -> None:
         same = _Same()
         gaps: Gaps = [(self.before.operations, self.now.operations)]
-        gaps = self._pair(gaps, lambda program, step: (same.number(step), program.text(step)))
-        gaps = self._pair(gaps, lambda program, step: (step.name, program.text(step)))
-        self._gaps = self._pair(gaps, lambda program, step: step.name, self._may_be)
+        gaps = self._pair(gaps, lambda side, step: (same.number(step), self._key(side, step)))
+        gaps = self._pair(gaps, lambda side, step: (step.name, self._key(side, step)))
+        self._gaps = self._pair(gaps, lambda side, step: step.name, self._may_be)
 
     def _pair(
         self,
         gaps: Gaps,
-        key: Callable[[Comparable, ProgramStep], Hashable],
+        key: Callable[[int, ProgramStep], Hashable],
         may_be: Callable[[ProgramStep, ProgramStep], bool] = lambda before, now: True,
     ) -> Gaps:
         """Pairs the steps with the same key in each gap, and returns the gaps that are left."""
         left: Gaps = []
         for a, b in gaps:
-            pairs = common([key(self.before, step) for step in a], [key(self.now, step) for step in b])
+            pairs = common([key(0, step) for step in a], [key(1, step) for step in b])
             pairs = [(i, j) for i, j in pairs if may_be(a[i], b[j])]
             for i, j in pairs:
                 self._join(a[i], b[j])
@@ -174,9 +178,9 @@ class Alignment:
     def _may_be(self, before: ProgramStep, now: ProgramStep) -> bool:
         """Whether the line of ``before`` may have become that of ``now``: it cannot if either stands
         unchanged in both sources."""
-        old, new = self.before.text(before), self.now.text(now)
-        if old == new or self._sources is None:
+        if self._sources is None or self._key(0, before) == self._key(1, now):
             return True
+        old, new = self.before.text(before), self.now.text(now)
         return old not in self._sources[1] and new not in self._sources[0]
 
     def _same_array_operands(self, before: ProgramStep, now: ProgramStep) -> bool:
@@ -194,7 +198,7 @@ class Alignment:
     def _is_moved(self, before: ProgramStep, now: ProgramStep) -> bool:
         return (
             before.same_operation(now)
-            and self.before.text(before) == self.now.text(now)
+            and self._key(0, before) == self._key(1, now)
             and len(before.operands) == len(now.operands)
         )
 

@@ -76,6 +76,26 @@ _TABLE = (
         "the trace begins earlier: it no longer follows the trace break at {at} ({break_kind})",
         "call lazynb.sync() where the cached trace began",
     ),
+    CauseKind(
+        "LNB415",
+        "cell_split",
+        "{operation} {stand} in another cell now: {at}",
+        "keep in one cell what shall be one program",
+    ),
+    CauseKind(
+        "LNB416",
+        "cell_merged",
+        "{operation} stood in another cell: {at}",
+        "keep the cells apart, or call lazynb.sync() where the first one ended",
+    ),
+    CauseKind(
+        "LNB417",
+        "turn",
+        "the trace begins after the trace break at {at} ({break_kind}), with {operation}; the cached one "
+        "began elsewhere",
+        "leave it: a program for the first turn of the loop and one for the others are cached now; or call "
+        "lazynb.sync() where a turn ends",
+    ),
     # Programs that loop.
     CauseKind(
         "LNB421",
@@ -183,6 +203,13 @@ _TABLE = (
         "jitted",
         "{function} is one jitted function now: its operations were recorded one by one",
         "",
+    ),
+    CauseKind("LNB455", "variable", "{name} was {before}, now {now}", ""),
+    CauseKind(
+        "LNB456",
+        "closed_over",
+        "{operation} takes {now}, which the function closes over or has as a static argument; it was {before}",
+        "pass the number to the jitted function as an argument that is not static",
     ),
     # What is asked of the trace.
     CauseKind(

@@ -79,7 +79,7 @@ class ProgramStep:
     @property
     def content(self) -> Hashable:
         """Equal for what does the same to its operands."""
-        return self.primitive, params_structure(self.primitive, self.params)
+        return self.primitive, params_structure(self.primitive, self.params, nameless=True)
 
     def same_operation(self, other: ProgramStep) -> bool:
         """Whether both do the same to their operands."""
@@ -128,12 +128,21 @@ class Comparable:
         Returns None if that cannot be known."""
         if step.origin is None:
             return None
+        return id(step.origin.code), self.position(step) or step.origin.lasti
+
+    def position(self, step: ProgramStep) -> tuple[Any, ...] | None:
+        """First and last line, first and last column of the expression that asked for the operation.
+
+        Returns None if that cannot be known. A column or line that Python does not know is None.
+        """
+        if step.origin is None:
+            return None
         code = step.origin.code
         positions = self._positions.get(id(code))
         if positions is None:
             positions = self._positions[id(code)] = list(code.co_positions())
         number = step.origin.lasti // 2
-        return id(code), positions[number] if 0 <= number < len(positions) else step.origin.lasti
+        return positions[number] if 0 <= number < len(positions) else None
 
     def users(self) -> dict[Value, list[ProgramStep]]:
         """By value, the needed operations that take it."""

@@ -30,6 +30,7 @@ class Comparison:
         the traces begin and end), and whether the traces end elsewhere, so that what is alive then differs
         too.
       sources: lines of the code behind the two.
+      key: see :class:`lazynb.why.alignment.Alignment`.
 
     Attributes:
       changes: the differences.
@@ -45,8 +46,9 @@ class Comparison:
         settings_explained: bool = False,
         outside: Callable[[Alignment], tuple[set[int], set[int], bool]] | None = None,
         sources: tuple[set[str], set[str]] | None = None,
+        key: Callable[[int, ProgramStep], str] | None = None,
     ):
-        self.alignment = Alignment(before, now, by_position=functions, sources=sources)
+        self.alignment = Alignment(before, now, by_position=functions, sources=sources, key=key)
         outside_before: set[int] = set()
         outside_now: set[int] = set()
         self._ends_elsewhere = False

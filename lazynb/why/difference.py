@@ -7,16 +7,18 @@ import linecache
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
-from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.execute.misses import Miss
 from lazynb.reasons import REASONS
 from lazynb.source import Place
+from lazynb.why import settings
+from lazynb.why.attribution import attributed, is_edit
 from lazynb.why.causes import CAUSES, RANKS
 from lazynb.why.comparable import Comparable, ProgramStep, comparable_of
 from lazynb.why.comparison import Comparison
 from lazynb.why.recurrence import as_recurrence
 from lazynb.why.sides import Change
+from lazynb.why.source_pair import SourcePair
 from lazynb.why.trace_bounds import Bound, TraceBounds
 
 _EXACT = 4
@@ -24,6 +26,9 @@ _EXACT = 4
 
 _LOOKED_AT = 200
 """The latest earlier traces, of which what they are made of is compared."""
+
+_ALIKE = 0.5
+"""Share of the cell that must be left for an edit of it to be the cause."""
 
 _SHOWN = 8
 """Causes told of one miss."""
@@ -150,19 +155,38 @@ class _Candidate:
     def __init__(self, other: Miss, miss: Miss, comparable: Comparable):
         self.other, self.miss, self.comparable = other, miss, comparable
         self.old_comparable = comparable_of(other)
-        self.settings = _settings(other, miss)
-        trace_bounds = TraceBounds(other, miss, (self.old_comparable, comparable))
+        self.settings = settings.traced(other, miss)
+        comparables = self.old_comparable, comparable
+        trace_bounds = TraceBounds(other, miss, comparables)
+        self.sources = SourcePair(other, miss)
         self.comparison = Comparison(
-            self.old_comparable,
-            comparable,
+            *comparables,
             settings_explained=bool(self.settings),
             outside=trace_bounds.outside,
             sources=trace_bounds.sources,
+            key=self._key,
         )
         self.bounds = trace_bounds.bounds
-        self.changes = [*self.settings, *map(_bound_change, self.bounds), *self.comparison.changes]
+        operations = attributed(self.comparison.changes, self.sources, comparables)
+        operations = settings.explained(operations, other, miss)
+        if any(map(is_edit, operations)):
+            operations = [change for change in operations if not self._is_read(change)]
+        self.changes = [*self.settings, *map(_bound_change, self.bounds), *operations]
         if not self.changes or all(change.kind in _LEAVES_RESULTS for change in self.changes):
             self.changes += self._donation()
+
+    def _is_read(self, change: Change) -> bool:
+        """Whether a value that only one program returns is what an edited line reads."""
+        if change.kind not in ("alive", "not_alive") or change.at is None or change.at.line is None:
+            return False
+        if change.fields["name"].startswith("the variable"):
+            return False
+        return change.at.place is not None and change.at.place.text == self.other.spot.place.text
+
+    def _key(self, side: int, step: ProgramStep) -> str:
+        """Equal for steps whose statements correspond."""
+        text = (self.old_comparable, self.comparable)[side].text(step)
+        return text if step.line is None else self.sources.key(side, step.line, text)
 
     @property
     def is_same(self) -> bool:
@@ -183,6 +207,8 @@ class _Candidate:
             size = min(len(units), len(likeness))
         else:
             size = max(len(units), len(likeness))
+        if self.sources.likeness >= _ALIKE and any(map(is_edit, self.changes)):
+            return True  # what the user edited is known
         same_line = self.other.spot.place.text == self.miss.spot.place.text
         same_end = same_line and not REASONS[self.miss.kind].barrier
         share = 0.3 if same_end else 0.5
@@ -198,7 +224,11 @@ class _Candidate:
             return 0.0
         if old.name != step.name:
             return 0.25
-        return 1.0 if self.old_comparable.text(old) == self.comparable.text(step) else 0.5
+        if self.old_comparable.text(old) == self.comparable.text(step):
+            return 1.0
+        if step.line is None or old.line is None:
+            return 0.5
+        return 0.5 + 0.5 * self.sources.statement_likeness(old.line, step.line)
 
     @property
     def distance(self) -> float:
@@ -293,21 +323,9 @@ def _once(causes: Sequence[Cause]) -> list[Cause]:
 # ---- what is told ------------------------------------------------------------------------------------------
 
 
-def _settings(other: Miss, miss: Miss) -> list[Change]:
-    """JAX's settings that differ."""
-    old, new = other.summary.root, miss.summary.root
-    if old is new:
-        return []
-    before, now = jc.traced_settings(old.config), jc.traced_settings(new.config)
-    return [
-        Change("configuration", {"setting": name, "before": before[name], "now": value})
-        for name, value in now.items()
-        if name in before and before[name] != value
-    ]
-
-
 def _bound_change(bound: Bound) -> Change:
     fields = {"at": bound.place.label, "break_kind": bound.reason, "place": bound.place}
+    fields.update(operation=bound.operations, stand="stand" if " and " in bound.operations else "stands")
     return Change(bound.kind, fields, bound.now, bound.before)
 
 

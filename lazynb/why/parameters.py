@@ -162,7 +162,13 @@ def _is_opaque(value: Any) -> bool:
     """Whether a value has no content to show: Python tells it by its address."""
     if isinstance(value, str | bytes | bool | int | float | complex) or value is None or jc.is_jaxpr(value):
         return False
+    if _is_named(value):
+        return False
     return isinstance(structure(value), Pinned) or " at 0x" in repr(value)
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(getattr(value, "name", None), str)
 
 
 def _parameter(operation: str, name: str, before: Any, now: Any) -> Parameter:
@@ -185,7 +191,7 @@ def _without_brackets(value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    if hasattr(value, "name") and hasattr(value, "value"):  # an enumeration
+    if _is_named(value):  # an enumeration, a generator of random numbers
         return str(value.name)
     text = str(value)
     return text if len(text) <= 60 else text[:59] + "…"

@@ -1,4 +1,4 @@
-"""The bounds of two traces: one trace break more or less makes other programs of the same lines."""
+"""The bounds of two traces: one trace break or cell more or less makes other programs of the same lines."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import dataclasses
 import linecache
 from collections.abc import Sequence
 
+from lazynb.cell_history import history
 from lazynb.execute.misses import Miss
 from lazynb.source import Place, Spot, cell_source, line_of
 from lazynb.why.alignment import Alignment
 from lazynb.why.comparable import Comparable, ProgramStep
+from lazynb.why.unpaired import listed
 
 Sides = tuple[Sequence[ProgramStep], Sequence[ProgramStep]]
 """Steps of the earlier program, and of the present one."""
@@ -17,13 +19,14 @@ Sides = tuple[Sequence[ProgramStep], Sequence[ProgramStep]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bound:
-    """A trace break that only one of two traces has.
+    """A trace break, or the end of a cell, that only one of two traces has.
 
     Attributes:
-      kind: ``broke``, ``goes_on``, ``begins_later`` or ``begins_earlier``.
-      reason: kind of the trace break.
-      place: its line.
+      kind: ``broke``, ``goes_on``, ``begins_later`` or ``begins_earlier``; ``cell_split`` or ``cell_merged``.
+      reason: kind of the trace break; empty for the end of a cell.
+      place: its line; for the end of a cell a line on its other side.
       now, before: steps of the two programs that are there because of it.
+      operations: those in words, where they are told.
     """
 
     kind: str
@@ -31,6 +34,14 @@ class Bound:
     place: Place
     now: tuple[int, ...]
     before: tuple[int, ...]
+    operations: str = ""
+
+
+_NEAR = 20
+"""Runs of cells before a program in which its other part may have been recorded."""
+
+_ENDS = frozenset(("broke", "goes_on", "cell_split", "cell_merged"))
+"""Kinds of bounds with which other variables are alive at the end."""
 
 
 class TraceBounds:
@@ -57,9 +68,11 @@ class TraceBounds:
             self._compare_ends(tails)
         if _start(before) != _start(now):
             self._compare_starts(heads)
+        self._compare_cells(heads)
+        self._compare_cells(tails)
         old = {number for bound in self.bounds for number in bound.before}
         new = {number for bound in self.bounds for number in bound.now}
-        return old, new, any(bound.kind in ("broke", "goes_on") for bound in self.bounds)
+        return old, new, any(bound.kind in _ENDS for bound in self.bounds)
 
     def _compare_ends(self, tails: Sides) -> None:
         """Adds the trace break that cuts off the tail of one program."""
@@ -72,6 +85,9 @@ class TraceBounds:
     def _compare_starts(self, heads: Sides) -> None:
         """Adds the trace break that cuts off the head of one program."""
         before, now = self._misses
+        if heads[1] and now.cut is not None and self._is_turn(heads):
+            words = listed(self._comparables[1], heads[1])
+            self._add("turn", now.cut.kind, now.cut.spot, heads, words)
         if heads[0] and heads[1]:
             return
         if heads[0] and now.cut is not None and self._written(heads[0], 0):
@@ -79,9 +95,61 @@ class TraceBounds:
         elif heads[1] and before.cut is not None and self._written(heads[1], 1):
             self._add("begins_earlier", before.cut.kind, before.cut.spot, heads)
 
-    def _add(self, kind: str, reason: str, spot: Spot, steps: Sides) -> None:
+    def _compare_cells(self, leftover: Sides) -> None:
+        """Adds the end of a cell that cuts off what is left over on one side alone."""
+        before, now = leftover
+        if bool(before) == bool(now):
+            return
+        side, steps = (0, before) if before else (1, now)
+        numbers = {step.number for step in steps}
+        if any(numbers & {*bound.now, *bound.before} for bound in self.bounds):
+            return
+        found = self._elsewhere(steps, side)
+        if found is not None:
+            words = listed(self._comparables[side], steps)
+            own, none = tuple(sorted(numbers)), ()
+            if side:
+                self.bounds.append(Bound("cell_merged", "", found, own, none, words))
+            else:
+                self.bounds.append(Bound("cell_split", "", found, none, own, words))
+
+    def _elsewhere(self, steps: Sequence[ProgramStep], side: int) -> Place | None:
+        """The first of the lines of ``steps``, left over on ``side``, if they all stand in cells that recorded
+        neither program; else None."""
+        lines = {self._comparables[side].text(step) for step in steps} - {""}
+        texts = [text for text in self._misses[1 - side].sources.values()]
+        here = {line.strip() for text in texts for line in text.splitlines()}
+        if not lines or 2 * len(lines & here) > len(lines):
+            return None
+        before, now = (miss.time for miss in self._misses)
+        if side:
+            runs = [run for run in history.until(now) if run.time > before - _NEAR]
+        else:
+            runs = history.after(before)
+        known = self._misses[0].sources.keys() | self._misses[1].sources.keys()
+        first = next(text for step in steps if (text := self._comparables[side].text(step)))
+        found = None
+        for run in reversed(runs):
+            texts = [line.strip() for line in run.text.splitlines()]
+            if run.file in known:
+                continue
+            if first in texts and lines:
+                found = found or Place(run.file, texts.index(first) + 1, first, run.number)
+            lines -= set(texts)
+        return None if lines else found
+
+    def _is_turn(self, heads: Sides) -> bool:
+        """Whether what comes first in the present program follows its trace break in the turn of a loop before.
+
+        What comes first in the earlier one stands in the source too: nobody added or removed anything.
+        """
+        if self._misses[0].cut is not None or not self._written(heads[1], 1):
+            return False
+        return not heads[0] or self._written(heads[0], 0)
+
+    def _add(self, kind: str, reason: str, spot: Spot, steps: Sides, words: str = "") -> None:
         before, now = (tuple(step.number for step in side) for side in steps)
-        self.bounds.append(Bound(kind, reason, spot.place, now, before))
+        self.bounds.append(Bound(kind, reason, spot.place, now, before, words))
 
     def _leftover(self, alignment: Alignment) -> tuple[Sides, Sides]:
         """What is left over before the first pair, and what is left over after the last."""

@@ -105,7 +105,7 @@ class UnpairedComparison:
                     loops.setdefault((side.number, *turns), []).append(step)
         for (number, before, now), steps in loops.items():
             side = self._sides.both[number]
-            names = _listed(side.program, steps)
+            names = listed(side.program, steps)
             runs = "run" if " and " in names else "runs"
             fields = {"operation": names, "runs": runs, "now": _times(now), "before": _times(before)}
             self._sides.changes.append(side.change("repeats", fields, _numbers(steps), steps[0]))
@@ -171,7 +171,7 @@ class UnpairedComparison:
                 continue
             removed.remove(old)
             added.remove(new)
-            fields = {"before": _listed(before.program, old), "now": _listed(now.program, new)}
+            fields = {"before": listed(before.program, old), "now": listed(now.program, new)}
             change = Change("replaced", fields, _numbers(new), _numbers(old), new[0])
             self._sides.changes.append(change)
 
@@ -184,7 +184,7 @@ class UnpairedComparison:
         """Tells of groups of operations that only one of the programs has, by side."""
         for side, kind in zip(self._sides.both, ("removed", "added"), strict=True):
             for group in groups[side.number]:
-                names = _listed(side.program, group)
+                names = listed(side.program, group)
                 fields = {"operation": names, "was": "was", "it": "it was"}
                 if " and " in names:
                     fields.update(was="were", it="they were")
@@ -202,7 +202,7 @@ def _by_line(steps: Sequence[ProgramStep]) -> Groups:
     return groups
 
 
-def _listed(program: Comparable, group: Sequence[ProgramStep]) -> str:
+def listed(program: Comparable, group: Sequence[ProgramStep]) -> str:
     """The operations in words: for each call the function that the user called, else the main operation."""
     calls: dict[Hashable, list[ProgramStep]] = {}
     for step in group:

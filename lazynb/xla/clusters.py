@@ -228,6 +228,16 @@ def readers(module: Module, cluster: Cluster, source: str) -> list[Instruction]:
     return readers
 
 
+def result_values(module: Module) -> list[Value]:
+    """The arrays that the program gives back, each once."""
+    computation = module.computations[module.entry]
+    values: dict[str, Value] = {}
+    for name in leaves(computation, computation.root.name):
+        array = computation.instructions[name]
+        values[name] = Value(writer(computation, name), array.shape, array.bytes)
+    return list(values.values())
+
+
 def results(module: Module) -> Sequence[str]:
     """What writes each result of the program: names of instructions of the entry computation."""
     computation = module.computations[module.entry]

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from lazynb.execute.dumps import dumping
-from lazynb.execute.flush import execution
 from lazynb.execute.records import Records
-from lazynb.record.snapshot.describe import Description
-from lazynb.record.snapshot.names import names_of
 from lazynb.record.snapshot.snapshot import Snapshot
-from lazynb.targets.executable import prepare_for
-from lazynb.targets.mesh import Layout
 from lazynb.targets.target import Target
 from lazynb.units import short_duration
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.cost.kernel_cost import Cost
 from lazynb.xla.cost.memory import Memory
 from lazynb.xla.cost.profile import Timing
+from lazynb.xla.cost.total import NOTHING, Total
 from lazynb.xla.fates.assignment import DEAD, Fate
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.passes import Pass
-from lazynb.xla.inputs import Inputs
-from lazynb.xla.origins import origins_of
 from lazynb.xla.program import CompiledTrace
-from lazynb.xla.reading import Reading
 from lazynb.xla.verify import NotTestable
 
 
@@ -61,16 +53,38 @@ class Compilation:
 
     A graph that spans several notebook cells is one program a cell, in the order of ``traces``; the
     attributes speak of all of them, ``compiled`` and ``hlo`` of the last, which computes what was asked for.
+    That of ``%%compile`` has the programs of its cell alone.
 
     Attributes:
       traces: the programs, in the order in which they run.
       snapshot: the graph that was compiled; its node numbers are those of ``fates``.
       target: what it was compiled for, without being run; None for this machine.
+      beside: what JAX compiled by itself meanwhile, in a line; empty if nothing, or if nobody looked.
+      cell: the notebook cell that recorded the graph; None if it is not known, or not one.
+      earlier: what earlier cells had left pending and was compiled with it, a compilation for each cell.
+      runs: how often each program ran before the compilation was made: those that a trace break of the cell
+        needed.
+      unlisted: how many other programs the cell ran.
     """
 
-    def __init__(self, traces: Sequence[CompiledTrace], snapshot: Snapshot, target: Target | None = None):
+    def __init__(
+        self,
+        traces: Sequence[CompiledTrace],
+        snapshot: Snapshot,
+        *,
+        cell: int | None = None,
+        earlier: Sequence[Compilation] = (),
+        runs: Sequence[int] = (),
+        unlisted: int = 0,
+        target: Target | None = None,
+    ):
         self.traces = tuple(traces)
         self.snapshot = snapshot
+        self.beside = ""
+        self.cell = cell
+        self.earlier = tuple(earlier)
+        self.runs = tuple(runs) or (0,) * len(self.traces)
+        self.unlisted = unlisted
         self.target = target
 
     @property
@@ -127,6 +141,12 @@ class Compilation:
     def cost(self) -> list[Cost | None]:
         """What one execution of each of ``clusters`` costs by XLA's own analysis, in their order."""
         return [trace.costs.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
+
+    @property
+    def total_cost(self) -> Total:
+        """What one run of all programs costs: each kernel as often as it runs. What is not known (the
+        turns of a ``while_loop``) has bounds."""
+        return sum((trace.total for trace in self.traces), start=NOTHING)
 
     @property
     def memory(self) -> Memory | None:
@@ -209,43 +229,3 @@ def _boundary_row(boundary: Boundary) -> dict[str, str]:
 
 def _pass_row(step: Pass) -> dict[str, str]:
     return {"#": str(step.index), "pipeline": step.pipeline, "pass": step.name}
-
-
-def compile_tensors(
-    tensors: Sequence[Any],
-    namespace: Mapping[str, Any],
-    ahead: bool = True,
-    target: Target | None = None,
-    layout: Layout | None = None,
-) -> Compilation:
-    """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
-    nothing.
-
-    Arguments:
-      namespace: the user's variables, whose names the inspector shows.
-      ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked
-        for.
-      target: compile for this one, and leave the caches alone.
-      layout: the mesh of the target's devices; None for one of them.
-
-    Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
-    was.
-    """
-    waiting = execution.waiting(tensors)
-    names = names_of(namespace)
-    description = Description(waiting, names)
-    snapshot = description.snapshot()
-    traces = []
-    for pending in waiting:
-        with dumping(Reading) if ahead else dumping():
-            prepared = (
-                execution.prepare(pending) if target is None else prepare_for(pending, target, layout, names)
-            )
-        if prepared is None:
-            continue
-        binding, is_new = prepared
-        wanted = tuple([tensor._slot for tensor in pending.live()])
-        origins = origins_of(pending, binding, wanted, description)
-        inputs = Inputs(pending, binding.inputs)
-        traces.append(CompiledTrace(binding.executable, is_new, origins, snapshot, inputs))
-    return Compilation(traces, snapshot, target)

@@ -47,7 +47,8 @@ def origins_of(
             operations[step.depth - 1] = node
         else:
             inputs[len(inputs)] = node
-    return Origins(operations, inputs, tuple(description.result(pending, slot) for slot in wanted))
+    results = tuple(description.result(pending, slot) for slot in wanted)
+    return Origins(operations, inputs, results)
 
 
 _ARGUMENT = re.compile(r"args\[(\d+)\]")

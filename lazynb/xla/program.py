@@ -6,7 +6,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any
 
 from lazynb.execute.dumps import Dump, DumpUnavailable
@@ -16,7 +17,9 @@ from lazynb.xla.clusters import Cluster, find_clusters
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
+from lazynb.xla.cost.total import NOTHING, Total, program_total
 from lazynb.xla.fates.assignment import Fate, fates
+from lazynb.xla.fates.operation_graph import OperationGraph
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
@@ -28,6 +31,7 @@ from lazynb.xla.hlo.passes import Pass, read_passes
 from lazynb.xla.inputs import Inputs, fresh
 from lazynb.xla.origins import Origins
 from lazynb.xla.reading import Read, Reading, read
+from lazynb.xla.value_names import input_nodes, result_names, value_names
 from lazynb.xla.verify import NotTestable, verify
 
 _SMALL = 500  # instructions of a program that is compiled once more without being asked for
@@ -191,7 +195,30 @@ class CompiledTrace:
 
     def _followed(self, written: Read | None) -> dict[int, Fate]:
         assert self.module is not None
-        return fates(self.origins.operations, self.module, self.clusters, written)
+        return fates(self.origins.operations, self.module, self.clusters, written, self._operation_graph)
+
+    @cached_property
+    def _operation_graph(self) -> OperationGraph:
+        """Which operation of the program reads which, by their marks."""
+        nodes = self.origins.operations
+        mark_of = {node: mark for mark, node in nodes.items()}
+        arguments = self._arguments()
+        operands = {}
+        for mark, node in sorted(nodes.items()):
+            read = list(dict.fromkeys(operand for operand, _ in self._snapshot.nodes[node].operands))
+            operands[mark] = [mark_of[operand] for operand in read if operand in mark_of]
+            arguments[node] = reduce(or_, [arguments.get(operand, 0) for operand in read], 0)
+        results = [mark_of.get(node) for node, _ in self.origins.results]
+        return OperationGraph(operands, {mark: arguments[node] for mark, node in nodes.items()}, results)
+
+    def _arguments(self) -> dict[int, int]:
+        """By node of an input, the argument of the program that holds it, as a bit."""
+        arguments = {}
+        packing = self._executable._packing
+        for position in range(len(packing)):
+            for number in packing.taken(position):
+                arguments[self.origins.inputs[number]] = 1 << position
+        return arguments
 
     def nodes_behind(self, instruction: Instruction) -> list[int]:
         """Nodes that an instruction of the optimised module was made from: by its mark, else by what it
@@ -231,14 +258,32 @@ class CompiledTrace:
             return {}
         return kernel_costs(self.module, [cluster.name for cluster in self.clusters])
 
+    @property
+    def total(self) -> Total:
+        """What one run of the program costs."""
+        return program_total(self.module, self.costs) if self.module is not None else NOTHING
+
     @cached_property
     def memory(self) -> Memory:
         """Live ranges and totals; the totals alone if XLA wrote nothing down when it compiled."""
         stats = memory_stats(self.compiled)
         if not self._has_files:
             return parse_memory("", "", stats)
-        dump = self.dump
-        return parse_memory(dump.text("*buffer-assignment.txt"), dump.text("*live-range.txt"), stats)
+        texts = self.dump.text("*buffer-assignment.txt"), self.dump.text("*live-range.txt")
+        return parse_memory(*texts, stats, self._value_names)
+
+    @property
+    def _value_names(self) -> dict[str, tuple[str, ...]]:
+        """The user's names of arguments and results."""
+        if self.module is None:
+            return {}
+        return value_names(self.module, self._snapshot, self._executable._packing.taken, self.origins)
+
+    def inputs_behind(self, name: str) -> list[int]:
+        """The input nodes that a parameter of the program stands for; empty if ``name`` is none."""
+        if self.module is None:
+            return []
+        return input_nodes(self.module, name, self._executable._packing.taken, self.origins)
 
     def profile(self, runs: int = 5) -> Profile:
         """Runs the program on its inputs and measures each kernel. Inputs that are gone are made up.
@@ -273,7 +318,7 @@ class CompiledTrace:
         """The user's names for result number ``result`` of the program."""
         if result >= len(self.origins.results):
             return ()
-        return self._snapshot.nodes[self.origins.results[result][0]].names
+        return result_names(self._snapshot, self.origins, result)
 
     @cached_property
     def edges(self) -> dict[tuple[str, str], FusionEdge]:
@@ -335,10 +380,12 @@ class CompiledTrace:
         return verified
 
     def _with_words(self, boundary: Boundary, decisions: Mapping[tuple[str, str], str]) -> Boundary:
-        """``boundary`` with the compiler's reason, if there is one."""
+        """``boundary`` with the compiler's reason, if there is one. What an experiment showed stays."""
         pair = boundary.producer, boundary.consumer
         if pair not in decisions:
             return boundary
+        if boundary.verdict:
+            return dataclasses.replace(boundary, said=decisions[pair])
         return spoken(self.edges[pair], self.rules, decisions[pair])
 
 

@@ -9,12 +9,16 @@ from typing import Any
 
 from lazynb.errors import LazynbError
 from lazynb.execute.executable import Executable
-from lazynb.xla.clusters import find_clusters, results
-from lazynb.xla.evidence import VERIFIED
+from lazynb.xla.clusters import results
+from lazynb.xla.evidence import INFERRED, UNKNOWN, VERIFIED
 from lazynb.xla.fusion.backend_rules import BackendRules
-from lazynb.xla.fusion.boundaries import Boundary
-from lazynb.xla.fusion.edges import FusionEdge, find_edges
-from lazynb.xla.hlo.module import Module, parse
+from lazynb.xla.fusion.boundaries import Boundary, boundary_at
+from lazynb.xla.fusion.crossing import Crossing, crossing
+from lazynb.xla.fusion.edges import FusionEdge
+from lazynb.xla.hlo.module import parse
+
+Changes = dict[str, Any]
+"""Arguments of ``Executable.compile_again``."""
 
 
 class NotTestable(LazynbError):
@@ -24,7 +28,10 @@ class NotTestable(LazynbError):
 def verify(boundary: Boundary, edge: FusionEdge, executable: Executable, rules: BackendRules) -> Boundary:
     """``boundary`` with what recompiling without its cause showed. Nothing is run.
 
-    The label becomes ``verified by recompiling`` only if the boundary went with the cause.
+    If the boundary stays, its reason is not the reason, whoever gave it: the next that applies is tried, then
+    all of them together. The label becomes ``verified by recompiling`` only if the boundary went with the
+    cause. If nothing made it go, a reason that applies and has no experiment is ``rule inferred``; without
+    such a one the reason is ``not known``.
 
     Arguments:
       rules: those of the backend, with the options that take causes away.
@@ -32,18 +39,22 @@ def verify(boundary: Boundary, edge: FusionEdge, executable: Executable, rules: 
     Raises:
       NotTestable: there is no experiment for this reason, or not for this program.
     """
-    experiment = EXPERIMENTS.get(boundary.verify)
-    if experiment is None:
-        raise NotTestable(f"there is no experiment for the reason {boundary.code!r}")
-    changes, what = experiment(Subject(boundary, edge, executable, rules))
-    text = executable.compile_again(**changes).as_text()
-    if not text:
-        raise NotTestable("this backend gives no HLO of the recompiled program")
-    if _stays(parse(text), edge):
-        verdict = f"Compiled again {what}: the boundary stays, so this alone is not the reason."
-        return dataclasses.replace(boundary, verdict=verdict)
-    verdict = f"Compiled again {what}: the boundary is gone."
-    return dataclasses.replace(boundary, label=VERIFIED, verdict=verdict)
+    subject = Subject(boundary, edge, executable, rules)
+    first = _tried(subject)
+    if first.outcome is Crossing.UNCLEAR:
+        raise NotTestable(
+            f"compiled again {first.what}, the program has not both ends of the boundary any more"
+        )
+    trials = [first]
+    untested: list[Boundary] = []
+    if first.outcome is Crossing.STAYS:
+        _try_others(subject, trials, untested)
+    verdict = " ".join(trial.sentence for trial in trials)
+    last = trials[-1]
+    if last.outcome is Crossing.GONE:
+        return dataclasses.replace(last.boundary, label=VERIFIED, said=boundary.said, verdict=verdict)
+    rest = untested[0] if untested else boundary_at(edge, rules, "refuted", UNKNOWN)
+    return dataclasses.replace(rest, said=boundary.said, verdict=verdict)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,11 +74,90 @@ class Subject:
     rules: BackendRules
 
 
-Experiment = Callable[[Subject], tuple[dict[str, Any], str]]
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """An experiment that was made.
+
+    Attributes:
+      boundary: with the reason that was taken away.
+      changes: arguments of ``Executable.compile_again``.
+      what: they change, in words.
+      outcome: what became of the array.
+    """
+
+    boundary: Boundary
+    changes: Changes
+    what: str
+    outcome: Crossing
+
+    @property
+    def sentence(self) -> str:
+        """What it showed."""
+        if self.outcome is Crossing.GONE:
+            return f"Compiled again {self.what}: the boundary is gone."
+        return f"Compiled again {self.what}: the boundary stays, so this alone is not the reason."
+
+
+def _try_others(subject: Subject, trials: list[Trial], untested: list[Boundary]) -> None:
+    """Adds to ``trials`` those of the other reasons that apply, until the boundary goes; to ``untested`` the
+    reasons that cannot be tested here."""
+    for code in subject.rules.candidates(subject.edge):
+        if code == subject.boundary.code:
+            continue
+        other = boundary_at(subject.edge, subject.rules, code, INFERRED)
+        try:
+            trial = _tried(dataclasses.replace(subject, boundary=other))
+        except NotTestable:
+            untested.append(other)
+            continue
+        if trial.outcome is Crossing.UNCLEAR:
+            untested.append(other)
+            continue
+        trials.append(trial)
+        if trial.outcome is Crossing.GONE:
+            return
+    if len(trials) > 1:
+        _try_together(subject, trials)
+
+
+def _try_together(subject: Subject, trials: list[Trial]) -> None:
+    """Adds the trial without any of the causes, if the boundary goes with all of them."""
+    changes: Changes = {}
+    for trial in trials:
+        for name, value in trial.changes.items():
+            changes[name] = {**changes.get(name, {}), **value} if isinstance(value, dict) else value
+    outcome = _outcome(subject, changes)
+    if outcome is Crossing.GONE:
+        texts = "; and ".join(trial.boundary.text for trial in trials)
+        both = dataclasses.replace(trials[0].boundary, text=texts, hint="")
+        trials.append(Trial(both, changes, " and ".join(trial.what for trial in trials), outcome))
+
+
+def _tried(subject: Subject) -> Trial:
+    """The experiment for the reason of a boundary.
+
+    Raises:
+      NotTestable: there is none, or what it needs beside makes the boundary go already.
+    """
+    experiment = EXPERIMENTS.get(subject.boundary.verify)
+    if experiment is None:
+        raise NotTestable(f"there is no experiment for the reason {subject.boundary.code!r}")
+    changes, what = experiment(subject)
+    return Trial(subject.boundary, changes, what, _outcome(subject, changes))
+
+
+def _outcome(subject: Subject, changes: Changes) -> Crossing:
+    text = subject.executable.compile_again(**changes).as_text()
+    if not text:
+        raise NotTestable("this backend gives no HLO of the recompiled program")
+    return crossing(subject.edge, parse(text))
+
+
+Experiment = Callable[[Subject], tuple[Changes, str]]
 """Gives arguments of ``Executable.compile_again``, and what they change in words."""
 
 
-def _drop_output(subject: Subject) -> tuple[dict[str, Any], str]:
+def _drop_output(subject: Subject) -> tuple[Changes, str]:
     """Without the results that the variables hold."""
     edge, wanted = subject.edge, subject.executable.wanted
     writers = {edge.producer.name, *(other.name for other in edge.others)}
@@ -80,7 +170,7 @@ def _drop_output(subject: Subject) -> tuple[dict[str, Any], str]:
     return {"wanted": kept}, f"as if nobody held {named}"
 
 
-def _own_copy(subject: Subject) -> tuple[dict[str, Any], str]:
+def _own_copy(subject: Subject) -> tuple[Changes, str]:
     """With the producer computed once more for this reader alone. XLA must not make one of the two again."""
     edge = subject.edge
     mark = edge.source.mark
@@ -93,11 +183,18 @@ def _own_copy(subject: Subject) -> tuple[dict[str, Any], str]:
     copies = {reader: mark for reader in readers if any(slot in slots for slot in steps[reader].operands)}
     if not copies:
         raise NotTestable("XLA made instructions between the two operations that were not recorded")
-    changes = {"copies": copies, "options": dict(subject.rules.keeping_copies)}
+    if any(reader.mark in copies for other in edge.others for reader in edge.readers_in(other)):
+        raise NotTestable(
+            "another kernel reads it for the same recorded operation, which has one copy for both"
+        )
+    options = dict(subject.rules.keeping_copies)
+    if _outcome(subject, {"options": options}) is not Crossing.STAYS:
+        raise NotTestable("the boundary goes already where XLA computes equal values twice")
+    changes = {"copies": copies, "options": options}
     return changes, f"with a copy of `{edge.source.opcode}` for this reader alone"
 
 
-def _no_library(subject: Subject) -> tuple[dict[str, Any], str]:
+def _no_library(subject: Subject) -> tuple[Changes, str]:
     """With XLA's own code where it would call a library."""
     libraries = {subject.edge.producer.library, subject.edge.consumer.library} - {""}
     known = subject.rules.without_library
@@ -114,19 +211,3 @@ EXPERIMENTS: dict[str, Experiment] = {
     "no-library": _no_library,
 }
 """By the name in :data:`lazynb.xla.fusion.reasons.REASONS`."""
-
-
-def _stays(module: Module, edge: FusionEdge) -> bool:
-    """Whether the same value is still written by one cluster and read by another."""
-    edges = find_edges(module, find_clusters(module), lambda result: ())
-    return any(_has_same_source(edge, other) and _readers(edge) & _readers(other) for other in edges)
-
-
-def _has_same_source(edge: FusionEdge, other: FusionEdge) -> bool:
-    a, b = edge.source, other.source
-    return (a.mark, a.opcode, a.shape) == (b.mark, b.opcode, b.shape)
-
-
-def _readers(edge: FusionEdge) -> set[tuple[int | None, str]]:
-    """The marks and opcodes of the instructions that read the value."""
-    return {(reader.mark, reader.opcode) for reader in edge.readers}

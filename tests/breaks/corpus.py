@@ -6,10 +6,12 @@ there::
     # break: LNB103 ops=10 times=5      five breaks of this code, which forced ten operations together (times:
     1 without) # break: LNB304 ops=1; LNB103 ops=2 two kinds on one line
     # break: LNB108 ops=2 through=/x/   by a library, in whose path that is
+    # calls: LNB103 times=3             the line calls a function in which such breaks lie
     # raises: TypeError                 the program ends here
 
 ``ops`` are left out where JAX's releases differ. ``### file`` starts a module that the program imports,
-``### main`` the program itself. ``x`` is a float32 array of 1, 2, 3, ``w`` one of nine ones, both computed;
+``### main`` the program itself. A program ``NAME_cured`` does the same as ``NAME`` without its breaks, as their
+hints say. ``x`` is a float32 array of 1, 2, 3, ``w`` one of nine ones, both computed;
 what a program computes is ``out``.
 """
 
@@ -52,11 +54,13 @@ class Expected:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """One program: its files (the last one is what runs), the breaks in them, and the line that ends it."""
+    """One program: its files (the last one is what runs), the breaks in them, the lines that call the functions
+    in which they lie, and the line that ends it."""
 
     name: str
     files: dict[str, str]
     breaks: tuple[Expected, ...]
+    calls: tuple[Expected, ...]
     raises: tuple[int, str] | None
 
     @property
@@ -100,14 +104,16 @@ def _program(name: str, text: str) -> Program:
             continue
         file, _, body = part.partition("\n") if text.startswith("### ") else ("main", "", part)
         files[file.strip()] = body
-    breaks, raises = [], None
+    marks: dict[str, list[Expected]] = {"break": [], "calls": []}
+    raises = None
     for file, body in files.items():
         for number, line in enumerate(body.splitlines(), 1):
-            if "# break: " in line:
-                breaks += [_expected(file, number, one) for one in line.partition("# break: ")[2].split(";")]
+            for kind, found in marks.items():
+                for text in re.findall(rf"# {kind}: ([^#]*)", line):
+                    found += [_expected(file, number, one) for one in text.split(";")]
             if "# raises: " in line:
                 raises = number, line.partition("# raises: ")[2].strip()
-    return Program(name, files, tuple(breaks), raises)
+    return Program(name, files, tuple(marks["break"]), tuple(marks["calls"]), raises)
 
 
 def _expected(file: str, line: int, text: str) -> Expected:

@@ -287,7 +287,7 @@ pair(
     "keepdims",
     "y = x.mean(axis=0)\nfloat(y.sum())",
     "y = x.mean(axis=0, keepdims=True)\nfloat(y.sum())",
-    ("argument", "an argument of `mean` changed: it gives float32[1,3], gave float32[3]: cell 3, line 1"),
+    ("parameter", "`keepdims` of `mean` was False, now True: cell 3, line 1"),
 )
 pair(
     "new shape",
@@ -299,7 +299,7 @@ pair(
     "shape of a new array, twice",
     "a = jnp.zeros(3)\nb = jnp.ones(3)\nfloat((a + b).sum())",
     "a = jnp.zeros(5)\nb = jnp.ones(5)\nfloat((a + b).sum())",
-    ("parameter", "`shape` of `zeros` was (3,), now (5,): cell 3, line 1"),
+    ("parameter", "`shape` of `zeros` was 3, now 5: cell 3, line 1"),
 )
 pair(
     "index",
@@ -329,7 +329,7 @@ pair(
     "equation of einsum",
     'y = jnp.einsum("ij,ik->jk", x, z)\nfloat(y.sum())',
     'y = jnp.einsum("ij,kj->ik", x, z)\nfloat(y.sum())',
-    ("argument", "an argument of `einsum` changed: it gives float32[4,4], gave float32[3,3]: cell 3, line 1"),
+    ("parameter", "`subscripts` of `einsum` was 'ij,ik->jk', now 'ij,kj->ik': cell 3, line 1"),
 )
 CALLBACK = (
     "y = jax.pure_callback(lambda a: np.sin(a), jax.ShapeDtypeStruct((4, 3), np.float32), x)\nfloat(y.sum())"
@@ -528,7 +528,7 @@ pair(
     "Flax: the width",
     FLAX,
     FLAX.replace("Dense(8)", "Dense(16)"),
-    ("parameter", "`shape` of `Dense_0` was (3, 8), now (3, 16): cell 3, line 5"),
+    ("parameter", "`features` of `Dense` was 8, now 16: cell 3, line 5"),
     (
         ("shape", "`params['params']['Dense_0']['kernel']` is (3, 16), was (3, 8): cell 3, line 5"),
         ("shape", "`params['params']['Dense_0']['bias']` is (16,), was (8,): cell 3, line 5"),

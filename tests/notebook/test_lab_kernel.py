@@ -219,6 +219,28 @@ def test_a_function_of_another_cell_is_marked_there(page):
     assert lines["def"] == {2} and lines["use"] == {1}
 
 
+def test_a_break_in_a_helper_marks_the_line_that_calls_it_too(page):
+    page.say(type="hello")
+    page.run("def report(v):\n    return float(v.sum())", "def")
+    messages = page.run("for i in range(3):\n    report(jnp.ones(4) + i)", "use")
+    breaks = {
+        (one["cell"], line["line"]): [(found["count"], found["text"]) for found in line["breaks"]]
+        for one in of(messages, "marks")
+        for line in one["lines"]
+    }
+    assert breaks["def", 2] == [(3, "float() needed a value")]
+    ((count, text),) = breaks["use", 2]
+    assert count == 3 and text.endswith("line 2, called here")
+
+
+def test_the_header_and_the_list_count_the_same(page):
+    page.say(type="hello")
+    state = of(page.run("for i in range(3):\n    float(jnp.ones(4).sum() + i)", "main"), "state")[-1]
+    table = page.ask(type="show", view="breaks")["data"]
+    assert state["breaks"] == 3 and "3 trace breaks" in state["text"]
+    assert table["text"].startswith("3 trace breaks in 1 line cost ")
+
+
 def test_a_program_that_a_loop_runs_often_is_shown_once(page):
     page.say(type="hello")
     messages = page.run(

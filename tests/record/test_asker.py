@@ -100,7 +100,6 @@ def test_static_arguments_are_remembered_by_number(clean):
     lazynb.sync()
 
 
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="only C can offer memory there")
 def test_the_buffer_protocol(clean):
     import hashlib
 

@@ -172,6 +172,7 @@ def cluster(
             "transcendentals": 0.0,
             "bytes": float(total),
             "source": "XLA's cost analysis",
+            "executions": 1,
         },
         "time": None,
         "colour": id,
@@ -201,6 +202,7 @@ CLUSTERS = [
             "transcendentals": None,
             "bytes": 2097152.0,
             "source": "XLA's cost analysis",
+            "executions": 1,
         },
     ),
     cluster(
@@ -510,8 +512,10 @@ def buffer(
         "end": end,
         "kind": kind,
         "allocation": allocation,
+        "offset": 0,
         "shares": [],
         "donated": False,
+        "variables": [],
         "nodes": nodes,
         "cluster": cluster,
         **more,
@@ -519,11 +523,14 @@ def buffer(
 
 
 MEMORY = {
+    "allocated_bytes": 3149828,
     "peak_bytes": 2626568,
     "argument_bytes": 1574912,
     "output_bytes": 524292,
     "temp_bytes": 1050624,
     "alias_bytes": 0,
+    "constant_bytes": 4,
+    "in_use": [2099200, 2623488, 2626568, 2626568, 2624516, 2624516],
     "steps": [c["name"] for c in CLUSTERS],
     "peak_step": 2,
     "buffers": [
@@ -564,6 +571,7 @@ def small(**more: Any) -> Json:
                 "backend": "cpu",
                 "hlo": {"before": before(), "after": after(), "passes": PASSES},
                 "memory": MEMORY,
+                "total": None,
             }
         ],
         "clusters": CLUSTERS,
@@ -722,6 +730,7 @@ def large(operations: int = 10_000) -> Json:
     count = operations // per
     memory = {
         **MEMORY,
+        "in_use": [2048 * (1 + c % 6) for c in range(count + 1)],
         "steps": [f"loop_fusion.{c}" for c in range(count)],
         "peak_step": count // 2,
         "buffers": [
@@ -737,6 +746,7 @@ def large(operations: int = 10_000) -> Json:
         "backend": "cpu",
         "hlo": {"before": stage(body), "after": stage(body), "passes": PASSES},
         "memory": memory,
+        "total": None,
     }
     return small(
         title=f"{operations:,} operations",

@@ -285,6 +285,7 @@ def test_a_kernel_in_a_loop_is_executed_often(show):
     made = data.measured()
     once = show(made)
     made["clusters"][2]["time"]["calls"] = 10
+    made["clusters"][2]["cost"]["executions"] = 10
     often = show(made)
     for page in (once, often):
         tab(page, "Cost")
@@ -343,7 +344,7 @@ def test_sorting_by_time(show):
 def test_peak_and_donation(show):
     page = show(data.small())
     tab(page, "Memory")
-    assert page.locator(".lz-tile").first.inner_text().split("\n") == ["Values at peak", "2.5 MiB"]
+    assert page.locator(".lz-tile").first.inner_text().split("\n") == ["Allocated", "3 MiB"]
     assert page.locator(".lz-range", has_text="donated").count() == 1
     page.locator(thing("value:i6")).click()
     tab(page, "Graph")

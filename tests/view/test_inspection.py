@@ -313,6 +313,7 @@ class Large:
             origins=SimpleNamespace(operations={}, inputs={}),
         )
         self.traces = (trace,)
+        self.runs, self.cell, self.earlier, self.unlisted = (0,), None, (), 0
 
 
 @pytest.mark.parametrize("live", [True, False])

@@ -118,7 +118,7 @@ def evil(tmp_path):
             compile(file.read_text(), str(file), "exec"),
             {"jnp": jnp, "x": jnp.ones((8, 8)), "namespace": namespace},
         )
-        from lazynb.xla.compilation import compile_tensors
+        from lazynb.xla.gathering import compile_tensors
 
         return compile_tensors([], {f"`{EVIL}": value for value in namespace.values()}), namespace
 

@@ -52,6 +52,14 @@ def not_kept_from_library(x):
     return lazynb.compile()
 
 
+@program((256, 128))
+def shared_with_library(x):
+    h = jnp.tanh(x)
+    y, z = h.sum(1), h * 2
+    del h
+    return lazynb.compile()
+
+
 @program((64, 32))
 def dead(x):
     unused = jnp.cos(x)

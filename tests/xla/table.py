@@ -20,9 +20,11 @@ from lazynb.xla.compilation import Compilation
 PROGRAMS: dict[str, Callable[[], Compilation]] = {}
 
 
-def program(*inputs: Any) -> Callable[[Callable[..., Compilation]], Callable[[], Compilation]]:
+def program(
+    *inputs: Any, table: dict[str, Any] | None = None
+) -> Callable[[Callable[..., Compilation]], Callable[[], Compilation]]:
     """Puts a function into the table, under its name. Inputs: shapes (normal float32), arrays, or anything
-    else as it is."""
+    else as it is. ``table``: another than this."""
 
     def add(fn: Callable[..., Compilation]) -> Callable[[], Compilation]:
         @functools.wraps(fn)
@@ -32,7 +34,7 @@ def program(*inputs: Any) -> Callable[[Callable[..., Compilation]], Callable[[],
             with lazynb.lazy(), dumping():
                 return fn(*given)
 
-        PROGRAMS[fn.__name__] = compiled
+        (PROGRAMS if table is None else table)[fn.__name__] = compiled
         return compiled
 
     return add

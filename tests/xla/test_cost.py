@@ -110,9 +110,35 @@ def test_sort_is_an_estimate_from_the_whole_size():
     assert of(compiled(lambda x: jnp.sort(x, axis=-1), array(10, 100))) == [(1000 * 10, 0, 8000)]
 
 
-def test_fused_gather_is_said_to_read_the_whole_table():
+def test_fused_gather_reads_the_rows():
+    """XLA says that it reads the whole table."""
     module = compiled(lambda x, i: x[i], array(100, 10), jnp.arange(7))
-    assert of(module)[0][2] == 4 * (100 * 10 + 7 + 70)
+    (found,) = kernel_costs(module, kernels(module)).values()
+    assert found.bytes == 4 * (70 + 7 + 70)
+    assert f"XLA itself says {4 * (100 * 10 + 7 + 70):,} bytes" in found.source
+
+
+def test_what_is_fused_into_a_gather_is_computed_for_its_rows():
+    module = compiled(lambda x, i: (x * 2)[i], array(100, 10), jnp.arange(7))
+    (found,) = kernel_costs(module, kernels(module)).values()
+    assert found.flops == 70 + 3 * 7  # and each number of a row is compared, moved and chosen
+
+
+def test_fused_scatter_touches_its_rows():
+    module = compiled(lambda x, i, v: x.at[i].add(v), array(100, 10), jnp.arange(7), array(7, 10))
+    (scatter,) = [name for name in kernels(module) if "scatter" in name]
+    assert kernel_costs(module, [scatter])[scatter].bytes == 4 * (
+        70 + 70 + 7 + 70
+    )  # and reads what it adds to
+
+
+def test_update_that_is_not_in_place_writes_all():
+    """XLA counts the slice that replaces a part, and not the rest, which is computed and written too."""
+    module = compiled(
+        lambda x, y: jax.lax.dynamic_update_slice(x * 2, y, (3, 0)), array(100, 10), array(7, 10)
+    )
+    (found,) = kernel_costs(module, kernels(module)).values()
+    assert found.bytes == 4 * (93 * 10 + 70 + 1000) and found.flops == 930
 
 
 def test_unfused_gather_reads_the_rows():

@@ -178,7 +178,7 @@ def test_without_passes_what_is_there_is_told_and_the_rest_is_lost():
     module, clusters = hand("cosine", "n2/cos")
     found = fates([1, 2, 3], module, clusters, None)
     assert [found[mark].kind for mark in (1, 2, 3)] == ["own kernel", "own kernel", "lost"]
-    assert "not written down" in found[3].text and found[1].label == "compiler said"
+    assert "not written down" in found[3].text and found[1].label == "rule inferred"
 
 
 def test_where_work_bears_no_mark_a_constant_is_no_proof_of_folding():

@@ -1,7 +1,7 @@
 /** The graph as it is drawn: parts with their places, an open group with its own scene inside. */
 
 import type { Boundary, Node } from "../model/data";
-import { type Branch, type Part, idsIn, partsOf } from "./parts";
+import { type Branch, type Part, idsIn, partsOf, titleOf } from "./parts";
 import { type Point, type Size, layOut } from "./layout";
 import type { Relations } from "../model/program";
 import { literalWords, nodeTitle, shortAval } from "../model/words";
@@ -52,6 +52,18 @@ export class Scenes {
   ) {
     this.top = partsOf(tree, relations.nodes);
     this.boxed = new Set(idsIn(tree));
+    this.openAlone();
+  }
+
+  /** A box that holds everything says nothing: it is opened. */
+  private openAlone(): void {
+    let parts = this.top;
+    for (;;) {
+      const [only, ...others] = parts.filter(({ nodes }) => nodes.some(({ kind }) => kind === "op"));
+      if (!only?.group || others.length) return;
+      this.open.add(only.key);
+      parts = this.partsIn(only.key);
+    }
   }
 
   whole(): Scene {
@@ -198,19 +210,22 @@ export class Scenes {
   }
 
   private sizeOf(part: Part, literals: readonly string[]): Size {
-    if (part.group) return { width: 236, height: 66 };
+    if (part.group) {
+      const flag = part.nodes.some(({ output }) => output) ? 72 : 0;
+      return { width: Math.min(320, Math.max(236, Math.round(titleOf(part.group).length * 7.6) + 60 + flag)), height: 66 };
+    }
     const node = part.nodes[0];
     if (!node) return { width: 120, height: 40 };
     const fate = this.relations.fates.get(node.id);
     const label = Math.max(
       nodeTitle(node).length * 8.2 +
         this.besides(node, literals) * 7.5 +
-        34 +
-        27 * Math.min(3, fate?.clusters.length ?? 0) +
-        (node.output ? 46 : 0),
+        46 +
+        29 * Math.min(3, fate?.clusters.length ?? 0) +
+        (node.output ? 51 : 0),
       (shortAval(node.avals[0] ?? "").length + (node.place?.label.length ?? 0) + 3) * 6.4 + 26,
     );
-    const width = Math.min(250, Math.max(118, Math.round(label)));
+    const width = Math.min(300, Math.max(118, Math.round(label)));
     if (node.kind === "input") return { width: Math.min(width + 12, 220), height: 40 };
     return isQuiet(fate?.kind) ? { width: Math.max(width, 176), height: 60 } : { width, height: 44 };
   }

@@ -20,7 +20,13 @@ export interface Group {
 }
 
 /** How something about a compiled program is known. */
-export type Label = "compiler said" | "rule inferred" | "verified by recompiling" | "not known";
+export type Label =
+  | "compiler said"
+  | "rule inferred"
+  | "verified by recompiling"
+  | "lazynb decided"
+  | "absent in the first pass"
+  | "not known";
 
 export type FateKind = "own kernel" | "fused" | "library" | "folded" | "merged" | "cancelled" | "dead" | "lost";
 
@@ -145,20 +151,31 @@ export interface Buffer {
   end: number;
   kind: "argument" | "output" | "temp" | "constant";
   allocation: number;
+  /** In the allocation. */
+  offset: number;
   /** Other values in the same memory. */
   shares: string[];
   donated: boolean;
+  /** The user's names for an argument or a result. */
+  variables: string[];
   nodes: number[];
   cluster: number | null;
 }
 
 /** Memory of a program. */
 export interface Memory {
+  /** What a run takes. */
+  allocated_bytes: number | null;
+  /** The most of `in_use`. */
   peak_bytes: number | null;
   argument_bytes: number | null;
   output_bytes: number | null;
   temp_bytes: number | null;
   alias_bytes: number | null;
+  /** Part of the executable, in no other figure. */
+  constant_bytes: number | null;
+  /** Bytes at each step and after the last, what lies in the same place once. */
+  in_use: number[];
   /** The instruction at each time. */
   steps: string[];
   peak_step: number | null;
@@ -173,8 +190,28 @@ export interface Program {
   cache: string;
   compile_seconds: number;
   backend: string;
+  /** Before the inspector's own: at trace breaks of the cell. */
+  runs: number;
   hlo: Hlo;
   memory: Memory | null;
+  total: Total | null;
+}
+
+/** A line and the number of operations that it recorded. */
+export interface WrittenLine {
+  label: string;
+  text: string;
+  operations: number;
+}
+
+/** What an earlier cell had left pending, and was compiled with the cell; not counted anywhere else. */
+export interface Leftover {
+  /** Null: not known. */
+  cell: number | null;
+  operations: number;
+  /** Null: the backend does not tell. */
+  kernels: number | null;
+  lines: WrittenLine[];
 }
 
 /** An array that enters or leaves a cluster. */
@@ -194,6 +231,24 @@ export interface Cost {
   transcendentals: number | null;
   bytes: number | null;
   source: string;
+  /** In one run of the program; null: not known. */
+  executions: number | null;
+}
+
+/** A figure that lies between two; it is known if they are one. */
+export interface Bounds {
+  low: number;
+  /** Null: no bound. */
+  high: number | null;
+}
+
+/** What one run of a program costs: each kernel as often as it runs. */
+export interface Total {
+  flops: Bounds;
+  transcendentals: Bounds;
+  bytes: Bounds;
+  /** Why a figure may not be known. */
+  unknown: string[];
 }
 
 /** Measured seconds of all executions in one run of the program. */
@@ -209,6 +264,8 @@ export interface Time {
 /** A kernel, or a loop around kernels (`control`). */
 export interface Cluster {
   id: number;
+  /** 'c3'; 'c3.0' for the first that the loop c3 runs */
+  label: string;
   program: number;
   name: string;
   opcode: string;
@@ -286,6 +343,11 @@ export interface Inspection {
   ran: boolean;
   /** What it was compiled for, such as 'TPU v5e'; '' for this machine. */
   target: string;
+  /** That recorded the operations; null if it is not known, or not one. */
+  cell: number | null;
+  earlier: Leftover[];
+  /** What `earlier` is, in a phrase; '' if there is nothing. */
+  apart: string;
   sources: Source[];
   /** In trace order: operands have smaller ids. */
   nodes: Node[];

@@ -5,6 +5,9 @@ import type { Boundary, Cluster, Fate, HloLine, Inspection, Node, Place } from "
 /** What runs; a loop or a branch around kernels is none. */
 export const kernelsOf = (clusters: readonly Cluster[]): Cluster[] => clusters.filter(({ kind }) => kind !== "control");
 
+/** What lies between two kernels; a result of the program is written, but no boundary. */
+export const between = (boundaries: readonly Boundary[]): Boundary[] => boundaries.filter(({ consumer }) => consumer !== null);
+
 export const lineKey = (source: number, line: number): string => `${source}:${line}`;
 
 function add<K, V>(map: Map<K, V[]>, key: K, value: V): void {
@@ -59,6 +62,11 @@ export class Relations {
       if (one.consumer !== null && one.consumer !== one.producer) add(this.boundariesOf, one.consumer, one);
       this.boundaryBetween.set(`${one.producer}>${one.consumer}`, one);
     }
+  }
+
+  /** "c3", or "c3.0" for the first that the loop c3 runs. */
+  kernel(id: number): string {
+    return this.clusters.get(id)?.label ?? `c${id}`;
   }
 
   clustersOf(node: number): number[] {

@@ -1,15 +1,15 @@
-/** What a kernel reaches, from its cost and its time. */
+/** What a kernel reaches, from its cost and its time, and what all kernels cost. */
 
-import type { Cluster } from "./data";
+import type { Bounds, Cluster, Program } from "./data";
 
-/** Executions in one run of the program, as far as is known. */
-export const calls = (cluster: Cluster): number => cluster.time?.calls ?? 1;
+/** Executions in one run of the program: as XLA knows them, else as they were measured; null: nobody knows. */
+export const calls = (cluster: Cluster): number | null => cluster.cost?.executions ?? cluster.time?.calls ?? null;
 
 /** FLOP/s that were reached: the cost is of one execution, the time of all. */
 export function speed(cluster: Cluster): number | null {
   const flops = cluster.cost?.flops;
-  const time = cluster.time?.median;
-  return flops && time ? (flops * calls(cluster)) / time : null;
+  const time = cluster.time;
+  return flops && time?.median ? (flops * time.calls) / time.median : null;
 }
 
 /** FLOPs for each byte that is read or written. */
@@ -17,3 +17,26 @@ export const intensity = (cluster: Cluster): number | null => {
   const { flops, bytes: moved } = cluster.cost ?? {};
   return typeof flops === "number" && typeof moved === "number" && moved > 0 ? flops / moved : null;
 };
+
+/** All kernels together, each as often as it runs. A loop's own figure is that of what is in it, so it does not count. */
+export function total(figure: "flops" | "bytes", clusters: readonly Cluster[], programs: readonly Program[]): Bounds | null {
+  let sum = 0;
+  for (const cluster of clusters) {
+    if (cluster.kind === "control") continue;
+    const [one, times] = [cluster.cost?.[figure], calls(cluster)];
+    if (typeof one !== "number" || times === null) return bounds(figure, programs);
+    sum += one * times;
+  }
+  return { low: sum, high: sum };
+}
+
+/** What Python says of whole programs. */
+function bounds(figure: "flops" | "bytes", programs: readonly Program[]): Bounds | null {
+  const parts = programs.map((program) => program.total?.[figure]);
+  if (!parts.length || !parts.every((part) => part)) return null;
+  const low = parts.reduce((sum, part) => sum + part!.low, 0);
+  return {
+    low,
+    high: parts.reduce<number | null>((sum, part) => (sum === null || part!.high === null ? null : sum + part!.high), 0),
+  };
+}

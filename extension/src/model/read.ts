@@ -2,13 +2,16 @@
 
 import type {
   Boundary,
+  Bounds,
   Buffer,
   Change,
   Cluster,
+  Cost,
   Fate,
   Group,
   HloLine,
   Inspection,
+  Leftover,
   Memory,
   Node,
   PassInfo,
@@ -18,6 +21,7 @@ import type {
   Stage,
   Table,
   Time,
+  Total,
   Value,
 } from "./data";
 
@@ -69,6 +73,7 @@ const NODE: Node = {
 const FATE: Fate = { node: -1, kind: "lost", clusters: [], with: null, by: "", text: "", label: "rule inferred" };
 const CLUSTER: Cluster = {
   id: -1,
+  label: "",
   program: 0,
   name: "",
   opcode: "",
@@ -118,6 +123,7 @@ const PASS: PassInfo = {
   changes: null,
 };
 const CHANGE: Change = { kind: "rewritten", name: "", before: "", after: "", nodes: [], into: "" };
+const COST: Cost = { flops: null, transcendentals: null, bytes: null, source: "", executions: null };
 const BUFFER: Buffer = {
   name: "",
   bytes: 0,
@@ -125,23 +131,29 @@ const BUFFER: Buffer = {
   end: 0,
   kind: "temp",
   allocation: -1,
+  offset: 0,
   shares: [],
   donated: false,
+  variables: [],
   nodes: [],
   cluster: null,
 };
 const MEMORY: Memory = {
+  allocated_bytes: null,
   peak_bytes: null,
   argument_bytes: null,
   output_bytes: null,
   temp_bytes: null,
   alias_bytes: null,
+  constant_bytes: null,
+  in_use: [],
   steps: [],
   peak_step: null,
   buffers: [],
   source: "",
 };
-const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", hlo: {}, memory: null };
+const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", runs: 0, hlo: {}, memory: null, total: null };
+const LEFTOVER: Leftover = { cell: null, operations: 0, kernels: null, lines: [] };
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
 const TABLE: Table = { columns: [], rows: [], text: "" };
 
@@ -188,6 +200,7 @@ export const times = (x: unknown): { id: number; time: Time | null }[] =>
 
 function cluster(x: unknown): Cluster {
   const made = fill(CLUSTER, x);
+  made.label ||= `c${made.id}`;
   made.place = place(made.place);
   made.nodes = numbers(made.nodes);
   made.duplicated = numbers(made.duplicated);
@@ -195,7 +208,7 @@ function cluster(x: unknown): Cluster {
   made.passes = strings(made.passes);
   made.inputs = each(made.inputs, value);
   made.outputs = each(made.outputs, value);
-  made.cost = isObject(made.cost) ? fill({ flops: null, transcendentals: null, bytes: null, source: "" }, made.cost) : null;
+  made.cost = isObject(made.cost) ? fill(COST, made.cost) : null;
   made.time = isObject(made.time) ? time(made.time) : null;
   return made;
 }
@@ -204,6 +217,7 @@ function buffer(x: unknown): Buffer {
   const made = fill(BUFFER, x);
   made.nodes = numbers(made.nodes);
   made.shares = strings(made.shares);
+  made.variables = strings(made.variables);
   return made;
 }
 
@@ -211,8 +225,15 @@ function memory(x: unknown): Memory | null {
   if (!isObject(x)) return null;
   const made = fill(MEMORY, x);
   made.steps = strings(made.steps);
+  made.in_use = numbers(made.in_use);
   made.buffers = each(made.buffers, buffer);
   return made;
+}
+
+function total(x: unknown): Total | null {
+  if (!isObject(x)) return null;
+  const bound = (of: unknown) => fill({ low: 0, high: null }, of) as Bounds;
+  return { flops: bound(x.flops), transcendentals: bound(x.transcendentals), bytes: bound(x.bytes), unknown: strings(x.unknown) };
 }
 
 function program(x: unknown): Program {
@@ -221,6 +242,7 @@ function program(x: unknown): Program {
   return {
     ...made,
     memory: memory(made.memory),
+    total: total(made.total),
     hlo: { before: stage(hlo.before), after: stage(hlo.after), passes: each(hlo.passes, pass) },
   };
 }
@@ -274,6 +296,12 @@ function table(x: unknown): Table {
   return made;
 }
 
+function leftover(x: unknown): Leftover {
+  const made = fill(LEFTOVER, x);
+  made.lines = each(made.lines, (line) => fill({ label: "", text: "", operations: 0 }, line));
+  return made;
+}
+
 export function read(given: unknown): Inspection {
   const made = fill(
     {
@@ -282,6 +310,9 @@ export function read(given: unknown): Inspection {
       live: false,
       ran: true,
       target: "",
+      cell: null,
+      earlier: [],
+      apart: "",
       sources: [],
       nodes: [],
       groups: [],
@@ -299,6 +330,7 @@ export function read(given: unknown): Inspection {
   );
   return {
     ...made,
+    earlier: each(made.earlier, leftover),
     sources: each(made.sources, source),
     notes: strings(made.notes),
     nodes: each(made.nodes, node),

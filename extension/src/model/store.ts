@@ -27,7 +27,7 @@ export class Store {
   constructor(readonly data: Inspection) {
     this.relations = new Relations(data);
     this.highlights = this.stuckHighlights = highlightsOf(null, this.relations);
-    this.program = data.programs[0]?.number ?? data.clusters[0]?.program ?? 0;
+    this.program = data.programs.at(-1)?.number ?? data.clusters.at(-1)?.program ?? 0; // the last computes what was asked for
   }
 
   on(event: Event, listener: () => void): () => void {

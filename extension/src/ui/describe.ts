@@ -49,7 +49,7 @@ function ofCluster(id: number, relations: Relations): Description {
     cluster.time ? seconds(cluster.time.median) + (cluster.time.calls > 1 ? ` for ${cluster.time.calls} executions` : "") : "",
     placeWords(cluster.place),
   ];
-  return { title: `c${id} ${cluster.name}`, facts };
+  return { title: `${cluster.label} ${cluster.name}`, facts };
 }
 
 function ofNodes(thing: Extract<Thing, { kind: "nodes" }>, relations: Relations): Description {
@@ -60,7 +60,7 @@ function ofNodes(thing: Extract<Thing, { kind: "nodes" }>, relations: Relations)
       count(thing.ids.length, "operation"),
       `in ${
         listed(
-          [...clusters].map((id) => `c${id}`),
+          [...clusters].map((id) => relations.kernel(id)),
           8,
         ) || "no kernel"
       }`,
@@ -79,7 +79,7 @@ function ofLine(thing: Extract<Thing, { kind: "line" }>, store: Store): Descript
       count(nodes.length, "operation"),
       `in ${
         listed(
-          clusters.map((id) => `c${id}`),
+          clusters.map((id) => store.relations.kernel(id)),
           8,
         ) || "no kernel"
       }`,
@@ -107,9 +107,9 @@ export function describe(thing: Thing, store: Store): Description {
     case "boundary": {
       const boundary = relations.boundaries.get(thing.id);
       if (!boundary) return { title: `boundary ${thing.id}`, facts: [] };
-      const end = boundary.consumer === null ? "result" : `c${boundary.consumer}`;
+      const end = boundary.consumer === null ? "result" : relations.kernel(boundary.consumer);
       return {
-        title: `c${boundary.producer} → ${end}`,
+        title: `${relations.kernel(boundary.producer)} → ${end}`,
         facts: [boundary.shape, bytes(boundary.bytes), boundary.text, boundary.label],
       };
     }
@@ -118,12 +118,12 @@ export function describe(thing: Thing, store: Store): Description {
         title: thing.line.name,
         facts: [
           thing.line.computation ? `in ${thing.line.computation}` : "",
-          thing.line.cluster === null ? "" : `kernel c${thing.line.cluster}`,
+          thing.line.cluster === null ? "" : `kernel ${relations.kernel(thing.line.cluster)}`,
           listed(thing.line.nodes.flatMap((id) => nodeNames(relations, id))),
         ],
         code: thing.line.text.trim(),
       };
     case "value":
-      return { title: thing.name, facts: thing.cluster === null ? [] : [`written by c${thing.cluster}`] };
+      return { title: thing.name, facts: thing.cluster === null ? [] : [`written by ${relations.kernel(thing.cluster)}`] };
   }
 }

@@ -1,17 +1,18 @@
 /** The head of the inspector: what was compiled, how much of it could be followed, what the cache did. */
 
-import type { Inspection } from "../model/data";
+import type { Inspection, Program } from "../model/data";
 import { h } from "./dom";
 import { count, listed } from "../model/format";
-import { kernelsOf } from "../model/program";
+import { between, kernelsOf } from "../model/program";
 import type { Store } from "../model/store";
 import { came } from "../model/words";
 
 export function header(store: Store): HTMLElement {
   const { data } = store;
   const kernels = kernelsOf(data.clusters).length;
-  const operations = data.coverage.operations || data.nodes.filter((node) => node.kind === "op").length;
-  const crossing = data.boundaries.length;
+  const operations = operationsOf(data);
+  const dead = data.fates.filter(({ kind }) => kind === "dead").length;
+  const crossing = between(data.boundaries).length;
   return h(
     "header.header",
     {},
@@ -23,11 +24,27 @@ export function header(store: Store): HTMLElement {
       h("span.arrow", { "aria-label": "became" }, "→"),
       h("b", {}, count(kernels, "kernel")),
       h("span.muted", {}, count(crossing, "boundary", "boundaries")),
+      dead ? h("span.muted", {}, `${count(dead, "dead operation")} never computed`) : null,
     ),
     coverage(data),
     ...events(data),
     data.programs.length > 1 ? selector(store) : null,
+    data.apart ? earlier(data) : null,
   );
+}
+
+/** What runs; what nobody needs is counted apart. */
+function operationsOf({ programs, coverage, nodes }: Inspection): number {
+  const run = programs.reduce((sum, program) => sum + program.operations, 0);
+  return run || coverage.operations || nodes.filter((node) => node.kind === "op").length;
+}
+
+/** What earlier cells had left pending, which is counted nowhere else, and the lines that wrote it. */
+function earlier({ earlier: left, apart }: Inspection): HTMLElement {
+  const lines = left
+    .flatMap((one) => one.lines)
+    .map(({ label, text, operations }) => h("li", {}, label, h("code", {}, text), count(operations, "operation")));
+  return h("details.earlier", {}, h("summary", {}, `Apart: ${apart}`), h("ul", {}, ...lines));
 }
 
 function coverage({ coverage: { operations, followed, inferred, lost } }: Inspection): HTMLElement | null {
@@ -52,7 +69,8 @@ function coverage({ coverage: { operations, followed, inferred, lost } }: Inspec
 }
 
 /** "Cell 3", "Cells 2, 3" */
-function cellsOf({ sources }: Inspection): string {
+function cellsOf({ cell, sources }: Inspection): string {
+  if (cell !== null) return `Cell ${cell}`;
   const cells = [...new Set(sources.flatMap(({ cell }) => (cell === null ? [] : [String(cell)])))];
   return cells.length ? `Cell${cells.length > 1 ? "s" : ""} ${listed(cells, 4)}` : "Inspection";
 }
@@ -66,7 +84,10 @@ function events({ programs, ran, target }: Inspection): HTMLElement[] {
   const [first] = programs;
   const made = [];
   if (target) made.push(h("span.event", { title: "what this was compiled for; it is not here" }, `compiled for ${target}`));
-  if (!ran) made.push(h("span.event", { title: "compiled, but not run" }, "not run"));
+  if (!ran && programs.length && !programs.every(({ runs }) => runs)) {
+    const words = programs.some(({ runs }) => runs) ? "the last not run" : "not run";
+    made.push(h("span.event", { title: "compiled, but not run" }, words));
+  }
   if (first && programs.length === 1) {
     const words = came(first);
     if (words) made.push(h("span.event", { title: CAME[first.cache] ?? "what the cache of executables did" }, words));
@@ -75,12 +96,22 @@ function events({ programs, ran, target }: Inspection): HTMLElement[] {
   return made;
 }
 
+/** That it ran before the cell's end. */
+const early = ({ runs }: Program): string =>
+  runs ? `ran${runs > 1 ? ` ${runs.toLocaleString("en")} times` : ""} at a trace break` : "";
+
 function selector(store: Store): HTMLElement {
   const options = store.data.programs.map((program, i) =>
     h(
       "option",
       { value: program.number },
-      `Program ${i + 1} of ${store.data.programs.length}: ${count(program.operations, "operation")}${came(program) ? `, ${came(program)}` : ""}`,
+      [
+        `Program ${i + 1} of ${store.data.programs.length}: ${count(program.operations, "operation")}`,
+        came(program),
+        early(program),
+      ]
+        .filter(Boolean)
+        .join(", "),
     ),
   );
   const select = h("select.select.programs", { "aria-label": "Program" }, ...options);

@@ -27,8 +27,11 @@ export function chip(id: number, relations: Relations, active = true): HTMLEleme
   const colour = colourOf(cluster);
   const element = h(
     "span.chip",
-    { style: `background:${colour};color:${inkOn(colour)}`, title: cluster ? `kernel c${id}: ${cluster.name}` : `kernel c${id}` },
-    `c${id}`,
+    {
+      style: `background:${colour};color:${inkOn(colour)}`,
+      title: cluster ? `kernel ${cluster.label}: ${cluster.name}` : `kernel c${id}`,
+    },
+    relations.kernel(id),
   );
   return active ? tag(element, { kind: "cluster", id }, false) : element;
 }
@@ -38,7 +41,7 @@ export function chips(ids: readonly number[], relations: Relations, most = 4, ac
   const shown = ids.length > most ? ids.slice(0, most - 1) : ids;
   const rest = ids.length - shown.length;
   const all = h("span.chips", {}, ...shown.map((id) => chip(id, relations, active)));
-  if (rest) all.append(h("span.more", { title: ids.map((id) => `c${id}`).join(" ") }, `+${rest}`));
+  if (rest) all.append(h("span.more", { title: ids.map((id) => relations.kernel(id)).join(" ") }, `+${rest}`));
   return all;
 }
 

@@ -6,17 +6,17 @@ import { listed } from "../model/format";
 import { type Part, contentsOf, linesOf, titleOf } from "../graph/parts";
 import { curve } from "../graph/layout";
 import { bar, chips } from "../ui/palette";
-import { placeWords } from "../model/program";
+import { type Relations, placeWords } from "../model/program";
 import { FRAME, type Item, type Scene, type Wire, isQuiet } from "../graph/scene";
 import type { Store } from "../model/store";
 import { tag } from "../ui/selectable";
-import { nodeTitle, shortAval } from "../model/words";
+import { nodeTitle, nodeWords, shortAval } from "../model/words";
 
 export function drawScene(scene: Scene, store: Store, toggle: (key: string) => void): HTMLElement {
   const wires = s(
     "svg.wires",
     { width: scene.width, height: scene.height, "aria-hidden": "true" },
-    ...scene.wires.flatMap(wire),
+    ...scene.wires.flatMap((one) => wire(one, store.relations)),
     ...scene.items.flatMap(stubs),
   );
   const drawn = h("div.layer", { style: `width:${scene.width}px;height:${scene.height}px` }, wires as unknown as HTMLElement);
@@ -24,7 +24,7 @@ export function drawScene(scene: Scene, store: Store, toggle: (key: string) => v
   return drawn;
 }
 
-function wire({ points, crossing, boundary, values }: Wire): SVGElement[] {
+function wire({ points, crossing, boundary, values }: Wire, relations: Relations): SVGElement[] {
   const end = points[points.length - 1];
   const last = points[points.length - 2] ?? end;
   if (!end || !last) return [];
@@ -35,7 +35,7 @@ function wire({ points, crossing, boundary, values }: Wire): SVGElement[] {
     "title",
     {},
     boundary
-      ? `c${boundary.producer} → ${boundary.consumer === null ? "result" : `c${boundary.consumer}`}: ${boundary.text}`
+      ? `${relations.kernel(boundary.producer)} → ${boundary.consumer === null ? "result" : relations.kernel(boundary.consumer)}: ${boundary.text}`
       : values > 1
         ? `${values} values`
         : "",
@@ -110,7 +110,7 @@ function single(node: Node, literals: readonly string[], store: Store): HTMLElem
       names.length ? h("span.vars", {}, listed(names, 3)) : null,
       h("span.spring", {}),
       node.output ? h("span.flag", {}, "result") : null,
-      chips(clusters, relations, 3),
+      clusters.length ? chips(clusters, relations, 3) : null,
     ),
     h("div.second", {}, h("span.aval", {}, shortAval(node.avals[0] ?? "")), h("span.where", {}, where)),
     quiet ? h("div.third", {}, fate?.text || fate?.kind) : null,
@@ -165,15 +165,25 @@ function group(part: Part, held: Group, store: Store, toggle: (key: string) => v
   const ids = part.nodes.map((node) => node.id);
   const title = titleOf(held);
   const words = contentsOf(held, part.nodes);
+  const results = part.nodes.filter(({ output }) => output).map(nodeWords);
   const made = h(
-    "div.box.group",
+    `div.box.group${results.length ? ".result" : ""}`,
     {
       title: `${title}\n${words}`,
       style: `--bar:${bar(clusters, store.relations)}`,
       role: "group", // not a button: it has buttons inside
       "aria-label": `group ${title}, ${words}`,
     },
-    h("div.head", {}, toggleButton(part, false, toggle), h(`span.name${CODE.has(held.rule) ? ".code" : ""}`, {}, title)),
+    h(
+      "div.head",
+      {},
+      toggleButton(part, false, toggle),
+      h(`span.name${CODE.has(held.rule) ? ".code" : ""}`, {}, title),
+      h("span.spring", {}),
+      results.length
+        ? h("span.flag", { title: listed(results) || null }, results.length > 1 ? `${results.length} results` : "result")
+        : null,
+    ),
     h("div.second", {}, h("span.aval", {}, words), h("button.inside", { type: "button", tabindex: -1, hidden: true })),
     h("div.second", {}, h("span.where.left", {}, linesOf(held)), h("span.spring", {}), chips(clusters, store.relations, 4)),
   );

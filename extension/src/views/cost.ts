@@ -1,13 +1,13 @@
 /** What each kernel costs: operations, bytes, time, and how near it comes to what this machine can do. */
 
-import type { Cluster } from "../model/data";
+import type { Bounds, Cluster } from "../model/data";
 import { KINDS } from "../ui/describe";
 import { fill, h, prose } from "../ui/dom";
 import { ABSENT, bytes, figure, ratio, seconds } from "../model/format";
 import { moreButton } from "../ui/more";
 import { bar, chip, colourOf } from "../ui/palette";
 import { placeWords } from "../model/program";
-import { calls, intensity, speed } from "../model/rates";
+import { calls, intensity, speed, total as allOf } from "../model/rates";
 import { times as readTimes } from "../model/read";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
@@ -23,6 +23,8 @@ interface Column {
   missing: string;
   /** Of all executions already, not of one. */
   whisker?: boolean;
+  /** The figure of `Cost` that it shows. */
+  figure?: "flops" | "bytes";
 }
 
 const COLUMNS: Column[] = [
@@ -32,6 +34,7 @@ const COLUMNS: Column[] = [
     value: (c) => c.cost?.flops ?? null,
     words: (x) => figure(x),
     missing: "XLA's analysis gives no FLOPs for this kernel",
+    figure: "flops",
   },
   {
     title: "Bytes",
@@ -39,6 +42,7 @@ const COLUMNS: Column[] = [
     value: (c) => c.cost?.bytes ?? null,
     words: bytes,
     missing: "XLA's analysis gives no bytes for this kernel",
+    figure: "bytes",
   },
   {
     title: "Time",
@@ -50,6 +54,30 @@ const COLUMNS: Column[] = [
   },
   { title: "FLOP/byte", hint: "arithmetic intensity", value: intensity, words: ratio, missing: "needs both FLOPs and bytes" },
 ];
+
+/** How often a kernel runs, unless that is once. */
+function executions(cluster: Cluster): HTMLElement | null {
+  const times = calls(cluster);
+  if (times === null && cluster.cost) return h("span.times", { title: "how often it runs is not known" }, "×?");
+  return times !== null && times !== 1
+    ? h("span.times", { title: `${times} executions in one run of the program` }, `×${times}`)
+    : null;
+}
+
+/** "2 M", "at least 2 M" or "2 M to 3 M". */
+function within(bounds: Bounds | null, words: (x: number | null) => string): string {
+  if (!bounds || (bounds.high === null && !bounds.low)) return "unknown";
+  if (bounds.high === null) return `at least ${words(bounds.low)}`;
+  return bounds.low === bounds.high ? words(bounds.low) : `${words(bounds.low)} to ${words(bounds.high)}`;
+}
+
+/** The time of all kernels; a loop's contains those of its kernels, where these have any. */
+function timeOf(clusters: readonly Cluster[]): number | null {
+  return clusters.reduce<number | null>((sum, one) => {
+    const contained = one.kind === "control" && clusters.some((other) => other.inside === one.id && other.time);
+    return !one.time || contained ? sum : (sum ?? 0) + one.time.median;
+  }, null);
+}
 
 export function costView({ store, comm, questions, signal }: Context): View {
   const measure = questions.button({
@@ -122,9 +150,7 @@ export function costView({ store, comm, questions, signal }: Context): View {
           {},
           chip(cluster.id, store.relations, false),
           h("span.kernel-name", { title: cluster.name }, cluster.name),
-          calls(cluster) > 1
-            ? h("span.times", { title: `${calls(cluster)} executions in one run of the program` }, `×${calls(cluster)}`)
-            : null,
+          executions(cluster),
         ),
         h("td.kind", {}, cluster.library || (KINDS[cluster.kind] ?? cluster.kind)),
         ...COLUMNS.map((column, i) => cell(column, cluster, most[i] ?? 0)),
@@ -135,14 +161,12 @@ export function costView({ store, comm, questions, signal }: Context): View {
 
   const draw = () => {
     const clusters = ordered();
-    const total = (column: Column) =>
-      clusters.reduce<number | null>((sum, one) => {
-        const x = column.value(one);
-        // A loop's figure contains those of its kernels, where these have any.
-        const contained =
-          one.kind === "control" && clusters.some((other) => other.inside === one.id && column.value(other) !== null);
-        return x === null || contained ? sum : (sum ?? 0) + x * (column.whisker ? 1 : calls(one));
-      }, null);
+    const programs = store.data.programs.filter((one) => clusters.some((cluster) => cluster.program === one.number));
+    const total = (column: Column): string => {
+      if (column.figure) return within(allOf(column.figure, clusters, programs), column.words);
+      return column.whisker ? column.words(timeOf(clusters)) : "";
+    };
+    const unknown = programs.flatMap((one) => one.total?.unknown ?? []);
     const most = COLUMNS.map((column) =>
       Math.max(0, ...clusters.map((one) => (column.value(one) ?? 0) * (column.whisker ? 1.25 : 1))),
     );
@@ -172,9 +196,7 @@ export function costView({ store, comm, questions, signal }: Context): View {
       {},
       h("td", {}, "all kernels"),
       h("td", {}),
-      ...COLUMNS.map((column) =>
-        h("td.figure", {}, h("span.amount", {}, column.title === "FLOP/byte" ? "" : column.words(total(column)))),
-      ),
+      ...COLUMNS.map((column) => h("td.figure", { title: unknown.join("\n") }, h("span.amount", {}, total(column)))),
       h("td.where", {}),
     );
     const more = moreButton(clusters.length - shown, PAGE, "kernels", () => {

@@ -12,15 +12,18 @@ import type { Context, View } from "../ui/view";
 import { Rows } from "../ui/virtual";
 import { nodeWords, shortAval } from "../model/words";
 
-const SHORT: Partial<Record<Label, string>> = {
+const SHORT: Record<Label, string> = {
   "compiler said": "said",
   "rule inferred": "inferred",
   "verified by recompiling": "verified",
+  "lazynb decided": "decided",
+  "absent in the first pass": "absent",
+  "not known": "unknown",
 };
 
 /** How a statement is known; `short` where many stand below each other. */
 export function badge(label: Label, short = false): HTMLElement {
-  const brief = SHORT[label] ?? "inferred";
+  const brief = SHORT[label] ?? "unknown";
   return h(`span.badge.badge-${brief}`, { title: label }, short ? brief : label);
 }
 
@@ -40,7 +43,7 @@ export function fatesTable({ store, signal }: Context): View {
       node.place?.text,
       fate?.kind,
       fate?.text,
-      ...(fate?.clusters ?? []).map((id) => `c${id}`),
+      ...(fate?.clusters ?? []).map((id) => relations.kernel(id)),
     ]
       .join(" ")
       .toLowerCase();

@@ -107,7 +107,9 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
     const text = s("text.map-bytes", { x: middle.x, y: middle.y + 4, "text-anchor": "middle" }, total);
     const group = s(
       "g.wire.crossing",
-      { "aria-label": `c${one.producer} to c${one.consumer}, ${total}: ${one.text}` },
+      {
+        "aria-label": `${store.relations.kernel(one.producer)} to ${one.consumer === null ? "result" : store.relations.kernel(one.consumer)}, ${total}: ${one.text}`,
+      },
       s(
         "path.hit",
         { d: curve(way) },
@@ -139,7 +141,7 @@ function draw({ clusters, thing, head, words, title }: Block, { x, y }: { x: num
     "g.block",
     {
       transform: `translate(${x.toFixed(1)},${y.toFixed(1)})`,
-      "aria-label": `${single ? `kernel c${first.id}` : head}, ${words}`,
+      "aria-label": `${single ? `kernel ${first.label}` : head}, ${words}`,
     },
     s("title", {}, title),
     s("rect.block-body", { width: WIDTH, height: HEIGHT, rx: 6 }),
@@ -149,7 +151,7 @@ function draw({ clusters, thing, head, words, title }: Block, { x, y }: { x: num
           s(
             "text.block-number",
             { x: 15, y: HEIGHT / 2 + 4, "text-anchor": "middle", fill: inkOn(colourOf(first)) },
-            `c${first.id}`,
+            first.label,
           ),
         ]
       : stripes(clusters)),

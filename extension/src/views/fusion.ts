@@ -6,7 +6,7 @@ import { fill, h, prose } from "../ui/dom";
 import { bytes, count, listed } from "../model/format";
 import { moreButton } from "../ui/more";
 import { bar, chip } from "../ui/palette";
-import { kernelsOf, placeWords } from "../model/program";
+import { between, kernelsOf, placeWords } from "../model/program";
 import { boundaries, boundary as readBoundary } from "../model/read";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
@@ -39,8 +39,8 @@ export function fusionView(context: Context): View {
   const draw = () => {
     const clusters = store.data.clusters.filter((cluster) => cluster.program === store.program || store.data.programs.length < 2);
     const top = list.scrollTop;
-    const between = clusters.reduce((n, { id }) => n + produced(id).length, 0);
-    summary.textContent = `${count(kernelsOf(clusters).length, "kernel")}, ${count(between, "boundary", "boundaries")}`;
+    const crossing = clusters.reduce((n, { id }) => n + between(produced(id)).length, 0);
+    summary.textContent = `${count(kernelsOf(clusters).length, "kernel")}, ${count(crossing, "boundary", "boundaries")}`;
     fill(map, clusters.length > 1 ? flowMap(clusters, store) : null);
     fill(list);
     if (!clusters.length)
@@ -48,9 +48,11 @@ export function fusionView(context: Context): View {
         h(
           "div.empty",
           {},
-          store.data.ran
-            ? "No kernel runs in this program: everything was folded or unused."
-            : "The program was not compiled, so there is no kernel to show.",
+          !store.data.programs.length
+            ? "Nothing was compiled, so there is no kernel to show."
+            : store.data.ran
+              ? "No kernel runs in this program: everything was folded or unused."
+              : "The program was not compiled, so there is no kernel to show.",
         ),
       );
     for (const cluster of clusters.slice(0, shown)) {
@@ -74,7 +76,7 @@ export function fusionView(context: Context): View {
 
   const values = (heading: string, all: Value[], total: number): HTMLElement => {
     const named = all.map((value) => {
-      const from = value.from === null ? (value.node === null ? "" : title(value.node)) : `c${value.from}`;
+      const from = value.from === null ? (value.node === null ? "" : title(value.node)) : store.relations.kernel(value.from);
       return `${from || value.name} ${value.shape}`.trim();
     });
     return h(
@@ -114,7 +116,7 @@ export function fusionView(context: Context): View {
         chip(cluster.id, relations, false),
         h("b.card-name", { title: cluster.name }, cluster.name),
         h("span.kind", {}, kind),
-        cluster.inside === null ? null : h("span.muted", {}, `inside c${cluster.inside}`),
+        cluster.inside === null ? null : h("span.muted", {}, `inside ${relations.kernel(cluster.inside)}`),
         h("span.spring", {}),
         h("span.muted.where", { title: cluster.place?.text ?? "" }, placeWords(cluster.place)),
       ),

@@ -10,28 +10,6 @@ import type { Context, View } from "../ui/view";
 
 const PAGE = 80;
 
-/** Bytes in use at each step: of two values in the same memory at the same time, the smaller counts nothing. */
-export function inUse(memory: Memory): number[] {
-  const steps = memory.buffers.reduce((most, buffer) => Math.max(most, buffer.end + 1), Math.max(1, memory.steps.length));
-  const change = new Float64Array(steps + 1);
-  const add = (from: number, to: number, amount: number) => {
-    if (to < from) return;
-    change[Math.max(0, from)]! += amount;
-    change[Math.min(steps, to + 1)]! -= amount;
-  };
-  const earlier = new Map<string, Buffer>();
-  for (const buffer of memory.buffers) {
-    add(buffer.start, buffer.end, buffer.bytes);
-    const twin = buffer.shares
-      .map((name) => earlier.get(name))
-      .find((one) => one && one.start <= buffer.end && one.end >= buffer.start);
-    if (twin) add(Math.max(twin.start, buffer.start), Math.min(twin.end, buffer.end), -Math.min(twin.bytes, buffer.bytes));
-    earlier.set(buffer.name, buffer);
-  }
-  let sum = 0;
-  return Array.from(change.subarray(0, steps), (by) => Math.max(0, (sum += by)));
-}
-
 export function memoryView({ store, signal }: Context): View {
   const holder = h("div.scroll.memory", { tabindex: 0, role: "region", "aria-label": "memory over the steps of the program" });
   const element = h("div.pane", {}, holder);
@@ -59,11 +37,17 @@ export function memoryView({ store, signal }: Context): View {
       h(
         "div.tiles",
         {},
-        tile("Values at peak", memory.peak_bytes, "alive at one step, as XLA adds them up: in place counts twice"),
+        tile(
+          "Allocated",
+          memory.allocated_bytes,
+          "what a run takes: arguments, results and temporary values, what shares memory once",
+        ),
+        tile("In use at the peak", memory.peak_bytes, "of what is allocated, the most in which values live at one step"),
         tile("Arguments", memory.argument_bytes, "given to the program"),
         tile("Results", memory.output_bytes, "given back"),
         tile("Temporary", memory.temp_bytes, "used only while it runs"),
         tile("Aliased", memory.alias_bytes, "results that lie in the memory of arguments"),
+        tile("Constants", memory.constant_bytes, "part of the executable, in no other figure"),
       ),
     );
     if (!memory.buffers.length) holder.append(h("div.empty", {}, "No live ranges are known for this program."));
@@ -73,8 +57,8 @@ export function memoryView({ store, signal }: Context): View {
   };
 
   const ranges = (memory: Memory): HTMLElement[] => {
-    const use = inUse(memory);
-    const steps = use.length;
+    const use = memory.in_use;
+    const steps = Math.max(1, use.length, memory.steps.length);
     const sorted = [...memory.buffers].sort((a, b) =>
       order === "bytes" ? b.bytes - a.bytes : a.start - b.start || b.bytes - a.bytes,
     );
@@ -112,7 +96,7 @@ export function memoryView({ store, signal }: Context): View {
       shown += PAGE;
       draw();
     });
-    const made = [head, h("div.ranges", {}, profile(use, memory), ...rows)];
+    const made = [head, h("div.ranges", {}, use.length ? profile(use, memory) : null, ...rows)];
     return more ? [...made, more] : made;
   };
 
@@ -121,7 +105,7 @@ export function memoryView({ store, signal }: Context): View {
     const width = Math.max(0.4, (100 * (buffer.end - buffer.start + 1)) / steps);
     const colour = buffer.cluster === null ? "var(--lz-neutral)" : colourOf(store.relations.clusters.get(buffer.cluster));
     const words = [
-      buffer.name,
+      [...buffer.variables, buffer.name].join(", "),
       `${buffer.kind}, ${bytes(buffer.bytes)}`,
       `alive from step ${buffer.start}${memory.steps[buffer.start] ? ` (${memory.steps[buffer.start]})` : ""} to ${buffer.end}${memory.steps[buffer.end] ? ` (${memory.steps[buffer.end]})` : ""}`,
       buffer.shares.length ? `in the same memory as ${listed(buffer.shares)}` : "",
@@ -134,7 +118,7 @@ export function memoryView({ store, signal }: Context): View {
     const made = h(
       "div.range",
       { title: words, "aria-label": words },
-      h("span.range-name", {}, buffer.name),
+      h("span.range-name", {}, buffer.variables[0] ?? buffer.name),
       buffer.cluster === null ? h("span", {}) : chips([buffer.cluster], store.relations, 1),
       h("span.range-bytes", {}, bytes(buffer.bytes)),
       h(

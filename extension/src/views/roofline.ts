@@ -95,13 +95,13 @@ export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLEl
 
 function point({ cluster, x, y }: Dot, px: (x: number) => number, py: (y: number) => number, roof: number): SVGElement {
   const colour = colourOf(cluster);
-  const words = `c${cluster.id} ${cluster.name}: ${figure(y, "FLOP/s")} at ${ratio(x)} FLOP/byte, ${((100 * y) / roof).toFixed(0)} % of what this machine allows, ${seconds(cluster.time?.median)}`;
+  const words = `${cluster.label} ${cluster.name}: ${figure(y, "FLOP/s")} at ${ratio(x)} FLOP/byte, ${((100 * y) / roof).toFixed(0)} % of what this machine allows, ${seconds(cluster.time?.median)}`;
   const group = s(
     "g.dot",
     { transform: `translate(${px(x).toFixed(1)},${py(y).toFixed(1)})`, "aria-label": words },
     s("title", {}, words),
     s("circle", { r: 11, fill: colour }),
-    s("text", { y: 3.5, "text-anchor": "middle", fill: inkOn(colour) }, `c${cluster.id}`),
+    s("text", { y: 3.5, "text-anchor": "middle", fill: inkOn(colour) }, cluster.label),
   );
   return tag(group, { kind: "cluster", id: cluster.id });
 }

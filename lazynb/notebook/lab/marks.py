@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from lazynb import source
-from lazynb.execute.breaks import Tally, break_log
+from lazynb.execute.breaks import Sums, Tally, break_log
 from lazynb.notebook.lab.messages import Break, Kernel, Line, Marks
 from lazynb.plain import plain_data
+from lazynb.source import Spot
 from lazynb.units import number, size
 from lazynb.view.inspection.schema import Cluster, Fate, Inspection
 from lazynb.view.inspection.words import kind as kind_words
@@ -45,15 +46,15 @@ class Cells:
             return None
         return cell
 
-    def of_break(self, broken: Tally) -> str | None:
-        """The cell whose newest run made the code that broke, or None.
+    def of_spot(self, spot: Spot) -> str | None:
+        """The cell whose newest run made the code of ``spot``, or None.
 
         The same text run again is other code in the same file.
         """
-        cell, then = self.of(broken.spot.code.co_filename), broken.spot.cell
-        if cell is None or then is None:
+        cell = self.of(spot.code.co_filename)
+        if cell is None or spot.cell is None:
             return cell
-        return cell if self._newest[cell] == then[0] else None
+        return cell if self._newest[cell] == spot.cell[0] else None
 
     def lines(self, cell: str) -> list[str]:
         """The lines of ``cell`` as they were run."""
@@ -65,28 +66,31 @@ class Cells:
 
 
 def break_lines(cells: Cells) -> dict[str, dict[int, list[Break]]]:
-    """By cell and line, the breaks so far of the code that the cells hold now."""
+    """By cell and line, the breaks so far of the code that the cells hold now, and of what it calls."""
     ranked = sorted(break_log.tallies(), key=lambda broken: -broken.seconds)
     by_cell: dict[str, dict[int, list[Break]]] = {}
     for rank, broken in enumerate(ranked, 1):
-        cell = cells.of_break(broken)
-        if cell is not None:
-            by_line = by_cell.setdefault(cell, {})
-            by_line.setdefault(broken.spot.place.line, []).append(_break(broken, rank))
+        for sums in (broken, *broken.calling.values()):
+            cell = cells.of_spot(sums.spot)
+            if cell is not None:
+                by_line = by_cell.setdefault(cell, {})
+                by_line.setdefault(sums.spot.place.line, []).append(_break(broken, sums, rank))
     return by_cell
 
 
-def _break(broken: Tally, rank: int) -> Break:
+def _break(broken: Tally, sums: Sums, rank: int) -> Break:
+    """The break ``broken``, or the share ``sums`` of a line that calls the function in which it lies."""
     record = broken.record()
+    called = f", in {record.location.label}, called here" if sums is not broken else ""
     return {
         "code": record.code,
         "kind": record.kind,
-        "text": record.text,
+        "text": record.text + called,
         "hint": record.hint,
-        "count": record.count,
-        "operations": record.ops,
-        "compiles": record.compiles,
-        "seconds": record.seconds,
+        "count": sums.count,
+        "operations": sums.ops,
+        "compiles": sums.compiles,
+        "seconds": sums.seconds,
         "rank": rank,
     }
 
@@ -150,7 +154,7 @@ def _kernel(cluster: Cluster, fates: list[_NamedFate]) -> Kernel:
         by_kind.setdefault(fate["kind"], []).append(name)
     return {
         "id": cluster["id"],
-        "chip": f"c{cluster['id']}",
+        "chip": cluster["label"],
         "colour": cluster["colour"],
         "name": cluster["name"],
         "kind": kind_words(cluster),

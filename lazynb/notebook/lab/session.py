@@ -20,8 +20,8 @@ from lazynb.execute.observers import Observer, observe
 from lazynb.notebook.answers import Answers
 from lazynb.notebook.lab.marks import Cells, LineKernels, break_lines, kernel_lines, line_marks
 from lazynb.notebook.lab.messages import TARGET, VERSION, Marks, State
-from lazynb.notebook.lab.runs import CellRuns
 from lazynb.notebook.page import lab
+from lazynb.notebook.runs import CellRuns
 from lazynb.record.mode import eager
 from lazynb.record.trace import thread_trace
 from lazynb.session.cache_info import cache_info, clear_cache
@@ -105,7 +105,7 @@ class Lab(Observer):
             return
         self._text = info.raw_cell
         if self.there is not False:
-            self._runs = CellRuns()
+            self._runs = CellRuns(self._extension.leftovers.earlier, self._extension.shell.user_ns)
             self._end_runs = observe(self._runs)
 
     def numbered(self, number: int) -> None:
@@ -113,6 +113,8 @@ class Lab(Observer):
         if self._cell is not None and self._text is not None:
             self._cells.runs(number, self._cell, self._text)
             self._text = None
+            if self._runs is not None:
+                self._runs.cell = number
 
     def end(self) -> None:
         """A cell is over: what it ran is explained when the kernel has nothing else to do."""
@@ -177,17 +179,22 @@ class Lab(Observer):
 
     def _explain(self, runs: CellRuns | None, cell: str | None) -> None:
         """Sends the marks of the cells that ran programs of ``runs``, or broke."""
-        compilation = runs.compilation() if runs is not None else None
         lines: dict[str, dict[int, LineKernels]] = {}
         number = None
-        if compilation is not None:
+        if runs is not None and not runs.is_empty:
             # no marks are better than an error nobody asked for
             with contextlib.suppress(Exception), eager():
-                data = inspection(compilation, live=True, full=False)
-                lines = kernel_lines(self._cells, data)
-                number = self._remember(compilation, data)
-        self._send_line_marks(lines, cell, number)
+                compilation = runs.compilation()
+                for earlier in compilation.earlier:
+                    self._send_line_marks(*self._lines_of(earlier), None)
+                lines, number = self._lines_of(compilation)  # the last, so that the panel shows it
+        self._send_line_marks(lines, number, cell)
         self._tell()
+
+    def _lines_of(self, compilation: Compilation) -> tuple[dict[str, dict[int, LineKernels]], int]:
+        """By cell and line, the kernels of ``compilation``; and its number."""
+        data = inspection(compilation, live=True, full=False)
+        return kernel_lines(self._cells, data), self._remember(compilation, data)
 
     def _remember(self, compilation: Compilation, data: Inspection) -> int:
         self._numbers += 1
@@ -197,7 +204,7 @@ class Lab(Observer):
         return self._numbers
 
     def _send_line_marks(
-        self, kernels: dict[str, dict[int, LineKernels]], ran: str | None, number: int | None
+        self, kernels: dict[str, dict[int, LineKernels]], number: int | None, ran: str | None
     ) -> None:
         """Sends the line marks that changed.
 

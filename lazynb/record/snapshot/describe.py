@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from lazynb._jax.names import JITTED_NAMES, TRANSFORMED_FUNCTIONS
@@ -95,10 +96,8 @@ class Description:
     def _add_operation(self, summary: TraceSummary, state: State, origin: Origin) -> None:
         operation = state.operation
         assert operation is not None
-        names: list[str] = []
-        live = [slot for slot in range(state.first, state.slots) if slot in summary.live]
-        for slot in live:
-            names.extend(summary.live[slot])
+        slots = range(state.first, state.slots)
+        result_names = tuple(tuple(summary.live.get(slot, ())) for slot in slots)
         scope = self._scope(origin)
         node = Node(
             id=len(self._nodes),
@@ -111,9 +110,10 @@ class Description:
             call=call_name(origin, scope),
             call_id=origin.call_id if origin.callee is not None else None,
             scope=scope,
-            names=tuple(names),
+            names=tuple(chain.from_iterable(result_names)),
             value=None,
-            output=bool(live),
+            output=any(slot in summary.live for slot in slots),
+            result_names=result_names,
         )
         self._append(summary, state, node)
 

@@ -9,7 +9,12 @@ from lazynb.source import Place as Place
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """An input or an operation. Its operands have smaller ids."""
+    """An input or an operation. Its operands have smaller ids.
+
+    Attributes:
+      names: the user's names for its results, all together.
+      result_names: those of each result; empty for an input.
+    """
 
     id: int
     kind: str
@@ -25,6 +30,7 @@ class Node:
     value: str | None
     output: bool
     dead: bool = False
+    result_names: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ _GREY = "#6b7280"
 Chip = tuple[str, str]
 
 
-def cluster_chip(id_: int, colour: int) -> Chip:
-    """A cluster's number and colour: ``('c2', '#009E73')``."""
-    return f"c{id_}", style.CLUSTERS[colour % len(style.CLUSTERS)]
+def cluster_chip(label: str, colour: int) -> Chip:
+    """A cluster's label and colour: ``('c2', '#009E73')``."""
+    return label, style.CLUSTERS[colour % len(style.CLUSTERS)]
 
 
 def paint_of(box: Box, highlight: Highlight) -> Paint:

@@ -9,14 +9,14 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
+from lazynb.record.snapshot.snapshot import Place, Snapshot
 from lazynb.view.inspection.index import Index, Notes, shared_instructions
 from lazynb.view.inspection.schema import Boundary, Cluster, Cost, Time, Value
 from lazynb.view.inspection.sources import Sources
 from lazynb.xla import clusters as xla_clusters
 from lazynb.xla.cost.memory import Buffer
 from lazynb.xla.fusion import boundaries as xla_boundaries
-from lazynb.xla.origins import argument
+from lazynb.xla.value_names import input_names
 
 
 def clusters(
@@ -46,6 +46,7 @@ def clusters(
             {
                 "kind": cluster.kind,  # type: ignore[typeddict-item]
                 "id": id_,
+                "label": index.labels[id_],
                 "program": number,
                 "name": cluster.name,
                 "opcode": cluster.opcode,
@@ -90,7 +91,14 @@ def _cost(cost: Any) -> Cost | None:
         "transcendentals": cost.transcendentals,
         "bytes": cost.bytes,
         "source": cost.source,
+        "executions": cost.executions,
     }
+
+
+def total(index: Index, number: int) -> Any:
+    """What one run of a program costs, or None if it gives no HLO."""
+    trace = index.traces[number]
+    return dataclasses.asdict(trace.total) if trace.module is not None else None
 
 
 def time(timing: Any) -> Time | None:
@@ -127,35 +135,12 @@ def _duplicated(index: Index) -> list[set[int]]:
 def _value(index: Index, snapshot: Snapshot, number: int, value: xla_clusters.Value) -> Value:
     source = index.id(number, value.source)
     node, name = None, value.source
-    inputs = _inputs(index, number, value.source) if source is None else []
+    inputs = index.traces[number].inputs_behind(value.source) if source is None else []
     if len(inputs) == 1:
         node = inputs[0]
-        name = _input_name(snapshot.nodes[node]) or value.source
-    elif inputs:
-        name = f"{len(inputs)} scalars"
+    for known in input_names([snapshot.nodes[input_] for input_ in inputs])[:1]:
+        name = known
     return {"from": source, "node": node, "name": name, "shape": value.shape, "bytes": value.bytes}
-
-
-def _input_name(node: Node) -> str | None:
-    return node.names[0] if node.names else node.value
-
-
-def _inputs(index: Index, number: int, name: str) -> list[int]:
-    """The input nodes that a parameter of the program stands for: one array, or many scalars in one.
-
-    The list is empty if ``name`` is no parameter.
-    """
-    trace = index.traces[number]
-    if trace.module is None:
-        return []
-    instruction = trace.module.by_name.get(name)
-    if instruction is None or instruction.opcode != "parameter":
-        return []
-    position = argument(instruction.scope)
-    if position is None:
-        return []
-    taken = trace._executable._packing.taken(position)
-    return [trace.origins.inputs[input_] for input_ in taken if input_ in trace.origins.inputs]
 
 
 def boundaries(index: Index, notes: Notes) -> list[Boundary]:
@@ -213,12 +198,15 @@ def memory(index: Index, number: int) -> Any:
     if memory is None:
         return None
     return {
+        "allocated_bytes": memory.allocated_bytes,
         "peak_bytes": memory.peak_bytes,
         "argument_bytes": memory.argument_bytes,
         "output_bytes": memory.output_bytes,
         "temp_bytes": memory.temp_bytes,
         "alias_bytes": memory.alias_bytes,
+        "constant_bytes": memory.constant_bytes,
         "steps": list(memory.steps),
+        "in_use": list(memory.in_use),
         "peak_step": memory.peak_step,
         "buffers": [_buffer(index, number, buffer) for buffer in memory.buffers],
         "source": memory.source,
@@ -233,6 +221,7 @@ def _buffer(index: Index, number: int, buffer: Buffer) -> dict[str, Any]:
     return {
         **{field.name: getattr(buffer, field.name) for field in dataclasses.fields(buffer)},
         "shares": list(buffer.shares),
+        "variables": list(buffer.variables),
         "nodes": trace.nodes_behind(instruction) if instruction is not None else [],
         "cluster": index.home(number, buffer.instruction),
     }

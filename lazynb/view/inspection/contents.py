@@ -19,6 +19,7 @@ from lazynb.view.graph.tree import groups
 from lazynb.view.inspection import clusters as parts, hlo
 from lazynb.view.inspection.html import view_of
 from lazynb.view.inspection.index import Index, Notes
+from lazynb.view.inspection.leftovers import apart, leftovers
 from lazynb.view.inspection.schema import (
     VERSION,
     Cluster,
@@ -33,6 +34,7 @@ from lazynb.view.inspection.schema import (
 )
 from lazynb.view.inspection.sources import Sources
 from lazynb.view.inspection.tables import EMPTY, table
+from lazynb.view.words import plural
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fates.assignment import DEAD, Fate
 from lazynb.xla.program import CompiledTrace
@@ -76,7 +78,10 @@ def inspection(
     formed: dict[tuple[int, str], list[str]] = {}
     if full:
         formed = notes.attempt("The passes that formed a cluster are missing", lambda: _formed(index), formed)
-    programs = [_program(index, number, notes, live, full) for number in range(len(index.traces))]
+    programs = [
+        _program(index, number, runs, notes, live, full) for number, runs in enumerate(compilation.runs)
+    ]
+    earlier = notes.attempt("What earlier cells left is missing", lambda: leftovers(compilation.earlier), [])
     if cache is None:
         cache = cache_info()
     if breaks is None:
@@ -87,11 +92,14 @@ def inspection(
         "live": live,
         "ran": ran and compilation.target is None,
         "target": "" if compilation.target is None else compilation.target.title,
+        "cell": compilation.cell,
+        "earlier": earlier,
+        "apart": apart(earlier),
         "sources": sources.data,
         "nodes": [_node(node, sources) for node in snapshot.nodes],
         "groups": notes.attempt("The groups of the graph are missing", lambda: groups(view_of(snapshot)), []),
         "fates": fates,
-        "coverage": _coverage(fates, snapshot),
+        "coverage": _coverage(index, fates, snapshot, notes),
         "programs": programs,
         "clusters": notes.attempt(
             "Clusters are missing",
@@ -105,6 +113,10 @@ def inspection(
         "notes": notes,
     }
     _say_what_is_missing(index, data, notes)
+    if compilation.beside:
+        notes.say(f"{compilation.beside}.")
+    if compilation.unlisted:
+        notes.say(f"The cell ran {plural(compilation.unlisted, 'other program')}, not shown here.")
     return plain_data(_bounded(data, notes))  # type: ignore[no-any-return]
 
 
@@ -164,11 +176,13 @@ def _fate(index: Index, node: int, program: int, fate: Fate) -> FateData:
     }
 
 
-def _coverage(fates: Sequence[FateData], snapshot: Snapshot) -> Coverage:
+def _coverage(index: Index, fates: Sequence[FateData], snapshot: Snapshot, notes: Notes) -> Coverage:
     operations = snapshot.operations()
-    known = [fate for fate in fates if fate["kind"] != "lost"]
-    inferred = sum(fate["label"] == "rule inferred" for fate in known)
-    followed = len(known) - inferred
+    inferred = 0
+    for trace in index.traces:
+        own = notes.attempt("Fates are missing", partial(getattr, trace, "fates"), {})
+        inferred += sum(not fate.followed and fate.kind != "lost" for fate in own.values())
+    followed = sum(fate["kind"] != "lost" for fate in fates) - inferred
     return {
         "operations": operations,
         "followed": followed,
@@ -180,7 +194,7 @@ def _coverage(fates: Sequence[FateData], snapshot: Snapshot) -> Coverage:
 # ---- programs ----------------------------------------------------------------------------------------------
 
 
-def _program(index: Index, number: int, notes: Notes, live: bool, full: bool) -> Program:
+def _program(index: Index, number: int, runs: int, notes: Notes, live: bool, full: bool) -> Program:
     trace = index.traces[number]
     limit = ASKED_FOR if live else SAVED
 
@@ -199,12 +213,16 @@ def _program(index: Index, number: int, notes: Notes, live: bool, full: bool) ->
         "cache": trace.cache_event,
         "compile_seconds": trace.compile_seconds,
         "backend": notes.attempt("The backend's name is missing", lambda: _backend(trace), ""),
+        "runs": runs,
         "hlo": {
             "before": notes.attempt("HLO before the passes is missing", before, hlo.NONE),
             "after": notes.attempt("Optimised HLO is missing", after, hlo.NONE),
             "passes": notes.attempt("XLA's passes are missing", passes, []),
         },
         "memory": notes.attempt("Memory is missing", lambda: parts.memory(index, number), None),
+        "total": notes.attempt(
+            "The cost of all kernels is missing", lambda: parts.total(index, number), None
+        ),
     }
 
 

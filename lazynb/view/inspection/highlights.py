@@ -13,7 +13,7 @@ from lazynb.view.inspection.schema import Fate, Inspection
 def highlights(view: GraphView, data: Inspection) -> dict[int, Highlight]:
     """By box of ``view``, where its operations went."""
     control = {cluster["id"] for cluster in data["clusters"] if cluster["kind"] == "control"}
-    colours = _colours(data)
+    chip_of = _chip_of(data)
     fates = {fate["node"]: fate for fate in data["fates"]}
     highlight_of = {}
     for box in view.boxes:
@@ -23,14 +23,14 @@ def highlights(view: GraphView, data: Inspection) -> dict[int, Highlight]:
         counts: Counter[int] = Counter()
         for fate in own:
             counts.update(_clusters_to_show(fate, control))
-        chips = _chips([id_ for id_, _ in counts.most_common()], colours)
+        chips = _chips([id_ for id_, _ in counts.most_common()], chip_of)
         fate_word = "" if chips else _one_word([fate["kind"] for fate in own])
         highlight_of[box.id] = Highlight(chips, fate_word)
     return highlight_of
 
 
-def _colours(data: Inspection) -> dict[int, int]:
-    return {cluster["id"]: cluster["colour"] for cluster in data["clusters"]}
+def _chip_of(data: Inspection) -> dict[int, Chip]:
+    return {cluster["id"]: cluster_chip(cluster["label"], cluster["colour"]) for cluster in data["clusters"]}
 
 
 def _clusters_to_show(fate: Fate, control: set[int]) -> list[int]:
@@ -41,8 +41,8 @@ def _clusters_to_show(fate: Fate, control: set[int]) -> list[int]:
     return [id_ for id_ in clusters if id_ not in control]
 
 
-def _chips(ids: Iterable[int], colours: Mapping[int, int]) -> tuple[Chip, ...]:
-    return tuple(cluster_chip(id_, colours[id_]) for id_ in ids if id_ in colours)
+def _chips(ids: Iterable[int], chip_of: Mapping[int, Chip]) -> tuple[Chip, ...]:
+    return tuple(chip_of[id_] for id_ in ids if id_ in chip_of)
 
 
 def _one_word(kinds: Sequence[str]) -> str:
@@ -52,10 +52,10 @@ def _one_word(kinds: Sequence[str]) -> str:
 def line_chips(data: Inspection) -> Mapping[tuple[int, int], list[Chip]]:
     """By source and line, the clusters that its operations went to, in the order in which they run."""
     places = {node["id"]: node["place"] for node in data["nodes"]}
-    colours = _colours(data)
+    chip_of = _chip_of(data)
     clusters: dict[tuple[int, int], set[int]] = {}
     for fate in data["fates"]:
         place = places.get(fate["node"])
         if place is not None and place["source"] is not None:
             clusters.setdefault((place["source"], place["line"]), set()).update(fate["clusters"])
-    return {line: list(_chips(sorted(ids), colours)) for line, ids in clusters.items()}
+    return {line: list(_chips(sorted(ids), chip_of)) for line, ids in clusters.items()}

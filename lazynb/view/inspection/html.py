@@ -63,6 +63,9 @@ def to_html(
       arranged: the drawing's layout, if it is there already.
     """
     shown = []
+    apart = _attempt(lambda: _earlier(data))
+    if apart:
+        shown.append(fill("section", open="", title="What earlier cells had left pending", body=apart))
     every = sections(data, snapshot, arranged) if data["programs"] else {}
     for name, (title, make) in every.items():
         if name in ("cache", "breaks") and name not in opened:
@@ -174,7 +177,17 @@ def _kernels(data: Inspection) -> str:
     if timed:
         head.append("time a run")
     rows = [_kernel(cluster, data, timed) for cluster in data["clusters"][:_KERNELS]]
-    return _table(head, rows, len(data["clusters"]), "kernel")
+    return _table(head, rows, len(data["clusters"]), "kernel") + _totals(data)
+
+
+def _totals(data: Inspection) -> str:
+    """What one run of each program costs."""
+    lines = []
+    for program in data["programs"]:
+        total = program["total"]
+        if total is not None and any(cluster["program"] == program["number"] for cluster in data["clusters"]):
+            lines.append(_soft(_titled("; ".join(total["unknown"]), words.total(total))))
+    return "".join(lines)
 
 
 def _kernel(cluster: Cluster, data: Inspection, timed: bool) -> list[str]:
@@ -209,7 +222,10 @@ def _flops(cluster: Cluster) -> str:
     cost = cluster["cost"]
     if cost is None:
         return ""
-    return _titled(cost["source"], number(cost["flops"]))
+    flops = number(cost["flops"])
+    if flops and cluster["kind"] != "control":
+        flops += words.executions(cost)
+    return _titled(cost["source"], flops)
 
 
 def _time(cluster: Cluster) -> str:
@@ -321,6 +337,7 @@ def _memory(data: Inspection) -> str:
         if memory is None:
             continue
         figures = (
+            memory["allocated_bytes"],
             memory["peak_bytes"],
             memory["argument_bytes"],
             memory["output_bytes"],
@@ -330,7 +347,8 @@ def _memory(data: Inspection) -> str:
         rows.append([str(program["number"] + 1), *map(size, figures), _text(memory["source"])])
     if not rows:
         return ""
-    head = ["program", "values at the peak", "arguments", "results", "between", "reused arguments", "source"]
+    head = ["program", "allocated", "in use at the peak", "arguments", "results", "between"]
+    head += ["reused arguments", "source"]
     return _table(head, rows, len(rows), "program")
 
 
@@ -345,6 +363,17 @@ def _hlo(data: Inspection) -> str:
                 f"{_text(text[:_HLO] + cut)}</pre>"
             )
     return "".join(parts)
+
+
+def _earlier(data: Inspection) -> str:
+    """The lines of earlier cells whose operations were computed with those of the cell."""
+    lines = [line for left in data["earlier"] for line in left["lines"]]
+    if not lines:
+        return ""
+    rows = []
+    for line in lines[:_LINES]:
+        rows.append([_text(line["label"]), _code(clip(line["text"], 100)), f"{line['operations']:,}"])
+    return _table(["where", "line", "operations"], rows, len(lines), "line")
 
 
 def _rows(table: Table) -> str:
@@ -375,7 +404,8 @@ def _table(head: list[str], rows: list[list[str]], total: int, noun: str) -> str
 
 
 def _chip_of(data: Inspection, id_: int) -> Chip:
-    return cluster_chip(id_, data["clusters"][id_]["colour"])
+    cluster = data["clusters"][id_]
+    return cluster_chip(cluster["label"], cluster["colour"])
 
 
 def _chips(chips: Iterable[Chip], most: int = 8) -> str:

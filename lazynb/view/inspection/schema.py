@@ -14,7 +14,14 @@ from lazynb.view.graph.tree import Group as Group
 VERSION: Literal[1] = 1
 MIME_TYPE = "application/vnd.lazynb.inspection+json"
 
-Label = Literal["compiler said", "rule inferred", "verified by recompiling", "not known"]
+Label = Literal[
+    "compiler said",
+    "rule inferred",
+    "verified by recompiling",
+    "lazynb decided",
+    "absent in the first pass",
+    "not known",
+]
 """How something about a compiled program is known."""
 
 FateKind = Literal["own kernel", "fused", "library", "folded", "merged", "cancelled", "dead", "lost"]
@@ -141,8 +148,10 @@ class Buffer(TypedDict):
     end: int
     kind: Literal["argument", "output", "temp", "constant"]
     allocation: int
+    offset: int  # in the allocation
     shares: list[str]  # other values in the same memory
     donated: bool
+    variables: list[str]  # the user's names for an argument or a result
     nodes: list[int]
     cluster: int | None
 
@@ -150,11 +159,14 @@ class Buffer(TypedDict):
 class Memory(TypedDict):
     """Memory of a program."""
 
-    peak_bytes: int | None
+    allocated_bytes: int | None  # what a run takes
+    peak_bytes: int | None  # the most of `in_use`
     argument_bytes: int | None
     output_bytes: int | None
     temp_bytes: int | None
     alias_bytes: int | None
+    constant_bytes: int | None  # part of the executable, in no other figure
+    in_use: list[int]  # bytes at each step and after the last, what lies in the same place once
     steps: list[str]  # the instruction at each time
     peak_step: int | None
     buffers: list[Buffer]
@@ -169,8 +181,27 @@ class Program(TypedDict):
     cache: str
     compile_seconds: float
     backend: str
+    runs: int  # before the inspector's own: at trace breaks of the cell
     hlo: Hlo
     memory: Memory | None
+    total: Total | None
+
+
+class WrittenLine(TypedDict):
+    """A line and the number of operations that it recorded."""
+
+    label: str
+    text: str
+    operations: int
+
+
+class Leftover(TypedDict):
+    """What an earlier cell had left pending, and was compiled with the cell; not counted anywhere else."""
+
+    cell: int | None  # None: not known
+    operations: int
+    kernels: int | None  # None: the backend does not tell
+    lines: list[WrittenLine]
 
 
 Value = TypedDict(
@@ -193,6 +224,23 @@ class Cost(TypedDict):
     transcendentals: float | None
     bytes: float | None
     source: str
+    executions: int | None  # in one run of the program; None: not known
+
+
+class Bounds(TypedDict):
+    """A figure that lies between two; it is known if they are one."""
+
+    low: float
+    high: float | None  # None: no bound
+
+
+class Total(TypedDict):
+    """What one run of a program costs: each kernel as often as it runs."""
+
+    flops: Bounds
+    transcendentals: Bounds
+    bytes: Bounds
+    unknown: list[str]  # why a figure may not be known
 
 
 class Time(TypedDict):
@@ -209,6 +257,7 @@ class Cluster(TypedDict):
     """A kernel, or a loop around kernels (`control`)."""
 
     id: int
+    label: str  # 'c3'; 'c3.0' for the first that the loop c3 runs
     program: int
     name: str
     opcode: str
@@ -273,6 +322,9 @@ class Inspection(TypedDict):
     live: bool  # a kernel answers requests; false in saved files
     ran: bool
     target: str  # what it was compiled for, such as 'TPU v5e'; '' for this machine
+    cell: int | None  # that recorded the operations; None if it is not known, or not one
+    earlier: list[Leftover]
+    apart: str  # what `earlier` is, in a phrase; '' if there is nothing
     sources: list[Source]
     nodes: list[Node]  # in trace order: operands have smaller ids
     groups: list[int | Group]  # what the graph shows: node ids, and groups that open

@@ -17,7 +17,8 @@ def table(records: Records[Any], noun: str) -> Table:
     rows = []
     for row in records.rows(_ROWS):
         rows.append({name: clip(plain(cell), 160) for name, cell in row.items()})
-    phrases = [plural(len(records), noun)]
+    # a line may have broken a thousand times: breaks say themselves how often
+    phrases = [getattr(records, "summary", "") or plural(len(records), noun)]
     for name in ("hits", "misses"):
         if hasattr(records, name):
             phrases.append(f"{getattr(records, name):,} {name}")

@@ -40,7 +40,7 @@ def _row(cluster: Cluster, data: Inspection) -> list[str]:
     time = short_duration(cluster["time"]["median"]) if cluster["time"] else ""
     traffic = f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"
     return [
-        f"c{cluster['id']}",
+        cluster["label"],
         clip(words.kind(cluster), 24),
         clip(words.operations(cluster, data), 44),
         clip(where, 32),
@@ -55,17 +55,22 @@ def _reasons(data: Inspection, most: int) -> list[str]:
         return []
     lines = ["Why they are not one kernel:"]
     for boundary in between[:most]:
-        lines += _reason(boundary)
+        lines += _reason(boundary, data)
     if len(between) > most:
         lines.append(f"  ... {len(between) - most:,} more")
     return lines
 
 
-def _reason(boundary: Boundary) -> Iterator[str]:
+def _reason(boundary: Boundary, data: Inspection) -> Iterator[str]:
     source: str = boundary["label"]
+    ends = [
+        data["clusters"][id_]["label"]
+        for id_ in (boundary["producer"], boundary["consumer"])
+        if id_ is not None
+    ]
     if boundary["said"]:
         source += f"; the compiler: {boundary['said']}"
-    yield f"  c{boundary['producer']} → c{boundary['consumer']}  {boundary['text']} ({source})"
+    yield f"  {' → '.join(ends)}  {boundary['text']} ({source})"
     for sentence in (boundary["hint"], boundary["verdict"]):
         if sentence:
             yield f"      {sentence}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from lazynb.units import listed_lines, short_duration
-from lazynb.view.inspection.schema import Boundary, Cluster, Inspection
+from lazynb.units import listed_lines, number, short_duration, size
+from lazynb.view.inspection.schema import Boundary, Bounds, Cluster, Cost, Inspection, Total
 from lazynb.view.words import clip, plural, tally
 
 KINDS = {
@@ -27,7 +28,7 @@ _EVENTS = {  # the costliest first
 def headline(data: Inspection) -> str:
     """For example ``13 operations → 4 kernels``."""
     if not data["programs"]:
-        return "Nothing was pending"
+        return "The cell recorded no operations" if data["earlier"] else "Nothing was pending"
     operations = plural(sum(program["operations"] for program in data["programs"]), "operation")
     if data["clusters"]:
         kernels = sum(cluster["kind"] != "control" for cluster in data["clusters"])
@@ -45,17 +46,36 @@ def _blind(data: Inspection) -> bool:
 
 
 def details(data: Inspection) -> list[str]:
-    """Where the program came from, how much of it is explained, and what was left out."""
-    if not data["programs"]:
-        return []
-    phrases = [_event(data), f"{covered(data)} of operations accounted for"]
+    """Whose operations they are, where the program came from, how much of it is explained, and what was left
+    out."""
+    phrases = _of_programs(data) if data["programs"] else []
+    if data["apart"]:
+        phrases.append(f"apart: {data['apart']}")
+    return phrases
+
+
+def _of_programs(data: Inspection) -> list[str]:
+    phrases = [f"recorded in cell {data['cell']}"] if data["cell"] is not None else []
+    phrases += [_event(data), f"{covered(data)} of operations accounted for"]
     if len(data["programs"]) > 1:
         phrases.append(f"{len(data['programs'])} programs, one after the other")
+    phrases += _runs(data)
     dead = sum(fate["kind"] == "dead" for fate in data["fates"])
     if dead:
         phrases.append(f"{plural(dead, 'dead operation')} never computed")
-    if not data["ran"]:
-        phrases.append("not run")
+    return phrases
+
+
+def _runs(data: Inspection) -> list[str]:
+    """Which programs ran at trace breaks, before the cell's end, and which did not run."""
+    early = [program["runs"] for program in data["programs"] if program["runs"]]
+    phrases = []
+    if early:
+        which = "it" if len(data["programs"]) == 1 else f"{len(early)} of them"
+        times = f", {sum(early):,} times" if sum(early) > len(early) else ""
+        phrases.append(f"{which} ran at a trace break{times}")
+    if not data["ran"] and len(early) < len(data["programs"]):
+        phrases.append("the last not run" if early else "not run")
     return phrases
 
 
@@ -94,6 +114,28 @@ def operations(cluster: Cluster, data: Inspection, most: int = 4) -> str:
     if not cluster["nodes"]:
         return f"{cluster['name']} (XLA's own)"  # what XLA took apart or added carries no operation number
     return tally((data["nodes"][node]["name"] for node in cluster["nodes"]), most)
+
+
+def executions(cost: Cost) -> str:
+    """How often a kernel runs in one run of the program: ``' × 10'``; empty for once."""
+    times = cost["executions"]
+    if times is None:
+        return " × an unknown number"
+    return f" × {times:,}" if times != 1 else ""
+
+
+def total(cost: Total) -> str:
+    """``'All kernels, as often as they run: FLOPs 335 M, bytes read and written 1.2 GiB'``."""
+    flops, traffic = bounds(cost["flops"], number), bounds(cost["bytes"], size)
+    return f"All kernels, as often as they run: FLOPs {flops}, bytes read and written {traffic}"
+
+
+def bounds(figure: Bounds, write: Callable[[float], str]) -> str:
+    """A figure of which may be known only between what it lies: ``'at least 2 M'``."""
+    low, high = figure["low"], figure["high"]
+    if high is None:
+        return f"at least {write(low)}" if low else "unknown"
+    return write(low) if low == high else f"{write(low)} to {write(high)}"
 
 
 def lines(cluster: Cluster, data: Inspection) -> tuple[str, str]:

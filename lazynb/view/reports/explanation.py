@@ -52,6 +52,8 @@ def sections(explanation: Explanation) -> Iterator[tuple[str, Records[Any], list
         yield heading, explanation.counterfactuals, list(_remarks(explanation))
     if len(explanation.compilations):
         yield "Compilations", explanation.compilations, []
+    if len(explanation.jax_compilations):
+        yield "Compiled by JAX itself, beside lazynb's programs", explanation.jax_compilations, []
     if len(explanation.advice):
         yield "Recording takes longer than running", explanation.advice, []
 

@@ -22,6 +22,7 @@ from markupsafe import Markup, escape
 from lazynb.execute.breaks import TraceBreak
 from lazynb.session.budget import Limits, Used
 from lazynb.session.compiled import Compiled
+from lazynb.session.jax_compiled import JaxCompiled
 from lazynb.session.run_counter import RunCounter
 from lazynb.source import Place
 from lazynb.units import duration
@@ -73,6 +74,7 @@ class Report:
             more_breaks=max(0, len(used.breaks) - _ROWS),
             compilations=[_compiled(row) for row in used.compilations[:_ROWS]],
             more_compilations=max(0, len(used.compilations) - _ROWS),
+            jax_compilations=[_compiled_by_jax(row) for row in self.counter.jax_log.rows()[:_ROWS]],
             kernels=list(self._kernels()),
             sources=sources(_line_marks(used)),
             style=style,
@@ -132,6 +134,10 @@ class Report:
         if counter.loaded:
             spent += f", {counter.loaded:,} loaded from disk"
         yield *_figure(used.compiles, "compilation"), spent
+        jax_itself = counter.jax_log.rows()
+        if jax_itself:
+            count = sum(row.count for row in jax_itself)
+            yield f"{count:,}", "compiled by JAX itself", duration(sum(row.seconds for row in jax_itself))
         yield *_figure(counter.hits, "cache hit"), "runs that compiled nothing"
         if used.kernels is not None:
             launched = "launched"
@@ -185,6 +191,15 @@ def _compiled(one: Compiled) -> dict[str, Any]:
         "causes": one.causes[:_CAUSES],
         "more_causes": max(0, len(one.causes) - _CAUSES),
         "loaded": one.loaded,
+    }
+
+
+def _compiled_by_jax(one: JaxCompiled) -> dict[str, Any]:
+    return {
+        "place": _place(one.location),
+        "name": one.name,
+        "count": one.count,
+        "time": duration(one.seconds),
     }
 
 

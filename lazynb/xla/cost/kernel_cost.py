@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from lazynb import _jax as jc
+from lazynb.xla.cost.touched import Touched, touched
 from lazynb.xla.hlo import module as hlo
 
 # What XLA's figures mean (HloCostAnalysis; tests/xla/test_cost.py holds it to this):
@@ -21,8 +22,10 @@ from lazynb.xla.hlo import module as hlo
 # - transcendentals (exp, tanh, sin, sqrt of a complex ...) are counted apart, one for each element, and are
 #   no part of flops.
 # - bytes: of a fusion, its operands and its result, each once as a whole. A gather of 7 rows is said to read
-#   its whole table when it is in a fusion, and the rows alone when it is not.
-#   A dynamic-update-slice in a fusion counts the slice that it writes. A tuple's table of pointers counts 8
+#   its whole table when it is in a fusion, and the rows alone when it is not. What is fused into it counts
+#   for each element of the table. A dynamic-update-slice in a fusion counts the slice that it writes, also
+#   where all is written. So fusions that read or write parts are counted in :mod:`lazynb.xla.cost.touched`,
+#   and the source tells XLA's figures if they differ. A tuple's table of pointers counts 8
 #   bytes a part in 0.10 and 4 in 0.12, so that loops and whole programs differ a little between the two.
 # - a conversion of dtype is one operation an element, so that bfloat16 that XLA widens by itself costs
 #   "operations".
@@ -42,12 +45,14 @@ class Cost:
       transcendentals: elements of ``exp``, ``tanh`` and the like; no part of ``flops``.
       bytes: read and written, each operand and the result as a whole.
       source: where the figures come from and what they stand for.
+      executions: how often it runs in one run of the program; None if that is not known.
     """
 
     flops: float | None
     transcendentals: float | None
     bytes: float | None
     source: str
+    executions: int | None = 1
 
 
 def kernel_costs(module: hlo.Module | str, names: Sequence[str]) -> dict[str, Cost]:
@@ -85,7 +90,8 @@ def executions(module: hlo.Module, names: Sequence[str]) -> dict[str, int | None
     It is None if XLA does not know the number of iterations of one of them, or if the instruction stands in a
     branch.
     """
-    return {name: _executions(module, module.by_name[name].computation) for name in names}
+    known: dict[str, int | None] = {module.entry: 1}
+    return {name: _executions(module, module.by_name[name].computation, known) for name in names}
 
 
 def trip_count(loop: hlo.Instruction) -> int | None:
@@ -97,29 +103,80 @@ def trip_count(loop: hlo.Instruction) -> int | None:
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
 
 
-def _executions(module: hlo.Module, computation: str) -> int | None:
-    """How often a computation is executed; returns None if that is not known."""
-    times = 1
-    while computation != module.entry:
-        caller = module.callers.get(computation)
-        if caller is None or caller.opcode == "conditional":
-            return None
-        if caller.opcode == "while":
-            trips = trip_count(caller)
-            if trips is None:
-                return None
-            if caller.attribute("condition") == f"%{computation}":
-                trips += 1  # the last time it is false
-            times *= trips
-        computation = caller.computation
-    return times
+def _executions(module: hlo.Module, computation: str, known: dict[str, int | None]) -> int | None:
+    """How often a computation is executed; returns None if that is not known.
+
+    Arguments:
+      known: the same for computations that were asked about, which are added.
+    """
+    if computation not in known:
+        callers = module.all_callers.get(computation, [])
+        times = [_executions_by(module, caller, computation, known) for caller in callers]
+        known[computation] = None if None in times or not times else sum(filter(None, times))
+    return known[computation]
+
+
+def _executions_by(
+    module: hlo.Module, caller: hlo.Instruction, computation: str, known: dict[str, int | None]
+) -> int | None:
+    """How often ``caller`` executes ``computation``."""
+    times = _executions(module, caller.computation, known)
+    if times is None or caller.opcode == "conditional":
+        return None
+    if caller.opcode != "while":
+        return times
+    trips = trip_count(caller)
+    if trips is None:
+        return None
+    is_condition = caller.attribute("condition") == f"%{computation}"
+    return times * (trips + is_condition)  # the last time it is false
 
 
 def _kernel_cost(extract: _Extract, kernel: hlo.Instruction, times: int | None) -> Cost:
     if kernel.opcode.endswith(("-start", "-done", "-update")):  # XLA's parser ends the process on some
         return Cost(None, None, None, "a transfer, which runs beside other kernels")
     inner = extract.reached(kernel)
-    return _cost(extract.kernel(kernel), _meaning(kernel, inner, times), [kernel, *inner])
+    cost = _cost(extract.kernel(kernel), _meaning(kernel, inner, times), [kernel, *inner])
+    part = touched(extract.module, kernel)
+    if part is not None and cost.flops is not None:
+        cost = _touched_cost(cost, part, extract)
+    return dataclasses.replace(cost, executions=times)
+
+
+def _touched_cost(whole: Cost, part: Touched, extract: _Extract) -> Cost:
+    """``whole``, XLA's figures of a fusion, with what it touches in their place."""
+    saved = {"flops": 0.0, "transcendentals": 0.0}
+    for name, share in part.shares.items():
+        figures = jc.cost_properties(extract.kernel(extract.module.by_name[name])) or {}
+        for figure in saved:
+            saved[figure] += (_figure(figures, figure) or 0.0) * (1 - share)
+    cost = dataclasses.replace(
+        whole,
+        flops=_less(whole.flops, saved["flops"]),
+        transcendentals=_less(whole.transcendentals, saved["transcendentals"]),
+        bytes=float(part.bytes),
+    )
+    said = _said(whole, cost)
+    if not said:
+        return whole
+    return dataclasses.replace(
+        cost, source=f"{whole.source}, counted by what it touches; XLA itself says {said}"
+    )
+
+
+def _less(figure: float | None, saved: float) -> float | None:
+    return None if figure is None else max(0.0, round(figure - saved))
+
+
+def _said(whole: Cost, cost: Cost) -> str:
+    """XLA's own figures, where they are others."""
+    names = {"flops": "FLOPs", "transcendentals": "transcendentals", "bytes": "bytes"}
+    said = []
+    for name, words in names.items():
+        figure = getattr(whole, name)
+        if figure is not None and figure != getattr(cost, name):
+            said.append(f"{figure:,.0f} {words}")
+    return ", ".join(said)
 
 
 def _meaning(kernel: hlo.Instruction, inner: Sequence[hlo.Instruction], times: int | None) -> str:
@@ -175,12 +232,12 @@ class _Extract:
     """Writes parts of a module as modules of their own."""
 
     def __init__(self, module: hlo.Module):
-        self._module = module
+        self.module = module
         self._bodies: dict[str, str] = {}
 
     def kernel(self, instruction: hlo.Instruction) -> str:
         """A module that runs ``instruction`` on parameters."""
-        computation = self._module.computations[instruction.computation]
+        computation = self.module.computations[instruction.computation]
         parameters = [
             f"  %{name} = {computation.instructions[name].shape} parameter({number})"
             for number, name in enumerate(dict.fromkeys(instruction.operands))
@@ -193,7 +250,7 @@ class _Extract:
 
     def program(self) -> str:
         """The module without what says nothing about cost."""
-        entry = self._module.entry
+        entry = self.module.entry
         called = map(self._body, self._reached(self._calls(entry)))
         return "\n".join([_HEADER, *called, "ENTRY " + self._body(entry)])
 
@@ -201,7 +258,7 @@ class _Extract:
         """The instructions of the computations that ``instruction`` calls, directly or not."""
         reached: list[hlo.Instruction] = []
         for name in self._reached(instruction.calls):
-            reached += self._module.computations[name].instructions.values()
+            reached += self.module.computations[name].instructions.values()
         return reached
 
     def _reached(self, calls: Iterable[str]) -> list[str]:
@@ -213,16 +270,16 @@ class _Extract:
             if name not in wanted:
                 wanted.add(name)
                 stack += self._calls(name)
-        return [name for name in self._module.computations if name in wanted]
+        return [name for name in self.module.computations if name in wanted]
 
     def _calls(self, name: str) -> list[str]:
         """The computations that the instructions of a computation call."""
-        instructions = self._module.computations[name].instructions.values()
+        instructions = self.module.computations[name].instructions.values()
         return [callee for instruction in instructions for callee in instruction.calls]
 
     def _body(self, name: str) -> str:
         if name not in self._bodies:
-            instructions = self._module.computations[name].instructions.values()
+            instructions = self.module.computations[name].instructions.values()
             lines = [_line(instruction, instruction.root) for instruction in instructions]
             self._bodies[name] = "\n".join([f"%{name} {{", *lines, "}"])
         return self._bodies[name]

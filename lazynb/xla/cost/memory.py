@@ -8,26 +8,31 @@ page number.
 from __future__ import annotations
 
 import bisect
-import collections
 import dataclasses
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
+
+from lazynb.xla.cost.memory_texts import Allocation, Value, read_allocations, read_live_ranges
+from lazynb.xla.cost.memory_use import in_use
 
 # Facts about XLA's texts (tests/xla/test_memory.py holds it to them):
 # - A live range counts its last step: at the step of an instruction both its operands and its result live.
 # - Arguments that are not donated live for the whole program, as do results from where they are computed.
-# - The peak is computed here, because the step that XLA's text calls the peak is often not the one with most
-#   bytes: it still counts at a step what was last needed the step before, and each part of a tuple as the
-#   whole (ComputePeakMemoryMoment). For ``exp(x * 1j) @ ones`` it says 4,272 bytes where 12,264 live one step
-#   earlier. The bytes that it lists for its step are right.
-# - Two values in the same place that live at the same step (the result of a LAPACK call that overwrites its
-#   operand, a loop's carry) count twice in a sum of values, hence ``allocated_bytes`` beside the peak: what
-#   the program really takes.
+# - Two values in the same place that live at the same step (what is computed in place, the result of a LAPACK
+#   call that overwrites its operand, a loop's carry) are one in memory. The peak that XLA's text tells counts
+#   both: for a softmax of 262,144 bytes it says 787,460 where 525,316 are ever allocated. So bytes in use are
+#   counted by place (:mod:`lazynb.xla.cost.memory_use`).
+# - The step that XLA's text calls the peak is often not the one with most bytes: it still counts at a step
+#   what was last needed the step before, and each part of a tuple as the whole (ComputePeakMemoryMoment). For
+#   ``exp(x * 1j) @ ones`` it says 4,272 bytes where 12,264 live one step earlier.
 # - ``peak_memory_in_bytes`` of JAX's memory analysis leaves the temporaries out on CPU (0.10 and 0.12), so it
 #   is not used.
-# - XLA:CPU takes all memory of a program when it starts, so that live ranges say what could be shared, not
-#   what is freed when.
+# - XLA:CPU takes all memory of a program when it starts: what it takes at its peak is ``allocated_bytes``.
+#   Live ranges say what of it is in use, not what is freed when. Less may be in use than is allocated, for
+#   values begin at multiples of 64 bytes, and those that never live together need not share a place.
+# - JAX's memory analysis leaves constants out. They belong to the executable and exist without a run; so they
+#   are in no sum here but ``constant_bytes``.
 # - Scratch scalars of reductions (``thread-local``) lie on a thread's stack and have no live range: they are
 #   left out.
 
@@ -44,8 +49,10 @@ class Buffer:
       end: number of the last step at which it is needed; ``len(steps)`` for what outlives the program.
       kind: ``argument``, ``output``, ``temp`` or ``constant``.
       allocation: number of XLA's allocation that it lies in.
+      offset: where in it.
       shares: the values that lay in its memory just before it, and those that take it over.
       donated: whether it is an argument whose memory a result takes.
+      variables: the user's names for an argument or a result; a Python number is its own name.
     """
 
     name: str
@@ -54,8 +61,10 @@ class Buffer:
     end: int
     kind: str
     allocation: int
+    offset: int
     shares: tuple[str, ...]
     donated: bool
+    variables: tuple[str, ...] = ()
 
     @property
     def instruction(self) -> str:
@@ -68,26 +77,30 @@ class Memory:
     """The memory of one program, in bytes. A figure that XLA does not give is None.
 
     Attributes:
-      peak_bytes: most bytes of values that live at one step, by XLA's live ranges.
-      peak_step: the first step at which that many live.
+      allocated_bytes: of arguments, results and intermediate values, with shared memory counted once: what a
+        run takes.
       argument_bytes, output_bytes, temp_bytes: of the program's arguments, results and intermediate values.
       alias_bytes: of arguments whose memory a result takes; they are in both ``argument_bytes`` and
         ``output_bytes``.
-      allocated_bytes: of all allocations: what the program takes while it runs, with shared memory counted
-        once.
+      constant_bytes: of constants, which belong to the executable and are in no other figure.
+      in_use: at each step, the bytes of ``allocated_bytes`` in which a value lives; one more for the end.
+      peak_bytes: the most of ``in_use``.
+      peak_step: the first step at which that many are in use.
       steps: the instruction of each step, in order of execution; a loop's condition and body stand once,
         before the loop.
       buffers: the values, in order of ``start``.
       source: where the figures come from, and what is missing.
     """
 
-    peak_bytes: int | None
-    peak_step: int | None
+    allocated_bytes: int | None
     argument_bytes: int | None
     output_bytes: int | None
     temp_bytes: int | None
     alias_bytes: int | None
-    allocated_bytes: int | None
+    constant_bytes: int | None
+    in_use: tuple[int, ...]
+    peak_bytes: int | None
+    peak_step: int | None
     steps: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     source: str
@@ -105,31 +118,53 @@ def memory_stats(compiled: Any) -> Any:
         return None
 
 
-def parse_memory(buffer_assignment: str, live_ranges: str, stats: Any = None) -> Memory:
+def parse_memory(
+    buffer_assignment: str,
+    live_ranges: str,
+    stats: Any = None,
+    names: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> Memory:
     """The memory of a program from XLA's dumps.
 
     Args:
       buffer_assignment: text of ``*-buffer-assignment.txt``; may be empty.
       live_ranges: text of ``*-live-range.txt``; may be empty.
       stats: what :func:`memory_stats` gave, if anything: totals where there is no dump.
+      names: the user's names by the name of a value.
     """
-    allocations = _allocations(buffer_assignment)
-    steps, ranges = _live_ranges(live_ranges)
-    buffers = _buffers(allocations, ranges, len(steps))
+    allocations = read_allocations(buffer_assignment)
+    steps, ranges = read_live_ranges(live_ranges)
+    buffers = _buffers(allocations, ranges, len(steps), names)
     buffers.sort(key=lambda buffer: (buffer.start, buffer.allocation))
-    peak, peak_step = _peak(buffers)
+    used = tuple(in_use(buffers, len(steps)))
+    arguments = _total(allocations, stats, "argument", "parameter")
+    results = _total(allocations, stats, "output", "maybe-live-out")
+    between = _total(allocations, stats, "temp", "preallocated-temp")
+    both = _total(allocations, stats, "alias", "parameter", "maybe-live-out")
+    peak = max(used) if used else None
     return Memory(
+        allocated_bytes=_allocated(arguments, results, between, both),
+        argument_bytes=arguments,
+        output_bytes=results,
+        temp_bytes=between,
+        alias_bytes=both,
+        constant_bytes=_size(allocations, "constant"),
+        in_use=used,
         peak_bytes=peak,
-        peak_step=peak_step,
-        argument_bytes=_total(allocations, stats, "argument", "parameter"),
-        output_bytes=_total(allocations, stats, "output", "maybe-live-out"),
-        temp_bytes=_total(allocations, stats, "temp", "preallocated-temp"),
-        alias_bytes=_total(allocations, stats, "alias", "parameter", "maybe-live-out"),
-        allocated_bytes=_size(allocations),
+        peak_step=used.index(peak) if peak is not None else None,
         steps=steps,
         buffers=tuple(buffers),
         source=_source(bool(allocations), bool(ranges), stats is not None),
     )
+
+
+def _allocated(
+    arguments: int | None, results: int | None, between: int | None, both: int | None
+) -> int | None:
+    """What a run takes; returns None unless all its parts are known."""
+    if arguments is None or results is None or between is None or both is None:
+        return None
+    return arguments + results + between - both
 
 
 def _source(assigned: bool, ranged: bool, analysed: bool) -> str:
@@ -146,49 +181,7 @@ def _source(assigned: bool, ranged: bool, analysed: bool) -> str:
     return missing
 
 
-# ---- the buffer assignment ---------------------------------------------------------------------------------
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Value:
-    name: str
-    size: int
-    offset: int
-    phi: bool  # stands for what several values flow into: a loop's carry
-
-    @property
-    def key(self) -> str:
-        """Its name in the live ranges."""
-        return self.name if self.name.endswith("}") else self.name + "{}"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Allocation:
-    number: int
-    size: int
-    tags: frozenset[str]
-    values: list[_Value]
-
-
-_ALLOCATION = re.compile(r"^allocation (\d+): size (\d+)(.*):$")
-_VALUE = re.compile(r"^ value: <\d+ (\S+?)( \(phi\))? @\d+> \(size=(\d+),offset=(\d+)\)")
-_SHAPE = re.compile(r"\|[^|]*\|")
-_TAG = re.compile(r", (thread-local|constant|preallocated-temp|parameter|output|maybe-live-out)\b")
-
-
-def _allocations(text: str) -> list[_Allocation]:
-    allocations: list[_Allocation] = []
-    for line in text.splitlines():
-        if head := _ALLOCATION.match(line):
-            tags = frozenset(_TAG.findall(_SHAPE.sub("", head[3])))
-            allocations.append(_Allocation(int(head[1]), int(head[2]), tags, []))
-        elif allocations and (value := _VALUE.match(line)):
-            name, phi, size, offset = value.groups()
-            allocations[-1].values.append(_Value(name, int(size), int(offset), bool(phi)))
-    return [allocation for allocation in allocations if "thread-local" not in allocation.tags]
-
-
-def _total(allocations: Sequence[_Allocation], stats: Any, name: str, *tags: str) -> int | None:
+def _total(allocations: Sequence[Allocation], stats: Any, name: str, *tags: str) -> int | None:
     """Bytes as JAX's memory analysis gives them under ``name``, else of the allocations with ``tags``."""
     bytes_ = getattr(stats, f"{name}_size_in_bytes", None)
     if isinstance(bytes_, int) and bytes_ >= 0:
@@ -196,69 +189,21 @@ def _total(allocations: Sequence[_Allocation], stats: Any, name: str, *tags: str
     return _size(allocations, *tags)
 
 
-def _size(allocations: Sequence[_Allocation], *tags: str) -> int | None:
+def _size(allocations: Sequence[Allocation], *tags: str) -> int | None:
     """Bytes of the allocations that have all ``tags``; returns None if no allocations are known."""
     if not allocations:
         return None
     return sum(allocation.size for allocation in allocations if allocation.tags.issuperset(tags))
 
 
-# ---- the live ranges ---------------------------------------------------------------------------------------
-
-_STEP = re.compile(r"^    (\d+):(\S+)$")
-_RANGE = re.compile(r"^    (\S+\}):(\d+)-(\d+)$")
-_XLA_PEAK = re.compile(r"^  Live ranges at (\d+) \(peak\):$")
-_CUMULATIVE = re.compile(r"\(cumulative: (\d+) bytes\)$")
-
-
-def _live_ranges(text: str) -> tuple[tuple[str, ...], dict[str, tuple[int, int]]]:
-    """The instruction of each step, and from which to which step each value lives."""
-    steps: list[str] = []
-    ranges: dict[str, tuple[int, int]] = {}
-    for line in text.splitlines():
-        if step := _STEP.match(line):
-            steps.append(step[2])
-        elif live := _RANGE.match(line):
-            ranges[live[1]] = int(live[2]), int(live[3])
-    return tuple(steps), ranges
-
-
-def xla_peak(live_ranges: str) -> tuple[int, int] | None:
-    """Bytes and step of the peak as XLA itself wrote them; returns None if it did not."""
-    step, total = None, None
-    for line in live_ranges.splitlines():
-        if head := _XLA_PEAK.match(line):
-            step = int(head[1])
-        elif step is not None and (part := _CUMULATIVE.search(line)):
-            total = int(part[1])
-        elif step is not None:
-            break
-    if step is None or total is None:
-        return None
-    return total, step
-
-
-def _peak(buffers: Sequence[Buffer]) -> tuple[int | None, int | None]:
-    """Most bytes that live at one step, and the first such step."""
-    if not buffers:
-        return None, None
-    change: collections.Counter[int] = collections.Counter()
-    for buffer in buffers:
-        change[buffer.start] += buffer.bytes
-        change[buffer.end + 1] -= buffer.bytes
-    live, peak, step = 0, 0, 0
-    for at in sorted(change):
-        live += change[at]
-        if live > peak:
-            peak, step = live, at
-    return peak, step
-
-
 # ---- values ------------------------------------------------------------------------------------------------
 
 
 def _buffers(
-    allocations: Iterable[_Allocation], ranges: dict[str, tuple[int, int]], end: int
+    allocations: Iterable[Allocation],
+    ranges: dict[str, tuple[int, int]],
+    end: int,
+    names: Mapping[str, tuple[str, ...]],
 ) -> list[Buffer]:
     buffers = []
     for allocation in allocations:
@@ -269,28 +214,31 @@ def _buffers(
         for value in values:
             start, last = ranges[value.key]
             is_argument = value is argument
+            kind = "argument" if is_argument else _kind(allocation, last == end)
             buffer = Buffer(
                 name=value.name,
                 bytes=value.size,
                 start=start,
                 end=last,
-                kind="argument" if is_argument else _kind(allocation, last == end),
+                kind=kind,
                 allocation=allocation.number,
+                offset=value.offset,
                 shares=tuple(sharing[value.name]),
                 donated=is_argument and "maybe-live-out" in allocation.tags,
+                variables=names.get(value.name, ()) if kind in ("argument", "output") else (),
             )
             buffers.append(buffer)
     return buffers
 
 
-def _argument(allocation: _Allocation, values: Iterable[_Value]) -> _Value | None:
+def _argument(allocation: Allocation, values: Iterable[Value]) -> Value | None:
     """The argument that an allocation is for; returns None if it is for none."""
     if "parameter" not in allocation.tags:
         return None
     return next((value for value in values if not value.phi), None)
 
 
-def _kind(allocation: _Allocation, outlives: bool) -> str:
+def _kind(allocation: Allocation, outlives: bool) -> str:
     if "constant" in allocation.tags:
         return "constant"
     if outlives and "maybe-live-out" in allocation.tags:
@@ -298,7 +246,7 @@ def _kind(allocation: _Allocation, outlives: bool) -> str:
     return "temp"
 
 
-def _sharing(values: Sequence[_Value]) -> dict[str, list[str]]:
+def _sharing(values: Sequence[Value]) -> dict[str, list[str]]:
     """By value of an allocation, the values whose memory it takes and those that take its memory.
 
     Arguments:

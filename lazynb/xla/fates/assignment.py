@@ -8,19 +8,30 @@ that it was for, the modules before and after each pass say it (:mod:`lazynb.xla
 
 from __future__ import annotations
 
+import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import reduce
+from operator import or_
 
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.evidence import COMPILER as COMPILER, INFERRED as INFERRED, VERIFIED as VERIFIED
 from lazynb.xla.fates.cluster_index import ClusterIndex
+from lazynb.xla.fates.dataflow import Dataflow
 from lazynb.xla.fates.eliminated import Eliminated
 from lazynb.xla.fates.fate import DEAD as DEAD, Fate as Fate
+from lazynb.xla.fates.operation_graph import OperationGraph
 from lazynb.xla.hlo.module import Module
+from lazynb.xla.hlo.pass_history import PassHistory
 from lazynb.xla.reading import Read
 
 
 def fates(
-    marks: Iterable[int], module: Module, clusters: Sequence[Cluster], written: Read | None
+    marks: Iterable[int],
+    module: Module,
+    clusters: Sequence[Cluster],
+    written: Read | None,
+    graph: OperationGraph | None = None,
 ) -> dict[int, Fate]:
     """The fate of each operation of a program, by its mark.
 
@@ -28,29 +39,92 @@ def fates(
       marks: of the operations in the program.
       module: the optimised one.
       written: what XLA wrote down while it compiled; None if it wrote nothing.
+      graph: of the operations; without it each mark in the module is believed.
     """
     marks = list(marks)
-    cluster_index = ClusterIndex(module, clusters)
-    certain = {mark for mark in marks if cluster_index.certain(mark)}
-    if certain.issuperset(marks) and not cluster_index.unattributed:
+    cluster_index = ClusterIndex(module, clusters, graph)
+    if all(map(cluster_index.certain, marks)) and not cluster_index.unattributed:
         return {mark: cluster_index.fate(mark) for mark in marks}
     history = written.history_to(module) if written is not None else None
-    if history is not None:
-        cluster_index = ClusterIndex(module, clusters, history.lineage)
-        eliminated = Eliminated(history, cluster_index)
-    assigned = {}
-    for mark in marks:
-        if mark in certain:
-            assigned[mark] = cluster_index.fate(mark)
-        elif history is not None:
-            assigned[mark] = eliminated.fate(mark)
-        else:
-            assigned[mark] = _unfollowed(cluster_index, mark, written is None)
+    if history is None:
+        return {mark: _unfollowed(cluster_index, mark, written is None) for mark in marks}
+    return _followed(marks, module, clusters, history, graph)
+
+
+def _followed(
+    marks: Sequence[int],
+    module: Module,
+    clusters: Sequence[Cluster],
+    history: PassHistory,
+    graph: OperationGraph | None,
+) -> dict[int, Fate]:
+    """The fates by the passes; what was merged is worked out first, for it says whom an instruction
+    serves."""
+    if graph is not None:
+        graph = dataclasses.replace(graph, arguments=_arguments(history))
+    index = ClusterIndex(module, clusters, graph, history.lineage)
+    eliminated = Eliminated(history, index, graph or OperationGraph({}))
+    assigned = {mark: _certain(index, mark) or eliminated.fate(mark) for mark in marks}
+    merged = {mark: fate for mark, fate in assigned.items() if fate.kind == "merged"}
+    if not merged:
+        return _together(assigned)
+    equal: dict[int, list[int]] = {}
+    for mark, fate in merged.items():
+        if fate.merged_with is not None:
+            equal.setdefault(fate.merged_with, []).append(mark)
+    index = ClusterIndex(module, clusters, graph, history.lineage, equal)
+    eliminated = Eliminated(history, index, graph or OperationGraph({}))
+    assigned = {mark: _certain(index, mark) or eliminated.fate(mark) for mark in marks if mark not in merged}
+    for mark, fate in merged.items():
+        assigned[mark] = dataclasses.replace(fate, clusters=tuple(index.clusters(mark)))
+    for mark, others in equal.items():
+        if mark in assigned:
+            assigned[mark] = _shared(assigned[mark], len(others))
+    return _together(assigned)
+
+
+def _arguments(history: PassHistory) -> dict[int, int]:
+    """By mark, the arguments of the program that enter what an operation was at first."""
+    entering = Dataflow(history.module(0)).arguments
+    arguments = {}
+    for mark, names in history.at_first.items():
+        arguments[mark] = reduce(or_, [entering.get(name, 0) for name in names], 0)
+    return arguments
+
+
+def _together(assigned: dict[int, Fate]) -> dict[int, Fate]:
+    """The fates, when it is known too what XLA moved into which kernel: a kernel of two is nobody's own."""
+    members: Counter[str] = Counter()
+    moved: set[str] = set()
+    for fate in assigned.values():
+        if fate.kind != "merged":
+            members.update(fate.clusters)
+        if fate.moved:
+            moved.update(fate.clusters)
+    for mark, fate in assigned.items():
+        alone = all(members[name] == 1 for name in fate.clusters)
+        if fate.moved and alone:
+            assigned[mark] = dataclasses.replace(fate, kind="own kernel")
+        elif fate.kind == "own kernel" and not alone and not moved.isdisjoint(fate.clusters):
+            text = "fused with other operations into a cluster"
+            assigned[mark] = dataclasses.replace(fate, kind="fused", text=text)
     return assigned
+
+
+def _certain(index: ClusterIndex, mark: int) -> Fate | None:
+    return index.fate(mark) if index.certain(mark) else None
+
+
+def _shared(fate: Fate, others: int) -> Fate:
+    """``fate`` of an operation with which others were merged."""
+    what = "an equal operation was" if others == 1 else f"{others} equal operations were"
+    return dataclasses.replace(fate, text=f"{fate.text}; {what} merged into it")
 
 
 def _unfollowed(cluster_index: ClusterIndex, mark: int, absent: bool) -> Fate:
     """The fate if no pass can be looked at: what is there under its mark, if it can be trusted."""
+    if cluster_index.certain(mark):
+        return cluster_index.fate(mark)
     if mark in cluster_index.marked and not cluster_index.unattributed:
         return cluster_index.fate(mark)
     what = "not written down" if absent else "not to be read"

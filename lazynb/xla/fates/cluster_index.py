@@ -6,10 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from lazynb.xla.clusters import Cluster
-from lazynb.xla.evidence import COMPILER, INFERRED
+from lazynb.xla.fates.dataflow import Dataflow
 from lazynb.xla.fates.fate import Fate
+from lazynb.xla.fates.operation_graph import OperationGraph
+from lazynb.xla.fates.purpose import Marks, Purposes
 from lazynb.xla.hlo.module import Instruction, Module
+from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 from lazynb.xla.hlo.pass_history import ARRANGING, by_mark
+
+_NAMING = opcodes_of(OpcodeKind.FREE) - {"bitcast"}
 
 
 def cluster_of(clusters: Iterable[Cluster]) -> dict[str, str]:
@@ -20,41 +25,77 @@ def cluster_of(clusters: Iterable[Cluster]) -> dict[str, str]:
 class ClusterIndex:
     """Which operations are in which clusters.
 
+    Arguments:
+      graph: of the operations; without it every mark is believed.
+      lineage: by instruction, what those without a mark were made from.
+      equal: by mark, the operations that were merged into that one.
+
     Attributes:
-      marked: by mark, the instructions that bear it.
+      marked: by mark, the instructions that bear it and serve its operation.
       unattributed: whether instructions that do work bear no mark, and nothing tells what they were made
         from.
     """
 
     def __init__(
-        self, module: Module, clusters: Sequence[Cluster], lineage: Mapping[str, frozenset[int]] | None = None
+        self,
+        module: Module,
+        clusters: Sequence[Cluster],
+        graph: OperationGraph | None = None,
+        lineage: Marks | None = None,
+        equal: Mapping[int, Sequence[int]] | None = None,
     ):
         self._module = module
         self._clusters = {cluster.name: cluster for cluster in clusters}
         self._cluster_of = cluster_of(clusters)
+        self._roots = {cluster.root for cluster in clusters}
+        self._dataflow = Dataflow(module)
         self.unattributed = False
-        self._attribute(lineage or {})
+        self._attribute(graph, lineage or {}, equal or {})
+        merged = {mark for several in (equal or {}).values() for mark in several}
         self._members: dict[str, set[int]] = {}
-        for mark in self.marked.keys() | self._inferred.keys():
+        for mark in (self.marked.keys() | self._inferred.keys()) - merged:
             for cluster in self.clusters(mark):
                 self._members.setdefault(cluster, set()).add(mark)
 
-    def _attribute(self, lineage: Mapping[str, frozenset[int]]) -> None:
-        """Finds the operations of every instruction that runs: by its mark, else by its lineage."""
+    def _attribute(
+        self, graph: OperationGraph | None, lineage: Marks, equal: Mapping[int, Sequence[int]]
+    ) -> None:
+        """Finds the operations that every instruction serves."""
+        made_from = self._made_from(lineage)
+        served: Marks = made_from
+        if graph is not None:
+            served = Purposes(self._module, made_from, graph, equal).served
         marked: dict[str, frozenset[int]] = {}
         inferred: dict[str, frozenset[int]] = {}
+        for name, own in made_from.items():
+            instruction = self._module.by_name[name]
+            serves = served[name] if self._claims(instruction) else own
+            borne = frozenset() if instruction.mark is None else frozenset({instruction.mark})
+            marked[name], inferred[name] = serves & borne, serves - borne
+        self.marked = by_mark(marked)
+        self._inferred = by_mark(inferred)
+
+    def _made_from(self, lineage: Marks) -> dict[str, frozenset[int]]:
+        """The operations that each instruction that runs was made from: by its mark, else by its lineage."""
+        made_from: dict[str, frozenset[int]] = {}
         for instruction in self._module:
             if self._module.is_applied(instruction.computation):
                 continue
             name = instruction.name
             if instruction.mark is not None:
-                marked[name] = frozenset({instruction.mark})
+                made_from[name] = frozenset({instruction.mark})
             elif works(instruction):
-                inferred[name] = lineage.get(name, frozenset())
-                if not inferred[name] and name in self._cluster_of:
+                made_from[name] = lineage.get(name, frozenset())
+                if not made_from[name] and name in self._cluster_of:
                     self.unattributed = True
-        self.marked = by_mark(marked)
-        self._inferred = by_mark(inferred)
+        return made_from
+
+    def _claims(self, instruction: Instruction) -> bool:
+        """Whether a cluster may be its operation's for it: not for a constant, wherever it is spread, unless
+        that is what the cluster writes."""
+        if instruction.opcode in _NAMING:
+            return False
+        return instruction.name in self._roots or not self._dataflow.is_constant(instruction)
 
     def instructions(self, mark: int) -> list[Instruction]:
         """What was made from an operation, in the order of the text."""
@@ -63,7 +104,7 @@ class ClusterIndex:
 
     def clusters(self, mark: int) -> list[str]:
         """The clusters that hold a part of an operation; those that do its work come first."""
-        instructions = self.instructions(mark)
+        instructions = list(filter(self._claims, self.instructions(mark)))
         working = filter(works, instructions)
         clusters = dict.fromkeys(map(self._holder, [*working, *instructions]))
         return [cluster for cluster in clusters if cluster is not None]
@@ -91,13 +132,24 @@ class ClusterIndex:
         instructions = self.instructions(mark)
         names = tuple(self.clusters(mark))
         if not names:
-            return _fate_of_unattributed({instruction.opcode for instruction in instructions})
+            return self._unattributed_fate(instructions)
         clusters = [self._clusters[name] for name in names]
         certain = {self._holder(self._module.by_name[name]) for name in self.marked.get(mark, ())}
-        label = COMPILER if certain.issuperset(names) else INFERRED
         working = self._working(clusters, instructions)
         kind = self._kind(working)
-        return Fate(kind, _words(kind, working, clusters), label, names)
+        followed = certain.issuperset(names)
+        return Fate(kind, _words(kind, working, clusters), clusters=names, followed=followed)
+
+    def _unattributed_fate(self, instructions: Sequence[Instruction]) -> Fate:
+        """The fate of an operation that is in the module, but that no cluster runs."""
+        opcodes = {instruction.opcode for instruction in instructions}
+        if all(map(self._dataflow.is_constant, instructions)):
+            if "iota" in opcodes:
+                return Fate("folded", "needs no input (iota): made where it is read, in no kernel of its own")
+            return Fate("folded", "folded to a constant")
+        if "bitcast" in opcodes:
+            return Fate("cancelled", "no work: another view of the same bytes (bitcast)")
+        return Fate("cancelled", f"no work: it only arranges values ({', '.join(sorted(opcodes))})")
 
     def _working(self, clusters: Sequence[Cluster], instructions: Sequence[Instruction]) -> Sequence[Cluster]:
         """Those of ``clusters`` that do the work of ``instructions``; all, if none does."""
@@ -157,12 +209,3 @@ def _calls(working: Sequence[Cluster], clusters: Sequence[Cluster]) -> list[str]
     control = [cluster for cluster in clusters if cluster.kind == "control"]
     opcodes = dict.fromkeys(cluster.opcode for cluster in control if cluster.opcode != "call")
     return [*(f"a call of {name}" for name in _libraries(working)), *(f"a {opcode}" for opcode in opcodes)]
-
-
-def _fate_of_unattributed(opcodes: set[str]) -> Fate:
-    """The fate of an operation that is in the module, but that no cluster runs."""
-    if opcodes <= {"constant"}:
-        return Fate("folded", "folded to a constant")
-    if "bitcast" in opcodes:
-        return Fate("cancelled", "no work: another view of the same bytes (bitcast)")
-    return Fate("cancelled", f"no work: it only arranges values ({', '.join(sorted(opcodes))})")

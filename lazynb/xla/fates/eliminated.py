@@ -6,9 +6,10 @@ import dataclasses
 from collections.abc import Sequence
 from functools import cached_property
 
-from lazynb.xla.evidence import COMPILER, INFERRED
+from lazynb.xla.evidence import ABSENT, INFERRED
 from lazynb.xla.fates.cluster_index import ClusterIndex
 from lazynb.xla.fates.fate import Fate
+from lazynb.xla.fates.operation_graph import OperationGraph
 from lazynb.xla.hlo.module import Instruction, Module
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.pass_history import ARRANGING, PassHistory, equal
@@ -17,8 +18,9 @@ from lazynb.xla.hlo.pass_history import ARRANGING, PassHistory, equal
 class Eliminated:
     """Follows what vanished through the passes."""
 
-    def __init__(self, history: PassHistory, cluster_index: ClusterIndex):
+    def __init__(self, history: PassHistory, cluster_index: ClusterIndex, graph: OperationGraph):
         self._history = history
+        self._graph = graph
         self._cluster_index = cluster_index
         self._equal: dict[int, dict[str, int]] = {}
 
@@ -37,10 +39,10 @@ class Eliminated:
             text = "no work: another name for the same bytes (`reshape-decomposer`)"
             fate = Fate("cancelled", text, by=fate.by)
         if fate.kind == "cancelled":
-            fate = self._moved(self._hard(mark)) or fate
+            fate = self._moved(mark) or fate
         if fate.kind == "cancelled" and clusters:
             text = f"what is left of it: {fate.text}"
-            fate = dataclasses.replace(self._cluster_index.fate(mark), label=INFERRED, text=text)
+            fate = dataclasses.replace(self._cluster_index.fate(mark), followed=False, text=text)
         return fate
 
     def _arrived(self, mark: int) -> bool:
@@ -59,8 +61,9 @@ class Eliminated:
     def _lowered_away(self) -> Fate:
         """The fate of an operation that has no instruction in the first module."""
         text = "simplified away before XLA's first pass: no HLO instruction was made of it"
-        label = INFERRED if self._unmarked_at_first else COMPILER
-        return Fate("cancelled", text, label, by="lowering")
+        if self._unmarked_at_first:
+            return Fate("cancelled", text, INFERRED, by="lowering", followed=False)
+        return Fate("cancelled", text, ABSENT, by="lowering")
 
     @cached_property
     def _unmarked_at_first(self) -> bool:
@@ -86,30 +89,59 @@ class Eliminated:
             seen.update(instruction.operands)
         return False
 
-    def _moved(self, opcodes: set[str]) -> Fate | None:
+    def _moved(self, mark: int) -> Fate | None:
         """The fate of work that is done under the mark of an operation that never was such work: XLA moved it
-        there. Returns None if there is no such place."""
+        there. That operation reads this one, or is read by it, with none of them between. Returns None if
+        there is no such place."""
         clusters: dict[str, None] = {}
-        for opcode in sorted(opcodes):
-            clusters.update(dict.fromkeys(self._unexplained.get(opcode, ())))
+        opcodes = sorted(self._hard(mark) & self._written_anew(mark))
+        for opcode in opcodes:
+            places = self._unexplained.get(opcode, {})
+            for other in [mark] if mark in places else self._graph.nearest(list(places), mark):
+                clusters.update(dict.fromkeys(places[other]))
         if not clusters:
             return None
-        what = " and ".join(f"`{opcode}`" for opcode in sorted(opcodes))
-        return Fate("fused", f"XLA moved it: its {what} is done at another place", INFERRED, tuple(clusters))
+        what = " and ".join(f"`{opcode}`" for opcode in opcodes)
+        text = f"XLA moved it: its {what} is done at another place"
+        return Fate("fused", text, clusters=tuple(clusters), followed=False, moved=True)
+
+    def _written_anew(self, mark: int) -> set[str]:
+        """The opcodes of what the pass wrote that removed the last work under a mark."""
+        index = max((index for index in range(len(self._history)) if self._work(index, mark)), default=0)
+        if index == len(self._history.passes):
+            return set()
+        before, after = self._history.module(index), self._history.module(index + 1)
+        return {instruction.opcode for instruction in after if instruction.name not in before.by_name}
 
     @cached_property
-    def _unexplained(self) -> dict[str, list[str]]:
-        """By opcode, the clusters with such an instruction that no operation accounts for, by what it was at
-        first."""
+    def _unexplained(self) -> dict[str, dict[int, list[str]]]:
+        """By opcode and operation, the clusters with such an instruction, where the operation was none at
+        first; if nothing says whose it is, by the operations of what it reads and is read by."""
         module = self._history.last
-        clusters: dict[str, list[str]] = {}
+        places: dict[str, dict[int, list[str]]] = {}
         for instruction in module:
             cluster = self._cluster_index.cluster(instruction.name)
             if cluster is None or module.is_applied(instruction.computation):
                 continue
             if not self._is_explained(instruction):
-                clusters.setdefault(instruction.opcode, []).append(cluster)
-        return clusters
+                lineage = self._history.lineage
+                for mark in lineage.get(instruction.name) or self._beside(instruction):
+                    places.setdefault(instruction.opcode, {}).setdefault(mark, []).append(cluster)
+        return places
+
+    def _beside(self, instruction: Instruction) -> set[int]:
+        """The operations of what an instruction reads and is read by."""
+        computation = self._history.last.computations[instruction.computation]
+        beside = [*instruction.operands, *(user.name for user in computation.users[instruction.name])]
+        if instruction.root:
+            caller = self._history.last.callers.get(instruction.computation)
+            beside += [user.name for user in self._users(caller)]
+        return {mark for name in beside for mark in self._history.lineage.get(name, ())}
+
+    def _users(self, instruction: Instruction | None) -> Sequence[Instruction]:
+        if instruction is None:
+            return ()
+        return self._history.last.computations[instruction.computation].users[instruction.name]
 
     def _is_explained(self, instruction: Instruction) -> bool:
         """Whether an operation behind an instruction of the optimised module had such an opcode at first."""
@@ -171,7 +203,7 @@ class Eliminated:
         mark = self._history.module(index + 1).by_name[min(same)].mark
         others = self._history.marked(index, mark) if mark is not None else set()
         if not {numbers[end] for end in ends}.isdisjoint(numbers[name] for name in others):
-            text = f"equal to another operation: computed once (`{by}`)"
+            text = f"equal to another operation: one of the two is kept (`{by}`)"
             return Fate("merged", text, merged_with=mark, by=by)
         return _made_one(mark, by)
 
@@ -184,7 +216,7 @@ class Eliminated:
         if all(name in before.by_name for name in names):
             what = others[0].scope.rpartition("/")[2] or others[0].opcode
             text = f"`{by}` removed it: what read it now reads `{what}`"
-            return Fate("cancelled", text, INFERRED, merged_with=others[0].mark, by=by)
+            return Fate("cancelled", text, merged_with=others[0].mark, by=by, followed=False)
         marks = [other.mark for other in others if other.mark is not None]
         if marks:
             return _made_one(marks[0], by)
@@ -196,11 +228,12 @@ class Eliminated:
         clusters = tuple(dict.fromkeys(holder for holder in holders if holder is not None))
         if clusters:
             text = "XLA wrote it anew without its mark; found by what reads it"
-            return Fate("fused", text, INFERRED, clusters=clusters)
+            return Fate("fused", text, clusters=clusters, followed=False)
         last = self._history.last
         if names and all(name in last.by_name and is_constant(last, name) for name in names):
-            return Fate("folded", "folded to a constant", INFERRED)
-        return Fate("cancelled", "no work is left of it, only another name for the same bytes", INFERRED)
+            return Fate("folded", "folded to a constant", followed=False)
+        text = "no work is left of it, only another name for the same bytes"
+        return Fate("cancelled", text, followed=False)
 
 
 def _is_read_by(module: Module, name: str, readers: set[str]) -> bool:
@@ -216,7 +249,7 @@ def _without_mark(module: Module, names: set[str]) -> set[str]:
 def _made_one(mark: int | None, by: str) -> Fate:
     """The fate if one instruction does the work of the operation and of the one with ``mark``."""
     text = f"`{by}` made one instruction of it and another operation"
-    return Fate("cancelled", text, INFERRED, merged_with=mark, by=by)
+    return Fate("cancelled", text, merged_with=mark, by=by, followed=False)
 
 
 _SPREADING = opcodes_of(Trait.SPREADS)

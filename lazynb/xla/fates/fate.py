@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from lazynb.xla.evidence import COMPILER
+from lazynb.xla.evidence import DECIDED, INFERRED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -16,18 +16,23 @@ class Fate:
         operation), ``cancelled`` (nothing computes it), ``dead`` (nobody wants it) or ``lost`` (its mark
         vanished, unexplained).
       text: a sentence.
-      label: how that is known: ``compiler said`` or ``rule inferred``.
+      label: how that is known: ``rule inferred`` (from the modules that XLA wrote), ``lazynb decided``, or
+        ``absent in the first pass``.
       clusters: names of the clusters that compute it, or a part of it.
       merged_with: mark of the operation that it was merged with or into, else None.
       by: the XLA pass that decided; empty if none did.
+      followed: whether marks and modules lead to it step by step; else a rule filled a gap.
+      moved: whether it is done where another operation's mark is.
     """
 
     kind: str
     text: str
-    label: str = COMPILER
+    label: str = INFERRED
     clusters: tuple[str, ...] = ()
     merged_with: int | None = None
     by: str = ""
+    followed: bool = True
+    moved: bool = False
 
 
-DEAD = Fate("dead", "nothing that is kept needs it, so it was not compiled")
+DEAD = Fate("dead", "nothing that is kept needs it, so it was not compiled", DECIDED)

@@ -39,6 +39,11 @@ class BackendRules(abc.ABC):
     def code_of(self, edge: FusionEdge) -> str:
         """The key in ``reasons`` of why XLA did not fuse the two, by the rules."""
 
+    def candidates(self, edge: FusionEdge) -> list[str]:
+        """The keys in ``reasons`` of all that keeps the two apart by the rules: the first is :meth:`code_of`,
+        each of the others would be enough without those before it."""
+        return [self.code_of(edge)]
+
     @abc.abstractmethod
     def meaning(self, edge: FusionEdge, words: str) -> str:
         """The key in ``reasons`` of what the compiler's own ``words`` mean here."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from lazynb.xla.clusters import Cluster
+from lazynb.xla.clusters import Cluster, Value, result_values
 from lazynb.xla.evidence import INFERRED
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.edges import FusionEdge, Variables, find_edges, held_results
@@ -75,10 +75,12 @@ def find_boundaries(
         edges = find_edges(rules.module, clusters, variables)
     boundaries = [inferred(edge, rules) for edge in edges]
     held = held_results(rules.module, variables)
+    returned = result_values(rules.module)
     read = {edge.producer.name for edge in edges}
     for cluster in clusters:
         if cluster.name in held and cluster.name not in read and not cluster.inside:
-            boundaries.append(_result(cluster, held[cluster.name], rules))
+            values = [value for value in returned if value.source == cluster.name]
+            boundaries.append(_result(cluster, values, held[cluster.name], rules))
     order = {cluster.name: number for number, cluster in enumerate(clusters)}
     return sorted(boundaries, key=lambda boundary: order[boundary.producer])
 
@@ -86,24 +88,25 @@ def find_boundaries(
 def inferred(edge: FusionEdge, rules: BackendRules) -> Boundary:
     """The boundary at ``edge`` with the reason that the ``rules`` give."""
     code = rules.code_of(edge)
-    return _boundary(edge, rules, code, rules.label(code, None))
+    return boundary_at(edge, rules, code, rules.label(code, None))
 
 
 def spoken(edge: FusionEdge, rules: BackendRules, words: str) -> Boundary:
     """The boundary at ``edge`` with the compiler's own ``words`` and what they mean."""
     code = rules.meaning(edge, words)
-    boundary = _boundary(edge, rules, code, rules.label(code, words))
+    boundary = boundary_at(edge, rules, code, rules.label(code, words))
     return dataclasses.replace(boundary, said=words)
 
 
-def _result(cluster: Cluster, names: tuple[str, ...], rules: BackendRules) -> Boundary:
+def _result(
+    cluster: Cluster, values: Sequence[Value], names: tuple[str, ...], rules: BackendRules
+) -> Boundary:
     """The boundary where the program ends."""
-    text = rules.reasons["result"].text
-    shape = cluster.outputs[0].shape
-    return Boundary(cluster.name, "", shape, cluster.output_bytes, "result", text, variables=names)
+    text, size = rules.reasons["result"].text, sum(value.bytes for value in values)
+    return Boundary(cluster.name, "", shape_of(values), size, "result", text, variables=names)
 
 
-def _boundary(edge: FusionEdge, rules: BackendRules, code: str, label: str) -> Boundary:
+def boundary_at(edge: FusionEdge, rules: BackendRules, code: str, label: str) -> Boundary:
     """The boundary at ``edge`` with the reason ``code`` in words."""
     reason = rules.reasons[code]
     variables: tuple[str, ...] = ()
@@ -112,8 +115,8 @@ def _boundary(edge: FusionEdge, rules: BackendRules, code: str, label: str) -> B
     return Boundary(
         edge.producer.name,
         edge.consumer.name,
-        edge.producer.outputs[0].shape,
-        edge.producer.output_bytes,
+        shape_of(edge.values),
+        sum(value.bytes for value in edge.values),
         code,
         _sentence(edge, code, reason, variables),
         reason.hint,
@@ -122,8 +125,15 @@ def _boundary(edge: FusionEdge, rules: BackendRules, code: str, label: str) -> B
     )
 
 
+def shape_of(values: Sequence[Value]) -> str:
+    """The shape of one array, or of the tuple of several."""
+    if len(values) == 1:
+        return values[0].shape
+    return f"({', '.join(value.shape for value in values)})"
+
+
 def _sentence(edge: FusionEdge, code: str, reason: BoundaryReason, variables: tuple[str, ...]) -> str:
-    caller = edge.consumer if code == "library-consumer" else edge.producer
+    caller = edge.consumer if code in ("library-consumer", "library-shared") else edge.producer
     names = " and ".join(f"`{name}`" for name in variables)
     return reason.text.format(
         producer=f"`{edge.source.opcode}`",

@@ -9,7 +9,7 @@ They are those of ``xla/service/cpu/cpu_instruction_fusion.cc``, ``xla/service/i
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from lazynb.xla.fusion.cpu_instructions import (
     ELEMENTWISE,
@@ -80,35 +80,48 @@ class FusionPass:
     def verdict(self, producer: int, consumer: Consumer) -> str | None:
         """Why XLA does not fuse ``producer`` into ``consumer``, in its own words; empty if it would, None if
         it never asks."""
-        node, root = self._nodes(producer, consumer)
-        if not fusible(node.instruction):
+        if not self._asks(producer, consumer):
             return None
-        if not consumer.fused and not fusible(root.instruction):
-            return None
-        if "get-tuple-element" in (node.opcode, root.opcode):
-            return None
+        return next(self.refusals(producer, consumer), ALLOWED)
+
+    def refusals(self, producer: int, consumer: Consumer) -> Iterator[str]:
+        """All that speaks against the two, in the order in which XLA looks; it stops at the first."""
+        if not self._asks(producer, consumer):
+            return
         if producer in self.unfusible:
-            return DUPLICATED
-        return self.pair(producer, consumer)
+            yield DUPLICATED
+        yield from self._refusals(producer, consumer)
 
     def pair(self, producer: int, consumer: Consumer) -> str:
-        """The same, of the pair alone (``CpuInstructionFusion::ShouldFuse``)."""
+        """The first of the pair alone (``CpuInstructionFusion::ShouldFuse``)."""
+        return next(self._refusals(producer, consumer), ALLOWED)
+
+    def _asks(self, producer: int, consumer: Consumer) -> bool:
+        """Whether XLA's fusion pass looks at the two."""
+        node, root = self._nodes(producer, consumer)
+        if not fusible(node.instruction):
+            return False
+        if not consumer.fused and not fusible(root.instruction):
+            return False
+        return "get-tuple-element" not in (node.opcode, root.opcode)
+
+    def _refusals(self, producer: int, consumer: Consumer) -> Iterator[str]:
         node, root = self._nodes(producer, consumer)
         if consumer.custom:
-            return CUSTOM
+            yield CUSTOM
         if node.opcode == "constant" and elements(node.instruction.shape) != 1:
-            return CONSTANT
+            yield CONSTANT
         if not consumer.fused and self._output_fused(node, root):
-            return ALLOWED
+            return
         if any(self._output_fused(operand, node) for operand in self._operands(node)):
-            return OUTPUT_FUSED
+            yield OUTPUT_FUSED
         if not loop_fusible(node.instruction):
-            return NOT_LOOP
-        if slow_concatenate(node.instruction):
-            return CONCATENATE
-        if not consumer.fused and slow_concatenate(root.instruction):
-            return CONCATENATE
-        return self._costs(node, consumer) or self._kind(node, root, consumer)
+            yield NOT_LOOP
+        if slow_concatenate(node.instruction) or (not consumer.fused and slow_concatenate(root.instruction)):
+            yield CONCATENATE
+        yield from self._costs(node, consumer)
+        if self._kind(node, root, consumer):
+            yield NO_CASE
 
     def _nodes(self, producer: int, consumer: Consumer) -> tuple[Node, Node]:
         """The producer, and the consumer's root."""
@@ -117,21 +130,20 @@ class FusionPass:
     def _operands(self, node: Node) -> list[Node]:
         return [self.graph.nodes[number] for number in node.operands]
 
-    def _costs(self, node: Node, consumer: Consumer) -> str:
+    def _costs(self, node: Node, consumer: Consumer) -> Iterator[str]:
         """What speaks against the pair though it could be fused."""
         if self._is_expensive(node) and node.number in self._reused(consumer):
-            return UNPROFITABLE
+            yield UNPROFITABLE
         if node.number == self.graph.root:
-            return ROOT
+            yield ROOT
         if self._is_expensive(node) and self._read_elsewhere(node, consumer):
-            return EXPENSIVE
+            yield EXPENSIVE
         if self._in_place(node, consumer):
-            return IN_PLACE
-        if consumer.fused:
-            return self._growth(node, consumer)
-        if node.opcode == "constant":
-            return ALONE
-        return ALLOWED
+            yield IN_PLACE
+        if consumer.fused and (words := self._growth(node, consumer)):
+            yield words
+        if not consumer.fused and node.opcode == "constant":
+            yield ALONE
 
     def _growth(self, node: Node, consumer: Consumer) -> str:
         """What speaks against making a fusion larger."""

@@ -5,16 +5,21 @@ What the pass would say is worked out in :mod:`lazynb.xla.fusion.cpu_fusion_rule
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.evidence import COMPILER, INFERRED
 from lazynb.xla.fusion.backend_rules import BackendRules
-from lazynb.xla.fusion.cpu_fusion_rules import CODE, CUSTOM, Consumer, FusionPass
-from lazynb.xla.fusion.cpu_instructions import TAKEN_IN, branches, loop_fusible
+from lazynb.xla.fusion.cpu_fusion_rules import CODE, Consumer, FusionPass
+from lazynb.xla.fusion.cpu_instructions import TAKEN_IN, branches, loop_fusible, reuses
 from lazynb.xla.fusion.edges import FusionEdge
 from lazynb.xla.fusion.fusion_log import code_of as code_of_words
 from lazynb.xla.fusion.prefusion import Prefusion
 from lazynb.xla.fusion.reasons import REASONS
 from lazynb.xla.hlo.module import Module
+
+_SPECIAL = {"reduction-reused": "expensive-reused", "recomputed": "size-limit"}
+"""Cases of a reason that have a sentence of their own here, and not in XLA's log."""
 
 
 class CpuRules(BackendRules):
@@ -42,6 +47,38 @@ class CpuRules(BackendRules):
             return "copy"
         return impossible or "unknown"
 
+    def candidates(self, edge: FusionEdge) -> list[str]:
+        """In XLA's order; then what can never be fused, of which XLA says the same whether a library is the
+        cause or not."""
+        first = self.code_of(edge)
+        if first in ("loop-carry", "copy"):
+            return [first]
+        codes = [first]
+        for words in self._refusals(edge):
+            codes += [self.meaning(edge, words), code_of_words(words)]
+        codes = [code for code in codes[1:] if self._applies(edge, code)]
+        return list(dict.fromkeys([first, *codes, *self._impossibilities(edge)]))
+
+    def _applies(self, edge: FusionEdge, code: str) -> bool:
+        """Whether a reason that the pass would give stands by itself. Of a call of a library it does not know
+        what is called, and it calls shared what only cannot be fused."""
+        if code in ("producer-not-fusible", "consumer-not-fusible", "other"):
+            return False
+        if code == "several-users":
+            return self._is_shared(edge)
+        if code == "expensive-reused" and edge.consumer.kind == "library":
+            return self._reads_again(edge)
+        return True
+
+    def _reads_again(self, edge: FusionEdge) -> bool:
+        """Whether what reads the array in a call of a library reads its elements more than once."""
+        body = self.module.computations[edge.readers[0].computation]
+        for reader in edge.readers:
+            for place, operand in enumerate(reader.operands):
+                if body.instructions[operand].opcode == "parameter" and reuses(reader, place):
+                    return True
+        return False
+
     def meaning(self, edge: FusionEdge, words: str) -> str:
         """XLA has one sentence for several cases, and asks whether it may duplicate before all else."""
         if edge.is_carried:
@@ -51,6 +88,8 @@ class CpuRules(BackendRules):
             code = self._impossible(edge) or code
         if self._is_for_sharing(edge, code) and self.keeping_alive(edge) is not None:
             return "kept-alive"
+        if code == "library-consumer" and self._is_taken_in(edge) and self._is_shared(edge):
+            return "library-shared"
         if code == "expensive-reused" and edge.source.opcode == "reduce":
             return "reduction-reused"
         if code == "size-limit" and words == CODE and branches(edge.source):
@@ -58,9 +97,9 @@ class CpuRules(BackendRules):
         return code
 
     def label(self, code: str, words: str | None) -> str:
-        """That a library call would have taken the producer in is a rule of ours: XLA decides that before its
-        fusion pass."""
-        if words is None or (code == "kept-alive" and words == CUSTOM):
+        """``compiler said`` if the reason says what the words say. What they do not say is a rule of ours,
+        though XLA gave them for this pair: that a variable keeps a value alive, what a library takes in."""
+        if words is None or code_of_words(words) not in (code, _SPECIAL.get(code)):
             return INFERRED
         return COMPILER
 
@@ -79,8 +118,12 @@ class CpuRules(BackendRules):
         return self._verdict(edge) or ""
 
     def _verdict(self, edge: FusionEdge) -> str | None:
-        """What XLA's fusion pass says of the last step between the two: where a bitcast lies between them, it
-        is asked about the bitcast. Returns None if it says nothing."""
+        """What XLA's fusion pass says of the two. Returns None if it says nothing."""
+        return next(self._refusals(edge), None)
+
+    def _refusals(self, edge: FusionEdge) -> Iterator[str]:
+        """All that it has against the last step between the two: where a bitcast lies between them, it is
+        asked about the bitcast."""
         fusion_pass = self._pass(edge)
         graph = fusion_pass.graph
         nodes = _nodes(graph, edge.consumer)
@@ -88,11 +131,8 @@ class CpuRules(BackendRules):
         consumer = Consumer(nodes, fused=len(nodes) > 1, custom=custom)
         source = graph.written[edge.producer.name]
         for number in graph.read_by(nodes):
-            if not _comes_from(graph, number, source):
-                continue
-            if words := fusion_pass.verdict(number, consumer):
-                return words
-        return None
+            if _comes_from(graph, number, source):
+                yield from fusion_pass.refusals(number, consumer)
 
     def _pass(self, edge: FusionEdge) -> FusionPass:
         """The fusion pass on the computation that both ends stand in."""
@@ -103,15 +143,17 @@ class CpuRules(BackendRules):
 
     def _impossible(self, edge: FusionEdge) -> str:
         """The reason if one end can never be fused, whoever else reads the value; else empty."""
+        return next(self._impossibilities(edge), "")
+
+    def _impossibilities(self, edge: FusionEdge) -> Iterator[str]:
         if edge.producer.kind == "library":
-            return "library-producer"
+            yield "library-producer"
         if edge.consumer.kind == "library":
-            return "library-consumer"
+            yield "library-consumer"
         if not loop_fusible(edge.source):
-            return "producer-not-fusible"
+            yield "producer-not-fusible"
         if len(_nodes(self._pass(edge).graph, edge.consumer)) == 1 and not loop_fusible(edge.target):
-            return "consumer-not-fusible"
-        return ""
+            yield "consumer-not-fusible"
 
     def _is_late_copy(self, edge: FusionEdge) -> bool:
         """Whether one end is a copy that was put in after the fusion pass, which would have fused it."""
@@ -128,12 +170,22 @@ class CpuRules(BackendRules):
         return code in ("several-users", "expensive-several-users")
 
     def _would_be_taken_in(self, edge: FusionEdge) -> bool:
-        """Whether the library would compute the producer itself if nobody else wanted its value."""
+        """Whether the library would compute the producer itself if the user did not want its value."""
+        return self._is_taken_in(edge) and not edge.others
+
+    def _is_taken_in(self, edge: FusionEdge) -> bool:
+        """Whether the library computes such a producer itself where it is its only reader."""
         return (
             edge.consumer.library == "YNNPACK"
             and edge.target.opcode == "reduce"
             and edge.source.opcode in TAKEN_IN
-            and not edge.others
+        )
+
+    def _is_shared(self, edge: FusionEdge) -> bool:
+        """Whether others need the value too, who may compute it once more for themselves."""
+        graph = self._pass(edge).graph
+        return (
+            edge.users + edge.is_result > 1 or len(graph.nodes[graph.written[edge.producer.name]].users) > 1
         )
 
     def _is_made_again(self, edge: FusionEdge, other: Cluster) -> bool:

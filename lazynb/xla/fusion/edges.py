@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from lazynb.xla.clusters import CONTROL, Cluster, readers, results
+from lazynb.xla.clusters import CONTROL, Cluster, Value, readers, results
 from lazynb.xla.hlo.module import Instruction, Module
 
 Variables = Callable[[int], tuple[str, ...]]
@@ -42,6 +42,12 @@ class FusionEdge:
         return self.producer.name in self.variables
 
     @property
+    def values(self) -> list[Value]:
+        """The arrays that go from the one to the other: of a producer that writes several, those that are
+        read."""
+        return [value for value in self.consumer.inputs if value.source == self.producer.name]
+
+    @property
     def is_carried(self) -> bool:
         """Whether one end is a loop, a branch or a call."""
         return self.producer.opcode in CONTROL or self.consumer.opcode in CONTROL
@@ -59,7 +65,11 @@ class FusionEdge:
     @property
     def readers(self) -> list[Instruction]:
         """The instructions in the consumer that read the array."""
-        return readers(self.module, self.consumer, self.producer.name)
+        return self.readers_in(self.consumer)
+
+    def readers_in(self, cluster: Cluster) -> list[Instruction]:
+        """The instructions in a cluster that read the array."""
+        return readers(self.module, cluster, self.producer.name)
 
 
 def find_edges(module: Module, clusters: Sequence[Cluster], variables: Variables) -> list[FusionEdge]:

@@ -57,6 +57,12 @@ REASONS = {
     "library-consumer": BoundaryReason(
         "{library} does the work of {consumer}, and takes its operands from memory", "", "no-library"
     ),
+    "library-shared": BoundaryReason(
+        "{library} does the work of {consumer}, and would compute {producer} there too if nothing else "
+        "needed its value",
+        "",
+        "only-this-user",
+    ),
     "library-producer": BoundaryReason(
         "{library} does the work of {producer}, and leaves its result in memory", "", "no-library"
     ),
@@ -104,4 +110,7 @@ REASONS = {
     "other": BoundaryReason("XLA has a rule of its own for this case: see its words"),
     "no-rules": BoundaryReason("lazynb does not know by which rules XLA fuses for this backend"),
     "unknown": BoundaryReason("no rule of ours explains it", "ask the compiler: it logs each decision"),
+    "refuted": BoundaryReason(
+        "not known: the program was compiled again without what the rules name, and the boundary stayed"
+    ),
 }

@@ -38,12 +38,14 @@ class Trait(enum.Enum):
     ARRANGES = "names, arranges or spreads values; computes nothing by itself"
     COMMUTES = "the order of its two operands does not matter (``HloOpcodeIsBinaryCommutative``)"
     DISTINCT = "two of it have two values, however alike they look"
+    READS_PART = "of its first operand it reads no more elements than its result has"
     RENAMES = "its value is its first operand's"
     RUNS = "runs what it calls once, instead of applying it to each element"
     SAME_VALUES = "its elements are its operand's, at another place or under another name"
     SEPARATE = "two of it are never made one before fusion, however alike they look"
     SPREADS = "out of a constant it makes the same constant at more places, or of another dtype"
     TRIVIAL = "to compute it in two clusters is not worth telling"
+    WRITES_PART = "its result is its first operands with a part of them replaced"
     # of the fusion pass that backends share
     CHEAP = "may be computed twice (``InstructionFusion::IsExpensive`` is false)"
     CHEAP_IF_REAL = "so may this, of real numbers"
@@ -140,15 +142,15 @@ divide                    elementwise  ynnpack
 domain                    free         renames unfusible
 dot                       product      cpu-branches
 dynamic-reshape           movement     cheap
-dynamic-slice             movement     cheap first-once cpu-loop
-dynamic-update-slice      movement     cheap cpu-loop cpu-branches
+dynamic-slice             movement     cheap first-once cpu-loop reads-part
+dynamic-update-slice      movement     cheap cpu-loop cpu-branches writes-part
 erf                       elementwise  ynnpack
 exponential               elementwise  ynnpack
 exponential-minus-one     elementwise  ynnpack
 fft                       composite
 floor                     elementwise  cheap ynnpack
 fusion                    fusion       runs trivial
-gather                    movement     cpu-loop
+gather                    movement     cpu-loop reads-part
 get-dimension-size        size
 get-tuple-element         free         arranges trivial cheap
 imag                      elementwise  cheap
@@ -194,7 +196,7 @@ round-nearest-even        elementwise  cheap ynnpack
 rsqrt                     elementwise  ynnpack
 scaled-dot                product
 scan                      combination
-scatter                   combination
+scatter                   combination  writes-part
 select                    elementwise  cheap
 select-and-scatter        combination
 send                      transfer     unfusible
@@ -207,7 +209,7 @@ shuffle                   movement
 sign                      elementwise  cheap-if-real ynnpack
 sine                      elementwise  cheap-if-real ynnpack-later
 sinh                      elementwise
-slice                     movement     cheap permutes cpu-loop
+slice                     movement     cheap permutes cpu-loop reads-part
 sort                      combination
 sqrt                      elementwise  ynnpack
 stochastic-convert        elementwise  cheap

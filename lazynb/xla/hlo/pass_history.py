@@ -83,9 +83,14 @@ class PassHistory:
 
     @cached_property
     def opcodes(self) -> dict[int, set[str]]:
-        """By mark, what the operation consisted of at first."""
-        by_name = self.module(0).by_name
-        return {mark: {by_name[name].opcode for name in names} for mark, names in self.at_first.items()}
+        """By mark, what the operation consisted of at first; what a reduction or the like applies to each
+        element is left out."""
+        module = self.module(0)
+        opcodes: dict[int, set[str]] = {}
+        for mark, names in self.at_first.items():
+            instructions = map(module.by_name.__getitem__, names)
+            opcodes[mark] = {one.opcode for one in instructions if not module.is_applied(one.computation)}
+        return opcodes
 
     @cached_property
     def lineage(self) -> Marks:

@@ -1,0 +1,140 @@
+"""Growing traces: what is done when one has grown long and nothing has read it.
+
+A trace is examined when it has a quarter of ``config.max_program`` operations, half, and all of them. If a loop
+has recorded it, the user is told early, once for each loop. When it is full it is divided where the loop
+repeats, if that changes no bits.
+"""
+
+from __future__ import annotations
+
+import warnings
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from lazynb.config import config
+from lazynb.errors import LoopWarning
+from lazynb.record.loops.division import Division, cuts_of, ends_like, turns_together
+from lazynb.record.loops.repetition import Repetition, repetition
+from lazynb.record.loops.statement import Watch
+from lazynb.source import Spot
+
+if TYPE_CHECKING:
+    from lazynb.record.pending import Pending
+    from lazynb.record.trace import LazyTrace
+
+CUT = "loop"
+"""In place of the kind of a trace break where lazynb itself has cut a trace."""
+
+_TURNS = 8
+"""Repetitions from which a loop is told of."""
+
+_WATCHED = 2
+"""Repetitions in which the loop is looked for."""
+
+
+class _Telling:
+    """A loop that is being looked for.
+
+    Attributes:
+      pending: the trace.
+      part: what repeats in it.
+      end: number of operations at which the search ends.
+      watch: the loops that ran since it began.
+    """
+
+    def __init__(self, pending: Pending, part: Repetition):
+        self.pending = pending
+        self.part = part
+        self.end = pending.state.operations + _WATCHED * part.period + 1
+        self.watch = Watch()
+
+
+def has_grown(trace: LazyTrace, pending: Pending, frame: FrameType) -> None:
+    """Looks at ``pending``, which has reached ``pending.limit``. The lock of ``trace`` is held.
+
+    Arguments:
+      frame: of the recorder.
+    """
+    operations, loop = pending.state.operations, pending.loop
+    if loop is not None and operations == loop.length and ends_like(pending.state, loop):
+        trace.next_piece(pending)
+        return
+    if operations >= config.max_program:
+        trace.telling = None
+        if not _divide(trace, pending):
+            trace.seal()
+        return
+    _look_for_loop(trace, pending, frame)
+
+
+def _look_for_loop(trace: LazyTrace, pending: Pending, frame: FrameType) -> None:
+    """Goes on to find the loop that records ``pending``, and tells of it when it is found."""
+    operations, telling = pending.state.operations, trace.telling
+    if telling is None or telling.pending is not pending:
+        part = repetition(pending.state.path())
+        if part is None or part.turns < _TURNS or part.end < operations:
+            pending.limit = 2 * operations
+            return
+        telling = trace.telling = _Telling(pending, part)
+    telling.watch.see(frame)
+    pending.limit = operations + 1
+    if operations >= telling.end:
+        trace.telling = None
+        pending.limit = max(2 * telling.part.end, operations + 1)
+        spot = telling.watch.spot()
+        if spot is not None:
+            pending.loop_spot = spot
+            _tell(pending, telling.part, spot)
+
+
+def _tell(pending: Pending, part: Repetition, spot: Spot) -> None:
+    """Warns of a loop, once."""
+    if spot.identity in _told:
+        return
+    if len(_told) >= _MANY:
+        _told.clear()
+    _told.add(spot.identity)
+    path = pending.state.path()
+    now = repetition(path)
+    if now is None or now.period != part.period or now.end < pending.state.operations:
+        return  # it was only just left
+    turns = turns_together(part.period)
+    if cuts_of(path, now) or part.period * (2 * turns + 2) > pending.state.operations:
+        rest = f"From {config.max_program:,} operations on lazynb cuts the trace by itself where the loop repeats."
+    else:
+        rest = "lazynb cannot cut it by itself without changing how results are rounded."
+    place = spot.place
+    text = (
+        f"{place.label}: this loop has {pending.state.operations:,} operations pending, the same {part.period:,} "
+        f"again and again, and nothing has read them. They become one program, and XLA's compile time grows faster "
+        f"than its length. Call lazynb.sync() in the loop once every {turns:,} repetitions of these. {rest}"
+    )
+    warnings.warn_explicit(text, LoopWarning, place.file, place.line)
+
+
+_told: set[tuple[object, ...]] = set()
+_MANY = 1_000
+
+
+def _divide(trace: LazyTrace, pending: Pending) -> bool:
+    """Divides ``pending`` into pieces where it repeats; returns whether that could be done."""
+    if pending.doomed or pending.calls_back or pending.trouble is not None or pending.landing is not None:
+        return False
+    path = pending.state.path()
+    part = repetition(path)
+    cuts = cuts_of(path, part) if part is not None else []
+    if not cuts:
+        return False
+    pending.seal()
+    division = Division(pending, cuts)
+    for piece in division.pieces[1:]:
+        piece.cut_by = (CUT, pending.loop_spot or _line_of(pending, cuts[0]))
+    trace.put_in_place(pending, division)
+    return True
+
+
+def _line_of(pending: Pending, number: int) -> Spot:
+    """The line that recorded the operation ``number``."""
+    operations = [origin for origin in pending.origins() if origin is not None]
+    origin = operations[number]
+    return Spot(origin.code, origin.lasti, None, None)

@@ -1,0 +1,173 @@
+"""Cuts that change no bits: where a trace may become two programs and give the same results to the last bit.
+
+A program of its own rounds each value that crosses the cut. Within one program the compiler may not: it makes
+one fused multiply-add of a product and the sum that reads it (LLVM's contraction), keeps bfloat16 values in
+float32, and XLA's ``algebraic_simplifier`` rewrites some pairs of operations (``(a / b) / c``, a sum of sums,
+``exp(a) * exp(b)``). So a value may cross if no such pair has one side before the cut and one after it. What is
+not known here may not cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import accumulate
+from math import prod
+from typing import Any, NamedTuple
+
+from lazynb import _jax as jc
+from lazynb._jax.names import (
+    COMPARING,
+    CONVERTING,
+    MOVING,
+    OPAQUE,
+    PRODUCTS,
+    QUOTIENTS,
+    REDUCING,
+    SPREADING,
+    SUMS,
+)
+from lazynb.record.loops.equations import Body, Equation, body_of_path
+from lazynb.record.trie import State
+
+_CONTRACTING = frozenset(("dot_general", "conv_general_dilated"))
+_READ_BY: Sequence[tuple[frozenset[str], frozenset[str]]] = (
+    (PRODUCTS - QUOTIENTS, OPAQUE | COMPARING | _CONTRACTING | {"mul"}),
+    (QUOTIENTS - PRODUCTS, OPAQUE | COMPARING | _CONTRACTING | SUMS | {"reduce_sum"}),
+    (PRODUCTS & QUOTIENTS, OPAQUE | COMPARING | _CONTRACTING),
+    (REDUCING, OPAQUE | COMPARING | {"mul", "div"}),
+)
+"""Classes of operations, each with those that may read its result after a cut."""
+
+
+class Maker(NamedTuple):
+    """An operation that computed a value.
+
+    Attributes:
+      name: of its primitive.
+      constant: whether it takes a constant.
+      spread: whether the value was put into a larger one since.
+    """
+
+    name: str
+    constant: bool
+    spread: bool
+
+
+class Rounding:
+    """The operations of a trace, asked where a cut changes no bits."""
+
+    def __init__(self, path: Sequence[State]):
+        self._body = body_of_path(path)
+
+    def bytes_crossing(self) -> list[int]:
+        """By number of an operation, the bytes of the results that would cross a cut before it."""
+        changes = [0] * (len(self._body.equations) + 1)
+        for value, made in self._body.made.items():
+            last = self._body.read.get(value, [made])[-1]
+            changes[made + 1] += _size(self._body.avals[value])
+            changes[last + 1] -= _size(self._body.avals[value])
+        return list(accumulate(changes))[:-1]
+
+    def keeps_bits(self, cut: int) -> bool:
+        """Whether a cut before operation ``cut`` leaves every result as it is, to the last bit."""
+        return all(self._may_cross(value, cut) for value in self._body.crossing(cut))
+
+    def _may_cross(self, value: Hashable, cut: int) -> bool:
+        aval = self._body.avals[value]
+        if jc.is_key(aval) or aval.dtype.kind in "biu":
+            return True  # exact
+        if aval.dtype.itemsize < _IN_FULL.get(aval.dtype.kind, _NEVER):
+            return False
+        readers = _readers(self._body, value, cut)
+        return all(_is_kept(maker, readers) for maker in _makers(self._body, value))
+
+
+_NEVER = 1 << 10
+_IN_FULL = {"f": 4, "c": 8}
+"""Bytes from which a type is computed in its own precision; a smaller one may be kept in float32."""
+
+
+def _size(aval: Any) -> int:
+    return prod(aval.shape) * int(getattr(aval.dtype, "itemsize", 8))
+
+
+def _is_kept(maker: Maker, readers: set[tuple[str, bool]]) -> bool:
+    """Whether its readers see the rounded result of ``maker`` within one program too."""
+    names = {name for name, _ in readers}
+    if (maker.spread or maker.name == "iota") and names & (REDUCING | _CONTRACTING):
+        return False
+    if maker.constant and any(constant for _, constant in readers):
+        return False
+    if maker.name in OPAQUE or maker.name in SUMS:
+        return True
+    return any(maker.name in made and names <= read for made, read in _READ_BY)
+
+
+def _moves(equation: Equation) -> bool:
+    """Whether the results hold the bits of the operands."""
+    if equation.name in CONVERTING:
+        return equation.same_dtype
+    return equation.name in MOVING
+
+
+def _makers(body: Body, value: Hashable) -> Iterator[Maker]:
+    """The operations in which ``value`` was computed."""
+    for maker, _ in _sources(body, value):
+        if maker is not None:
+            yield maker
+
+
+def _sources(body: Body, value: Hashable) -> Iterator[tuple[Maker | None, tuple[Hashable, bool]]]:
+    """What ``value`` was made of by moving alone: computed values, each with its maker, and given ones (None),
+    each with whether it was spread since."""
+    left, seen = [(value, False)], set()
+    while left:
+        value, spread = left.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        number = body.made.get(value)
+        if number is None:
+            yield None, (value, spread)
+            continue
+        equation = body.equations[number]
+        if equation.body is not None:
+            position = equation.results.index(value)
+            for maker, (inner, wide) in _sources(equation.body, equation.body.results[position]):
+                if maker is not None:
+                    yield maker._replace(spread=maker.spread or spread), (inner, wide)
+                elif inner in equation.body.given:
+                    operand = equation.operands[equation.body.given.index(inner)]
+                    left.append((operand, spread or wide))
+        elif _moves(equation):
+            left += [(operand, spread or equation.name in SPREADING) for operand in equation.operands]
+        else:
+            yield Maker(equation.name, equation.constant, spread), (value, spread)
+
+
+def _readers(body: Body, value: Hashable, start: int) -> set[tuple[str, bool]]:
+    """The operations from number ``start`` on that compute with ``value``: names, and whether they take a
+    constant."""
+    return _uses(body, value, start)[0]
+
+
+def _uses(body: Body, value: Hashable, start: int = 0) -> tuple[set[tuple[str, bool]], set[Hashable]]:
+    """As :func:`_readers`; and the values that ``value`` became by moving alone."""
+    readers: set[tuple[str, bool]] = set()
+    reached = {value}
+    for number in range(start, len(body.equations)):
+        equation = body.equations[number]
+        taken = [position for position, operand in enumerate(equation.operands) if operand in reached]
+        if not taken:
+            continue
+        if equation.body is not None:
+            for position in taken:
+                inner, moved = _uses(equation.body, equation.body.given[position])
+                readers |= inner
+                results = zip(equation.results, equation.body.results, strict=True)
+                reached |= {result for result, within in results if within in moved}
+        elif _moves(equation):
+            reached.update(equation.results)
+        else:
+            readers.add((equation.name, equation.constant))
+    return readers, reached

@@ -1,0 +1,235 @@
+"""The sources behind two programs, side by side: which statement is which, and what the user edited."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from lazynb.cell_history import history
+from lazynb.execute.misses import Miss
+from lazynb.why.alignment import common
+from lazynb.why.edit_search import Edit, edit_between
+from lazynb.why.expressions import Source, Statement, names_in, source_of
+from lazynb.why.signatures import Signatures
+
+_DEFINING = 20
+"""Cells that are looked through for what others call."""
+
+_GAP = 60
+"""Statements between two that correspond, beyond which only the same statement is looked for."""
+
+_ALIKE = 0.5
+"""Share of a statement that must be left for it to be the same one, edited."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class UserEdit:
+    """An edit, with where it is.
+
+    Attributes:
+      edit: what was changed.
+      files: of both sources.
+      statements: that hold it, in both sources.
+    """
+
+    edit: Edit
+    files: tuple[str, str]
+    statements: tuple[Statement, Statement]
+
+
+class Sources:
+    """The user's code behind one program: what recorded its operations, and the cells that define what that calls.
+
+    Attributes:
+      texts: by file, the cells in the order of their last runs.
+      functions: what they call and define.
+    """
+
+    def __init__(self, miss: Miss):
+        self.texts = dict(_texts(miss))
+        self.functions = Signatures(map(source_of, self.texts.values()))
+
+    def source(self, file: str) -> Source | None:
+        """The source of a file; None if its text is not known."""
+        text = self.texts.get(file)
+        return None if text is None else source_of(text)
+
+
+def _texts(miss: Miss) -> Iterator[tuple[str, str]]:
+    own = dict(miss.sources)
+    if miss.spot.cell is not None:
+        own.setdefault(miss.spot.code.co_filename, miss.spot.cell[1])
+    defining: dict[str, str] = {}
+    left = _free_names(own.values())
+    for run in reversed(history.until(miss.time)):
+        if not left or len(defining) >= _DEFINING:
+            break
+        if run.file in own or run.file in defining:
+            continue
+        defined = defined_in(source_of(run.text)) & left
+        if defined:
+            defining[run.file] = run.text
+            left = (left - defined) | _free_names([run.text])
+    yield from reversed(defining.items())
+    yield from own.items()
+
+
+def _free_names(texts: Sequence[str] | Iterator[str] | object) -> set[str]:
+    """The names that sources read and do not define."""
+    names: set[str] = set()
+    for text in texts:  # type: ignore[attr-defined]
+        source = source_of(text)
+        names |= source.words - defined_in(source)
+    return names
+
+
+def defined_in(source: Source) -> set[str]:
+    """The names that the statements of a source bind."""
+    names: set[str] = set()
+    for statement in source.statements:
+        names |= bound_by(statement.node)
+    return names
+
+
+def bound_by(node: ast.stmt) -> set[str]:
+    """The names that one statement binds."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+        return {node.name}
+    if isinstance(node, ast.Assign):
+        return set().union(*map(names_in, node.targets))
+    if isinstance(node, ast.AnnAssign | ast.AugAssign | ast.For):
+        return names_in(node.target)
+    return set()
+
+
+class SourcePair:
+    """The sources of two programs.
+
+    Attributes:
+      sides: the sources before and now.
+      edits: what the user changed, in the order of the present sources.
+      likeness: from 0 to 1, how much of the cells that asked for the two programs is alike.
+    """
+
+    def __init__(self, before: Miss, now: Miss):
+        self.sides = Sources(before), Sources(now)
+        self.edits: list[UserEdit] = []
+        self._old: dict[tuple[str, int], Statement] = {}  # by file and the id of a present statement's node
+        self._alike: dict[int, float] = {}  # by the id of a present statement's node
+        self.likeness = 0.0
+        own = before.spot.code.co_filename, now.spot.code.co_filename
+        for old, new in self._paired_files(own):
+            likeness = self._compare(old, new)
+            if (old, new) == own:
+                self.likeness = likeness
+
+    def key(self, side: int, line: tuple[str, int], text: str) -> str:
+        """Equal for the lines of two statements that correspond; else the ``text`` of the line."""
+        file, number = line
+        source = self.sides[side].source(file)
+        statement = source.at(number) if source is not None else None
+        if statement is None:
+            return text
+        if side:
+            statement = self._old.get((file, id(statement.node)), statement)
+        return "\0".join(statement.key)
+
+    def statement_likeness(self, before: tuple[str, int], now: tuple[str, int]) -> float:
+        """How much the statements of two lines are alike, from 0 to 1; 0 if they do not correspond."""
+        source = self.sides[1].source(now[0])
+        statement = source.at(now[1]) if source is not None else None
+        if statement is None or self.key(0, before, "") != self.key(1, now, ""):
+            return 0.0
+        return self._alike.get(id(statement.node), 1.0)
+
+    # ---- which file is which -------------------------------------------------------------------------------
+
+    def _paired_files(self, own: tuple[str, str]) -> Iterator[tuple[str, str]]:
+        before, now = (dict(side.texts) for side in self.sides)
+        for file, text in list(now.items()):
+            same = file if before.get(file) == text else None
+            same = same or next((other for other in before if before[other] == text), None)
+            if same is not None:
+                del before[same], now[file]
+                yield same, file
+        for file in list(now):
+            scores = {
+                other: self._shared(before[other], now[file]) + ((other, file) == own) for other in before
+            }
+            best = max(scores, key=scores.__getitem__, default=None)
+            if best is not None and scores[best] > 0:
+                del before[best]
+                yield best, file
+
+    @staticmethod
+    def _shared(before: str, now: str) -> float:
+        old, new = source_of(before), source_of(now)
+        keys = {statement.key for statement in old.statements}
+        same = sum(statement.key in keys for statement in new.statements)
+        return same + len(defined_in(old) & defined_in(new))
+
+    # ---- which statement is which --------------------------------------------------------------------------
+
+    def _compare(self, before: str, now: str) -> float:
+        """Pairs the statements of two files, and returns how alike they are."""
+        old, new = self.sides[0].source(before), self.sides[1].source(now)
+        assert old is not None and new is not None
+        functions = self.sides[0].functions, self.sides[1].functions
+        alike = 0.0
+        for a, b in _paired(old.statements, new.statements, functions):
+            self._old[now, id(b.node)] = a
+            cost, edits = edit_between(a, b, functions)
+            self._alike[id(b.node)] = 1 - cost / (a.size + b.size)
+            alike += 2 * min(a.size, b.size) * (1 - cost / (a.size + b.size))
+            self.edits += [UserEdit(edit, (before, now), (a, b)) for edit in edits]
+        size = sum(statement.size for statement in (*old.statements, *new.statements))
+        return alike / size if size else 0.0
+
+
+Pairs = list[tuple[Statement, Statement]]
+
+
+def _paired(
+    before: Sequence[Statement], now: Sequence[Statement], functions: tuple[Signatures, Signatures]
+) -> Pairs:
+    """The statements that correspond, in order."""
+    pairs: Pairs = []
+    i, j = 0, 0
+    keys = [statement.key for statement in before], [statement.key for statement in now]
+    for x, y in [*common(*keys), (len(before), len(now))]:
+        pairs += _edited(before[i:x], now[j:y], functions)
+        if x < len(before) and y < len(now):
+            pairs.append((before[x], now[y]))
+        i, j = x + 1, y + 1
+    return pairs
+
+
+def _edited(
+    before: Sequence[Statement], now: Sequence[Statement], functions: tuple[Signatures, Signatures]
+) -> Pairs:
+    """The statements of a gap that correspond though they were edited: those with the most in common."""
+    if not before or not now or max(len(before), len(now)) > _GAP:
+        return []
+    rows: list[tuple[float, Pairs]] = [(0.0, [])] * (len(now) + 1)
+    for a in before:
+        row: list[tuple[float, Pairs]] = [(0.0, [])]
+        for n, b in enumerate(now):
+            ways = [rows[n + 1], row[n]]
+            alike = _likeness(a, b, functions)
+            if alike > _ALIKE:
+                ways.append((rows[n][0] + alike, [*rows[n][1], (a, b)]))
+            row.append(max(ways, key=lambda way: way[0]))
+        rows = row
+    return rows[-1][1]
+
+
+def _likeness(a: Statement, b: Statement, functions: tuple[Signatures, Signatures]) -> float:
+    """From 0 to 1."""
+    if a.key == b.key:
+        return 1.0
+    if type(a.node) is not type(b.node):
+        return 0.0
+    cost, _ = edit_between(a, b, functions)
+    bound = bool(bound_by(a.node) & bound_by(b.node))  # what sets the same variable is likely the same one
+    return max(0.0, 1 - cost / (a.size + b.size)) + 0.1 * bound

@@ -1,0 +1,53 @@
+"""The graph of a program's recorded operations, by their marks: which reads which, and which are results."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Container, Mapping, Sequence
+
+
+@dataclasses.dataclass(frozen=True)
+class OperationGraph:
+    """The recorded operations of a program. A mark is the number of a step, so an operation has a higher one
+    than what it reads.
+
+    Attributes:
+      operands: by mark, those of the operations that it reads; inputs of the program are left out.
+      arguments: by mark, the numbers of the program's arguments that enter it, as the bits of an integer.
+      results: for each result of the program the mark of its operation; None if it is an input.
+    """
+
+    operands: Mapping[int, Sequence[int]]
+    arguments: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    results: Sequence[int | None] = ()
+
+    def enters(self, arguments: int, mark: int) -> bool:
+        """Whether all of ``arguments`` enter an operation, as far as that is known."""
+        return not arguments & ~self.arguments.get(mark, arguments)
+
+    def follows(self, later: int, earlier: int, through: Container[int] | None = None) -> bool:
+        """Whether the operation ``later`` reads what ``earlier`` gives, at once or through others: any, or
+        only those in ``through``."""
+        waiting, seen = [later], {later}
+        while waiting:
+            operands = self.operands.get(waiting.pop(), ())
+            if earlier in operands:
+                return True
+            for mark in operands:
+                if mark > earlier and mark not in seen and (through is None or mark in through):
+                    seen.add(mark)
+                    waiting.append(mark)
+        return False
+
+    def related(self, one: int, other: int) -> bool:
+        """Whether the two are the same, or one reads what the other gives."""
+        return one == other or self.follows(one, other) or self.follows(other, one)
+
+    def nearest(self, marks: Sequence[int], mark: int) -> list[int]:
+        """Those of ``marks`` that read ``mark``, but none that reads another of them; if none reads it, those
+        that it reads, in the same way."""
+        after = [other for other in marks if self.follows(other, mark)]
+        if after:
+            return [one for one in after if not any(self.follows(one, other) for other in after)]
+        before = [other for other in marks if self.follows(mark, other)]
+        return [one for one in before if not any(self.follows(other, one) for other in before)]

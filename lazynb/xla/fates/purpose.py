@@ -1,0 +1,140 @@
+"""The purpose of each instruction: the recorded operations whose value it computes, or a part of it.
+
+An instruction bears the mark of one operation, but XLA computes equal things once: what two operations have
+in common bears the mark of one, wherever it is computed again for the other. So a mark is believed where its
+operation is served: where the value goes on to what reads that operation. Elsewhere the instruction serves
+whom its readers serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from lazynb.xla.fates.dataflow import Dataflow, Reader
+from lazynb.xla.fates.operation_graph import OperationGraph
+from lazynb.xla.hlo.module import Instruction, Module
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
+
+Marks = Mapping[str, frozenset[int]]
+_MOVING = opcodes_of(OpcodeKind.MOVEMENT) | opcodes_of(Trait.ARRANGES) | opcodes_of(Trait.SAME_VALUES)
+_NONE: frozenset[int] = frozenset()
+
+
+class Purposes:
+    """Whom the instructions of a module serve.
+
+    Arguments:
+      marks: by instruction, the operations that it was made from.
+      graph: of the operations.
+      equal: by mark, the operations that were merged into that one.
+    """
+
+    def __init__(
+        self,
+        module: Module,
+        marks: Marks,
+        graph: OperationGraph,
+        equal: Mapping[int, Sequence[int]] | None = None,
+    ):
+        self._module = module
+        self._marks = marks
+        self._graph = graph
+        self._equal = equal or {}
+        self._dataflow = Dataflow(module)
+
+    @cached_property
+    def _gone(self) -> set[int]:
+        """The operations of which there is no instruction."""
+        there = {mark for marks in self._marks.values() for mark in marks}
+        there.update(mark for several in self._equal.values() for mark in several)
+        return self._graph.operands.keys() - there
+
+    @cached_property
+    def served(self) -> Marks:
+        """By instruction, the operations that it serves."""
+        served: dict[str, frozenset[int]] = {}
+        for computation in reversed(self._module.computations.values()):  # XLA prints what is called first
+            if not self._module.is_applied(computation.name):
+                for instruction in reversed(computation.instructions.values()):
+                    served[instruction.name] = self._served(instruction, served)
+        return served
+
+    def _served(self, instruction: Instruction, served: Marks) -> frozenset[int]:
+        candidates = self._candidates(instruction)
+        if not candidates:
+            return _NONE
+        own = [mark for mark in candidates if self._may_be(instruction, mark)]
+        if not own:
+            return self._foreign(instruction, candidates, served, ()) or frozenset(candidates)
+        strict = [mark for mark in own if self._confirmed(instruction, mark, served, self._gone)]
+        loose = strict or [mark for mark in own if self._confirmed(instruction, mark, served, None)]
+        # What nobody reads is there for what it does, as a call of Python.
+        return frozenset(loose) | self._foreign(instruction, own, served, own) or frozenset(own)
+
+    def _may_be(self, instruction: Instruction, mark: int) -> bool:
+        """Whether an instruction may be a part of an operation: no argument of the program enters it that
+        does not enter the operation. Only what arranges values is done later, after more has been done to
+        them."""
+        if self._graph.enters(self._dataflow.arguments[instruction.name], mark):
+            return True
+        return instruction.opcode in _MOVING and self._graph.arguments.get(mark) != 0
+
+    def _candidates(self, instruction: Instruction) -> list[int]:
+        """The operations that an instruction may serve: those that it was made from, and those that were
+        merged into them."""
+        candidates = list(self._marks.get(instruction.name, ()))
+        for mark in candidates:
+            candidates += [other for other in self._equal.get(mark, ()) if other not in candidates]
+        return candidates
+
+    def _confirmed(
+        self, instruction: Instruction, mark: int, served: Marks, gone: Container[int] | None
+    ) -> bool:
+        """Whether the value goes on to what serves the operation ``mark``, or one that reads it: at once, or
+        through operations in ``gone``.
+
+        Between them may stand what serves operations that it reads: XLA exchanges two, as a transpose and
+        what it is of.
+        """
+        for reader, serves in self._onward(instruction, mark, served):
+            if isinstance(reader, int):
+                serves = self._of_result(reader)
+            if mark in serves or any(self._graph.follows(other, mark, gone) for other in serves):
+                return True
+        return False
+
+    def _onward(
+        self, instruction: Instruction, mark: int, served: Marks
+    ) -> Iterator[tuple[Reader, frozenset[int]]]:
+        """What reads the value, with whom it serves; past what serves none, or only operations that ``mark``
+        reads."""
+        waiting, seen = [instruction], {instruction.name}
+        while waiting:
+            for reader in self._dataflow.readers(waiting.pop()):
+                if isinstance(reader, int):
+                    yield reader, _NONE
+                elif reader.name not in seen:
+                    seen.add(reader.name)
+                    serves = served.get(reader.name, _NONE)
+                    yield reader, serves
+                    if all(other == mark or self._graph.follows(mark, other) for other in serves):
+                        waiting.append(reader)
+
+    def _of_result(self, number: int) -> frozenset[int]:
+        results = self._graph.results
+        mark = results[number] if number < len(results) else None
+        return _NONE if mark is None else frozenset({mark})
+
+    def _foreign(
+        self, instruction: Instruction, marks: Sequence[int], served: Marks, own: Sequence[int]
+    ) -> frozenset[int]:
+        """The operations of readers that have nothing to do with ``own``: a part of two was the same, or
+        somebody else's mark is on it."""
+        found: set[int] = set()
+        for mark in marks:
+            for reader, serves in self._onward(instruction, mark, served):
+                if not own and serves.issubset(marks):
+                    serves = _NONE
+                found |= self._of_result(reader) if isinstance(reader, int) and not own else serves
+        return frozenset(mark for mark in found if not any(self._graph.related(mark, one) for one in own))

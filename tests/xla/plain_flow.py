@@ -1,0 +1,170 @@
+"""Which arguments of a program enter each instruction of its optimised HLO, and which of its results it enters,
+read by means of its own (``plain_hlo``).
+
+Parts of tuples are told apart only where the program gives its results: what comes out of a loop depends on
+all that goes into it, as the recorded operation does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+from xla import plain_hlo
+
+SILENT = {"constant", "iota", "parameter", "tuple", "get-tuple-element", "after-all", "opt-barrier"}
+SPREADING = {"broadcast", "reshape", "bitcast", "copy", "convert"}
+NESTING = {"fusion", "while", "conditional", "call"}
+
+
+class PlainFlow:
+    """The flow of values through a module.
+
+    Attributes:
+      opcode: by instruction.
+      mark: by instruction, the number of its operation; None if it bears none.
+      arguments: by instruction, the arguments of the program that enter it.
+      results: by instruction, the results of the program that it enters.
+    """
+
+    def __init__(self, text: str):
+        self.lines: dict[str, str] = {}
+        self.opcode: dict[str, str] = {}
+        self.mark: dict[str, int | None] = {}
+        self.block: dict[str, str] = {}
+        self.after: dict[str, set[str]] = defaultdict(set)
+        self.before: dict[str, list[str]] = defaultdict(list)
+        self.roots: dict[str, str] = {}
+        self.blocks = plain_hlo.blocks(text)
+        self.callers: dict[str, str] = {}
+        for block, lines in self.blocks.items():
+            for line in lines:
+                self._add(block, line)
+        for name in list(self.lines):
+            self._join(name)
+        entry = [name for name, block in self.block.items() if block == "ENTRY"]
+        given = [name for name in entry if self.opcode[name] == "parameter"]
+        self.arguments = self._reached({name: self._argument(name) for name in given}, self.after)
+        self.results = self._reached(self._ends(), self.before)
+
+    def _add(self, block: str, line: str) -> None:
+        name, _, opcode, _ = plain_hlo.LINE.match(line).groups()
+        mark = re.search(r'op_name="(?:jit\(lazynb\)/)?n(\d+)[/"]', line)
+        self.lines[name], self.opcode[name], self.block[name] = line, opcode, block
+        self.mark[name] = int(mark[1]) if mark else None
+        if line.strip().startswith("ROOT "):
+            self.roots[block] = name
+
+    def operands(self, name: str) -> list[str]:
+        shown = plain_hlo.operands(plain_hlo.table_of([self.lines[name]]), name)
+        return [one.partition("#")[0] for one in shown]
+
+    def _join(self, name: str) -> None:
+        """The edges into an instruction, and through what it runs."""
+        operands = self.operands(name)
+        for operand in () if self.opcode[name] in ("fusion", "call") else operands:
+            self._edge(operand, name)
+        if self.opcode[name] not in NESTING:
+            return
+        for number, block in enumerate(plain_hlo.called(self.lines[name])):
+            self.callers[block] = name
+            self._edge(self.roots[block], name)
+            given = operands[number + 1 :] if self.opcode[name] == "conditional" else operands
+            for parameter in self.parameters(block):
+                place = int(re.search(r"parameter\((\d+)\)", self.lines[parameter])[1])
+                if place < len(given):
+                    self._edge(given[place], parameter)
+
+    def parameters(self, block: str) -> list[str]:
+        names = [plain_hlo.LINE.match(line).group(1) for line in self.blocks[block]]
+        return [name for name in names if self.opcode[name] == "parameter"]
+
+    def _edge(self, source: str, target: str) -> None:
+        self.after[source].add(target)
+        self.before[target].append(source)
+
+    def _argument(self, name: str) -> set[int]:
+        """Those that are never read are no parameters, so the numbers are those of JAX."""
+        return {int(re.search(r'op_name="args\[(\d+)\]', self.lines[name])[1])}
+
+    def _ends(self) -> dict[str, set[int]]:
+        """By instruction, the results of the program that it gives."""
+        root = self.roots["ENTRY"]
+        if self.opcode[root] != "tuple":
+            return {root: set(range(99))}
+        ends: dict[str, set[int]] = {}
+        for number, name in enumerate(self.operands(root)):
+            ends.setdefault(name, set()).add(number)
+        return ends
+
+    def _reached(self, starts, onward) -> dict[str, set[int]]:
+        """By instruction, what reaches it."""
+        top = self.roots["ENTRY"] if self.opcode[self.roots["ENTRY"]] == "tuple" else None
+        reached: dict[str, set[int]] = defaultdict(set)
+        for start, numbers in starts.items():
+            waiting = [start]
+            seen = {start}
+            while waiting:
+                one = waiting.pop()
+                reached[one] |= numbers
+                new = [other for other in onward[one] if other not in seen and other != top]
+                seen.update(new)
+                waiting.extend(new)
+        return reached
+
+    # ---- what stands in a kernel ---------------------------------------------------------------------------
+
+    def within(self, kernel: str) -> list[str]:
+        """The instructions that a kernel consists of; for a loop, branch or call, all that it runs too."""
+        found, waiting = [kernel], [kernel]
+        while waiting:
+            name = waiting.pop()
+            if self.opcode[name] in NESTING:
+                for block in plain_hlo.called(self.lines[name]):
+                    inside = [plain_hlo.LINE.match(line).group(1) for line in self.blocks[block]]
+                    found += inside
+                    waiting += inside
+        return found
+
+    def root(self, kernel: str) -> str:
+        """The instruction whose value a kernel writes."""
+        while self.opcode[kernel] == "fusion":
+            kernel = self.roots[plain_hlo.called(self.lines[kernel])[0]]
+        return kernel
+
+    def is_constant(self, name: str) -> bool:
+        """Whether a value is a constant or counts up, or is one spread out."""
+        while self.opcode[name] in SPREADING or self.opcode[name] == "parameter":
+            if self.opcode[name] == "parameter":
+                caller = self.callers.get(self.block[name])
+                if caller is None or self.opcode[caller] != "fusion":
+                    return False
+            name = self.before[name][0]
+        return self.opcode[name] in ("constant", "iota")
+
+    def computing(self, kernel: str) -> list[str]:
+        """The instructions of a kernel that compute something for the operation that they bear: no constants,
+        nor what spreads them, unless that is what the kernel writes."""
+        root = self.root(kernel)
+        return [
+            name
+            for name in self.within(kernel)
+            if self.opcode[name] not in SILENT | {"fusion"} or name == root
+            if name == root or not self.is_constant(name)
+        ]
+
+    def readers(self, name: str) -> set[str]:
+        """What computes with a value, in its kernel or in another."""
+        found, waiting, seen = set(), [name], set()
+        while waiting:
+            for other in self.after[waiting.pop()]:
+                if other in seen:
+                    continue
+                seen.add(other)
+                if self.opcode[other] in SILENT | {"fusion", "bitcast"} and other != self.roots["ENTRY"]:
+                    waiting.append(other)
+                    if self.opcode[other] == "bitcast":
+                        found.add(other)
+                elif self.opcode[other] not in SILENT:
+                    found.add(other)
+        return found

@@ -1,0 +1,48 @@
+"""What is said of random programs, and of those whose lines have something in common, is so."""
+
+from __future__ import annotations
+
+import pytest
+from xla.programs_shared import SHARED
+from xla.statements import failures, wrong
+
+from lazynb.view.inspection.contents import inspection
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nothing_wrong_is_said_of_random_programs(seed):
+    assert failures(seed) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("start", range(10_000, 10_100, 10))
+def test_nothing_wrong_is_said_of_more_random_programs(start):
+    assert {seed: found for seed in range(start, start + 10) if (found := failures(seed))} == {}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_lines_share_the_kernels_that_compute_both(name):
+    compiled, apart, together, single = SHARED[name]
+    compilation = compiled()
+    assert list(wrong(compilation)) == []
+    by_line: dict[str, set[str]] = {}
+    of_operation = []
+    for node in compilation.snapshot.nodes:
+        if node.kind == "op":
+            clusters = set(compilation.fates[node.id].clusters)
+            by_line.setdefault(node.place.text.strip().partition(" = ")[0], set()).update(clusters)
+            if node.name == single:
+                of_operation.append(sorted(clusters))
+    assert all(not by_line[one] & by_line[other] for one, other in apart), by_line
+    assert all(by_line[one] & by_line[other] for one, other in together), by_line
+    assert all(len(clusters) == 1 for clusters in of_operation) and bool(of_operation) == bool(single)
+    assert len({clusters[0] for clusters in of_operation}) == len(of_operation)
+
+
+def test_what_a_loop_runs_is_numbered_within_it():
+    compilation = SHARED["two_loops"].compiled()
+    labels = [cluster["label"] for cluster in inspection(compilation)["clusters"]]
+    outer = [label for label in labels if "." not in label]
+    assert outer == [f"c{number}" for number in range(len(outer))]
+    assert {label.partition(".")[0] for label in labels if "." in label} <= set(outer)
+    assert any(label.endswith(".1") for label in labels)
