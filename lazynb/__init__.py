@@ -25,6 +25,7 @@ from lazynb.session.cache_info import (
 )
 from lazynb.session.events import Event as Event, events as events
 from lazynb.session.explain import Explanation as Explanation, explain as explain
+from lazynb.targets.target import parse as _target_of
 from lazynb.version import __version__ as __version__
 from lazynb.view.graph.graph import Graph as Graph
 from lazynb.view.graph.pending import graph_of as _graph_of, show as _show
@@ -71,18 +72,32 @@ def graph(*tensors: _Any) -> Graph:
     return _graph_of(tensors, _user_namespace())
 
 
-def compile(*tensors: _Any) -> Compilation:
+def compile(*tensors: _Any, target: str | None = None, mesh: _Any = None, shard: _Any = None) -> Compilation:
     """Compiles the operations that ``tensors`` (or pytrees of them) need, and runs nothing.
 
     Without arguments, compiles all pending operations of this thread.
+
+    Arguments:
+      target: a chip to compile for that need not be there, and how many: ``v5e``, ``v5e:4x4``, ``h100:8``;
+        ``lazynb targets`` lists them. ``cpu``, and None, are this machine.
+      mesh: axes and sizes of a mesh of all the target's devices: ``"data=4,model=4"``, or a dictionary.
+        Without it the program runs on one of them.
+      shard: how inputs lie on the mesh, by the user's name: ``"x=data,."`` (several in a list), or a
+        dictionary. Others lie as the user's arrays do on axes of the same names, else whole on each device.
 
     Returns:
       A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``. A later run
       uses its programs.
 
-    Raises JAX's error for a program that cannot be lowered or compiled; the pending graph is as before.
+    Raises JAX's error for a program that cannot be lowered or compiled; the pending graph is as before. With
+    a target also:
+      ValueError: there is no such target, or the mesh does not fit.
+      LazynbError: its compiler is not installed, refused the program, or ended.
     """
-    return _remember(_compile_tensors(tensors, _user_namespace()))
+    chosen = _target_of(target)
+    if chosen is not None:
+        chosen = chosen.on_mesh(mesh, shard)
+    return _remember(_compile_tensors(tensors, _user_namespace(), target=chosen))
 
 
 def inspect(obj: _Any = None) -> _Any:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import chip_compilers
 import torch_cpu
 from environment import ROOT, EnvironmentFailed, is_too_old, make
 
@@ -104,6 +105,8 @@ def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[
     jax = _output(inside, "import jax; print(jax.__version__)")
     if jax not in seen and os.environ.get("LAZYNB_TORCH"):
         torch_cpu.main([str(inside)])
+    if jax not in seen:
+        chip_compilers.main([str(inside)])
     options = [
         "-n",
         os.environ.get("LAZYNB_WORKERS", "2"),
@@ -119,7 +122,8 @@ def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[
         options += ["-m", " and ".join(f"not {mark}" for mark in left_out)]
     seen.setdefault(jax, version)
     print(f"== Python {version}, JAX {jax}: {scope}", flush=True)
-    status, closing = _pass_through([str(inside), "-m", "pytest", *options, *arguments], part)
+    command = [str(inside), "-m", "pytest", *options, *arguments]
+    status, closing = _pass_through(command, {**part, **chip_compilers.variables()})
     return Outcome(f"Python {version}, JAX {jax}", status, closing, time.monotonic() - began)
 
 

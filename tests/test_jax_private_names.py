@@ -1039,3 +1039,18 @@ def test_what_a_trace_does_is_asked_of_it_by_name():
     asked = {name for name in vars(LazyTrace) if name.startswith("process_") or name == "cur_qdd"}
     older = {"process_call", "cur_qdd"}
     assert {name for name in asked if not hasattr(jc.eval_trace, name)} == (older if NEWER else set())
+
+
+def test_a_program_for_a_device_that_is_not_there_can_be_taken_to_another_process():
+    program = jax.jit(lambda x: jnp.tanh(x) * 2)
+    lowered = program.trace(jax.ShapeDtypeStruct((4,), jnp.float32)).lower(lowering_platforms=("tpu",))
+    lowering = jc.lowering_of(lowered)
+    assert lowering.module[:4] == b"ML\xefR"  # MLIR's bytecode
+    assert (lowering.spread_inputs, lowering.spread_results) == ((True,), (True,))
+
+
+def test_a_module_from_another_process_compiles():
+    lowering = jc.lowering_of(jax.jit(lambda x: jnp.tanh(x) * 2).lower(jnp.ones(4)))
+    executable = jc.compile_for(jax.devices()[:1], lowering, {})
+    assert "tanh" in jc.optimised_text(executable)
+    assert executable.get_compiled_memory_stats().argument_size_in_bytes == 16

@@ -10,6 +10,12 @@ assigned again after the import, so that each name is the same object here and i
 
 from __future__ import annotations
 
+from lazynb._jax.ahead import (
+    Lowering as Lowering,
+    compile_for as compile_for,
+    lowering_of as lowering_of,
+    optimised_text as optimised_text,
+)
 from lazynb._jax.analysis import cost_properties as cost_properties, new_profile as new_profile
 from lazynb._jax.arrays import (
     TYPED_SCALARS as TYPED_SCALARS,

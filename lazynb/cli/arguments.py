@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from lazynb.session.budget import Limits
+from lazynb.targets.compilers import COMPILERS
 
 DESCRIPTION = "Runs JAX programs lazily, and says where Python broke the trace, what was compiled, and why."
 
@@ -19,6 +20,7 @@ EPILOG = """examples:
   lazynb run train.py --epochs 3 --report report.html
   lazynb run analysis.ipynb --max-compiles 20 --max-breaks 5
   lazynb explain LNB103
+  lazynb targets install tpu
 """
 
 RUN_DESCRIPTION = """Runs a Python script or a notebook as it would run by itself, but lazily: operations
@@ -45,6 +47,10 @@ exit status:
   3    over budget: the explanation is on stderr
   130  the program was interrupted
 """
+
+TARGETS_DESCRIPTION = """Lists the chips that %%compile --for and lazynb.compile(target=) take, and whether
+their compiler is installed. Compilers lie in a directory of lazynb's own, so that JAX chooses its devices as
+before; LAZYNB_COMPILERS names another directory."""
 
 OWN = ("--report", "--max-compiles", "--max-breaks", "--max-kernels")
 """Options of ``lazynb run``; each takes a value."""
@@ -117,6 +123,17 @@ def parser(version: str) -> Parser:
     explain.add_argument(
         "code", metavar="CODE", nargs="?", help="such as LNB103, or a kind such as float; without: a list"
     )
+    targets = commands.add_parser(
+        "targets",
+        help="the chips that lazynb compiles for without having them; their compilers",
+        allow_abbrev=False,
+        **_PLAIN,
+        description=TARGETS_DESCRIPTION,
+    )
+    actions = targets.add_subparsers(title="actions", metavar="ACTION", dest="action", parser_class=Parser)
+    for action, what in (("install", "fetch a compiler, with pip"), ("remove", "delete a compiler")):
+        one = actions.add_parser(action, help=what, description=what, allow_abbrev=False, **_PLAIN)
+        one.add_argument("compiler", metavar="tpu | gpu", choices=sorted(COMPILERS), help="whose chips")
     return top
 
 

@@ -18,6 +18,8 @@ from lazynb.cli.summary import summary
 from lazynb.reasons import REASONS, find
 from lazynb.session.budget import Account, Used
 from lazynb.session.budget_report import explain
+from lazynb.targets.compilers import COMPILERS, NotInstalled
+from lazynb.targets.listing import listed
 
 FAILED, UNUSABLE, OVER = 1, 2, 3
 
@@ -36,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run(plan(options, script))
         if options.command == "explain":
             return explain_code(options.code)
+        if options.command == "targets":
+            return targets(options.action, options.compiler if options.action else "")
         top.print_help()
         return UNUSABLE
     except Unusable as error:
@@ -152,4 +156,28 @@ def explain_code(code: str | None) -> int:
         print(find(code))
     except ValueError as error:
         raise Unusable(f"lazynb explain: {error}") from None
+    return 0
+
+
+# ---- lazynb targets ----------------------------------------------------------------------------------------
+
+
+def targets(action: str | None, name: str) -> int:
+    """Lists the chips; installs or removes a compiler.
+
+    Raises:
+      Unusable: it could not be installed.
+    """
+    if action is None:
+        print(listed())
+        return 0
+    compiler = COMPILERS[name]
+    if action == "remove":
+        compiler.remove()
+        return 0
+    try:
+        compiler.install()
+    except NotInstalled as error:
+        raise Unusable(f"lazynb targets: {error}") from None
+    print(f"installed {compiler.version}")
     return 0

@@ -175,7 +175,12 @@ class Executable:
             variables = program.add(self.state.path(), copies=copies)
             jaxpr = program.jaxpr([variables[slot] for slot in wanted or self.wanted])
             donated = ()
-        lowered = lower(jaxpr, self._arguments, self._config, self._packing.inputs, donated)
+        return self._compiled_uncached(self._lowered(jaxpr, donated), options)
+
+    def _lowered(self, jaxpr: Any, donated: tuple[int, ...]) -> jax.stages.Lowered:
+        return lower(jaxpr, self._arguments, self._config, self._packing.inputs, donated)
+
+    def _compiled_uncached(self, lowered: jax.stages.Lowered, options: dict[str, Any] | None) -> Any:
         settings = jc.settings_now(self._config)
         return wait(in_background(lambda: _compile_uncached(lowered, settings, options)))
 
@@ -201,8 +206,7 @@ class Executable:
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
-        lowered = lower(self._jaxpr, self._arguments, self._config, self._packing.inputs, self._donated)
-        return lowered.as_text(debug_info=True)
+        return self._lowered(self._jaxpr, self._donated).as_text(debug_info=True)
 
     def abstract_result(self, number: int) -> jax.ShapeDtypeStruct:
         """The type of result ``number``, with its sharding if it is committed."""
@@ -455,9 +459,7 @@ class ExecutableCache:
 
     def make(self, request: Request) -> tuple[Binding, bool]:
         """The binding for ``request``, and whether its program had to be made."""
-        state, moved = self.trie.copy(request.pending.root, request.steps)
-        inputs, donated = _part(request, moved)
-        slots = tuple([moved[slot] for slot in request.wanted])
+        state, slots, inputs, donated = self.part(request)
         known = state.executables.get(key_of(slots, donated))
         if known is not None:
             executable = known.executable
@@ -469,6 +471,16 @@ class ExecutableCache:
             self._bind(binding, request.state, request.key)
         self.bound()
         return binding, known is None
+
+    def part(self, request: Request) -> tuple[State, tuple[int, ...], list[int], tuple[int, ...]]:
+        """The part of a trace that ``request`` needs, as a trace of its own.
+
+        Returns: its end; the wanted slots in it; the numbers of the trace's inputs that it takes, in its
+          order; and the positions in that list of the inputs that give their memory.
+        """
+        state, moved = self.trie.copy(request.pending.root, request.steps)
+        inputs, donated = _part(request, moved)
+        return state, tuple([moved[slot] for slot in request.wanted]), inputs, donated
 
     def _compiled(
         self,

@@ -22,12 +22,16 @@ _FEW = 8  # scalars of a dtype that are passed one by one: for these an array co
 
 class Packing:
     """How the inputs of a program become its arguments: arrays first, then one array for each dtype of packed
-    scalars."""
+    scalars.
 
-    def __init__(self, inputs: Sequence[State]):
+    Arguments:
+      packs: whether scalars are packed at all.
+    """
+
+    def __init__(self, inputs: Sequence[State], packs: bool = True):
         scalars: dict[np.dtype, list[int]] = collections.defaultdict(list)
         for number, state in enumerate(inputs):
-            if state.is_host_scalar:
+            if packs and state.is_host_scalar:
                 scalars[np.dtype(state.avals[0].dtype)].append(number)
         self._groups = [(dtype, numbers) for dtype, numbers in scalars.items() if len(numbers) > _FEW]
         packed: set[int] = set()

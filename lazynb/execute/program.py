@@ -107,12 +107,14 @@ def lower(
     config: Any,
     unpack: Callable[[Sequence[Any]], Sequence[Any]] = list,
     donated: tuple[int, ...] = (),
+    platform: str | None = None,
 ) -> jax.stages.Lowered:
     """Lowers ``jaxpr`` for the types of ``arguments``, under the configuration of the recorded trace.
 
     Arguments:
       unpack: makes the inputs of the jaxpr from the arguments, as a part of the program.
       donated: positions of the arguments whose memory the results may take.
+      platform: lower for this one, which need not be there, such as ``tpu``.
 
     Raises JAX's error if an operation cannot be lowered.
     """
@@ -123,4 +125,7 @@ def lower(
 
     traced = jc.set_current_trace(jc.eval_trace)
     with jc.settings_kept(), jc.restore_config(config), jc.lowering_settings(), traced:
-        return jax.jit(lazynb, donate_argnums=donated).lower(*arguments)
+        program = jax.jit(lazynb, donate_argnums=donated)
+        if platform is None:
+            return program.lower(*arguments)
+        return program.trace(*arguments).lower(lowering_platforms=(platform,))

@@ -14,6 +14,7 @@ from lazynb.notebook.magics import MAGICS, LazyMagics, status
 from lazynb.record.blocks import blocks
 from lazynb.record.snapshot import names
 from lazynb.record.tensor import looking
+from lazynb.targets.target import Target
 from lazynb.version import __version__
 
 
@@ -23,6 +24,7 @@ class Extension:
     Attributes:
       enabled: whether cells run lazily.
       strict: whether a trace break in a cell raises.
+      targets: what ``%%compile`` compiles for; None stands for this machine.
       leftovers: what earlier cells left pending.
     """
 
@@ -30,6 +32,7 @@ class Extension:
         self.shell = shell
         self.enabled = True
         self.strict = False
+        self.targets: list[Target | None] = [None]
         self._cells = Cells()
         self._cell_id: str | None = None  # of the outermost cell that runs
         self.leftovers = Leftovers()

@@ -12,6 +12,7 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 from lazynb import source
+from lazynb.errors import LazynbError
 from lazynb.execute.breaks import breaks
 from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.observers import observing
@@ -23,12 +24,15 @@ from lazynb.notebook.runs import CellRuns
 from lazynb.notebook.showing import comes_later, compilation_of, inspect, shown
 from lazynb.reasons import find
 from lazynb.record.mode import eager, is_lazy, recording
+from lazynb.record.pending import Pending
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.trace import thread_trace
 from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.session.jax_compiled import JaxObserver, in_a_line
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
+from lazynb.targets.mesh import BadMesh
+from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.units import duration
 from lazynb.view.graph.pending import graph_of
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, arrange
@@ -37,6 +41,8 @@ from lazynb.view.inspection.page import save_html
 from lazynb.view.inspection.show import remember
 from lazynb.view.reports.miss_report import explained_miss
 from lazynb.view.reports.prediction import Reveal
+from lazynb.view.reports.targets import SideBySide
+from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import written_down
 
 MAGICS = [
@@ -72,6 +78,14 @@ class LazyMagics(Magics):
             "switch lazy mode on or off, or on with every trace break an error; without: say how things stand"
         ),
     )
+    @argument(
+        "--for",
+        dest="targets",
+        metavar="TARGETS",
+        default=None,
+        help="chips that every %%%%compile from here on compiles for, such as v5e or cpu,h100; "
+        "cpu is this machine",
+    )
     @line_magic
     def lazy(self, line: str) -> None:
         """Says in one line what is pending, compiled, hit, missed and broken; or switches lazy mode.
@@ -84,7 +98,10 @@ class LazyMagics(Magics):
         They are equal to JAX's own. ``lazynb.config.substitute_names = False`` leaves JAX's own in place:
         everything still works, and takes longer to record.
         """
-        switch = parse_argstring(self.lazy, line).switch
+        options = parse_argstring(self.lazy, line)
+        switch = options.switch
+        if options.targets is not None:
+            self._extension.targets = self._targets(options.targets)
         if switch is not None:
             self._extension.switch(switch != "off", switch == "strict")
         print(status())
@@ -153,6 +170,27 @@ class LazyMagics(Magics):
     @argument("name", nargs="?", help="variable that receives the Compilation")
     @argument("--no-run", action="store_true", help="compile and show; run nothing")
     @argument("--show", metavar="TABS", default="", help=f"tabs to open, by commas: {', '.join(TABS)}")
+    @argument(
+        "--for",
+        dest="targets",
+        metavar="TARGETS",
+        default=None,
+        help="show what chips that are not here would run, by commas, such as v5e or cpu,v5e,h100:8 "
+        "(lazynb targets lists them); the value is computed here",
+    )
+    @argument(
+        "--mesh",
+        metavar="AXES",
+        default=None,
+        help="the devices of the one target as a mesh, such as data=4,model=4; without: one device",
+    )
+    @argument(
+        "--shard",
+        metavar="NAME=AXES",
+        action="append",
+        default=[],
+        help="how a variable lies on the mesh, an axis or . for each dimension: x=data,.; several times",
+    )
     @cell_magic
     def compile(self, line: str, cell: str) -> None:
         """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression
@@ -166,23 +204,40 @@ class LazyMagics(Magics):
         tabs = _tabs(options.show)
         if options.name is not None and not options.name.isidentifier():
             raise UsageError(f"%%compile: {options.name!r} is no variable name")
+        targets = _on_mesh(self._targets(options.targets), options.mesh, options.shard)
         beside, ahead = JaxObserver(), not comes_later()
         with observing(beside):
             value, runs = self._run_lazily(cell, ahead)
             waiting, shown_if_empty = execution.waiting([]), holders(tensors_in([value]))
+            elsewhere = _compiled_for(targets, runs, waiting, ahead)
             runs.describe(waiting)
             snapshot = runs.snapshot(shown_if_empty)
             drawing = DrawingLayout(snapshot)
             runs.compile(waiting, ahead)
-            compilation = remember(runs.compilation(shown_if_empty, snapshot))
-        compilation.beside = in_a_line(beside.log.rows())
+            here = remember(runs.compilation(shown_if_empty, snapshot))
+        here.beside = in_a_line(beside.log.rows())
+        compilations = [elsewhere.get(target, here) for target in targets]
         if options.name is not None:
-            self.shell.user_ns[options.name] = compilation
+            named = compilations[0] if len(targets) == 1 else SideBySide(compilations)
+            self.shell.user_ns[options.name] = named
         if not options.no_run:
             execution.run_all("compile")
         if value is not NOTHING:
             self.shell.displayhook(value)
-        display(shown(compilation, ran=not options.no_run, tabs=tabs, arranged=drawing.arranged))
+        if len(targets) > 1:
+            display(SideBySide(compilations))
+        for compilation in compilations:
+            ran = compilation.target is None and not options.no_run
+            display(shown(compilation, ran=ran, tabs=tabs, arranged=drawing.arranged))
+
+    def _targets(self, text: str | None) -> list[Target | None]:
+        """What ``--for`` asks for, else what ``%lazy --for`` did; None stands for this machine."""
+        if text is None:
+            return self._extension.targets
+        try:
+            return parse_all(text) or [None]
+        except UnknownTarget as error:
+            raise UsageError(f"--for: {error}") from None
 
     @magic_arguments()
     @argument(
@@ -289,6 +344,32 @@ class LazyMagics(Magics):
 def _no_arguments(name: str, line: str, prefix: str = "%") -> None:
     if line.strip():
         raise UsageError(f"{prefix}{name} takes no arguments; see {prefix}{name}?")
+
+
+def _on_mesh(targets: list[Target | None], mesh: str | None, shards: list[str]) -> list[Target | None]:
+    """The targets, each with its devices as a mesh; this machine has none."""
+    if (mesh or shards) and targets == [None]:
+        raise UsageError(
+            "%%compile --mesh: a mesh is of a target's devices: add --for, such as --for v5e:4x4"
+        )
+    try:
+        return [target.on_mesh(mesh, shards) if target is not None else None for target in targets]
+    except BadMesh as error:
+        raise UsageError(f"%%compile --mesh: {error}") from None
+
+
+def _compiled_for(
+    targets: list[Target | None], runs: CellRuns, waiting: list[Pending], ahead: bool
+) -> dict[Target | None, Compilation]:
+    """What is pending as the compilers of ``targets`` make it."""
+    try:
+        return {
+            target: remember(runs.compile_for(waiting, target, ahead))
+            for target in targets
+            if target is not None
+        }
+    except LazynbError as error:
+        raise UsageError(f"%%compile --for: {error}") from None
 
 
 def _tabs(text: str) -> list[str]:

@@ -13,8 +13,9 @@ from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.snapshot.trace_summary import Names
 from lazynb.record.tensor import LazyTensor
 from lazynb.source import Origin, line_of
+from lazynb.targets.target import Target
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.gathering import Gathering, written_down
+from lazynb.xla.gathering import Gathering, compile_waiting, written_down
 
 _PROGRAMS = 32  # of one cell
 _OPERATIONS = 3_000
@@ -103,6 +104,12 @@ class CellRuns(Observer):
         with written_down(ahead):
             for pending in waiting:
                 self._gathering(pending).compile(pending)
+
+    def compile_for(self, waiting: Sequence[Pending], target: Target, ahead: bool = True) -> Compilation:
+        """What is pending of this cell as programs for another chip; of earlier cells if there is no more."""
+        own = [pending for pending in waiting if pending not in self._earlier]
+        names = names_of(self._namespace)
+        return compile_waiting(own or waiting, names, ahead, target, cell=self.cell)
 
     # ---- what is shown -------------------------------------------------------------------------------------
 

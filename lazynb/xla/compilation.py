@@ -8,6 +8,7 @@ from typing import Any
 
 from lazynb.execute.records import Records
 from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.targets.target import Target
 from lazynb.units import short_duration
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.cost.kernel_cost import Cost
@@ -57,6 +58,7 @@ class Compilation:
     Attributes:
       traces: the programs, in the order in which they run.
       snapshot: the graph that was compiled; its node numbers are those of ``fates``.
+      target: what it was compiled for, without being run; None for this machine.
       beside: what JAX compiled by itself meanwhile, in a line; empty if nothing, or if nobody looked.
       cell: the notebook cell that recorded the graph; None if it is not known, or not one.
       earlier: what earlier cells had left pending and was compiled with it, a compilation for each cell.
@@ -74,6 +76,7 @@ class Compilation:
         earlier: Sequence[Compilation] = (),
         runs: Sequence[int] = (),
         unlisted: int = 0,
+        target: Target | None = None,
     ):
         self.traces = tuple(traces)
         self.snapshot = snapshot
@@ -82,6 +85,7 @@ class Compilation:
         self.earlier = tuple(earlier)
         self.runs = tuple(runs) or (0,) * len(self.traces)
         self.unlisted = unlisted
+        self.target = target
 
     @property
     def operations(self) -> int:
@@ -195,7 +199,10 @@ class Compilation:
         if not self.traces:
             return "Compilation(nothing pending)"
         time = short_duration(self.compile_seconds)
-        return f"Compilation({self.operations} operations, {self.cache_event}, {time})"
+        event = self.cache_event
+        if self.target is not None:
+            event = f"{event} for {self.target.title}, not run"
+        return f"Compilation({self.operations} operations, {event}, {time})"
 
 
 def _cluster_row(cluster: Cluster) -> dict[str, str]:

@@ -16,6 +16,8 @@ from lazynb.record.snapshot.names import names_of
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.snapshot.trace_summary import Input, Names, summarise
 from lazynb.record.tensor import LazyTensor
+from lazynb.targets.executable import prepare_for
+from lazynb.targets.target import Target
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.inputs import Inputs
 from lazynb.xla.origins import Origins, origins_of
@@ -85,7 +87,13 @@ class Gathering:
 
         The traces that compute its inputs must have been compiled before.
         """
-        prepared = execution.prepare(pending)
+        self._add_prepared(pending, execution.prepare(pending))
+
+    def compile_for(self, pending: Pending, target: Target, names: Names) -> None:
+        """Makes the program of ``pending``, which is described already, for another chip, and adds it."""
+        self._add_prepared(pending, prepare_for(pending, target, names))
+
+    def _add_prepared(self, pending: Pending, prepared: tuple[Binding, bool] | None) -> None:
         if prepared is not None:
             self.add(pending, pending.live(), *prepared)
 
@@ -103,7 +111,9 @@ class Gathering:
         return Compilation(traces, graph, **about)
 
 
-def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True) -> Compilation:
+def compile_tensors(
+    tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True, target: Target | None = None
+) -> Compilation:
     """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
     nothing.
 
@@ -111,20 +121,33 @@ def compile_tensors(tensors: Sequence[Any], namespace: Mapping[str, Any], ahead:
       namespace: the user's variables, whose names the inspector shows.
       ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked
         for.
+      target: compile for this one, and leave the caches alone.
 
     Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
     was.
     """
-    waiting = execution.waiting(tensors)
-    names = names_of(namespace)
+    return compile_waiting(execution.waiting(tensors), names_of(namespace), ahead, target)
+
+
+def compile_waiting(
+    waiting: Sequence[Pending], names: Names, ahead: bool = True, target: Target | None = None, **about: Any
+) -> Compilation:
+    """As :func:`compile_tensors`, of the traces ``waiting``.
+
+    Arguments:
+      about: what a :class:`Compilation` knows besides.
+    """
     gathering = Gathering()
     for pending in waiting:
         gathering.describe(pending, names)
     snapshot = gathering.snapshot()
     with written_down(ahead):
         for pending in waiting:
-            gathering.compile(pending)
-    return gathering.compilation(snapshot)
+            if target is None:
+                gathering.compile(pending)
+            else:
+                gathering.compile_for(pending, target, names)
+    return gathering.compilation(snapshot, target=target, **about)
 
 
 def written_down(ahead: bool = True) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any
@@ -62,6 +62,11 @@ class CompiledTrace:
         self.operations = executable.operations
         self.cache_event = executable.origin if is_new else "hit"
         self.compile_seconds = executable.compile_seconds if is_new else 0.0
+
+    @property
+    def platform(self) -> str:
+        """What it is compiled for, as JAX names it: ``cpu``, ``cuda``, ``tpu``."""
+        return self._executable.platform
 
     @property
     def compiled(self) -> Any:
@@ -326,14 +331,18 @@ class CompiledTrace:
     def rules(self) -> BackendRules:
         """The rules of the backend that it was compiled for, as far as lazynb knows them."""
         assert self.module is not None
-        return rules_of(self._executable.platform, self.module)
+        return rules_of(self.platform, self.module)
 
     @cached_property
     def boundaries(self) -> list[Boundary]:
         """The arrays between clusters, each with the reason why it is not fused away. See :meth:`ask`."""
         if self.module is None:
             return []
-        return find_boundaries(self.rules, self.clusters, self.variables, list(self.edges.values()))
+        found = find_boundaries(self.rules, self.clusters, self.variables, list(self.edges.values()))
+        if not self.has_dump:
+            return found
+        words = self.rules.written(self.dump, self.passes, self.clusters)
+        return [self._with_words(boundary, words) for boundary in found]
 
     def ask(self) -> list[Boundary]:
         """Compiles once more with XLA's fusion decisions logged; the boundaries then have the compiler's
@@ -370,7 +379,7 @@ class CompiledTrace:
         self.boundaries = boundaries
         return verified
 
-    def _with_words(self, boundary: Boundary, decisions: dict[tuple[str, str], str]) -> Boundary:
+    def _with_words(self, boundary: Boundary, decisions: Mapping[tuple[str, str], str]) -> Boundary:
         """``boundary`` with the compiler's reason, if there is one. What an experiment showed stays."""
         pair = boundary.producer, boundary.consumer
         if pair not in decisions:

@@ -557,6 +557,7 @@ def small(**more: Any) -> Json:
         "title": "cell 3",
         "live": False,
         "ran": True,
+        "target": "",
         "sources": [{"file": "<ipython-input-3>", "cell": 3, "first": 1, "lines": CELL}],
         "nodes": NODES,
         "fates": FATES,

@@ -341,6 +341,8 @@ export interface Inspection {
   /** A kernel answers requests; false in saved files. */
   live: boolean;
   ran: boolean;
+  /** What it was compiled for, such as 'TPU v5e'; '' for this machine. */
+  target: string;
   /** That recorded the operations; null if it is not known, or not one. */
   cell: number | null;
   earlier: Leftover[];

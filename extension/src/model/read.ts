@@ -309,6 +309,7 @@ export function read(given: unknown): Inspection {
       title: "",
       live: false,
       ran: true,
+      target: "",
       cell: null,
       earlier: [],
       apart: "",

@@ -80,9 +80,10 @@ const CAME: Record<string, string> = {
   disk: "the executable came from the persistent cache on disk",
 };
 
-function events({ programs, ran }: Inspection): HTMLElement[] {
+function events({ programs, ran, target }: Inspection): HTMLElement[] {
   const [first] = programs;
   const made = [];
+  if (target) made.push(h("span.event", { title: "what this was compiled for; it is not here" }, `compiled for ${target}`));
   if (!ran && programs.length && !programs.every(({ runs }) => runs)) {
     const words = programs.some(({ runs }) => runs) ? "the last not run" : "not run";
     made.push(h("span.event", { title: "compiled, but not run" }, words));

@@ -90,7 +90,8 @@ def inspection(
         "version": VERSION,
         "title": title,
         "live": live,
-        "ran": ran,
+        "ran": ran and compilation.target is None,
+        "target": "" if compilation.target is None else compilation.target.title,
         "cell": compilation.cell,
         "earlier": earlier,
         "apart": apart(earlier),
@@ -226,8 +227,7 @@ def _program(index: Index, number: int, runs: int, notes: Notes, live: bool, ful
 
 
 def _backend(trace: CompiledTrace) -> str:
-    client = trace.compiled.runtime_executable().client
-    return str(client.platform)
+    return trace.platform
 
 
 def _passes(index: Index, number: int, full: bool, notes: Notes) -> list[PassInfo]:

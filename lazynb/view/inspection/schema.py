@@ -321,6 +321,7 @@ class Inspection(TypedDict):
     title: str
     live: bool  # a kernel answers requests; false in saved files
     ran: bool
+    target: str  # what it was compiled for, such as 'TPU v5e'; '' for this machine
     cell: int | None  # that recorded the operations; None if it is not known, or not one
     earlier: list[Leftover]
     apart: str  # what `earlier` is, in a phrase; '' if there is nothing

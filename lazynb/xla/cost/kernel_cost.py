@@ -133,6 +133,8 @@ def _executions_by(
 
 
 def _kernel_cost(extract: _Extract, kernel: hlo.Instruction, times: int | None) -> Cost:
+    if kernel.opcode.endswith(("-start", "-done", "-update")):  # XLA's parser ends the process on some
+        return Cost(None, None, None, "a transfer, which runs beside other kernels")
     inner = extract.reached(kernel)
     cost = _cost(extract.kernel(kernel), _meaning(kernel, inner, times), [kernel, *inner])
     part = touched(extract.module, kernel)

@@ -7,12 +7,15 @@ Each backend that lazynb knows implements :class:`BackendRules` (:mod:`lazynb.xl
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from lazynb.execute.dumps import Dump
+from lazynb.xla.clusters import Cluster
 from lazynb.xla.evidence import COMPILER, INFERRED, UNKNOWN
 from lazynb.xla.fusion.edges import FusionEdge
 from lazynb.xla.fusion.reasons import REASONS, BoundaryReason
 from lazynb.xla.hlo.module import Module
+from lazynb.xla.hlo.passes import Pass
 
 
 class BackendRules(abc.ABC):
@@ -48,6 +51,12 @@ class BackendRules(abc.ABC):
     @abc.abstractmethod
     def label(self, code: str, words: str | None) -> str:
         """How the reason ``code`` is known; ``words`` are the compiler's, None if it was not asked."""
+
+    def written(
+        self, dump: Dump, passes: Sequence[Pass], clusters: Sequence[Cluster]
+    ) -> Mapping[tuple[str, str], str]:
+        """What every dump says of the compiler's decisions, by pair of clusters; nothing by default."""
+        return {}
 
     @abc.abstractmethod
     def keeping_alive(self, edge: FusionEdge) -> tuple[str, ...] | None:

@@ -102,7 +102,9 @@ class _Side:
         while waiting:
             reader = waiting.pop()
             kernel = self.flow.kernel(reader)
-            following = [each for each in self.flow.readers(Array(reader.name)) if self.flow.kernel(each) == kernel]
+            following = [
+                each for each in self.flow.readers(Array(reader.name)) if self.flow.kernel(each) == kernel
+            ]
             waiting += [each for each in following if each not in found]
             found.update(following)
         return {reader.scope for reader in found if reader.mark is not None}

@@ -98,6 +98,15 @@ REASONS = {
     "copy": BoundaryReason(
         "a copy, which XLA put in after fusion: the two ends want the value in different memory"
     ),
+    "all-or-none": BoundaryReason(
+        "XLA:GPU fuses {producer} into all that read it or into none, and noted why it cannot: see its words"
+    ),
+    "slower-fused": BoundaryReason(
+        "XLA:GPU's cost model expects {producer} and what reads it to take longer as one kernel than apart"
+    ),
+    "asynchronous": BoundaryReason(
+        "a transfer that runs beside other kernels: its start and its end are two instructions"
+    ),
     "other": BoundaryReason("XLA has a rule of its own for this case: see its words"),
     "no-rules": BoundaryReason("lazynb does not know by which rules XLA fuses for this backend"),
     "unknown": BoundaryReason("no rule of ours explains it", "ask the compiler: it logs each decision"),

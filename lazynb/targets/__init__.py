@@ -1,0 +1,1 @@
+"""Other chips: what XLA makes of a program for a TPU or a GPU that is not there."""

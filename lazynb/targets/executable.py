@@ -1,0 +1,122 @@
+"""A recorded program compiled for another chip: what an executable is to this machine, but for running."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from lazynb import _jax as jc
+from lazynb.errors import LazynbError
+from lazynb.execute.dumps import new_dump
+from lazynb.execute.executable import Binding, Executable
+from lazynb.execute.flush import executables, execution
+from lazynb.execute.packing import Packing
+from lazynb.execute.program import lower
+from lazynb.execute.request import Request
+from lazynb.record.pending import Pending
+from lazynb.record.trie import State
+from lazynb.source import Place
+from lazynb.targets.compiled import CompiledFor, compile_for
+from lazynb.targets.target import Target
+
+
+class NotHere(LazynbError):
+    """A program was to run that was compiled for a chip that is not there."""
+
+
+class TargetExecutable(Executable):
+    """A program for ``target``, of some results of a recorded trace without dead operations.
+
+    No input is donated, and no scalars are packed: the program is the user's.
+
+    Arguments:
+      shardings: of its inputs, on the target's mesh.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        wanted: tuple[int, ...],
+        config_then: Any,
+        target: Target,
+        shardings: Sequence[Any] = (),
+    ):
+        super().__init__(state, wanted, (), config_then, Place("", 0, ""))
+        self.target = target
+        self._mesh = target.layout.sizes if target.layout is not None else ()
+        taken = [step for step in state.path() if step.operation is None]
+        self._packing = Packing(taken, packs=False)
+        placed = shardings or [None] * len(taken)
+        self._arguments = [
+            _type(step.avals[0], sharding) for step, sharding in zip(taken, placed, strict=True)
+        ]
+
+    @property
+    def platform(self) -> str:
+        """``tpu`` or ``cuda``."""
+        return self.target.chip.platform
+
+    def compile(self, inputs: Sequence[Any] = ()) -> None:
+        """Compiles it in the worker process.
+
+        Raises JAX's error if an operation cannot be lowered for the chip, and those of
+        :func:`lazynb.targets.compiled.compile_for`.
+        """
+        start, dump = time.perf_counter(), new_dump()
+        lowered = self._lowered(self._jaxpr, self._donated)
+        self.compiled = compile_for(self.target, jc.lowering_of(lowered), self._mesh, dump=dump)
+        self.dump, self.origin = dump, self.compiled.origin
+        self.compile_seconds = time.perf_counter() - start
+
+    def _lowered(self, jaxpr: Any, donated: tuple[int, ...]) -> jax.stages.Lowered:
+        return lower(
+            jaxpr, self._arguments, self._config, self._packing.inputs, donated, self.target.chip.platform
+        )
+
+    def _compiled_uncached(self, lowered: jax.stages.Lowered, options: dict[str, Any] | None) -> CompiledFor:
+        return compile_for(self.target, jc.lowering_of(lowered), self._mesh, options)
+
+    def start(self, *arguments: Any) -> None:
+        """
+        Raises:
+          NotHere: always.
+        """
+        raise NotHere(f"This was compiled for {self.target.title}, which is not here; it cannot run.")
+
+
+def _type(aval: Any, sharding: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+
+
+def prepare_for(
+    pending: Pending, target: Target, names: Mapping[int, tuple[str, ...]]
+) -> tuple[Binding, bool] | None:
+    """What ``pending`` needs as a program for ``target``, which is made now; returns None if no tensor waits.
+    Runs nothing.
+
+    Arguments:
+      names: the user's names of arrays, by ``id``.
+
+    Raises what :meth:`TargetExecutable.compile` raises; the pending trace stays as it was.
+    """
+    with pending.trace.lock:
+        execution.finish(pending)
+        wanted = tuple([tensor._slot for tensor in pending.live()])
+        if not wanted:
+            return None
+        request = Request(pending, wanted, ())
+        state, slots, inputs, _ = executables.part(request)
+        values = [pending.inputs[number] for number in inputs]
+    shardings = []
+    if target.layout is not None:
+        place = target.layout.sharding
+        shardings = [place(value, names.get(id(value), ())) for value in values]
+    executable = TargetExecutable(state, slots, pending.root.config, target, shardings)
+    try:
+        executable.compile()
+    finally:
+        executables.trie.prune(state)
+    return Binding(executable, inputs), True

@@ -1,0 +1,108 @@
+"""One cell compiled for several chips, as tables side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from html import escape
+from typing import Any
+
+from lazynb.execute.records import text_table
+from lazynb.session.side_by_side import LineDifference, differences, made
+from lazynb.units import short_duration, size
+from lazynb.view.graph.html import fill
+from lazynb.view.words import clip, plain
+from lazynb.xla.compilation import Compilation
+
+
+class SideBySide:
+    """The compilations of one cell for several targets, in the order asked for.
+
+    Attributes:
+      compilations: one for each target.
+    """
+
+    def __init__(self, compilations: Sequence[Compilation]):
+        self.compilations = tuple(compilations)
+
+    def __getitem__(self, number: int) -> Compilation:
+        return self.compilations[number]
+
+    def __len__(self) -> int:
+        return len(self.compilations)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """A dictionary for each target: title, kernels, bytes, seconds."""
+        return [vars(made(one)) for one in self.compilations]
+
+    def __repr__(self) -> str:
+        lines = text_table(self._targets())
+        if rows := self._lines():
+            lines += ["", "Lines that share kernels with other lines on one target than on another:"]
+            lines += text_table(rows)
+        return "\n".join([*lines, "", NOTE])
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return {"text/plain": repr(self), "text/html": self._html()}
+
+    def _html(self) -> str:
+        rows = self._lines()
+        heading = "Lines that share kernels with other lines on one target than on another"
+        if not rows:
+            heading = "On each of them the same lines share a kernel"
+        return fill(
+            "targets",
+            targets=_table(self._targets()),
+            heading=escape(heading),
+            lines=_table(rows) if rows else "",
+            note=escape(NOTE),
+        )
+
+    def _targets(self) -> list[dict[str, str]]:
+        rows = []
+        for one in map(made, self.compilations):
+            seconds = "" if one.seconds is None else f"at least {short_duration(one.seconds)}"
+            rows.append(
+                {
+                    "compiled for": one.target,
+                    "kernels": f"{one.kernels:,}",
+                    "through memory": size(one.moved),
+                    "largest value written": size(one.largest),
+                    "estimated time": seconds,
+                }
+            )
+        return rows
+
+    def _lines(self) -> list[dict[str, str]]:
+        titles = [made(one).target for one in self.compilations]
+        return [_line(each, titles) for each in differences(self.compilations)]
+
+
+NOTE = (
+    "Estimated: no kernel is faster than its bytes by the chip's published bandwidth, or its operations by "
+    "the highest of its published peaks. What runs inside a loop counts once."
+)
+
+
+def _line(difference: LineDifference, titles: Sequence[str]) -> dict[str, str]:
+    place = difference.place
+    cells = {"line": f"{place.label}: {clip(place.text, 60)}"}
+    for title, lines in zip(titles, difference.shared, strict=True):
+        cells[title] = f"with {', '.join(map(str, lines))}" if lines else "alone"
+    return cells
+
+
+def _table(rows: Sequence[dict[str, str]]) -> str:
+    head = "".join(f'<th style="{_CELL}">{escape(plain(name))}</th>' for name in rows[0])
+    body = "".join(f"<tr>{''.join(map(_cell, row.values()))}</tr>" for row in rows)
+    return (
+        f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    )
+
+
+_CELL = "text-align:left;vertical-align:top;padding:3px 16px 3px 0"
+
+
+def _cell(text: str) -> str:
+    return f'<td style="{_CELL}">{escape(plain(text))}</td>'

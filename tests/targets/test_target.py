@@ -1,0 +1,80 @@
+"""What names a target, and what is said of what names none."""
+
+from __future__ import annotations
+
+import pytest
+
+from lazynb.targets.chip import chips
+from lazynb.targets.listing import listed
+from lazynb.targets.target import UnknownTarget, parse, parse_all
+
+
+@pytest.mark.parametrize(
+    "text, name, shape, title",
+    [
+        ("v5e", "v5e", (1, 1), "TPU v5e"),
+        (" V5E ", "v5e", (1, 1), "TPU v5e"),
+        ("v5e:1x1", "v5e", (1, 1), "TPU v5e"),
+        ("v5e:4x4", "v5e:4x4", (4, 4), "16 TPU v5e (4x4)"),
+        ("v5p:2x2x1", "v5p:2x2x1", (2, 2, 1), "4 TPU v5p (2x2x1)"),
+        ("h100", "h100", (1, 1), "NVIDIA H100 (SXM)"),
+        ("h100:8", "h100:8", (1, 8), "8 NVIDIA H100 (SXM)"),
+        ("h100:4x8", "h100:4x8", (4, 8), "32 NVIDIA H100 (SXM) (4x8)"),
+        ("h100:1x8", "h100:8", (1, 8), "8 NVIDIA H100 (SXM)"),
+    ],
+)
+def test_names(text, name, shape, title):
+    target = parse(text)
+    assert (target.name, target.shape, target.title) == (name, shape, title)
+    assert parse(target.name) == target
+
+
+@pytest.mark.parametrize("text", [None, "cpu", " CPU"])
+def test_this_machine(text):
+    assert parse(text) is None
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("h9000", ["no chip 'h9000'", "did you mean h", "v5e"]),
+        ("h10", ["did you mean h100?"]),
+        ("v5e:4x4x4", ["TPU v5e has 2 dimensions", "v5e:4x4"]),
+        ("v5p:4", ["3 dimensions", "v5p:4x4x4"]),
+        ("v5e:0x4", ["no device"]),
+        ("h100:2x2x2", ["h100:8", "h100:4x8"]),
+        ("v5e:", ["is no target"]),
+        ("v5e:4*4", ["is no target", "v5e:4x4"]),
+        ("", ["is no target"]),
+    ],
+)
+def test_what_is_no_target(text, words):
+    with pytest.raises(UnknownTarget) as raised:
+        parse(text)
+    assert isinstance(raised.value, ValueError)
+    for word in words:
+        assert word in str(raised.value)
+
+
+def test_several_each_once():
+    assert parse_all("cpu, v5e,h100:8,v5e") == [None, parse("v5e"), parse("h100:8")]
+    assert parse_all("") == []
+
+
+def test_the_list_has_each_chip_and_says_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setenv("LAZYNB_COMPILERS", str(tmp_path))
+    text = repr(listed())
+    for chip in chips().values():
+        assert chip.title in text
+    assert "lazynb targets install tpu" in text and "lazynb targets install gpu" in text
+    assert [one["compiler"] for one in listed().to_dicts()] == [""] * len(chips())
+
+
+@pytest.mark.parametrize("name", sorted(chips()))
+def test_figures_are_plausible(name):
+    """Bytes, bytes a second, operations a second: a slip of a power of ten is found."""
+    chip = chips()[name]
+    assert 1e10 < chip.memory < 1e12
+    assert 1e11 < chip.bandwidth < 2e13
+    assert all(1e12 < peak < 1e16 for peak in chip.peak.values())
+    assert (chip.platform == "cuda") == bool(chip.configuration)

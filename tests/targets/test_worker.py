@@ -1,0 +1,67 @@
+"""The worker process: warm between questions; neither its end nor an interrupt takes anything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import lazynb
+from lazynb.targets.process import CompilerCrashed, worker_of
+from lazynb.targets.target import UnknownTarget
+
+
+@pytest.fixture
+def pending(needs):
+    needs("v5e")
+    with lazynb.lazy():
+        x = jnp.ones((64, 64))
+        lazynb.sync()
+        yield jax.nn.softmax(x @ x, -1)
+
+
+def test_it_stays_warm(pending):
+    lazynb.compile(pending, target="v5e")
+    process = worker_of("tpu")._process
+    lazynb.compile(pending, target="v6e")
+    assert worker_of("tpu")._process is process
+
+
+def test_its_end_is_a_message_and_the_next_question_starts_another(pending):
+    lazynb.compile(pending, target="v5e")
+    worker = worker_of("tpu")
+    ending = threading.Timer(0.0, worker._process.kill)
+    worker._process.send_signal(signal.SIGSTOP)  # it cannot answer before it ends
+    ending.start()
+    with pytest.raises(CompilerCrashed, match="The compiler for TPUs ended"):
+        lazynb.compile(pending, target="v5e")
+    assert lazynb.compile(pending, target="v5e").clusters
+    assert pending.shape == (64, 64) and len(lazynb.graph(pending)) > 0
+
+
+def test_an_interrupt_ends_the_compilation(pending):
+    lazynb.compile(pending, target="v5e")
+    worker_of("tpu")._process.send_signal(signal.SIGSTOP)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        lazynb.compile(pending, target="v5e")
+    assert time.perf_counter() - start < 5
+    assert lazynb.compile(pending, target="v5e").clusters
+    assert float(pending.sum()) == pytest.approx(64)
+
+
+def test_this_process_keeps_its_devices(pending):
+    lazynb.compile(pending, target="v5e")
+    assert jax.default_backend() == "cpu"
+    assert not any("tpu" in name for name in os.environ.get("PYTHONPATH", "").split(os.pathsep))
+
+
+def test_a_slice_that_is_none(pending):
+    with pytest.raises(UnknownTarget, match="v5e:3x7 is no slice"):
+        lazynb.compile(pending, target="v5e:3x7")
