@@ -89,11 +89,12 @@ class Reading:
 
     def _follow(self) -> None:
         """Waits until the passes are done or the compilation is over (it may have failed), and reads."""
-        while not self._dump.files("*after_optimizations-*.txt") and not self._done.wait(_INTERVAL):
-            pass
-        if self._dump.files("*after_optimizations.txt"):
-            self._sizes = _sizes(self._dump)
-            self._read = read(self._dump)
+        with contextlib.suppress(OSError):  # the directory may vanish meanwhile
+            while not self._dump.files("*after_optimizations-*.txt") and not self._done.wait(_INTERVAL):
+                pass
+            if self._dump.files("*after_optimizations.txt"):
+                self._sizes = _sizes(self._dump)
+                self._read = read(self._dump)
 
     def result(self) -> Read:
         """What the dump says. To be asked when the compilation is over."""

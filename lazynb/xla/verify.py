@@ -184,7 +184,9 @@ def _own_copy(subject: Subject) -> tuple[Changes, str]:
     if not copies:
         raise NotTestable("XLA made instructions between the two operations that were not recorded")
     if any(reader.mark in copies for other in edge.others for reader in edge.readers_in(other)):
-        raise NotTestable("another kernel reads it for the same recorded operation, which has one copy for both")
+        raise NotTestable(
+            "another kernel reads it for the same recorded operation, which has one copy for both"
+        )
     options = dict(subject.rules.keeping_copies)
     if _outcome(subject, {"options": options}) is not Crossing.STAYS:
         raise NotTestable("the boundary goes already where XLA computes equal values twice")

@@ -70,8 +70,8 @@ class _Sides:
     work: Callable[[Instruction], Set[str]]
 
     def is_own(self, reader: Instruction) -> bool | None:
-        """Whether a reader does the consumer's work; None if what it does tells nothing. A reader that does what
-        both do is on the side that has nothing of its own."""
+        """Whether a reader does the consumer's work; None if what it does tells nothing. A reader that does
+        what both do is on the side that has nothing of its own."""
         does = self.work(reader)
         if does & (self.own - self.others):
             return True
@@ -102,7 +102,9 @@ class _Side:
         while waiting:
             reader = waiting.pop()
             kernel = self.flow.kernel(reader)
-            following = [each for each in self.flow.readers(Array(reader.name)) if self.flow.kernel(each) == kernel]
+            following = [
+                each for each in self.flow.readers(Array(reader.name)) if self.flow.kernel(each) == kernel
+            ]
             waiting += [each for each in following if each not in found]
             found.update(following)
         return {reader.scope for reader in found if reader.mark is not None}
