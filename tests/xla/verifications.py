@@ -1,4 +1,10 @@
-"""Programs with experiments on their boundaries, and what they must show, written down before they were run.
+"""Programs with experiments on their boundaries, and what they must show.
+
+Down to the part *of other types* it was written down before the first run, but for the four programs of
+which the answer was seen while the experiments were made (the sine, the ``where``, the two readers, the
+softmax). Where the names of ends or the boundaries that exist were mistaken, they were corrected after it.
+The outcomes of that part and of *functions with several operations* were noted from a run, and hold what
+was found, not what was foretold.
 
 A boundary is named by what computes the array and what reads it: the primitives of the two kernels' last
 instructions. ``gone``: without the supposed cause the reader computes the array itself, and the label is
