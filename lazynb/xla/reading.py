@@ -89,7 +89,7 @@ class Reading:
 
     def _follow(self) -> None:
         """Waits until the passes are done or the compilation is over (it may have failed), and reads."""
-        with contextlib.suppress(OSError):  # the directory went with a compilation that failed
+        with contextlib.suppress(OSError):  # the directory may vanish meanwhile
             while not self._dump.files("*after_optimizations-*.txt") and not self._done.wait(_INTERVAL):
                 pass
             if self._dump.files("*after_optimizations.txt"):

@@ -4,6 +4,7 @@ rules' corners."""
 from __future__ import annotations
 
 import string
+import typing
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,9 @@ from timing import cpu_seconds
 from xla.expected import EXPECTED
 
 import lazynb
+from lazynb.view.inspection import schema
 from lazynb.xla.clusters import find_clusters
+from lazynb.xla.evidence import LABELS
 from lazynb.xla.fusion.boundaries import REASONS, find_boundaries
 from lazynb.xla.fusion.cpu_fusion_rules import (
     ALLOWED,
@@ -287,3 +290,7 @@ def test_edges_of_a_program_without_any(clean):
     assert find_edges(module, find_clusters(module), lambda result: ()) == []
     [one] = find_boundaries(CpuRules(module), find_clusters(module), lambda result: ("h",))
     assert (one.code, one.consumer, one.variables) == ("result", "", ("h",))
+
+
+def test_the_views_have_the_labels_that_there_are():
+    assert typing.get_args(schema.Label) == LABELS

@@ -70,8 +70,8 @@ class _Sides:
     work: Callable[[Instruction], Set[str]]
 
     def is_own(self, reader: Instruction) -> bool | None:
-        """Whether a reader does the consumer's work; None if what it does tells nothing. A reader that does what
-        both do is on the side that has nothing of its own."""
+        """Whether a reader does the consumer's work; None if what it does tells nothing. A reader that does
+        what both do is on the side that has nothing of its own."""
         does = self.work(reader)
         if does & (self.own - self.others):
             return True

@@ -13,8 +13,8 @@ _ARRANGING = opcodes_of(Trait.ARRANGES)
 
 class Work:
     """Finds the operations behind instructions. XLA takes some apart, and what it makes of them may have no
-    scope: such an instruction is a part of the operations that its value goes to. If it goes to none that has a
-    scope, what is on its way tells it: the opcodes, and what is left of scopes.
+    scope: such an instruction is a part of the operations that its value goes to. If it goes to none that has
+    a scope, what is on its way tells it: the opcodes, and what is left of scopes.
 
     Attributes:
       known: all scopes, and what else tells operations, in the module.
