@@ -1,0 +1,151 @@
+"""A lazy program gives bit for bit what ``jax.jit`` of the same program gives, over the samples of every public
+function; and it is near to what eager JAX gives, within bounds that docs/guide/limits.md states."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from oracle import Call
+
+from . import bits
+from .bits_bounds import BOUNDS, NOT_UNDER_JIT, OTHER_BITS, REFUSED, bound_of
+from .samples import f, h
+from .test_namespaces import TABLES, _some
+
+
+def _functions():
+    """Each function with the samples of it that work."""
+    for title, (namespace, cases, _) in TABLES.items():
+        for name, samples in cases.items():
+            working = [sample for sample in samples if not sample.raises]
+            if hasattr(namespace, name) and working:
+                full = f"{title}.{name}"
+                yield pytest.param(full, getattr(namespace, name), working, id=full)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title, fn, samples", list(_functions()))
+@pytest.mark.filterwarnings("ignore")
+def test_function(title, fn, samples):
+    for sample in _some(samples):
+        call = sample.call(fn)
+        lazy = bits.lazily(call)
+        assert _is_jits(title, call, lazy), f"{call}: other bits than under jax.jit"
+        for one, other in zip(bits.eagerly(call), lazy, strict=True):
+            apart = bits.ulps(one, other)
+            bound = bound_of(one.dtype, sample.exact, sample.loose)
+            assert apart <= bound, f"{call}: {apart:.3g} ULPs from eager"
+
+
+def _is_jits(title, call, lazy):
+    """Whether ``lazy`` is what ``jax.jit`` gives. Numbers are inputs of a lazy program, unless JAX takes them as
+    constants."""
+    reasons = []
+    for is_argument in (bits.is_number, bits.is_array):
+        try:
+            if bits.same_bits(lazy, bits.under_jit(call, is_argument)):
+                return True
+        except bits.NoProgram as refusal:
+            reasons.append(refusal.__cause__)
+    if len(reasons) == 2:
+        return title in REFUSED or isinstance(reasons[-1], tuple(NOT_UNDER_JIT))
+    return title in OTHER_BITS
+
+
+# ---- programs of several operations ------------------------------------------------------------------------
+
+
+def _normalised(x):
+    return (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+def _loss(w, x, y):
+    return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+
+
+PROGRAMS = {
+    "softmax": (jax.nn.softmax, [f(8, 64)]),
+    "log softmax": (jax.nn.log_softmax, [f(8, 64)]),
+    "layer norm": (_normalised, [f(8, 64)]),
+    "layer": (lambda x, w, b: jax.nn.gelu(x @ w + b), [f(32, 64), f(64, 16), f(16)]),
+    "attention": (
+        lambda q, k, v: jax.nn.softmax(q @ k.T / 8.0) @ v,
+        [f(16, 64), f(16, 64, salt=1), f(16, 8)],
+    ),
+    "loss": (_loss, [f(64, 16), f(32, 64), f(32, 16)]),
+    "gradient": (jax.grad(_loss), [f(64, 16), f(32, 64), f(32, 16)]),
+    "value and gradient": (jax.value_and_grad(_loss), [f(64, 16), f(32, 64), f(32, 16)]),
+    "step": (lambda w, x, y: w - 0.1 * jax.grad(_loss)(w, x, y), [f(64, 16), f(32, 64), f(32, 16)]),
+    "mapped": (jax.vmap(lambda a: jnp.sort(a) * a.sum()), [f(8, 32)]),
+    "scan": (lambda x: jax.lax.scan(lambda c, r: (jnp.sin(c) + r, c * r), x[0], x), [f(20, 30)]),
+    "long sum": (lambda x: (x * x).sum() + jnp.exp(-x).mean(), [f(5000)]),
+    "multiply and add": (lambda x, y: x * y + x - y * y, [f(1000), f(1000, salt=1)]),
+    "powers": (lambda x: (x**2 + x**3) / (1 + x**4), [f(1000)]),
+    "half": (lambda x: jax.nn.softmax(x * x - x), [h(8, 64)]),
+    "half, a sum": (lambda x: (x * 3 + 1).sum(-1), [h(8, 64)]),
+    # values that leave the range of their dtype between operations (jax-ml/jax#38096)
+    "overflow": (lambda x: jnp.sqrt(x * x) / x, [np.float16([300.0, 1.0, 60000.0])]),
+    "overflow, bfloat16": (lambda x: jnp.sqrt(x * x) / x, [np.full(5, 3e38).astype(jnp.bfloat16)]),
+    "overflow of a sum": (lambda x: (x + x) - x, [np.full(5, 3e38).astype(jnp.bfloat16)]),
+    "overflow of a product": (lambda x, n: (x * n) / n, [np.float16([300.0, 1.0]), 4096]),
+    "overflow of a power": (lambda x: jnp.exp(x) * jnp.exp(-x), [np.float16([12.0, 1.0, -12.0])]),
+    "underflow": (lambda x: (x * x) * (1 / x), [np.float16([1e-4, 1e-5, 1.0])]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name):
+    fn, arguments = PROGRAMS[name]
+    call = Call(fn, tuple(arguments))
+    assert bits.same_bits(bits.lazily(call), bits.under_jit(call, bits.is_number))
+
+
+def test_eager_overflows_where_fusion_does_not():
+    """jax-ml/jax#38096: a fused intermediate result has the range of float32. Not every release fuses so."""
+    fn, arguments = PROGRAMS["overflow"]
+    call = Call(fn, tuple(arguments))
+    [eager], [lazy], [jit] = bits.eagerly(call), bits.lazily(call), bits.under_jit(call, bits.is_array)
+    assert np.isinf(eager[0])
+    assert lazy[0] == jit[0] and (lazy[0] == 1.0 or np.isinf(lazy[0]))
+
+
+def test_numbers_are_arguments():
+    """A number that is written in a jitted function is a constant, with which XLA simplifies; in a lazy program it
+    is an argument, as if the function took it."""
+    x = np.float16([300.0])
+    written = Call(lambda x: (x * 4096) / 4096, (x,))
+    taken = Call(lambda x, n: (x * n) / n, (x, 4096))
+    [lazy] = bits.lazily(written)
+    assert bits.same_bits([lazy], bits.under_jit(taken, bits.is_number))
+    assert np.isinf(lazy[0]) and np.isinf(bits.eagerly(written)[0][0])
+
+
+# ---- the comparison itself, and what is stated -------------------------------------------------------------
+
+
+def test_one_bit_is_seen():
+    one = np.float32([1.0, np.nan])
+    assert bits.same_bits([one], [np.float32([1.0, -np.nan])])
+    assert not bits.same_bits([one], [np.nextafter(one, np.float32(2))])
+    assert not bits.same_bits([np.float32([0.0])], [np.float32([-0.0])])
+    assert not bits.same_bits([np.float32([1])], [np.float64([1])])
+    assert bits.ulps(np.float32([1.0]), np.nextafter(np.float32([1.0]), np.float32(2))) == 1.0
+    assert bits.ulps(np.float32([np.inf]), np.float32([1.0])) == np.inf
+    assert bits.ulps(np.int32([1]), np.int32([2])) == np.inf
+
+
+def test_the_tables_name_functions():
+    names = {f"{title}.{name}" for title, (_, cases, _) in TABLES.items() for name in cases}
+    assert set(OTHER_BITS) | set(REFUSED) <= names
+    assert all((*NOT_UNDER_JIT.values(), *OTHER_BITS.values()))
+
+
+def test_the_guide_states_these_bounds():
+    text = (Path(__file__).parents[2] / "docs" / "guide" / "limits.md").read_text()
+    stated = re.findall(r"^\| ([^|]+) \| ([\d,]+) \|$", text, re.M)
+    assert [(kind, f"{ulps:,}") for kind, ulps in BOUNDS.items()] == stated
