@@ -9,6 +9,7 @@ import dataclasses
 import html
 from typing import Any
 
+from lazynb.config import config
 from lazynb.execute.records import SHOWN, Records, plural, text_table
 from lazynb.reasons import REASONS
 from lazynb.source import Place, Spot
@@ -67,6 +68,7 @@ class Tally:
         """The record that the user sees."""
         reason = REASONS[self.kind]
         text = f"{reason.text} ({self.detail})" if self.detail else reason.text
+        long = self.ops >= self.count * config.max_program and not reason.barrier
         return TraceBreak(
             reason.code,
             self.kind,
@@ -74,7 +76,7 @@ class Tally:
             self.ops,
             self.compiles > 0,
             self.seconds,
-            reason.hint,
+            _TOO_LONG if long else reason.hint,
             self.count,
             self.compiles,
             text,
@@ -82,6 +84,9 @@ class Tally:
             self.compile_seconds,
             self.detail,
         )
+
+
+_TOO_LONG = "call lazynb.sync() before, once every few hundred operations: this many take long to compile"
 
 
 class BreakLog:

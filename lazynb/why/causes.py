@@ -76,6 +76,12 @@ _TABLE = (
         "the trace begins earlier: it no longer follows the trace break at {at} ({break_kind})",
         "call lazynb.sync() where the cached trace began",
     ),
+    CauseKind(
+        "LNB418",
+        "divided",
+        "lazynb decided to cut the long trace of a loop where it repeats: one program for each piece",
+        "call lazynb.sync() in the loop, once every so many turns",
+    ),
     # Programs that loop.
     CauseKind(
         "LNB421",
