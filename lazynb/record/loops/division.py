@@ -1,7 +1,8 @@
 """Division: a long trace that repeats becomes pieces, so that one program is compiled and run for each.
 
 The pieces are traces of their own, each the continuation of the one before, as if the user had placed a
-barrier after every so many turns. Nothing runs sooner for it. What the user holds moves to the pieces one tensor at a
+barrier after every so many turns. Nothing runs sooner for it. What the user holds moves to the pieces one
+tensor at a
 time, and until the last has moved the whole trace stays as well, so that an interrupt loses nothing.
 """
 

@@ -1,7 +1,8 @@
 """Loop statements: which ``for``, ``while`` or comprehension of the user's records what repeats.
 
 A loop is named only if it is certain: while the part was recorded twice more, each operation was asked for
-from within that one statement, no statement inside of it holds all of them, and the statement went on to its next
+from within that one statement, no statement inside of it holds all of them, and the statement went on to
+its next
 turn. So a function that C code calls again and again (``map``, ``sum``) names no loop.
 """
 
