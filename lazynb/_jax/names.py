@@ -237,7 +237,7 @@ SPREADING = frozenset(("broadcast_in_dim", "concatenate", "pad", "dynamic_update
 """Primitives that put a value into a larger one."""
 
 MOVING = SPREADING | frozenset(
-    """reshape squeeze transpose rev copy copy_p select_n slice dynamic_slice gather neg split real imag
+    """reshape squeeze transpose rev copy select_n slice dynamic_slice gather neg split real imag
     complex stop_gradient""".split()
 )
 """Primitives whose results hold the bits of their operands, up to a sign."""

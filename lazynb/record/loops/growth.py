@@ -103,7 +103,8 @@ def _tell(pending: Pending, part: Repetition, spot: Spot) -> None:
     text = (
         f"{place.label}: this loop has recorded the same {part.period:,} operations again and again, and "
         f"nothing has read them: {pending.state.operations:,} are pending. They become one program, "
-        f"and XLA's compile time grows faster than its length. Call lazynb.sync() in the loop, once every {turns:,} "
+        f"and XLA's compile time grows faster than its length. "
+        f"Call lazynb.sync() in the loop, once every {turns:,} "
         "repetitions of these operations."
     )
     if cuts_of(path, now):
