@@ -922,6 +922,9 @@ def test_public_functions_that_are_treated_apart():
 
 def test_primitives_are_named_so():
     assert set(names.PRIMITIVES_IN_WORDS) <= primitive_names()
+    classes = (names.SUMS, names.PRODUCTS, names.QUOTIENTS, names.REDUCING, names.COMPARING, names.OPAQUE)
+    known = set().union(*classes, names.MOVING, names.CONVERTING)
+    assert not known - primitive_names(), known - primitive_names()
     in_words = {operation_name(name) for name in primitive_names()}
     others = names.GLUE - in_words
     assert all(hasattr(jnp, name) or hasattr(jax.lax, name) for name in others)

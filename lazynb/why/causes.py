@@ -96,6 +96,12 @@ _TABLE = (
         "leave it: a program for the first turn of the loop and one for the others are cached now; or call "
         "lazynb.sync() where a turn ends",
     ),
+    CauseKind(
+        "LNB418",
+        "divided",
+        "lazynb decided to cut the long trace of a loop where it repeats: one program for each piece",
+        "call lazynb.sync() in the loop, once every so many turns",
+    ),
     # Programs that loop.
     CauseKind(
         "LNB421",

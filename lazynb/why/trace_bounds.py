@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from lazynb.cell_history import history
 from lazynb.execute.misses import Miss
+from lazynb.record.loops.growth import CUT
 from lazynb.source import Place, Spot, cell_source, line_of
 from lazynb.why.alignment import Alignment
 from lazynb.why.comparable import Comparable, ProgramStep
@@ -90,9 +91,11 @@ class TraceBounds:
             self._add("turn", now.cut.kind, now.cut.spot, heads, words)
         if heads[0] and heads[1]:
             return
-        if heads[0] and now.cut is not None and self._written(heads[0], 0):
+        if heads[0] and _begins_at_break(now) and self._written(heads[0], 0):
+            assert now.cut is not None
             self._add("begins_later", now.cut.kind, now.cut.spot, heads)
-        elif heads[1] and before.cut is not None and self._written(heads[1], 1):
+        elif heads[1] and _begins_at_break(before) and self._written(heads[1], 1):
+            assert before.cut is not None
             self._add("begins_earlier", before.cut.kind, before.cut.spot, heads)
 
     def _compare_cells(self, leftover: Sides) -> None:
@@ -215,6 +218,11 @@ def _head_and_tail(
 def _end(miss: Miss) -> tuple[str, str]:
     """The trace break that asked for the program: its kind and source line."""
     return miss.kind, miss.spot.place.text
+
+
+def _begins_at_break(miss: Miss) -> bool:
+    """Whether the trace began after a trace break, and not where lazynb itself has cut a loop."""
+    return miss.cut is not None and miss.cut.kind != CUT
 
 
 def _start(miss: Miss) -> tuple[str, str] | None:

@@ -239,6 +239,11 @@ CURED = {
         "    float(total)",
         2,
     ),
+    "divided": (
+        "total = jnp.zeros(())\nlazynb.sync()\nfor s in range(20):\n    total = total + (x * s).sum()\n"
+        "    if s % 10 == 9:\n        lazynb.sync()\nfloat(total)",
+        1,
+    ),
     "begins_later": (
         "p = jnp.zeros(3)\nlazynb.sync()\nfor s in range(4):\n    loss = ((p - 1) ** 2).sum()\n"
         "    p = p - 0.1 * loss\n    float(loss)",
