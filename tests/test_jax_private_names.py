@@ -1039,3 +1039,13 @@ def test_what_a_trace_does_is_asked_of_it_by_name():
     asked = {name for name in vars(LazyTrace) if name.startswith("process_") or name == "cur_qdd"}
     older = {"process_call", "cur_qdd"}
     assert {name for name in asked if not hasattr(jc.eval_trace, name)} == (older if NEWER else set())
+
+
+def test_settings_that_identify_no_operation_have_names():
+    kept = jax.config.jax_default_prng_impl
+    jax.config.update("jax_default_prng_impl", "rbg")
+    try:
+        settings = jc.untraced_settings()
+    finally:
+        jax.config.update("jax_default_prng_impl", kept)
+    assert settings["jax_default_prng_impl"] == "rbg" and "jax_enable_x64" not in settings
