@@ -62,7 +62,7 @@ def _texts(miss: Miss) -> Iterator[tuple[str, str]]:
     if miss.spot.cell is not None:
         own.setdefault(miss.spot.code.co_filename, miss.spot.cell[1])
     defining: dict[str, str] = {}
-    left = _free_names(own.values())
+    left = _free_names(own.values()).difference(*[defined_in(source_of(text)) for text in own.values()])
     for run in reversed(history.until(miss.time)):
         if not left or len(defining) >= _DEFINING:
             break

@@ -111,6 +111,7 @@ def test_the_table_is_large_and_covers_the_kinds():
         "literal",
         "unknown",
         "more",
+        "closed_over",
         "cell_split",
         "cell_merged",
     }  # tested below, or only within another
