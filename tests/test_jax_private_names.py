@@ -1057,3 +1057,13 @@ def test_a_module_from_another_process_compiles():
     executable = jc.compile_for(jax.devices()[:1], lowering, {})
     assert "tanh" in jc.optimised_text(executable)
     assert executable.get_compiled_memory_stats().argument_size_in_bytes == 16
+
+
+def test_settings_that_identify_no_operation_have_names():
+    kept = jax.config.jax_default_prng_impl
+    jax.config.update("jax_default_prng_impl", "rbg")
+    try:
+        settings = jc.untraced_settings()
+    finally:
+        jax.config.update("jax_default_prng_impl", kept)
+    assert settings["jax_default_prng_impl"] == "rbg" and "jax_enable_x64" not in settings

@@ -214,7 +214,8 @@ _TABLE = (
     CauseKind(
         "LNB456",
         "closed_over",
-        "{operation} takes {now}, which the function closes over or has as a static argument; it was {before}",
+        "{operation} takes {now}, which the function closes over or has as a static argument; it was "
+        "{before}",
         "pass the number to the jitted function as an argument that is not static",
     ),
     # What is asked of the trace.

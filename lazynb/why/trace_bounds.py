@@ -6,7 +6,7 @@ import dataclasses
 import linecache
 from collections.abc import Sequence
 
-from lazynb.cell_history import history
+from lazynb.cell_history import CellRun, history
 from lazynb.execute.misses import Miss
 from lazynb.record.loops.growth import CUT
 from lazynb.source import Place, Spot, cell_source, line_of
@@ -117,8 +117,8 @@ class TraceBounds:
                 self.bounds.append(Bound("cell_split", "", found, none, own, words))
 
     def _elsewhere(self, steps: Sequence[ProgramStep], side: int) -> Place | None:
-        """The first of the lines of ``steps``, left over on ``side``, if they all stand in cells that recorded
-        neither program; else None."""
+        """The first line of ``steps``, left over on ``side``, if all stand in cells that recorded neither
+        program; else None."""
         lines = {self._comparables[side].text(step) for step in steps} - {""}
         texts = [text for text in self._misses[1 - side].sources.values()]
         here = {line.strip() for text in texts for line in text.splitlines()}
@@ -126,7 +126,7 @@ class TraceBounds:
             return None
         before, now = (miss.time for miss in self._misses)
         if side:
-            runs = [run for run in history.until(now) if run.time > before - _NEAR]
+            runs: Sequence[CellRun] = [run for run in history.until(now) if run.time > before - _NEAR]
         else:
             runs = history.after(before)
         known = self._misses[0].sources.keys() | self._misses[1].sources.keys()
@@ -142,7 +142,7 @@ class TraceBounds:
         return None if lines else found
 
     def _is_turn(self, heads: Sides) -> bool:
-        """Whether what comes first in the present program follows its trace break in the turn of a loop before.
+        """Whether what comes first in the present program follows its trace break, in a loop's turn before.
 
         What comes first in the earlier one stands in the source too: nobody added or removed anything.
         """
