@@ -183,7 +183,7 @@ class Reading:
             alone = [name for name in run if members.get(name) == {node}]
             if fate.kind == "own kernel" and run and not alone:
                 yield f"{said}, but {members}"
-            if fate.kind == "fused" and len(alone) == len(run):
+            if fate.kind == "fused" and run and len(alone) == len(run):
                 yield f"{said}, but it is alone"
             if fate.kind == "library" and not any(
                 self.flow.opcode[name] == "custom-call" or "kind=kCustom" in self.flow.lines[name]
@@ -240,6 +240,8 @@ def main() -> int:
         bad += bool(found)
         for sentence in found:
             print(f"seed {seed}: {sentence}", flush=True)
+        if (seed - options.seed + 1) % 50 == 0:
+            print(f"{seed - options.seed + 1} programs, {bad} wrong", flush=True)
     print(f"{options.programs} programs, {bad} of them with something wrong")
     return 1 if bad else 0
 

@@ -20,7 +20,9 @@ from lazynb.xla.compilation import Compilation
 PROGRAMS: dict[str, Callable[[], Compilation]] = {}
 
 
-def program(*inputs: Any, table: dict[str, Any] | None = None) -> Callable[[Callable[..., Compilation]], Callable[[], Compilation]]:
+def program(
+    *inputs: Any, table: dict[str, Any] | None = None
+) -> Callable[[Callable[..., Compilation]], Callable[[], Compilation]]:
     """Puts a function into the table, under its name. Inputs: shapes (normal float32), arrays, or anything
     else as it is. ``table``: another than this."""
 

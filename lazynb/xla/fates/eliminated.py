@@ -103,7 +103,7 @@ class Eliminated:
             return None
         what = " and ".join(f"`{opcode}`" for opcode in opcodes)
         text = f"XLA moved it: its {what} is done at another place"
-        return Fate("fused", text, clusters=tuple(clusters), followed=False, moved=True)
+        return Fate("fused", text, clusters=tuple(clusters), followed=False)
 
     def _written_anew(self, mark: int) -> set[str]:
         """The opcodes of what the pass wrote that removed the last work under a mark."""

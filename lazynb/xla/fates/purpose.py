@@ -54,10 +54,8 @@ class Purposes:
     def served(self) -> Marks:
         """By instruction, the operations that it serves."""
         served: dict[str, frozenset[int]] = {}
-        for computation in reversed(self._module.computations.values()):  # XLA prints what is called first
-            if not self._module.is_applied(computation.name):
-                for instruction in reversed(computation.instructions.values()):
-                    served[instruction.name] = self._served(instruction, served)
+        for instruction in self._dataflow.backwards():
+            served[instruction.name] = self._served(instruction, served)
         return served
 
     def _served(self, instruction: Instruction, served: Marks) -> frozenset[int]:
