@@ -132,7 +132,7 @@ EXPECTED = {
     "cholesky": Expected(
         "library 2, loop 2",
         "library-consumer, library-producer 2, result",
-        {"a": "cancelled 3, folded, fused 5, library", "c": "fused"},
+        {"a": "cancelled 3, folded 2, fused 4, library", "c": "fused"},
     ),
     "solve": Expected(
         "control 2, library 3, loop 13, single 4",

@@ -27,6 +27,10 @@ class OperationGraph:
     arguments: Mapping[int, int] = dataclasses.field(default_factory=dict)
     results: Sequence[int | None] = ()
 
+    def shares(self, arguments: int, mark: int) -> bool:
+        """Whether one of ``arguments`` enters an operation, if there is one, as far as that is known."""
+        return not arguments or bool(arguments & self.arguments.get(mark, arguments))
+
     def enters(self, arguments: int, mark: int) -> bool:
         """Whether all of ``arguments`` enter an operation, as far as that is known."""
         return not arguments & ~self.arguments.get(mark, arguments)
