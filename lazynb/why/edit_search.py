@@ -173,7 +173,10 @@ class _Search:
     def _calls(self, a: ast.Call, b: ast.Call) -> Found:
         same = self._same_function(a.func, b.func)
         if same is None:
-            return _sum([self._functions_called(a, b), self._plain_arguments(a, b)])
+            other, (cost, edits) = self._functions_called(a, b), self._plain_arguments(a, b)
+            if other is not _NOTHING:  # what only one of two functions is given comes and goes with it
+                edits = tuple(edit for edit in edits if not _is_given_once(edit, a))
+            return _sum([other, (cost, edits)])
         old, new = self._functions[0].arguments(a), self._functions[1].arguments(b)
         if old is None or new is None:
             return _sum([same, self._plain_arguments(a, b)])
@@ -264,6 +267,11 @@ class _Search:
 
 def _body(function: ast.FunctionDef) -> list[str]:
     return list(map(ast.dump, (function.args, *function.body)))
+
+
+def _is_given_once(edit: Edit, call: ast.Call) -> bool:
+    """Whether ``edit`` is an argument by name of ``call`` that only one source has."""
+    return edit.kind == "argument" and edit.before is call and None in edit.given
 
 
 def called(call: ast.Call) -> str:
