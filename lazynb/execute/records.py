@@ -15,6 +15,31 @@ T = TypeVar("T")
 SHOWN = 40  # records in a display: a training loop makes thousands of them
 
 
+class Made(Sequence[T], Generic[T]):
+    """Records that are made when somebody looks at them: there may be thousands, and to say why a program was
+    compiled takes longer than to count it."""
+
+    def __init__(self, sources: Iterable[Any], make: Callable[[Any], T]):
+        self._sources = list(sources)
+        self._make = make
+        self._made: dict[int, T] = {}
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[T]: ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(len(self)))]
+        position = range(len(self))[index]
+        if position not in self._made:
+            self._made[position] = self._make(self._sources[position])
+        return self._made[position]
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+
 class Records(Sequence[T], Generic[T]):
     """A list of records that displays as a table and turns into plain data with :meth:`to_dicts`.
 
@@ -32,7 +57,7 @@ class Records(Sequence[T], Generic[T]):
         *,
         ranked: bool = False,
     ):
-        self._records = list(records)
+        self._records = records if isinstance(records, Made) else list(records)
         self._empty = empty
         self._row = row or _fields
         self._ranked = ranked

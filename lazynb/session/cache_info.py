@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar, overload
 
 from lazynb.execute.breaks import break_log
 from lazynb.execute.events import log
@@ -12,14 +10,11 @@ from lazynb.execute.executable import Executable
 from lazynb.execute.flush import executables
 from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.program import needed_steps
-from lazynb.execute.records import Records, plural
+from lazynb.execute.records import Made, Records, plural
 from lazynb.record.trace import every_trace, operations
 from lazynb.source import Place
 from lazynb.units import duration, line_range, size
 from lazynb.why.answer import causes_of, cures_of, reason_of, times_made
-
-T = TypeVar("T")
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CachedExecutable:
@@ -76,31 +71,6 @@ class Missed:
     seconds: float
 
 
-class _Made(Sequence[T], Generic[T]):
-    """Records that are made when somebody looks at them: to say why a program was compiled takes longer than
-    to count it."""
-
-    def __init__(self, sources: Iterable[Any], make: Callable[[Any], T]):
-        self._sources = list(sources)
-        self._make = make
-        self._made: dict[int, T] = {}
-
-    @overload
-    def __getitem__(self, index: int) -> T: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[T]: ...
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[position] for position in range(*index.indices(len(self)))]
-        position = range(len(self))[index]
-        if position not in self._made:
-            self._made[position] = self._make(self._sources[position])
-        return self._made[position]
-
-    def __len__(self) -> int:
-        return len(self._sources)
-
-
 class CacheInfo(Records[CachedExecutable]):
     """The executables, the oldest use first; displays as a table, with the misses under it.
 
@@ -115,12 +85,10 @@ class CacheInfo(Records[CachedExecutable]):
     """
 
     def __init__(self) -> None:
-        super().__init__((), "no executables yet", _executable_row)
-        self._records = _Made(executables.order, _executable)  # type: ignore[assignment]
+        super().__init__(Made(executables.order, _executable), "no executables yet", _executable_row)
         self.hits = executables.hits
         self.misses = executables.misses
-        self.missed: Records[Missed] = Records((), "no misses yet", _missed_row)
-        self.missed._records = _Made(miss_log.misses, _missed)  # type: ignore[assignment]
+        self.missed = Records(Made(miss_log.misses, _missed), "no misses yet", _missed_row)
         self.recorded = executables.trie.size
         self.held = executables.held
 

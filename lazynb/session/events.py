@@ -9,7 +9,7 @@ from typing import Any
 
 from lazynb.execute.events import log
 from lazynb.execute.misses import Miss, log as miss_log
-from lazynb.execute.records import Records
+from lazynb.execute.records import Made, Records
 from lazynb.source import Place, Spot
 from lazynb.why.answer import reason_of
 
@@ -61,7 +61,8 @@ class Event:
 def events() -> Records[Event]:
     """What was run so far, the oldest first."""
     earlier = tuple(miss_log.misses)
-    return Records([_event(earlier, *fields) for fields in log.events], "nothing has run yet")
+    made = Made(log.events, lambda fields: _event(earlier, *fields))
+    return Records(made, "nothing has run yet")
 
 
 def _event(

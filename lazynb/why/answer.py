@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from functools import partial
 
 from lazynb.execute.events import log
 from lazynb.execute.misses import Miss
@@ -26,7 +27,7 @@ def difference_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> Differen
         rivals = miss.rivals
     else:
         rivals = [other for other in earlier if other.number < miss.number]
-    return difference(miss, rivals, log.programs(miss.spot.identity))
+    return difference(miss, rivals, partial(log.programs, miss.spot.identity))
 
 
 def causes_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> Sequence[Cause]:

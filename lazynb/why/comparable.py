@@ -7,6 +7,7 @@ by side.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -156,6 +157,14 @@ class Comparable:
 
 def comparable_of(miss: Miss) -> Comparable:
     """The trace of ``miss``. Time in proportion to its length."""
+    steps, owners = _steps_of(miss)
+    names = {owners[slot]: names for slot, names in miss.summary.live.items()}
+    return Comparable(steps, [owners[slot] for slot in miss.wanted], names)
+
+
+@functools.lru_cache(maxsize=16)
+def _steps_of(miss: Miss) -> tuple[Sequence[ProgramStep], Sequence[Value]]:
+    """The steps of a trace, and by slot the value: who looks at many misses compares each with several."""
     summary = miss.summary
     path = summary.end.path()
     needed = set(map(id, needed_steps(path, miss.wanted)))
@@ -194,8 +203,7 @@ def comparable_of(miss: Miss) -> Comparable:
             )
         steps.append(step)
         owners.extend((number, result) for result in range(len(state.avals)))
-    names = {owners[slot]: names for slot, names in summary.live.items()}
-    return Comparable(steps, [owners[slot] for slot in miss.wanted], names)
+    return steps, owners
 
 
 class _InstructionLines:

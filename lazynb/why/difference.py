@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import linecache
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
 from lazynb.config import config
@@ -83,12 +83,12 @@ class Difference:
     removed: tuple[int, ...] = ()
 
 
-def difference(miss: Miss, earlier: Sequence[Miss], runs: Sequence[Miss]) -> Difference:
+def difference(miss: Miss, earlier: Sequence[Miss], runs: Callable[[], Sequence[Miss]]) -> Difference:
     """The difference of ``miss`` to the nearest of the ``earlier`` ones that was cached then. Runs and
     compiles nothing.
 
     Arguments:
-      runs: the programs that were run at the miss's line, in order, by the miss that made each.
+      runs: gives the programs that were run at the miss's line, in order, by the miss that made each.
 
     Time: in proportion to the trace's length and to the number of differences, for :data:`_EXACT` earlier
     traces.
@@ -108,7 +108,7 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Sequence[Miss]) -> Dif
     related = [candidate for candidate in candidates if candidate.is_related]
     if related:
         best = min(related, key=lambda candidate: (candidate.distance, -candidate.other.number))
-        return best.difference(as_recurrence(best.changes, miss, comparable, earlier, runs))
+        return best.difference(as_recurrence(best.changes, miss, comparable, earlier, runs()))
     for candidate in candidates:
         if candidate.is_same:
             return candidate.same_program(_unnamed(candidate.other, miss))
