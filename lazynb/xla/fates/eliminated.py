@@ -228,7 +228,7 @@ class Eliminated:
         clusters = tuple(dict.fromkeys(holder for holder in holders if holder is not None))
         if clusters:
             text = "XLA wrote it anew without its mark; found by what reads it"
-            return Fate("fused", text, clusters=clusters, followed=False)
+            return Fate("fused", text, clusters=clusters, followed=False, moved=True)
         last = self._history.last
         if names and all(name in last.by_name and is_constant(last, name) for name in names):
             return Fate("folded", "folded to a constant", followed=False)

@@ -22,7 +22,7 @@ class Fate:
       merged_with: mark of the operation that it was merged with or into, else None.
       by: the XLA pass that decided; empty if none did.
       followed: whether marks and modules lead to it step by step; else a rule filled a gap.
-      moved: whether it is done where another operation's mark is.
+      moved: whether it is done where another operation's mark is, or none.
     """
 
     kind: str
