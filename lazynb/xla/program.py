@@ -119,7 +119,7 @@ class CompiledTrace:
         """
         dump = self._executable.dump
         if dump is None or not dump.exists:
-            dump = Dump()
+            dump = Dump(self._executable.elsewhere)
             self._executable.compile_again(options=dump.options())
             self._executable.dump = dump
         return dump
@@ -233,11 +233,12 @@ class CompiledTrace:
     @cached_property
     def costs(self) -> dict[str, Cost]:
         """What one execution of each cluster costs by XLA's own analysis, by the cluster's name."""
-        if self._ahead is not None:
+        if self._ahead is not None and self._ahead.costs is not None:
             return self._ahead.costs
         if self.module is None:
             return {}
-        return kernel_costs(self.module, [cluster.name for cluster in self.clusters])
+        names = [cluster.name for cluster in self.clusters]
+        return kernel_costs(self.module, names, self._executable.cost_figures)
 
     @property
     def total(self) -> Total:
