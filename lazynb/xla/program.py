@@ -13,6 +13,7 @@ from lazynb.execute.dumps import Dump, DumpUnavailable
 from lazynb.execute.executable import Executable
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.xla.clusters import Cluster, find_clusters
+from lazynb.xla.cost.estimates import Estimate, estimates
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
@@ -239,6 +240,14 @@ class CompiledTrace:
             return {}
         names = [cluster.name for cluster in self.clusters]
         return kernel_costs(self.module, names, self._executable.cost_figures)
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        """How long one execution of a cluster takes by the chip's own compiler, by the cluster's name; only
+        TPUs' says it, of fusions."""
+        if self.module is None:
+            return {}
+        return estimates(self.module, [cluster.name for cluster in self.clusters])
 
     @property
     def total(self) -> Total:
