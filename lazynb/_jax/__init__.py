@@ -16,7 +16,12 @@ from lazynb._jax.ahead import (
     lowering_of as lowering_of,
     optimised_text as optimised_text,
 )
-from lazynb._jax.analysis import cost_properties as cost_properties, new_profile as new_profile
+from lazynb._jax.analysis import (
+    Figures as Figures,
+    cost_figures as cost_figures,
+    cost_properties as cost_properties,
+    new_profile as new_profile,
+)
 from lazynb._jax.arrays import (
     TYPED_SCALARS as TYPED_SCALARS,
     UNSPECIFIED as UNSPECIFIED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -31,6 +32,22 @@ def cost_properties(text: str) -> dict[str, float] | None:
         return dict(analyse(jax.local_devices()[0].client, module))
     except Exception:  # each backend has its own error for "not implemented"
         return None
+
+
+Figures = dict[str, float] | str | None
+"""Costs by XLA's names; None if there is no such analysis; a sentence if XLA cannot read the module."""
+
+
+def cost_figures(texts: Iterable[str]) -> list[Figures]:
+    """What XLA says that each of these HLO modules costs."""
+    return list(map(_figures, texts))
+
+
+def _figures(text: str) -> Figures:
+    try:
+        return cost_properties(text)
+    except ValueError as error:
+        return str(error)
 
 
 def new_profile() -> Any:

@@ -35,10 +35,12 @@ class Dump:
 
     Attributes:
       directory: the folder of the files.
+      elsewhere: whether another process compiles, for another chip.
       reading: the object that reads them, see :func:`dumping`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: bool = False) -> None:
+        self.elsewhere = elsewhere
         self.reading: Any = None
         try:
             self.directory = Path(tempfile.mkdtemp(prefix="lazynb-", dir=_quickest()))
@@ -117,13 +119,13 @@ def dumping(watch: Callable[[Dump], Any] = lambda dump: None) -> Iterator[None]:
         _watch.reset(token)
 
 
-def new_dump() -> Dump | None:
+def new_dump(elsewhere: bool = False) -> Dump | None:
     """A dump for the compilation that starts; None if :func:`dumping` is off or cannot write files."""
     watch = _watch.get()
     if watch is None:
         return None
     with contextlib.suppress(DumpUnavailable):
-        dump = Dump()
+        dump = Dump(elsewhere)
         dump.reading = watch(dump)
         return dump
     return None

@@ -58,6 +58,8 @@ class Executable:
       took: seconds until Python continued after the last run for a value, with the wait, without compiling.
     """
 
+    elsewhere = False  # whether another process compiles it, for another chip
+
     def __init__(
         self, state: State, wanted: tuple[int, ...], donated: tuple[int, ...], config_then: Any, place: Place
     ):
@@ -176,6 +178,10 @@ class Executable:
             jaxpr = program.jaxpr([variables[slot] for slot in wanted or self.wanted])
             donated = ()
         return self._compiled_uncached(self._lowered(jaxpr, donated), options)
+
+    def cost_figures(self, texts: Sequence[str]) -> list[jc.Figures]:
+        """What XLA says that parts of the program cost, which are HLO modules."""
+        return jc.cost_figures(texts)
 
     def _lowered(self, jaxpr: Any, donated: tuple[int, ...]) -> jax.stages.Lowered:
         return lower(jaxpr, self._arguments, self._config, self._packing.inputs, donated)

@@ -20,6 +20,7 @@ from lazynb.record.pending import Pending
 from lazynb.record.trie import State
 from lazynb.source import Place
 from lazynb.targets.compiled import CompiledFor, compile_for
+from lazynb.targets.process import worker_of
 from lazynb.targets.target import Target
 
 
@@ -35,6 +36,8 @@ class TargetExecutable(Executable):
     Arguments:
       shardings: of its inputs, on the target's mesh.
     """
+
+    elsewhere = True
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class TargetExecutable(Executable):
         Raises JAX's error if an operation cannot be lowered for the chip, and those of
         :func:`lazynb.targets.compiled.compile_for`.
         """
-        start, dump = time.perf_counter(), new_dump()
+        start, dump = time.perf_counter(), new_dump(self.elsewhere)
         lowered = self._lowered(self._jaxpr, self._donated)
         self.compiled = compile_for(self.target, jc.lowering_of(lowered), self._mesh, dump=dump)
         self.dump, self.origin = dump, self.compiled.origin
@@ -78,6 +81,16 @@ class TargetExecutable(Executable):
 
     def _compiled_uncached(self, lowered: jax.stages.Lowered, options: dict[str, Any] | None) -> CompiledFor:
         return compile_for(self.target, jc.lowering_of(lowered), self._mesh, options)
+
+    def cost_figures(self, texts: Sequence[str]) -> list[jc.Figures]:
+        """Asks the worker process, which XLA's analysis may end.
+
+        Without it, there are no figures, but a sentence.
+        """
+        try:
+            return worker_of(self.target.chip.platform).costs(texts)
+        except LazynbError as error:
+            return [str(error)] * len(texts)
 
     def start(self, *arguments: Any) -> None:
         """

@@ -9,15 +9,16 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import IO, Any
 
+from lazynb._jax import Figures
 from lazynb.errors import LazynbError
 from lazynb.targets.compilers import Compiler, compiler_of
-from lazynb.targets.result import Answer, Question, Refused
+from lazynb.targets.result import Answer, CostAnswer, CostQuestion, Question, Refused
 
 _LOOK = 0.1  # seconds between looks whether the process lives; an interrupt comes through between two
 _START = 120.0  # seconds that it may take to import JAX
@@ -38,7 +39,34 @@ class Worker:
         self._log: IO[bytes] | None = None
 
     def ask(self, question: Question) -> Answer | Refused:
-        """What the compiler answers. An interrupt ends the process; the next question starts another.
+        """What the compiler answers.
+
+        Raises as :meth:`_asked` does.
+        """
+        answer = self._asked(question)
+        assert isinstance(answer, (Answer, Refused))
+        return answer
+
+    def costs(self, texts: Sequence[str]) -> list[Figures]:
+        """What XLA says that modules of HLO cost. If it ends the process on one, that one has a sentence in
+        place of figures.
+
+        Raises as :meth:`_asked` does, but CompilerCrashed.
+        """
+        if not texts:
+            return []
+        try:
+            answer = self._asked(CostQuestion(tuple(texts)))
+        except CompilerCrashed:
+            half = len(texts) // 2
+            if half == 0:
+                return ["it ended the process that worked it out"]
+            return self.costs(texts[:half]) + self.costs(texts[half:])
+        assert isinstance(answer, CostAnswer)
+        return list(answer.figures)
+
+    def _asked(self, question: Question | CostQuestion) -> object:
+        """What the process answers. An interrupt ends the process; the next question starts another.
 
         Raises:
           CompilerMissing: it is not installed.
@@ -49,8 +77,7 @@ class Worker:
             connection.send(question)
             while not connection.poll(_LOOK):
                 self._check()
-            answer = connection.recv()
-            assert isinstance(answer, (Answer, Refused))
+            answer: object = connection.recv()
             return answer
 
     @contextmanager
@@ -123,6 +150,7 @@ def _environment(directory: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(directory), *filter(None, sys.path)]),
         "JAX_PLATFORMS": "cpu",
         "TPU_SKIP_MDS_QUERY": "1",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # no chip is used, so several processes may compile at a time
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
     return {**os.environ, **own}

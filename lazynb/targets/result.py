@@ -49,6 +49,28 @@ class Answer:
 
 
 @dataclasses.dataclass(frozen=True)
+class CostQuestion:
+    """A cost analysis: XLA's own may end the process on another chip's HLO.
+
+    Attributes:
+      texts: modules of HLO.
+    """
+
+    texts: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class CostAnswer:
+    """What XLA says that modules cost.
+
+    Attributes:
+      figures: of each, by XLA's names; None if there is no such analysis; a sentence if it cannot be read.
+    """
+
+    figures: tuple[dict[str, float] | str | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
 class Refused:
     """The compiler raised an error.
 

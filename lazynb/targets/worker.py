@@ -16,7 +16,7 @@ from typing import Any
 from jax.experimental import topologies
 
 from lazynb import _jax as jc
-from lazynb.targets.result import Answer, Question, Refused
+from lazynb.targets.result import Answer, CostAnswer, CostQuestion, Question, Refused
 
 
 def main(address: str) -> None:
@@ -34,7 +34,10 @@ def serve(connection: Connection) -> None:
             question = connection.recv()
         except EOFError:
             return
-        connection.send(answer(question, known))
+        if isinstance(question, CostQuestion):
+            connection.send(CostAnswer(tuple(jc.cost_figures(question.texts))))
+        else:
+            connection.send(answer(question, known))
 
 
 def answer(question: Question, known: dict[Any, Any]) -> Answer | Refused:

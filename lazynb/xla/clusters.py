@@ -114,7 +114,7 @@ def _cluster(module: Module, instruction: Instruction, inside: str) -> Cluster:
     kind, library = kind_of(instruction)
     members = [instruction]
     if kind != "control":
-        members.extend(_within(module, instruction))
+        members.extend(within(module, instruction))
     root = instruction
     if instruction.opcode == "fusion":
         root = module.computations[instruction.calls[0]].root
@@ -142,7 +142,7 @@ def _inputs(computation: Computation, instruction: Instruction) -> tuple[Value, 
     return tuple(inputs.values())
 
 
-def _within(module: Module, instruction: Instruction) -> Iterator[Instruction]:
+def within(module: Module, instruction: Instruction) -> Iterator[Instruction]:
     """What a fusion or an applied computation consists of, nested ones included."""
     waiting = list(instruction.calls)
     while waiting:

@@ -13,6 +13,7 @@ from lazynb.execute.dumps import Dump, DumpUnavailable
 from lazynb.execute.executable import Executable
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.xla.clusters import Cluster, find_clusters
+from lazynb.xla.cost.estimates import Estimate, estimates
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
@@ -119,7 +120,7 @@ class CompiledTrace:
         """
         dump = self._executable.dump
         if dump is None or not dump.exists:
-            dump = Dump()
+            dump = Dump(self._executable.elsewhere)
             self._executable.compile_again(options=dump.options())
             self._executable.dump = dump
         return dump
@@ -233,11 +234,20 @@ class CompiledTrace:
     @cached_property
     def costs(self) -> dict[str, Cost]:
         """What one execution of each cluster costs by XLA's own analysis, by the cluster's name."""
-        if self._ahead is not None:
+        if self._ahead is not None and self._ahead.costs is not None:
             return self._ahead.costs
         if self.module is None:
             return {}
-        return kernel_costs(self.module, [cluster.name for cluster in self.clusters])
+        names = [cluster.name for cluster in self.clusters]
+        return kernel_costs(self.module, names, self._executable.cost_figures)
+
+    @cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        """How long one execution of a cluster takes by the chip's own compiler, by the cluster's name; only
+        TPUs' says it, of fusions."""
+        if self.module is None:
+            return {}
+        return estimates(self.module, [cluster.name for cluster in self.clusters])
 
     @property
     def total(self) -> Total:

@@ -32,7 +32,7 @@ class Read:
       optimised: the module after the last; None if XLA wrote none.
       history: the program's way through the passes; None if it cannot be followed.
       clusters: of the optimised module.
-      costs: of the clusters, by name.
+      costs: of the clusters, by name; None if it was not worked out.
     """
 
     before: str
@@ -40,7 +40,7 @@ class Read:
     optimised: Module | None
     history: PassHistory | None
     clusters: list[Cluster] = dataclasses.field(default_factory=list)
-    costs: dict[str, Cost] = dataclasses.field(default_factory=dict)
+    costs: dict[str, Cost] | None = None
 
     def history_to(self, module: Module) -> PassHistory | None:
         """The history that ends in ``module``, the optimised module as JAX prints it: newer releases print
@@ -59,7 +59,9 @@ def read(dump: Dump) -> Read:
     try:
         optimised = parse(text)
         clusters = find_clusters(optimised)
-        costs = kernel_costs(optimised, [cluster.name for cluster in clusters])
+        costs = None
+        if not dump.elsewhere:  # XLA's analysis of another chip's HLO may end the process
+            costs = kernel_costs(optimised, [cluster.name for cluster in clusters])
     except ValueError:
         return Read(before, passes, None, None)
     return Read(before, passes, optimised, _history(before, passes, optimised), clusters, costs)

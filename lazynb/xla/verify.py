@@ -40,6 +40,8 @@ def verify(boundary: Boundary, edge: FusionEdge, executable: Executable, rules: 
       NotTestable: there is no experiment for this reason, or not for this program.
     """
     subject = Subject(boundary, edge, executable, rules)
+    if boundary.verify == EACH:
+        return _searched(subject)
     first = _tried(subject)
     if first.outcome is Crossing.UNCLEAR:
         raise NotTestable(
@@ -55,6 +57,32 @@ def verify(boundary: Boundary, edge: FusionEdge, executable: Executable, rules: 
         return dataclasses.replace(last.boundary, label=VERIFIED, said=boundary.said, verdict=verdict)
     rest = untested[0] if untested else boundary_at(edge, rules, "refuted", UNKNOWN)
     return dataclasses.replace(rest, said=boundary.said, verdict=verdict)
+
+
+EACH = "each-cause"
+"""The experiment where no reason is known: each cause that there can be is taken away."""
+
+
+def _searched(subject: Subject) -> Boundary:
+    """The boundary, of which no reason is known, with what taking away each cause that applies showed."""
+    trials: list[Trial] = []
+    untested: list[Boundary] = []
+    _try_others(subject, trials, untested)
+    if not trials and untested:
+        raise NotTestable(
+            "what may keep the two apart (a variable that holds the value, another reader) cannot be taken "
+            "away alone here"
+        )
+    if not trials:
+        raise NotTestable(
+            "there is nothing to take away: no variable holds this value that could be dropped, and no "
+            "other kernel reads it that could have one of its own"
+        )
+    verdict = " ".join(trial.sentence for trial in trials)
+    last = trials[-1]
+    if last.outcome is Crossing.GONE:
+        return dataclasses.replace(last.boundary, label=VERIFIED, verdict=verdict)
+    return dataclasses.replace(subject.boundary, verdict=verdict)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,13 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
-from lazynb.targets.process import CompilerCrashed, worker_of
+from lazynb import _jax as jc
+from lazynb.execute.dumps import dumping
+from lazynb.targets.compilers import compiler_of
+from lazynb.targets.process import CompilerCrashed, Worker, worker_of
+from lazynb.targets.result import CostAnswer
 from lazynb.targets.target import UnknownTarget
+from lazynb.xla.reading import Reading
 
 
 @pytest.fixture
@@ -65,3 +70,43 @@ def test_this_process_keeps_its_devices(pending):
 def test_a_slice_that_is_none(pending):
     with pytest.raises(UnknownTarget, match="v5e:3x7 is no slice"):
         lazynb.compile(pending, target="v5e:3x7")
+
+
+class Ending(Worker):
+    """A worker that ends at one text."""
+
+    def __init__(self, bad):
+        super().__init__(compiler_of("tpu"))
+        self.bad, self.asked = bad, 0
+
+    def _asked(self, question):
+        self.asked += 1
+        if self.bad in question.texts:
+            raise CompilerCrashed("ended")
+        return CostAnswer(tuple({"flops": float(text)} for text in question.texts))
+
+
+def test_what_ends_the_process_has_no_figures_and_the_others_have():
+    worker = Ending("5")
+    figures = worker.costs([str(number) for number in range(8)])
+    assert figures[5] == "it ended the process that worked it out"
+    assert [figures[number]["flops"] for number in range(8) if number != 5] == [0, 1, 2, 3, 4, 6, 7]
+    assert worker.asked == 7
+    assert worker.costs([]) == []
+
+
+@pytest.mark.parametrize("name", ["v5e", "h100"])
+def test_costs_are_asked_of_the_process_once_and_when_somebody_looks(name, needs, monkeypatch):
+    worker, asked = worker_of("tpu" if name == "v5e" else "cuda"), []
+    costs = worker.costs
+    monkeypatch.setattr(worker, "costs", lambda texts: asked.append(len(texts)) or costs(texts))
+    with lazynb.lazy(), dumping(Reading):
+        x = jnp.ones((256, 128)) + 1
+        compilation = lazynb.compile(jnp.exp(x @ x.T).sum(0), target=needs(name))
+    assert compilation.clusters and not asked
+    monkeypatch.setattr(jc.analysis, "cost_properties", None)  # nothing of this is worked out here
+    [trace] = compilation.traces
+    assert sum(cost.flops or 0 for cost in trace.costs.values()) >= 2 * 256 * 256 * 128 or name == "h100"
+    assert len(asked) == 1
+    compilation.total_cost
+    assert len(asked) == 1

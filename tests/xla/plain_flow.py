@@ -1,8 +1,8 @@
 """Which arguments of a program enter each instruction of its optimised HLO, and which of its results it enters,
 read by means of its own (``plain_hlo``).
 
-Parts of tuples are told apart only where the program gives its results: what comes out of a loop depends on
-all that goes into it, as the recorded operation does.
+Parts of tuples are told apart where the program gives its results, and what a fusion gives: what comes out of
+a loop depends on all that goes into it, as the recorded operation does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from xla import plain_hlo
 
 SILENT = {"constant", "iota", "parameter", "tuple", "get-tuple-element", "after-all", "opt-barrier"}
 SPREADING = {"broadcast", "reshape", "bitcast", "copy", "convert"}
-NESTING = {"fusion", "while", "conditional", "call"}
+NESTING = {"fusion", "while", "conditional", "call", "async-start"}
+WRAPPING = {"fusion", "call", "async-start"}
 
 
 class PlainFlow:
@@ -62,7 +63,10 @@ class PlainFlow:
     def _join(self, name: str) -> None:
         """The edges into an instruction, and through what it runs."""
         operands = self.operands(name)
-        for operand in () if self.opcode[name] in ("fusion", "call") else operands:
+        if self.opcode[name] == "get-tuple-element":
+            operands = [self._part(operands[0], name)]
+        is_wrapped = self.opcode[name] in WRAPPING and plain_hlo.called(self.lines[name])
+        for operand in () if is_wrapped else operands:
             self._edge(operand, name)
         if self.opcode[name] not in NESTING:
             return
@@ -74,6 +78,13 @@ class PlainFlow:
                 place = int(re.search(r"parameter\((\d+)\)", self.lines[parameter])[1])
                 if place < len(given):
                     self._edge(given[place], parameter)
+
+    def _part(self, source: str, name: str) -> str:
+        """What a part is of: of a fusion with several results, the one behind it; of a tuple, one of it."""
+        inner = self.root(source)
+        if self.opcode[inner] != "tuple" or (inner == source and self.roots["ENTRY"] == source):
+            return source
+        return self.operands(inner)[int(re.search(r"index=(\d+)", self.lines[name])[1])]
 
     def parameters(self, block: str) -> list[str]:
         names = [plain_hlo.LINE.match(line).group(1) for line in self.blocks[block]]

@@ -73,8 +73,11 @@ def marks(text: str) -> dict[str, dict[int, set[str]]]:
         waiting, inside = ([own] if opcode != "fusion" else []), defaultdict(set)
         if opcode == "fusion":
             [body] = called(own)
-            waiting = lines[body]
+            waiting = list(lines[body])
         for line in waiting:
+            if LINE.match(line).group(3) == "fusion":
+                waiting.extend(line for body in called(line) for line in lines[body])
+                continue  # what it does is said in there
             mark = re.search(r'op_name="(?:jit\(lazynb\)/)?n(\d+)[/"]', line)
             what = LINE.match(line).group(3)
             if mark and what not in ("parameter", "constant"):

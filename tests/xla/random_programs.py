@@ -142,14 +142,15 @@ def inputs_of(shape: tuple[int, int]) -> list[np.ndarray]:
     return [np.random.default_rng(number).normal(size=shape).astype(np.float32) for number in range(2)]
 
 
-def _values(program: RandomProgram, x, y) -> list:
-    values = [x, y]
+def values(program: RandomProgram, x, y) -> list:
+    """The values that are asked for."""
+    found = [x, y]
     for step in program.steps:
         if step.kind in UNARY:
-            values.append(UNARY[step.kind](values[step.first]))
+            found.append(UNARY[step.kind](found[step.first]))
         else:
-            values.append(BINARY[step.kind](values[step.first], values[step.second]))
-    return [values[number] for number in program.wanted]
+            found.append(BINARY[step.kind](found[step.first], found[step.second]))
+    return [found[number] for number in program.wanted]
 
 
 def compiled(program: RandomProgram) -> Compilation:
@@ -157,5 +158,5 @@ def compiled(program: RandomProgram) -> Compilation:
     lazynb.clear_cache()
     x, y = map(jnp.asarray, inputs_of(program.shape))
     with lazynb.lazy(), dumping():
-        wanted = _values(program, x, y)
+        wanted = values(program, x, y)
         return lazynb.compile(*wanted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lazynb import _jax as jc
 from lazynb.xla.cost.touched import Touched, touched
@@ -55,19 +55,28 @@ class Cost:
     executions: int | None = 1
 
 
-def kernel_costs(module: hlo.Module | str, names: Sequence[str]) -> dict[str, Cost]:
+Analysis = Callable[[Sequence[str]], Sequence[jc.Figures]]
+"""Gives XLA's figures of HLO modules; that of another chip is asked in another process."""
+
+
+def kernel_costs(
+    module: hlo.Module | str, names: Sequence[str], analysis: Analysis = jc.cost_figures
+) -> dict[str, Cost]:
     """The cost of one execution of each of the instructions ``names``, which may stand in any computation.
 
     Args:
       module: optimised HLO, or its text as ``compiled.as_text()`` gives it.
+      analysis: asked once, of all kernels.
 
     Raises:
       ValueError: the text is no HLO module.
       KeyError: it has no instruction of that name.
     """
     parsed = hlo.parse(module) if isinstance(module, str) else module
-    extract, times = _Extract(parsed), executions(parsed, names)
-    return {name: _kernel_cost(extract, parsed.by_name[name], times[name]) for name in names}
+    extract, times = _Extract(parsed, analysis), executions(parsed, names)
+    kernels = {name: parsed.by_name[name] for name in names}
+    extract.analyse([kernel for kernel in kernels.values() if not _is_transfer(kernel)])
+    return {name: _kernel_cost(extract, kernel, times[name]) for name, kernel in kernels.items()}
 
 
 def program_cost(module: hlo.Module | str) -> Cost:
@@ -80,7 +89,8 @@ def program_cost(module: hlo.Module | str) -> Cost:
     """
     parsed = hlo.parse(module) if isinstance(module, str) else module
     has_loops = any(instruction.opcode == "while" for instruction in parsed)
-    return _cost(_Extract(parsed).program(), ", one iteration of each loop" if has_loops else "", parsed)
+    [figures] = jc.cost_figures([_Extract(parsed).program()])
+    return _cost(figures, ", one iteration of each loop" if has_loops else "", parsed)
 
 
 def executions(module: hlo.Module, names: Sequence[str]) -> dict[str, int | None]:
@@ -133,21 +143,28 @@ def _executions_by(
 
 
 def _kernel_cost(extract: _Extract, kernel: hlo.Instruction, times: int | None) -> Cost:
-    if kernel.opcode.endswith(("-start", "-done", "-update")):  # XLA's parser ends the process on some
+    if _is_transfer(kernel):
         return Cost(None, None, None, "a transfer, which runs beside other kernels")
     inner = extract.reached(kernel)
-    cost = _cost(extract.kernel(kernel), _meaning(kernel, inner, times), [kernel, *inner])
+    cost = _cost(extract.figures(kernel), _meaning(kernel, inner, times), [kernel, *inner])
     part = touched(extract.module, kernel)
     if part is not None and cost.flops is not None:
         cost = _touched_cost(cost, part, extract)
     return dataclasses.replace(cost, executions=times)
 
 
+def _is_transfer(kernel: hlo.Instruction) -> bool:
+    """Whether it starts or ends what runs beside other kernels: XLA's parser ends the process on some."""
+    return kernel.opcode.endswith(("-start", "-done", "-update"))
+
+
 def _touched_cost(whole: Cost, part: Touched, extract: _Extract) -> Cost:
     """``whole``, XLA's figures of a fusion, with what it touches in their place."""
     saved = {"flops": 0.0, "transcendentals": 0.0}
     for name, share in part.shares.items():
-        figures = jc.cost_properties(extract.kernel(extract.module.by_name[name])) or {}
+        figures = extract.figures(extract.module.by_name[name])
+        if not isinstance(figures, dict):
+            continue
         for figure in saved:
             saved[figure] += (_figure(figures, figure) or 0.0) * (1 - share)
     cost = dataclasses.replace(
@@ -198,12 +215,10 @@ def _meaning(kernel: hlo.Instruction, inner: Sequence[hlo.Instruction], times: i
     return f"{meaning}; it runs {times} times"
 
 
-def _cost(text: str, meaning: str, instructions: Iterable[hlo.Instruction]) -> Cost:
-    """What XLA says of the module ``text``, which is made of ``instructions``."""
-    try:
-        figures = jc.cost_properties(text)
-    except ValueError as error:
-        return Cost(None, None, None, f"XLA's cost analysis cannot read this instruction: {error}")
+def _cost(figures: jc.Figures, meaning: str, instructions: Iterable[hlo.Instruction]) -> Cost:
+    """What XLA's ``figures`` say of a module that is made of ``instructions``."""
+    if isinstance(figures, str):
+        return Cost(None, None, None, f"XLA's cost analysis cannot read this instruction: {figures}")
     if figures is None:
         return Cost(None, None, None, "this backend has no cost analysis")
     if figures.get("optimal_seconds", 0.0) < 0:
@@ -231,9 +246,22 @@ def _figure(figures: dict[str, float], name: str) -> float | None:
 class _Extract:
     """Writes parts of a module as modules of their own."""
 
-    def __init__(self, module: hlo.Module):
+    def __init__(self, module: hlo.Module, analysis: Analysis = jc.cost_figures):
         self.module = module
+        self._analysis = analysis
         self._bodies: dict[str, str] = {}
+        self._figures: dict[str, jc.Figures] = {}
+
+    def analyse(self, kernels: Sequence[hlo.Instruction]) -> None:
+        """Asks for the figures of all that :meth:`figures` will be asked about, at once."""
+        parts = [touched(self.module, kernel) for kernel in kernels]
+        inner = [self.module.by_name[name] for part in parts if part is not None for name in part.shares]
+        texts = list(dict.fromkeys(map(self.kernel, [*kernels, *inner])))
+        self._figures.update(zip(texts, self._analysis(texts), strict=True))
+
+    def figures(self, instruction: hlo.Instruction) -> jc.Figures:
+        """What XLA says that ``instruction`` costs."""
+        return self._figures[self.kernel(instruction)]
 
     def kernel(self, instruction: hlo.Instruction) -> str:
         """A module that runs ``instruction`` on parameters."""

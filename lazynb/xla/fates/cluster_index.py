@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lazynb.xla.clusters import Cluster
-from lazynb.xla.fates.dataflow import Dataflow
+from lazynb.xla.clusters import Cluster, within
+from lazynb.xla.fates.dataflow import WRAPPING, Dataflow
 from lazynb.xla.fates.fate import Fate
 from lazynb.xla.fates.operation_graph import OperationGraph
 from lazynb.xla.fates.purpose import Marks, Purposes
@@ -80,7 +80,7 @@ class ClusterIndex:
         """The operations that each instruction that runs was made from: by its mark, else by its lineage."""
         made_from: dict[str, frozenset[int]] = {}
         for instruction in self._module:
-            if self._module.is_applied(instruction.computation):
+            if self._module.is_applied(instruction.computation) or self._is_told_inside(instruction):
                 continue
             name = instruction.name
             if instruction.mark is not None:
@@ -90,6 +90,14 @@ class ClusterIndex:
                 if not made_from[name] and name in self._cluster_of:
                     self.unattributed = True
         return made_from
+
+    def _is_told_inside(self, instruction: Instruction) -> bool:
+        """Whether it is a fusion, or the start of a computation that runs beside others, with marks inside:
+        its own mark is that of one of them."""
+        if instruction.opcode not in WRAPPING:
+            return False
+        inside = within(self._module, instruction)
+        return any(one.mark is not None and one.opcode not in _NAMING for one in inside)
 
     def _claims(self, instruction: Instruction) -> bool:
         """Whether a cluster may be its operation's for it: not for a constant, wherever it is spread, unless
@@ -135,7 +143,8 @@ class ClusterIndex:
         if not names:
             return self._unattributed_fate(instructions)
         clusters = [self._clusters[name] for name in names]
-        certain = {self._holder(self._module.by_name[name]) for name in self.marked.get(mark, ())}
+        marked = map(self._module.by_name.__getitem__, self.marked.get(mark, ()))
+        certain = set(map(self._holder, filter(self._claims, marked)))
         working = self._working(clusters, instructions)
         kind = self._kind(working)
         followed = certain.issuperset(names)

@@ -1,14 +1,15 @@
 """The dataflow of an optimised module: what reads an instruction's value, wherever it is read.
 
 A fusion is seen through: what its root computes is read by what reads the fusion, and what it is given by
-what reads the parameter within.
+what reads the parameter within; so is a computation that runs beside others, from its start to its end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, reduce
 from operator import or_
+from typing import NamedTuple
 
 from lazynb.xla.hlo.module import Instruction, Module, parameter_number
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
@@ -16,12 +17,29 @@ from lazynb.xla.hlo.shapes import parts
 from lazynb.xla.origins import argument
 
 _RUNNING = opcodes_of(Trait.RUNS)
+_RENAMING = opcodes_of(Trait.RENAMES)
 _SPREADING = opcodes_of(Trait.SPREADS)
+
+_ENDING = frozenset({"async-update", "async-done"})
+WRAPPING = frozenset({"fusion", "async-start"})
+"""Opcodes whose computation does the work; they only run it."""
 
 Reader = Instruction | int
 """An instruction, or the number of a result of the program."""
 
 _Waiting = list[tuple[Instruction, int | None]]
+
+
+class Entering(NamedTuple):
+    """The arguments of the program that enter a value, as the bits of an integer.
+
+    Attributes:
+      all: those that enter any part of it.
+      parts: those of each part of a tuple, if it is known what it was put together from.
+    """
+
+    all: int
+    parts: tuple[Entering, ...] = ()
 
 
 class Dataflow:
@@ -51,7 +69,7 @@ class Dataflow:
             yield from self._results(root, part)
             return
         for caller in self._module.all_callers.get(root.computation, ()):
-            if caller.opcode == "fusion":
+            if caller.opcode in WRAPPING:
                 waiting.append((caller, part))
             else:
                 yield caller
@@ -69,7 +87,7 @@ class Dataflow:
     ) -> Iterator[Reader]:
         """The readers where ``user`` has ``one`` (of which ``part`` is followed) as an operand."""
         places = [number for number, name in enumerate(user.operands) if name == one.name]
-        if user.opcode == "fusion":
+        if user.opcode in WRAPPING and user.calls:
             parameters = self._module.computations[user.calls[0]].parameters
             waiting.extend((parameters[place], part) for place in places)
         elif user.opcode == "tuple" and part is None:
@@ -77,8 +95,14 @@ class Dataflow:
         elif user.opcode == "get-tuple-element":
             if part is None or int(user.attribute("index")) == part:
                 waiting.append((user, None))
+        elif user.opcode in _ENDING and self._starts(one):
+            waiting.append((user, part))
         else:
             yield user
+
+    def _starts(self, one: Instruction) -> bool:
+        """Whether an instruction is the start of a computation, or that on its way."""
+        return one.opcode == "async-update" or (one.opcode == "async-start" and bool(one.calls))
 
     def backwards(self) -> Iterator[Instruction]:
         """All that runs, each instruction after what reads its value: what is called where it is called."""
@@ -100,10 +124,10 @@ class Dataflow:
         """By instruction, the numbers of the program's arguments that enter it, as the bits of an integer.
 
         What a loop or a branch runs is entered by all that enters that; what is applied to each
-        element is left out.
+        element is left out. What a fusion gives is told apart by part.
         """
         total: dict[str, int] = {}
-        entering: dict[str, int] = {}  # as of the newest caller
+        entering: dict[str, Entering] = {}  # as of the newest caller
         walks = [self._entered(self._module.entry, None, entering, total)]
         while walks:
             call = next(walks[-1], None)
@@ -114,19 +138,19 @@ class Dataflow:
         return total
 
     def _entered(
-        self, name: str, caller: Instruction | None, entering: dict[str, int], total: dict[str, int]
+        self, name: str, caller: Instruction | None, entering: dict[str, Entering], total: dict[str, int]
     ) -> Iterator[tuple[str, Instruction]]:
         """Fills ``entering`` for a computation; gives each that it runs, to be filled before it goes on."""
         for one in self._module.computations[name].instructions.values():
             if one.opcode == "parameter":
                 entering[one.name] = _given(one, caller, entering)
             else:
-                entering[one.name] = reduce(or_, [entering[operand] for operand in one.operands], 0)
+                entering[one.name] = _taken(one, [entering[operand] for operand in one.operands])
             if one.opcode in _RUNNING:
                 yield from ((called, one) for called in one.calls)
             if one.opcode in _SEEN_THROUGH:
                 entering[one.name] = entering[self._module.computations[one.calls[0]].root.name]
-            total[one.name] = total.get(one.name, 0) | entering[one.name]
+            total[one.name] = total.get(one.name, 0) | entering[one.name].all
 
     def is_constant(self, instruction: Instruction) -> bool:
         """Whether an instruction is a constant or counts up, or only spreads one that does, given to it from
@@ -154,11 +178,21 @@ _SEEN_THROUGH = frozenset({"fusion", "call"})
 _SOURCES = frozenset({"constant", "iota"})
 
 
-def _given(parameter: Instruction, caller: Instruction | None, entering: dict[str, int]) -> int:
+def _given(parameter: Instruction, caller: Instruction | None, entering: dict[str, Entering]) -> Entering:
     """The arguments of the program that enter a parameter."""
     if caller is None:
         position = argument(parameter.scope)
-        return 0 if position is None else 1 << position
+        return Entering(0 if position is None else 1 << position)
     if caller.opcode in _SEEN_THROUGH:
         return entering[caller.operands[parameter_number(parameter)]]
-    return entering[caller.name]
+    return Entering(entering[caller.name].all)
+
+
+def _taken(one: Instruction, operands: Sequence[Entering]) -> Entering:
+    """The arguments of the program that enter an instruction with its ``operands``."""
+    whole = reduce(or_, [operand.all for operand in operands], 0)
+    if one.opcode == "tuple":
+        return Entering(whole, tuple(operands))
+    if one.opcode == "get-tuple-element" and operands[0].parts:
+        return operands[0].parts[int(one.attribute("index"))]
+    return operands[0] if one.opcode in _RENAMING and len(operands) == 1 else Entering(whole)

@@ -67,14 +67,36 @@ class BackendRules(abc.ABC):
         """
 
 
+_WITHOUT_RULES = (
+    "result",
+    "loop-carry",
+    "other",
+    "no-rules",
+    "silent",
+    "kept-alive",
+    "read-elsewhere",
+    "refuted",
+)
+
+
 class NoRules(BackendRules):
     """A backend whose rules lazynb does not know. It says what holds of HLO on every backend, and no more."""
 
-    reasons = {code: REASONS[code] for code in ("result", "loop-carry", "other", "no-rules")}
+    reasons = {code: REASONS[code] for code in _WITHOUT_RULES}
+    unknown = "no-rules"  # the key in ``reasons`` where no reason is given
 
     def code_of(self, edge: FusionEdge) -> str:
-        """``loop-carry`` where HLO itself has the boundary, else ``no-rules``."""
-        return "loop-carry" if edge.is_carried else "no-rules"
+        """``loop-carry`` where HLO itself has the boundary, else ``unknown``."""
+        return "loop-carry" if edge.is_carried else self.unknown
+
+    def candidates(self, edge: FusionEdge) -> list[str]:
+        """What may keep two clusters apart on any backend, and can be taken away to see whether it does."""
+        found = [self.code_of(edge)]
+        if edge.is_result:
+            found.append("kept-alive")
+        if edge.others:
+            found.append("read-elsewhere")
+        return found
 
     def meaning(self, edge: FusionEdge, words: str) -> str:
         """The compiler's words are not interpreted."""
@@ -84,8 +106,8 @@ class NoRules(BackendRules):
         """``not known`` where no reason is given."""
         if words is not None:
             return COMPILER
-        return UNKNOWN if code == "no-rules" else INFERRED
+        return UNKNOWN if code == self.unknown else INFERRED
 
     def keeping_alive(self, edge: FusionEdge) -> tuple[str, ...] | None:
-        """None: nobody can tell."""
-        return None
+        """Those that hold the array; whether they are the cause, an experiment says."""
+        return edge.variables.get(edge.producer.name)

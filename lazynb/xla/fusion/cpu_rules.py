@@ -25,7 +25,7 @@ _SPECIAL = {"reduction-reused": "expensive-reused", "recomputed": "size-limit"}
 class CpuRules(BackendRules):
     """XLA:CPU's rules for one optimised module."""
 
-    reasons = {code: reason for code, reason in REASONS.items() if code != "no-rules"}
+    reasons = {code: reason for code, reason in REASONS.items() if code not in ("no-rules", "silent")}
     keeping_copies = {"xla_disable_hlo_passes": "cse"}
     without_library = {"YNNPACK": {"xla_cpu_experimental_ynn_fusion_type": ""}}
 

@@ -14,11 +14,26 @@ from lazynb.xla.fusion.edges import FusionEdge
 from lazynb.xla.fusion.reasons import REASONS
 from lazynb.xla.hlo.passes import Pass
 
+_LIBRARY = ("library-producer", "library-consumer")
+
 
 class GpuRules(NoRules):
     """XLA:GPU's record for one optimised module."""
 
-    reasons = {**NoRules.reasons, **{code: REASONS[code] for code in ("all-or-none", "slower-fused")}}
+    reasons = {
+        **NoRules.reasons,
+        **{code: REASONS[code] for code in ("all-or-none", "slower-fused", *_LIBRARY)},
+    }
+    unknown = "silent"
+    keeping_copies = {"xla_disable_hlo_passes": "cse"}
+
+    def code_of(self, edge: FusionEdge) -> str:
+        """A library's call at one end, as HLO has it; else that the record is silent."""
+        if edge.is_carried:
+            return "loop-carry"
+        if edge.producer.opcode == "custom-call":
+            return "library-producer"
+        return "library-consumer" if edge.consumer.opcode == "custom-call" else self.unknown
 
     def written(
         self, dump: Dump, passes: Sequence[Pass], clusters: Sequence[Cluster]

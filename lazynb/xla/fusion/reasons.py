@@ -108,7 +108,16 @@ REASONS = {
         "a transfer that runs beside other kernels: its start and its end are two instructions"
     ),
     "other": BoundaryReason("XLA has a rule of its own for this case: see its words"),
-    "no-rules": BoundaryReason("lazynb does not know by which rules XLA fuses for this backend"),
+    "no-rules": BoundaryReason(
+        "lazynb does not know by which rules XLA fuses for this backend", "", "each-cause"
+    ),
+    "silent": BoundaryReason("XLA wrote nothing down about these two", "", "each-cause"),
+    "read-elsewhere": BoundaryReason(
+        "{consumer} is not alone in reading what {producer} gives: with a copy of its own it computes it "
+        "inside of itself",
+        "",
+        "only-this-user",
+    ),
     "unknown": BoundaryReason("no rule of ours explains it", "ask the compiler: it logs each decision"),
     "refuted": BoundaryReason(
         "not known: the program was compiled again without what the rules name, and the boundary stayed"

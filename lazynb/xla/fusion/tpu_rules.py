@@ -10,6 +10,7 @@ from lazynb.xla.fusion.reasons import REASONS
 class TpuRules(NoRules):
     """What holds of the optimised module of a TPU."""
 
+    keeping_copies = {"xla_disable_hlo_passes": "cse"}
     reasons = {**NoRules.reasons, "asynchronous": REASONS["asynchronous"]}
 
     def code_of(self, edge: FusionEdge) -> str:

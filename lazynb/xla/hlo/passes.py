@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import glob
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -64,6 +65,7 @@ class Pass:
 _parsed = functools.lru_cache(maxsize=2)(parse)  # the module after one pass is that before the next
 
 
+_BEFORE = "before_optimizations.txt"
 _FILE = re.compile(r"\.(\d{4})\.([^.]+)\.after_(.+?)(?:\.before_.+)?\.txt$")
 
 
@@ -74,7 +76,7 @@ def read_passes(dump: Dump) -> list[Pass]:
         return []
     essence = _essence(text)
     passes: list[Pass] = []
-    for file in dump.files("*.lazynb*.txt") or dump.files("*.txt"):
+    for file in _files(dump):
         match = _FILE.search(file.name)
         if match is None:
             continue
@@ -89,13 +91,20 @@ def read_passes(dump: Dump) -> list[Pass]:
     return passes
 
 
+def _files(dump: Dump) -> list[Path]:
+    """The texts of the program's own module: some backends write down pieces of it too, which they compile
+    alone to choose between ways."""
+    first = dump.files(f"*{_BEFORE}")[0].name.removesuffix(_BEFORE)
+    return dump.files(f"{glob.escape(first)}*.txt")
+
+
 def _read(file: Path) -> str:
     return file.read_text(encoding="utf-8", errors="replace")
 
 
 def before_text(dump: Dump) -> str:
     """The module before the first pass; empty if XLA wrote none."""
-    return dump.text("*before_optimizations.txt")
+    return dump.text(f"*{_BEFORE}")
 
 
 _TABLES = re.compile(

@@ -1,0 +1,54 @@
+"""Boundaries of other chips of which nothing is written down: what recompiling shows, and cycles."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+from xla import plain_hlo
+
+import lazynb
+from lazynb.execute.dumps import dumping
+from lazynb.xla.evidence import UNKNOWN, VERIFIED
+from lazynb.xla.reading import Reading
+from lazynb.xla.verify import NotTestable
+
+
+@pytest.mark.parametrize("name", ["v5e", "h100"])
+def test_what_recompiling_shows(name, needs):
+    """``h`` is held and read by two; each verdict is true of the program compiled again."""
+    with lazynb.lazy(), dumping(Reading):
+        x = jnp.ones((512, 256))
+        h = jnp.exp(x * 2).sum(-1)
+        y, z = jnp.sin(h) + 1, jnp.sort(h * 3)
+        compilation = lazynb.compile(h, y, z, target=needs(name))
+    found = [one for one in compilation.boundaries if one.verify == "each-cause"]
+    for boundary in found:
+        assert boundary.label == UNKNOWN
+        try:
+            verified = compilation.verify(boundary)
+        except NotTestable as error:
+            assert str(error)
+            continue
+        assert verified.verdict
+        assert (verified.label == VERIFIED) == verified.verdict.endswith("the boundary is gone.")
+        assert verified.label == VERIFIED or verified.code == boundary.code
+
+
+def test_cycles_are_those_that_the_compiler_of_tpus_wrote(needs):
+    with lazynb.lazy():
+        compilation = lazynb.compile(jax.nn.softmax(jnp.ones((256, 512)) * 2), target=needs("v5e"))
+    [trace] = compilation.traces
+    lines = plain_hlo.blocks(trace.text)["ENTRY"]
+    for name, estimate in trace.estimates.items():
+        [line] = [line for line in lines if f"%{name} = " in line]
+        assert f'"estimated_cycles":"{estimate.cycles}"' in line
+        assert estimate.source == "estimated by the chip's own compiler"
+    assert any(cluster.opcode == "fusion" for cluster in compilation.clusters)
+    assert trace.estimates
+
+
+def test_other_compilers_estimate_no_cycles(needs):
+    with lazynb.lazy():
+        compilation = lazynb.compile(jnp.ones((8, 8)) * 2, target=needs("h100"))
+    assert compilation.traces[0].estimates == {}
