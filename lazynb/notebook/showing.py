@@ -35,11 +35,15 @@ class Static:
         return self._forms
 
 
-def inspect(obj: Any = None, namespace: dict[str, Any] | None = None) -> Any:
-    """See :func:`lazynb.inspect`."""
+def inspect(obj: Any = None, namespace: dict[str, Any] | None = None, *, ran: bool = True) -> Any:
+    """See :func:`lazynb.inspect`.
+
+    Arguments:
+      ran: whether a compilation was run.
+    """
     if isinstance(obj, Graph) and not obj.pending():
         return obj
-    return shown(compilation_of(obj, namespace), ran=not isinstance(obj, (Graph, LazyTensor)))
+    return shown(compilation_of(obj, namespace), ran=ran and not isinstance(obj, (Graph, LazyTensor)))
 
 
 def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> Compilation:

@@ -123,6 +123,7 @@ def _environment(directory: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(directory), *filter(None, sys.path)]),
         "JAX_PLATFORMS": "cpu",
         "TPU_SKIP_MDS_QUERY": "1",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # it touches no device, so several notebooks may have one
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
     return {**os.environ, **own}
