@@ -1,10 +1,9 @@
-"""Tensors that have a type and never get a value: the arguments of a function that is compiled and not run."""
+"""Tensors that have a type and never a value: the arguments of a function that is compiled and not run."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import jax
 
