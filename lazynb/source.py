@@ -390,7 +390,9 @@ def here(depth: int = 1) -> Spot:
     library = None
     if asker is not None and not generated.is_generated(asker.f_code.co_filename):
         library = asker.f_code, asker.f_lasti
-    callers = () if _is_main(frame) else _callers(frame)
+    callers: tuple[Spot, ...] = ()
+    if code.co_flags & inspect.CO_OPTIMIZED or not _is_main(frame):
+        callers = _callers(frame)
     # The same as ``Spot(...)``, without the Python function that NamedTuple makes for it.
     return tuple.__new__(Spot, (code, frame.f_lasti, _cells.get(code.co_filename), None, library, callers))
 
@@ -411,17 +413,41 @@ _SCRIPTS = os.path.join(sysconfig.get_paths()["scripts"], "")
 
 def _callers(frame: FrameType) -> tuple[Spot, ...]:
     """The user's lines that called the function that runs in ``frame``, the nearest first, each once."""
-    code, above = frame.f_code, frame.f_back
-    found = {(code.co_filename, line_of(code, frame.f_lasti))}
+    stack = [(frame.f_code, frame.f_lasti)]
+    key = [id(frame.f_code), frame.f_lasti]
+    above = frame.f_back
+    while above is not None and len(stack) < _USER_FRAMES:  # every break comes here too
+        code = above.f_code
+        known = _is_user.get(id(code))
+        if known[0] if known is not None else is_user_code(code):
+            stack.append((code, above.f_lasti))
+            key += (id(code), above.f_lasti)
+            if code.co_name == "<module>" and _is_main(above):
+                break
+        above = above.f_back
+    kept = _known_callers.get(same := tuple(key))
+    if kept is None:
+        if len(_known_callers) > 10_000:
+            _known_callers.clear()
+        kept = _known_callers[same] = stack, _spots_of(stack)
+    return kept[1]
+
+
+_USER_FRAMES = 64
+_known_callers: dict[tuple[int, ...], tuple[list[tuple[CodeType, int]], tuple[Spot, ...]]] = {}
+"""By the stack's code and instructions; the code is kept alive, so that its ids stay its own."""
+
+
+def _spots_of(stack: list[tuple[CodeType, int]]) -> tuple[Spot, ...]:
+    code, lasti = stack[0]
+    found = {(code.co_filename, line_of(code, lasti))}
     spots: list[Spot] = []
-    while above is not None and len(spots) < _CALLERS and not _is_main(frame):
-        frame, caller = above, above.f_code
-        above = frame.f_back
-        if not is_user_code(caller) or caller.co_filename.startswith(_SCRIPTS):
+    for caller, instruction in stack[1:]:
+        if caller.co_filename.startswith(_SCRIPTS):
             continue
-        line = caller.co_filename, line_of(caller, frame.f_lasti)
-        if line not in found and not _stands_in(code, caller):
-            spots.append(Spot(caller, frame.f_lasti, _cells.get(caller.co_filename), None))
+        line = caller.co_filename, line_of(caller, instruction)
+        if line not in found and not _stands_in(code, caller) and len(spots) < _CALLERS:
+            spots.append(Spot(caller, instruction, _cells.get(caller.co_filename), None))
             found.add(line)
         code = caller
     return tuple(spots)

@@ -126,6 +126,9 @@ def _alias(name: str, kind: ast.expr) -> str:
     line = f"export type {name} = {typescript(kind)};"
     if len(line) <= WIDTH:
         return line
+    indented = f"  {typescript(kind)};"
+    if len(indented) <= WIDTH:
+        return f"export type {name} =\n{indented}"
     return "\n".join([f"export type {name} =", *(f"  | {option}" for option in _options(kind))]) + ";"
 
 

@@ -922,6 +922,9 @@ def test_public_functions_that_are_treated_apart():
 
 def test_primitives_are_named_so():
     assert set(names.PRIMITIVES_IN_WORDS) <= primitive_names()
+    classes = (names.SUMS, names.PRODUCTS, names.QUOTIENTS, names.REDUCING, names.COMPARING, names.OPAQUE)
+    known = set().union(*classes, names.MOVING, names.CONVERTING)
+    assert not known - primitive_names(), known - primitive_names()
     in_words = {operation_name(name) for name in primitive_names()}
     others = names.GLUE - in_words
     assert all(hasattr(jnp, name) or hasattr(jax.lax, name) for name in others)
@@ -1054,3 +1057,13 @@ def test_a_module_from_another_process_compiles():
     executable = jc.compile_for(jax.devices()[:1], lowering, {})
     assert "tanh" in jc.optimised_text(executable)
     assert executable.get_compiled_memory_stats().argument_size_in_bytes == 16
+
+
+def test_settings_that_identify_no_operation_have_names():
+    kept = jax.config.jax_default_prng_impl
+    jax.config.update("jax_default_prng_impl", "rbg")
+    try:
+        settings = jc.untraced_settings()
+    finally:
+        jax.config.update("jax_default_prng_impl", kept)
+    assert settings["jax_default_prng_impl"] == "rbg" and "jax_enable_x64" not in settings

@@ -225,7 +225,7 @@ PARAMETERS_IN_WORDS: Mapping[str, str] = {
 }
 """Parameters whose name a user may not know, and the name a user knows each by."""
 
-# ---- what a cut between two programs may separate (lazynb/record/loops/rounding.py) -------------------------
+# ---- what a cut between two programs may separate (lazynb/record/loops/rounding.py) -----------------------
 
 CALLING = frozenset(("jit", "closed_call", "custom_jvp_call", "custom_vjp_call", "checkpoint"))
 """Primitives that call one jaxpr with their operands."""
@@ -237,27 +237,24 @@ SPREADING = frozenset(("broadcast_in_dim", "concatenate", "pad", "dynamic_update
 """Primitives that put a value into a larger one."""
 
 MOVING = SPREADING | frozenset(
-    (
-        "reshape squeeze transpose rev copy copy_p select_n slice dynamic_slice gather neg split real imag complex "
-        "stop_gradient"
-    ).split()
+    """reshape squeeze transpose rev copy select_n slice dynamic_slice gather neg split real imag
+    complex stop_gradient""".split()
 )
 """Primitives whose results hold the bits of their operands, up to a sign."""
 
 SUMS = frozenset(("add", "sub", "add_any"))
 """Sums of two."""
 
-PRODUCTS = frozenset(("mul", "square", "integer_pow", "dot_general", "conv_general_dilated"))
+PRODUCTS = frozenset(("mul", "square", "integer_pow", "div", "dot_general", "conv_general_dilated"))
 """What may become a part of a fused multiply-add."""
 
 QUOTIENTS = frozenset("div sqrt rsqrt cbrt pow exp exp2 expm1 log log1p logistic integer_pow".split())
 """What the algebraic simplifier rewrites together with products and quotients that read it."""
 
 REDUCING = frozenset(
-    (
-        "reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or reduce_xor argmax argmin cumsum cumprod "
-        "cummax cummin cumlogsumexp reduce_window_sum reduce_window_max reduce_window_min reduce_window reduce"
-    ).split()
+    """reduce_sum reduce_prod reduce_max reduce_min reduce_and reduce_or reduce_xor argmax argmin cumsum
+    cumprod cummax cummin cumlogsumexp reduce_window_sum reduce_window_max reduce_window_min reduce_window
+    reduce""".split()
 )
 """Reductions, which may be joined with one another, and take another form of what was spread."""
 
@@ -265,10 +262,8 @@ COMPARING = frozenset("eq ne lt le gt ge is_finite sign floor ceil round".split(
 """What gives the same for the same bits."""
 
 OPAQUE = frozenset(
-    (
-        "max min abs clamp tanh sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh erf erfc erf_inv "
-        "lgamma digamma rem nextafter sort while scan optimization_barrier threefry2x32 random_bits iota "
-        "sign floor ceil round top_k"
-    ).split()
+    """max min abs clamp tanh sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh erf erfc erf_inv
+    lgamma digamma rem nextafter sort while scan optimization_barrier threefry2x32 random_bits iota
+    sign floor ceil round top_k""".split()
 )
 """What neither LLVM nor the algebraic simplifier takes apart or joins with its readers."""

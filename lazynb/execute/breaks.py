@@ -10,6 +10,7 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
+from lazynb.config import config
 from lazynb.execute.cell_runs import cell_runs
 from lazynb.execute.records import SHOWN, Records, plural, text_table
 from lazynb.reasons import REASONS
@@ -102,6 +103,7 @@ class Tally(Sums):
         """The record that the user sees."""
         reason = REASONS[self.kind]
         text = f"{reason.text} ({self.detail})" if self.detail else reason.text
+        long = self.ops >= self.count * config.max_program and not reason.barrier
         return TraceBreak(
             reason.code,
             self.kind,
@@ -109,7 +111,7 @@ class Tally(Sums):
             self.ops,
             self.compiles > 0,
             self.seconds,
-            reason.hint,
+            _TOO_LONG if long else reason.hint,
             self.count,
             self.compiles,
             text,
@@ -143,6 +145,9 @@ def _gone(newest: dict[str, int], tally: Tally) -> int | None:
     since = [cell_runs.after(cell, newest[cell]) for cell in tally.cells]
     later = [run for run in since if run is not None]
     return max(later) if later and len(later) == len(since) else None
+
+
+_TOO_LONG = "call lazynb.sync() before, once every few hundred operations: this many take long to compile"
 
 
 class BreakLog:

@@ -402,7 +402,8 @@ class Execution:
             thread_trace().close_dead()
             waiting = thread_trace().all_pending()
             self._barrier([(pending, ()) for pending in waiting], "sync", here(1))
-        self._barrier(_parts(tensors), "sync", here(1))
+        else:
+            self._barrier(_parts(tensors), "sync", here(1))
 
     def waiting(self, tensors: Sequence[Any]) -> list[Pending]:
         """The pending traces that ``tensors`` (or pytrees of them) need, in the order of their runs.
@@ -468,6 +469,8 @@ class _Broken(NamedTuple):
 
 def _joined(broken: Sequence[_Broken]) -> _Broken:
     """Several as one."""
+    if len(broken) == 1:
+        return broken[0]
     return _Broken(
         broken[-1].trace,
         [run for one in broken for run in one.runs],

@@ -316,7 +316,7 @@ class Pending:
         return before.slots
 
     def repeat(self, step: State, operands: tuple[int, ...]) -> None:
-        """Appends the operation of ``step``, which another trace holds, with other operands; adds no tensor."""
+        """Appends the operation of ``step``, which another trace holds, with other operands and no tensor."""
         self.tip = self.trie.same(self.state, step, (step.operation, operands), operands)
 
     def mark(self) -> Mark:

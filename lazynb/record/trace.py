@@ -364,7 +364,7 @@ class LazyTrace(jc.Trace):
         if self.pending is not None and not self.pending.closed:
             self.pending.seal()
             self.sealed.append(self.pending)
-        if loop is None or len(self.sealed) >= 2 * self._swept:
+        if self.sealed and (loop is None or len(self.sealed) >= 2 * self._swept):
             self._sweep()
         root = self._root()
         if loop is not None and root.loops.get(loop.content) is not loop:

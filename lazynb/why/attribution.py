@@ -1,7 +1,7 @@
 """What the user edited, as the cause of what the operations differ in.
 
-An edit is told only if operations differ that it reaches: those of the expression that was edited, of a function
-that it calls, or of what is called by a name that it defines.
+An edit is told only if operations differ that it reaches: those of the expression that was edited, of a
+function that it calls, or of what is called by a name that it defines.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def attributed(
     changes: Sequence[Change], pair: SourcePair, comparables: tuple[Comparable, Comparable]
 ) -> list[Change]:
     """``changes``, with those that an edit of the user's explains told as that edit."""
+    changes = [_closed_over(change, pair) for change in changes]
     edits = [edit for edit in pair.edits if edit.edit.kind in TOLD and words_of(edit.edit) is not None]
     if not edits:
-        return list(changes)
+        return changes
     reach = _Reach(pair, comparables)
     told: list[Change] = []
     by_edit: dict[tuple[int, tuple[str, ...]], int] = {}  # where in ``told`` an edit is
@@ -55,6 +56,21 @@ def attributed(
             else:
                 told[known] = _merged(told[known], change)
     return _joined(told)
+
+
+def _closed_over(change: Change, pair: SourcePair) -> Change:
+    """``change``, told as a number that a function closes over if it is not written where it is taken: the
+    line is the same in both sources."""
+    inner = change.fields.get("change")
+    if change.kind != "nested" or inner is None:
+        return change
+    if inner.kind == "nested":
+        told = _closed_over(inner, pair)
+    elif inner.kind == "literal" and change.at is not None and pair.is_unchanged(change.at.place):
+        told = Change("closed_over", inner.fields, inner.now, inner.before, inner.at)
+    else:
+        return change
+    return Change(change.kind, {**change.fields, "change": told}, change.now, change.before, change.at)
 
 
 def _joined(changes: Sequence[Change]) -> list[Change]:
@@ -230,7 +246,10 @@ class _Reach:
         if around & self._called_from(side, names_in(node)):
             return True
         statement = source.at(step.line[1])
-        defined = bound_by(edit.statements[side].node)
+        edited = edit.statements[side]
+        own = self._pair.sides[side].source(edit.files[side])
+        around = _functions_around(own, edited.first) if own is not None else set()
+        defined = bound_by(edited.node) | around
         if statement is None or not defined or statement is edit.statements[side]:
             return False
         if edit.edit.kind == "variable":

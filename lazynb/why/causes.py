@@ -96,6 +96,12 @@ _TABLE = (
         "leave it: a program for the first turn of the loop and one for the others are cached now; or call "
         "lazynb.sync() where a turn ends",
     ),
+    CauseKind(
+        "LNB418",
+        "divided",
+        "lazynb decided to cut the long trace of a loop where it repeats: one program for each piece",
+        "call lazynb.sync() in the loop, once every so many turns",
+    ),
     # Programs that loop.
     CauseKind(
         "LNB421",
@@ -208,7 +214,8 @@ _TABLE = (
     CauseKind(
         "LNB456",
         "closed_over",
-        "{operation} takes {now}, which the function closes over or has as a static argument; it was {before}",
+        "{operation} takes {now}, which the function closes over or has as a static argument; it was "
+        "{before}",
         "pass the number to the jitted function as an argument that is not static",
     ),
     # What is asked of the trace.

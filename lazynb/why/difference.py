@@ -10,6 +10,7 @@ from functools import cached_property
 from lazynb.config import config
 from lazynb.execute.misses import Miss
 from lazynb.reasons import REASONS
+from lazynb.record.loops.growth import CUT
 from lazynb.source import Place
 from lazynb.why import settings
 from lazynb.why.attribution import attributed, is_edit
@@ -93,6 +94,8 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Sequence[Miss]) -> Dif
     traces.
     """
     linecache.checkcache()
+    if miss.cut is not None and miss.cut.kind == CUT:
+        return Difference([_divided(miss)], None)
     comparable = comparable_of(miss)
     ranked = _by_likeness(miss, earlier)
     forgotten = [other for other in ranked if _was_forgotten(other, miss)]
@@ -355,6 +358,13 @@ def _cause(change: Change) -> Cause:
 
 _LOST = frozenset(("removed", "not_alive"))
 """Kinds whose line is one of the earlier program."""
+
+
+def _divided(miss: Miss) -> Cause:
+    """It is a piece of a loop."""
+    assert miss.cut is not None
+    cause, at = CAUSES["divided"], miss.cut.spot.place
+    return Cause("divided", f"{cause.text}: {at.label}", at, cause.cure)
 
 
 def _new(miss: Miss, earlier: Sequence[Miss]) -> Cause:

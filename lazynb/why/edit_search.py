@@ -27,10 +27,10 @@ class Edit:
 
     Attributes:
       kind: ``function`` or ``operator`` (another one in its place), ``argument`` (of a call), ``variable``
-        (what is assigned to it), ``added`` or ``removed`` (a call or operator around an expression), ``value``
-        (a number, a variable, an index within an expression).
-      before, now: the expression in both sources; for an argument its call, for what was added or removed what
-        it stands around, and with it. None for what one source has alone.
+        (what is assigned to it), ``added`` or ``removed`` (a call or operator around an expression),
+        ``value`` (a number, a variable, an index within an expression).
+      before, now: the expression in both sources; for an argument its call, for what was added or removed
+        what it stands around, and with it. None for what one source has alone.
       name: of a variable, or of an argument as its function calls it.
       given: the argument or value in both sources; None for a default that cannot be written.
     """
@@ -119,9 +119,11 @@ class _Search:
             best = min(best, self._around(edit, a, inner, self.between(inner, b)), key=_cost)
         return best
 
-    @staticmethod
-    def _around(edit: Edit, outer: ast.AST, inner: ast.AST, rest: Found) -> Found:
-        others = sum(size_of(each) for each in _wrapped(outer) if each is not inner)
+    def _around(self, edit: Edit, outer: ast.AST, inner: ast.AST, rest: Found) -> Found:
+        function = outer.func if isinstance(outer, ast.Call) else None
+        known = function is not None and any(side.object(function) is not None for side in self._functions)
+        module = function.value if known and isinstance(function, ast.Attribute) else None
+        others = sum(size_of(each) for each in _wrapped(outer) if each is not inner and each is not module)
         return rest[0] + 1.5 + others, (*rest[1], edit)
 
     # ---- expressions of one kind ---------------------------------------------------------------------------
@@ -171,7 +173,10 @@ class _Search:
     def _calls(self, a: ast.Call, b: ast.Call) -> Found:
         same = self._same_function(a.func, b.func)
         if same is None:
-            return _sum([self._functions_called(a, b), self._plain_arguments(a, b)])
+            other, (cost, edits) = self._functions_called(a, b), self._plain_arguments(a, b)
+            if other is not _NOTHING:  # what only one of two functions is given comes and goes with it
+                edits = tuple(edit for edit in edits if not _is_given_once(edit, a))
+            return _sum([other, (cost, edits)])
         old, new = self._functions[0].arguments(a), self._functions[1].arguments(b)
         if old is None or new is None:
             return _sum([same, self._plain_arguments(a, b)])
@@ -199,18 +204,21 @@ class _Search:
         edit: Found = (1.0, (Edit(kind, a, b),))
         if first is not None and second is not None:
             return _sum([self.between(first, second), edit])
+        if isinstance(a.func, ast.Call) != isinstance(b.func, ast.Call):
+            return edit[0] + 2, edit[1]
         alone = first or second
         return edit if alone is None else (edit[0] + 2 + size_of(alone), edit[1])
 
     def _is_renamed(self, a: ast.AST, b: ast.AST) -> bool:
-        """Whether two names are of functions of the user's with one body."""
-        old, new = (
-            self._functions[0].functions.get(dotted(a) or ""),
-            self._functions[1].functions.get(dotted(b) or ""),
-        )
-        if old is None or new is None:
+        """Whether two names are of functions of the user's with one body, or of one that is called otherwise
+        now: then each name is in one source alone."""
+        first, second = self._functions[0].functions, self._functions[1].functions
+        before, now = dotted(a) or "", dotted(b) or ""
+        if before not in first or now not in second:
             return False
-        return list(map(ast.dump, (old.args, *old.body))) == list(map(ast.dump, (new.args, *new.body)))
+        if before not in second and now not in first:
+            return True
+        return _body(first[before]) == _body(second[now])
 
     def _receiver(self, side: int, function: ast.AST) -> ast.AST | None:
         """The value whose method is called; None for a function."""
@@ -255,6 +263,15 @@ class _Search:
             functions = self._functions[side]
             return dotted(node) in functions.functions or functions.object(node) is not None
         return False
+
+
+def _body(function: ast.FunctionDef) -> list[str]:
+    return list(map(ast.dump, (function.args, *function.body)))
+
+
+def _is_given_once(edit: Edit, call: ast.Call) -> bool:
+    """Whether ``edit`` is an argument by name of ``call`` that only one source has."""
+    return edit.kind == "argument" and edit.before is call and None in edit.given
 
 
 def called(call: ast.Call) -> str:

@@ -62,7 +62,7 @@ class PairComparison:
         """Compares what two operations do, without their operands."""
         types = self._types(old, new)
         follows = types != Types() or self._sides.settings
-        if old.name != new.name:
+        if old.name != new.name and not _is_renamed(old, new):
             if not (follows and self._sides.same_line(old, new)):
                 self._replaced(old, new)
         elif calls_users_function(new) and calls_users_function(old):
@@ -192,6 +192,12 @@ class PairComparison:
             text_now = f"another {text_now.removeprefix('an ')}"
         kind = _operand_kind(first, second)
         self._sides.add_pair(kind, old, new, operation=new.label, now=text_now, before=text_before)
+
+
+def _is_renamed(old: ProgramStep, new: ProgramStep) -> bool:
+    """Whether both call a jitted function of the user's, under two names: what differs is within."""
+    both_jitted = old.primitive is new.primitive and "name" in old.params and "name" in new.params
+    return both_jitted and calls_users_function(old) and calls_users_function(new)
 
 
 def _described(comparable: Comparable, value: Value) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import collections
 import dataclasses
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from lazynb.execute.misses import Miss
+from lazynb.execute.program import needed_steps
 from lazynb.why.comparable import Comparable, comparable_of
 from lazynb.why.comparison import Comparison
 from lazynb.why.sides import Change
@@ -40,7 +43,7 @@ def as_recurrence(
         comparables = [comparable_of(other) for other in same_line]
         steps = [Comparison(other, comparable).changes for other in comparables]
         series = [_recurrence(change, steps) or change for change in changes]
-        series = _longer(series, [*comparables, comparable])
+        series = _longer(series, same_line, miss, runs)
     return _alternating(series, miss, runs)
 
 
@@ -94,16 +97,60 @@ def _series(change: Change, kind: str, values: Sequence[str]) -> Change:
     return dataclasses.replace(change, kind=kind, fields=fields)
 
 
-def _longer(changes: list[Change], comparables: Sequence[Comparable]) -> list[Change]:
-    """Operations that were added at each step are one cause: the trace is longer each time."""
-    lengths = [sum(step.needed for step in comparable.operations) for comparable in comparables]
+def _longer(
+    changes: list[Change], same_line: Sequence[Miss], miss: Miss, runs: Sequence[Miss]
+) -> list[Change]:
+    """Operations that were added at each step are one cause, if the trace is longer by the same ones each
+    time.
+
+    Arguments:
+      same_line: the earlier programs of the miss's line.
+      runs: the programs that were run there, in order.
+    """
     grown = [change for change in changes if change.kind in ("added", "repeats")]
-    if not grown or not _increases(lengths):
+    if not grown:
+        return changes
+    lengths = _lengths([*_in_a_row(same_line, runs), miss])
+    if len(lengths) < _STEPS:
         return changes
     rest = [change for change in changes if change not in grown]
     now = tuple(number for change in grown for number in change.now)
     series = ", ".join(map(str, lengths[-_BACK:]))
     return [*rest, Change("longer", {"series": series}, now, (), grown[0].at)]
+
+
+def _in_a_row(same_line: Sequence[Miss], runs: Sequence[Miss]) -> list[Miss]:
+    """The last of ``same_line`` that ran once each, one after the other, with nothing run in between."""
+    row: list[Miss] = []
+    earlier = [run for run in runs if run in same_line or run.number > same_line[-1].number]
+    for run in reversed(earlier):
+        if run not in same_line:
+            continue
+        if row and run is row[0]:
+            return row[1:]  # it was run again: the loop did not grow there
+        row.insert(0, run)
+    return row
+
+
+def _lengths(misses: Sequence[Miss]) -> list[int]:
+    """The numbers of operations of the last of ``misses`` that are longer than the one before by the same
+    operations each time."""
+    contents = [_operations(miss) for miss in misses]
+    body: collections.Counter[Any] | None = None
+    lengths = [contents[-1].total()]
+    for before, after in reversed(list(pairwise(contents))):
+        added = after - before
+        if before - after or not added or (body is not None and added != body):
+            break
+        body = added
+        lengths.insert(0, before.total())
+    return lengths
+
+
+def _operations(miss: Miss) -> collections.Counter[Any]:
+    """How often each operation is in the needed part of a program."""
+    needed = needed_steps(miss.summary.end.path(), miss.wanted)
+    return collections.Counter(step.operation for step in needed if step.operation is not None)
 
 
 def _alternating(changes: list[Change], miss: Miss, runs: Sequence[Miss]) -> list[Change]:

@@ -28,8 +28,8 @@ def traced(before: Miss, now: Miss) -> list[Change]:
 def explained(changes: Sequence[Change], before: Miss, now: Miss) -> list[Change]:
     """``changes``, with those that follow from another setting told as that setting.
 
-    Such a setting decides which operations JAX's functions record, and nothing says so in these. It is told if
-    it differs, operations differ, and the user edited nothing.
+    Such a setting decides which operations JAX's functions record, and nothing says so in these. It is told
+    if it differs, operations differ, and the user edited nothing.
     """
     different = [
         _change(name, before.settings[name], value)

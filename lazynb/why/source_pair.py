@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lazynb.cell_history import history
 from lazynb.execute.misses import Miss
+from lazynb.source import Place
 from lazynb.why.alignment import common
 from lazynb.why.edit_search import Edit, edit_between
 from lazynb.why.expressions import Source, Statement, names_in, source_of
@@ -39,7 +40,7 @@ class UserEdit:
 
 
 class Sources:
-    """The user's code behind one program: what recorded its operations, and the cells that define what that calls.
+    """The user's code behind one program: what recorded its operations, and what defines what that calls.
 
     Attributes:
       texts: by file, the cells in the order of their last runs.
@@ -61,7 +62,7 @@ def _texts(miss: Miss) -> Iterator[tuple[str, str]]:
     if miss.spot.cell is not None:
         own.setdefault(miss.spot.code.co_filename, miss.spot.cell[1])
     defining: dict[str, str] = {}
-    left = _free_names(own.values())
+    left = _free_names(own.values()).difference(*[defined_in(source_of(text)) for text in own.values()])
     for run in reversed(history.until(miss.time)):
         if not left or len(defining) >= _DEFINING:
             break
@@ -75,10 +76,10 @@ def _texts(miss: Miss) -> Iterator[tuple[str, str]]:
     yield from own.items()
 
 
-def _free_names(texts: Sequence[str] | Iterator[str] | object) -> set[str]:
+def _free_names(texts: Iterable[str]) -> set[str]:
     """The names that sources read and do not define."""
     names: set[str] = set()
-    for text in texts:  # type: ignore[attr-defined]
+    for text in texts:
         source = source_of(text)
         names |= source.words - defined_in(source)
     return names
@@ -134,6 +135,13 @@ class SourcePair:
         if side:
             statement = self._old.get((file, id(statement.node)), statement)
         return "\0".join(statement.key)
+
+    def is_unchanged(self, place: Place | None) -> bool:
+        """Whether the line of ``place`` stands in the source before too."""
+        if place is None or not place.text:
+            return False
+        texts = self.sides[0].texts.values()
+        return any(place.text == line.strip() for text in texts for line in text.splitlines())
 
     def statement_likeness(self, before: tuple[str, int], now: tuple[str, int]) -> float:
         """How much the statements of two lines are alike, from 0 to 1; 0 if they do not correspond."""

@@ -6,8 +6,9 @@ import dataclasses
 import linecache
 from collections.abc import Sequence
 
-from lazynb.cell_history import history
+from lazynb.cell_history import CellRun, history
 from lazynb.execute.misses import Miss
+from lazynb.record.loops.growth import CUT
 from lazynb.source import Place, Spot, cell_source, line_of
 from lazynb.why.alignment import Alignment
 from lazynb.why.comparable import Comparable, ProgramStep
@@ -90,9 +91,11 @@ class TraceBounds:
             self._add("turn", now.cut.kind, now.cut.spot, heads, words)
         if heads[0] and heads[1]:
             return
-        if heads[0] and now.cut is not None and self._written(heads[0], 0):
+        if heads[0] and _begins_at_break(now) and self._written(heads[0], 0):
+            assert now.cut is not None
             self._add("begins_later", now.cut.kind, now.cut.spot, heads)
-        elif heads[1] and before.cut is not None and self._written(heads[1], 1):
+        elif heads[1] and _begins_at_break(before) and self._written(heads[1], 1):
+            assert before.cut is not None
             self._add("begins_earlier", before.cut.kind, before.cut.spot, heads)
 
     def _compare_cells(self, leftover: Sides) -> None:
@@ -114,8 +117,8 @@ class TraceBounds:
                 self.bounds.append(Bound("cell_split", "", found, none, own, words))
 
     def _elsewhere(self, steps: Sequence[ProgramStep], side: int) -> Place | None:
-        """The first of the lines of ``steps``, left over on ``side``, if they all stand in cells that recorded
-        neither program; else None."""
+        """The first line of ``steps``, left over on ``side``, if all stand in cells that recorded neither
+        program; else None."""
         lines = {self._comparables[side].text(step) for step in steps} - {""}
         texts = [text for text in self._misses[1 - side].sources.values()]
         here = {line.strip() for text in texts for line in text.splitlines()}
@@ -123,7 +126,7 @@ class TraceBounds:
             return None
         before, now = (miss.time for miss in self._misses)
         if side:
-            runs = [run for run in history.until(now) if run.time > before - _NEAR]
+            runs: Sequence[CellRun] = [run for run in history.until(now) if run.time > before - _NEAR]
         else:
             runs = history.after(before)
         known = self._misses[0].sources.keys() | self._misses[1].sources.keys()
@@ -139,7 +142,7 @@ class TraceBounds:
         return None if lines else found
 
     def _is_turn(self, heads: Sides) -> bool:
-        """Whether what comes first in the present program follows its trace break in the turn of a loop before.
+        """Whether what comes first in the present program follows its trace break, in a loop's turn before.
 
         What comes first in the earlier one stands in the source too: nobody added or removed anything.
         """
@@ -215,6 +218,11 @@ def _head_and_tail(
 def _end(miss: Miss) -> tuple[str, str]:
     """The trace break that asked for the program: its kind and source line."""
     return miss.kind, miss.spot.place.text
+
+
+def _begins_at_break(miss: Miss) -> bool:
+    """Whether the trace began after a trace break, and not where lazynb itself has cut a loop."""
+    return miss.cut is not None and miss.cut.kind != CUT
 
 
 def _start(miss: Miss) -> tuple[str, str] | None:

@@ -6,8 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping, Sequence
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property
 from typing import Any
 
 from lazynb.execute.dumps import Dump, DumpUnavailable
@@ -19,7 +18,7 @@ from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
 from lazynb.xla.cost.total import NOTHING, Total, program_total
 from lazynb.xla.fates.assignment import Fate, fates
-from lazynb.xla.fates.operation_graph import OperationGraph
+from lazynb.xla.fates.operation_graph import OperationGraph, graph_of
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
@@ -200,25 +199,7 @@ class CompiledTrace:
     @cached_property
     def _operation_graph(self) -> OperationGraph:
         """Which operation of the program reads which, by their marks."""
-        nodes = self.origins.operations
-        mark_of = {node: mark for mark, node in nodes.items()}
-        arguments = self._arguments()
-        operands = {}
-        for mark, node in sorted(nodes.items()):
-            read = list(dict.fromkeys(operand for operand, _ in self._snapshot.nodes[node].operands))
-            operands[mark] = [mark_of[operand] for operand in read if operand in mark_of]
-            arguments[node] = reduce(or_, [arguments.get(operand, 0) for operand in read], 0)
-        results = [mark_of.get(node) for node, _ in self.origins.results]
-        return OperationGraph(operands, {mark: arguments[node] for mark, node in nodes.items()}, results)
-
-    def _arguments(self) -> dict[int, int]:
-        """By node of an input, the argument of the program that holds it, as a bit."""
-        arguments = {}
-        packing = self._executable._packing
-        for position in range(len(packing)):
-            for number in packing.taken(position):
-                arguments[self.origins.inputs[number]] = 1 << position
-        return arguments
+        return graph_of(self.origins, self._snapshot, self._executable._packing)
 
     def nodes_behind(self, instruction: Instruction) -> list[int]:
         """Nodes that an instruction of the optimised module was made from: by its mark, else by what it

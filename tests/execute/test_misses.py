@@ -14,6 +14,7 @@ import jax.experimental.xla_metadata
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from execute import pairs_edits, pairs_more  # noqa: F401
 from execute.pairs import DATA, PAIRS
 
 import lazynb
@@ -22,6 +23,8 @@ from lazynb.config import config
 from lazynb.execute.misses import log
 from lazynb.why.answer import causes_of, difference_of, times_made
 from lazynb.why.causes import CAUSES
+
+SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_impl")
 
 
 class Cells:
@@ -49,13 +52,13 @@ class Cells:
 @pytest.fixture
 def cells(clean, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
-    kept = jax.config.jax_enable_x64, jax.config.jax_default_matmul_precision
+    kept = {name: getattr(jax.config, name) for name in SETTINGS}
     found = Cells()
     found.number = 1
-    found.outside(DATA + "s = jnp.float32(2.0)\n")
+    found.outside(DATA + "s = jnp.float32(2.0)\ns_ = 2\n")
     yield found
-    jax.config.update("jax_enable_x64", kept[0])
-    jax.config.update("jax_default_matmul_precision", kept[1])
+    for name, value in kept.items():
+        jax.config.update(name, value)
     sys.modules.pop("helper", None)
 
 
@@ -94,7 +97,7 @@ def test_each_pair_is_told_as_what_it_is(pair, cells, tmp_path):
 
 
 def test_the_table_is_large_and_covers_the_kinds():
-    assert len(PAIRS) >= 45 and len({pair.name for pair in PAIRS}) == len(PAIRS)
+    assert len(PAIRS) >= 250 and len({pair.name for pair in PAIRS}) == len(PAIRS)
     kinds = {kind for pair in PAIRS for miss in pair.told for kind, _ in miss}
     elsewhere = {
         "argument",
@@ -108,6 +111,9 @@ def test_the_table_is_large_and_covers_the_kinds():
         "literal",
         "unknown",
         "more",
+        "closed_over",
+        "cell_split",
+        "cell_merged",
     }  # tested below, or only within another
     assert set(CAUSES) == kinds | elsewhere
 
@@ -239,6 +245,11 @@ CURED = {
         "    float(total)",
         2,
     ),
+    "divided": (
+        "total = jnp.zeros(())\nlazynb.sync()\nfor s in range(20):\n    total = total + (x * s).sum()\n"
+        "    if s % 10 == 9:\n        lazynb.sync()\nfloat(total)",
+        1,
+    ),
     "begins_later": (
         "p = jnp.zeros(3)\nlazynb.sync()\nfor s in range(4):\n    loss = ((p - 1) ** 2).sum()\n"
         "    p = p - 0.1 * loss\n    float(loss)",
@@ -261,6 +272,51 @@ CURED = {
 def test_the_cure_of_a_loop_cures(kind, cells):
     text, programs = CURED[kind]
     assert CAUSES[kind].cure and len(cells.run(text)) <= programs
+
+
+# ---- cells -------------------------------------------------------------------------------------------------
+
+
+WHOLE = "h = jnp.sin(x)\ny = jnp.cos(h) * 2\nfloat(y.sum())"
+FIRST, SECOND = "h = jnp.sin(x)", "y = jnp.cos(h) * 2\nfloat(y.sum())"
+
+
+def test_a_cell_that_was_split(cells):
+    cells.run(WHOLE)
+    first = cells.run(FIRST)
+    second = cells.run(SECOND)
+    assert [told(miss) for miss in (*first, *second)] == [
+        (("cell_split", "`cos`, `multiply` and `sum` stand in another cell now: cell 4, line 1"),),
+        (("cell_split", "`sin` stands in another cell now: cell 3, line 1"),),
+    ]
+
+
+def test_cells_that_became_one(cells):
+    cells.run(FIRST)
+    cells.run(SECOND)
+    assert only(cells.run(WHOLE)) == (("cell_merged", "`sin` stood in another cell: cell 2, line 1"),)
+
+
+DEFINED = {
+    "a function": ("def loss(p):\n    return (jnp.tanh(x @ p) ** 2).mean()", "tanh", "sin",
+        "float(jax.grad(loss)(w).sum())", ("replaced", "`sin` in place of `tanh`: cell 4, line 2")),
+    "argnums": ("g = jax.grad(lambda a, b: (a @ b).var(), 0)", "0)", "1)",
+        "float(g(x, w).sum())", ("parameter", "`argnums` of `grad` was 0, now 1: cell 4, line 1")),
+    "a flag": ("flag = True", "True", "False",
+        "y = jnp.sin(x) if flag else jnp.cos(x)\nfloat(y.sum())", ("variable", "`flag` was True, now False: cell 4, line 1")),
+    "turns": ("n = 2", "2", "4",
+        "y = x\nfor i in range(n):\n    y = jnp.sin(y)\nfloat(y.sum())", ("variable", "`n` was 2, now 4: cell 4, line 1")),
+    "an axis": ("axis = 0", "0", "1",
+        "float(x.sum(axis=axis)[0])", ("parameter", "`axis` of `sum` was 0, now 1: cell 5, line 1")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_what_another_cell_defines(name, cells):
+    definition, before, now, use, cause = DEFINED[name]
+    for text in (definition, use, definition.replace(before, now)):
+        cells.run(text)
+    assert only(cells.run(use)) == (cause,)
 
 
 # ---- the log -----------------------------------------------------------------------------------------------

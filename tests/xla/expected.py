@@ -132,7 +132,7 @@ EXPECTED = {
     "cholesky": Expected(
         "library 2, loop 2",
         "library-consumer, library-producer 2, result",
-        {"a": "cancelled 3, folded, fused 5, library", "c": "fused"},
+        {"a": "cancelled 3, folded 2, fused 4, library", "c": "fused"},
     ),
     "solve": Expected(
         "control 2, library 3, loop 13, single 4",
@@ -258,7 +258,7 @@ NEWER = {
         "library-producer, producer-not-fusible 5, result 4, several-users 3",
         {
             "return ((jnp.tanh(x @ w1 + b1) @ w2 - y) ** 2).mean()": "cancelled, fused 8, library, own kernel",
-            "loss, grads": "cancelled 4, fused 6, own kernel 3",
+            "loss, grads": "cancelled 4, fused 7, own kernel 2",
             "w1, b1, w2": "fused 6",
         },
     ),

@@ -186,13 +186,13 @@ def layers(params, x, y):
 
 @shared((64, 128), (128,), (128, 10), (10,), (32, 64), (32, 10), single="dot_general")
 def gradient_of_two_layers(w1, b1, w2, b2, x, y):
-    l, g = jax.value_and_grad(layers)([(w1, b1), (w2, b2)], x, y)
+    loss, g = jax.value_and_grad(layers)([(w1, b1), (w2, b2)], x, y)
     return lazynb.compile()
 
 
 @shared((8, 16), (16,), (16, 12), (12,), (12, 4), (4,), (32, 8), (32, 4), single="dot_general")
 def gradient_of_three_layers(w1, b1, w2, b2, w3, b3, x, y):
-    l, g = jax.value_and_grad(layers)([(w1, b1), (w2, b2), (w3, b3)], x, y)
+    loss, g = jax.value_and_grad(layers)([(w1, b1), (w2, b2), (w3, b3)], x, y)
     return lazynb.compile()
 
 

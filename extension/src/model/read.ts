@@ -152,7 +152,17 @@ const MEMORY: Memory = {
   buffers: [],
   source: "",
 };
-const PROGRAM = { number: 0, operations: 0, cache: "", compile_seconds: NaN, backend: "", runs: 0, hlo: {}, memory: null, total: null };
+const PROGRAM = {
+  number: 0,
+  operations: 0,
+  cache: "",
+  compile_seconds: NaN,
+  backend: "",
+  runs: 0,
+  hlo: {},
+  memory: null,
+  total: null,
+};
 const LEFTOVER: Leftover = { cell: null, operations: 0, kernels: null, lines: [] };
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
 const TABLE: Table = { columns: [], rows: [], text: "" };

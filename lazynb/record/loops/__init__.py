@@ -1,1 +1,1 @@
-"""Loops that nothing reads: the part of a trace that repeats, where it may be cut, and what the user is told."""
+"""Loops that nothing reads: what repeats in a trace, where it may be cut, and what the user is told."""

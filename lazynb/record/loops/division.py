@@ -1,7 +1,8 @@
 """Division: a long trace that repeats becomes pieces, so that one program is compiled and run for each.
 
-The pieces are traces of their own, each the continuation of the one before, as if the user had placed a barrier
-after every so many turns. Nothing runs sooner for it. What the user holds moves to the pieces one tensor at a
+The pieces are traces of their own, each the continuation of the one before, as if the user had placed a
+barrier after every so many turns. Nothing runs sooner for it. What the user holds moves to the pieces one
+tensor at a
 time, and until the last has moved the whole trace stays as well, so that an interrupt loses nothing.
 """
 
@@ -24,7 +25,7 @@ PIECE = 256
 """Operations in a piece, at most, unless one turn has more."""
 
 _ROUND = (100, 50, 20, 10, 5, 2, 1)
-"""Turns in a piece: what the user does every ten turns (keep a value) then comes at the same place in each."""
+"""Turns in a piece: what comes every ten turns (a value that is kept) is at the same place in each piece."""
 
 _TRIED = 64
 """Places in a turn that are tried for the cut."""
@@ -36,7 +37,8 @@ def turns_together(period: int) -> int:
 
 
 def cuts_of(path: Sequence[State], part: Repetition) -> list[int]:
-    """The numbers of the operations before which to cut, so that no result changes; empty if it cannot be done.
+    """The numbers of the operations before which to cut, so that no result changes; empty if there are
+    none.
 
     Where fewest bytes cross is tried first.
     """
@@ -44,6 +46,8 @@ def cuts_of(path: Sequence[State], part: Repetition) -> list[int]:
     if part.length < 2 * length + part.period or not all(map(_is_on_one_device, path)):
         return []
     rounding = Rounding(path)
+    if not rounding.is_settled(part.start, min(part.start + 2 * part.period, part.end)):
+        return []
     crossing = rounding.bytes_crossing()
     middle = part.start + part.period  # the first turn may take what comes from before the loop
     places = sorted(range(middle, middle + part.period), key=lambda number: crossing[number])

@@ -1,4 +1,4 @@
-"""The operations of a trace and of the jaxprs in it in one form, so that a value can be followed through both."""
+"""The operations of a trace and of the jaxprs in it in one form: a value can be followed through both."""
 
 from __future__ import annotations
 

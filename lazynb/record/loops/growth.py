@@ -1,7 +1,7 @@
 """Growing traces: what is done when one has grown long and nothing has read it.
 
-A trace is examined when it has a quarter of ``config.max_program`` operations, half, and all of them. If a loop
-has recorded it, the user is told early, once for each loop. When it is full it is divided where the loop
+A trace is examined when it has a quarter of ``config.max_program`` operations, half, and all of them. If a
+loop has recorded it, the user is told early, once for each loop. When it is full it is divided where the loop
 repeats, if that changes no bits.
 """
 
@@ -99,16 +99,16 @@ def _tell(pending: Pending, part: Repetition, spot: Spot) -> None:
     if now is None or now.period != part.period or now.end < pending.state.operations:
         return  # it was only just left
     turns = turns_together(part.period)
-    if cuts_of(path, now) or part.period * (2 * turns + 2) > pending.state.operations:
-        rest = f"From {config.max_program:,} operations on lazynb cuts the trace by itself where the loop repeats."
-    else:
-        rest = "lazynb cannot cut it by itself without changing how results are rounded."
     place = spot.place
     text = (
-        f"{place.label}: this loop has {pending.state.operations:,} operations pending, the same {part.period:,} "
-        f"again and again, and nothing has read them. They become one program, and XLA's compile time grows faster "
-        f"than its length. Call lazynb.sync() in the loop once every {turns:,} repetitions of these. {rest}"
+        f"{place.label}: this loop has recorded the same {part.period:,} operations again and again, and "
+        f"nothing has read them: {pending.state.operations:,} are pending. They become one program, "
+        f"and XLA's compile time grows faster than its length. "
+        f"Call lazynb.sync() in the loop, once every {turns:,} "
+        "repetitions of these operations."
     )
+    if cuts_of(path, now):
+        text += f" From {config.max_program:,} operations on lazynb cuts it by itself where it repeats."
     warnings.warn_explicit(text, LoopWarning, place.file, place.line)
 
 

@@ -3,12 +3,13 @@
 A program of its own rounds each value that crosses the cut. Within one program the compiler may not: it makes
 one fused multiply-add of a product and the sum that reads it (LLVM's contraction), keeps bfloat16 values in
 float32, and XLA's ``algebraic_simplifier`` rewrites some pairs of operations (``(a / b) / c``, a sum of sums,
-``exp(a) * exp(b)``). So a value may cross if no such pair has one side before the cut and one after it. What is
-not known here may not cross.
+``exp(a) * exp(b)``). So a value may cross if no such pair has one side before the cut and one after it. What
+is not known here may not cross.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import accumulate
 from math import prod
@@ -32,8 +33,8 @@ from lazynb.record.trie import State
 _CONTRACTING = frozenset(("dot_general", "conv_general_dilated"))
 _READ_BY: Sequence[tuple[frozenset[str], frozenset[str]]] = (
     (PRODUCTS - QUOTIENTS, OPAQUE | COMPARING | _CONTRACTING | {"mul"}),
-    (QUOTIENTS - PRODUCTS, OPAQUE | COMPARING | _CONTRACTING | SUMS | {"reduce_sum"}),
     (PRODUCTS & QUOTIENTS, OPAQUE | COMPARING | _CONTRACTING),
+    (QUOTIENTS - PRODUCTS, OPAQUE | COMPARING | _CONTRACTING | SUMS | {"reduce_sum"}),
     (REDUCING, OPAQUE | COMPARING | {"mul", "div"}),
 )
 """Classes of operations, each with those that may read its result after a cut."""
@@ -68,11 +69,22 @@ class Rounding:
             changes[last + 1] -= _size(self._body.avals[value])
         return list(accumulate(changes))[:-1]
 
+    def is_settled(self, start: int, end: int) -> bool:
+        """Whether each product among the operations from ``start`` to ``end`` is rounded in one way.
+
+        If a sum and something else read a product, the compiler computes it once or twice, and that depends
+        on what else is in the program; one that it computes for the sum alone becomes a part of it. Of two
+        products in one sum, either may become a part of it.
+        """
+        return _is_settled(self._body, range(start, end))
+
     def keeps_bits(self, cut: int) -> bool:
         """Whether a cut before operation ``cut`` leaves every result as it is, to the last bit."""
         return all(self._may_cross(value, cut) for value in self._body.crossing(cut))
 
     def _may_cross(self, value: Hashable, cut: int) -> bool:
+        if _moves(self._body.equations[self._body.made[value]]):
+            return False  # the compiler moves it where it is read, and reads it in another order
         aval = self._body.avals[value]
         if jc.is_key(aval) or aval.dtype.kind in "biu":
             return True  # exact
@@ -91,16 +103,48 @@ def _size(aval: Any) -> int:
     return prod(aval.shape) * int(getattr(aval.dtype, "itemsize", 8))
 
 
-def _is_kept(maker: Maker, readers: set[tuple[str, bool]]) -> bool:
+def _is_kept(maker: Maker, readers: Sequence[Equation]) -> bool:
     """Whether its readers see the rounded result of ``maker`` within one program too."""
-    names = {name for name, _ in readers}
+    names = {reader.name for reader in readers}
     if (maker.spread or maker.name == "iota") and names & (REDUCING | _CONTRACTING):
         return False
-    if maker.constant and any(constant for _, constant in readers):
+    if maker.constant and any(reader.constant for reader in readers):
         return False
     if maker.name in OPAQUE or maker.name in SUMS:
         return True
     return any(maker.name in made and names <= read for made, read in _READ_BY)
+
+
+def _is_settled(body: Body, numbers: Sequence[int]) -> bool:
+    """As :meth:`Rounding.is_settled`, for some operations of ``body``."""
+    for number in numbers:
+        equation = body.equations[number]
+        inner = equation.body
+        if inner is not None and not _is_settled(inner, range(len(inner.equations))):
+            return False
+        if equation.name in SUMS and sum(_is_product(body, value) for value in set(equation.operands)) > 1:
+            return False
+        for value in equation.results:
+            if any(maker.name in PRODUCTS for maker in _makers_in(body, equation, value)):
+                readers = _readers(body, value, number + 1)
+                if len(readers) > 1 and any(reader.name in _ADDING for reader in readers):
+                    return False
+    return True
+
+
+def _is_product(body: Body, value: Hashable) -> bool:
+    return any(maker.name in PRODUCTS for maker in _makers(body, value))
+
+
+_ADDING = SUMS | frozenset(("reduce_sum", "cumsum", "reduce_window_sum"))
+
+
+def _makers_in(body: Body, equation: Equation, value: Hashable) -> Iterator[Maker]:
+    """The operation of ``equation`` in which its result ``value`` was computed; none if it was moved."""
+    if equation.body is not None:
+        yield from _makers(equation.body, equation.body.results[equation.results.index(value)])
+    elif not _moves(equation):
+        yield Maker(equation.name, equation.constant, False)
 
 
 def _moves(equation: Equation) -> bool:
@@ -118,8 +162,8 @@ def _makers(body: Body, value: Hashable) -> Iterator[Maker]:
 
 
 def _sources(body: Body, value: Hashable) -> Iterator[tuple[Maker | None, tuple[Hashable, bool]]]:
-    """What ``value`` was made of by moving alone: computed values, each with its maker, and given ones (None),
-    each with whether it was spread since."""
+    """What ``value`` was made of by moving alone: computed values, each with its maker, and given ones
+    (None), each with whether it was spread since."""
     left, seen = [(value, False)], set()
     while left:
         value, spread = left.pop()
@@ -145,29 +189,37 @@ def _sources(body: Body, value: Hashable) -> Iterator[tuple[Maker | None, tuple[
             yield Maker(equation.name, equation.constant, spread), (value, spread)
 
 
-def _readers(body: Body, value: Hashable, start: int) -> set[tuple[str, bool]]:
-    """The operations from number ``start`` on that compute with ``value``: names, and whether they take a
-    constant."""
+def _readers(body: Body, value: Hashable, start: int) -> list[Equation]:
+    """The operations from number ``start`` on that compute with ``value``."""
     return _uses(body, value, start)[0]
 
 
-def _uses(body: Body, value: Hashable, start: int = 0) -> tuple[set[tuple[str, bool]], set[Hashable]]:
+def _uses(body: Body, value: Hashable, start: int = 0) -> tuple[list[Equation], set[Hashable]]:
     """As :func:`_readers`; and the values that ``value`` became by moving alone."""
-    readers: set[tuple[str, bool]] = set()
+    readers: list[Equation] = []
     reached = {value}
-    for number in range(start, len(body.equations)):
-        equation = body.equations[number]
-        taken = [position for position, operand in enumerate(equation.operands) if operand in reached]
-        if not taken:
+    left = [number for number in body.read.get(value, ()) if number >= start]
+    heapq.heapify(left)
+    done = -1
+    while left:
+        number = heapq.heappop(left)
+        if number == done:
             continue
+        done, equation = number, body.equations[number]
+        new: set[Hashable] = set()
         if equation.body is not None:
+            taken = [position for position, operand in enumerate(equation.operands) if operand in reached]
             for position in taken:
                 inner, moved = _uses(equation.body, equation.body.given[position])
-                readers |= inner
+                readers += inner
                 results = zip(equation.results, equation.body.results, strict=True)
-                reached |= {result for result, within in results if within in moved}
+                new |= {result for result, within in results if within in moved}
         elif _moves(equation):
-            reached.update(equation.results)
+            new.update(equation.results)
         else:
-            readers.add((equation.name, equation.constant))
+            readers.append(equation)
+        for result in new - reached:
+            for reading in body.read.get(result, ()):
+                heapq.heappush(left, reading)
+        reached |= new
     return readers, reached

@@ -1,7 +1,8 @@
 """Loop statements: which ``for``, ``while`` or comprehension of the user's records what repeats.
 
-A loop is named only if it is certain: while the part was recorded twice more, each operation was asked for from
-within that one statement, no statement inside of it holds all of them, and the statement went on to its next
+A loop is named only if it is certain: while the part was recorded twice more, each operation was asked for
+from within that one statement, no statement inside of it holds all of them, and the statement went on to
+its next
 turn. So a function that C code calls again and again (``map``, ``sum``) names no loop.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import ast
 import dis
 import functools
+import itertools
 import linecache
 import types
 from collections.abc import Iterator
@@ -69,7 +71,7 @@ class Watch:
         if not self._common:
             return None
         seen = self._seen[self._common[0]]
-        backwards = sum(after.lasti < before.lasti for before, after in zip(seen, seen[1:], strict=False))
+        backwards = sum(after.lasti < before.lasti for before, after in itertools.pairwise(seen))
         if backwards < 2 and not all(one.turns and one.lasti == seen[0].lasti for one in seen):
             return None
         return _spot(seen[0])
@@ -111,8 +113,15 @@ def _loops_at(code: types.CodeType, lasti: int) -> list[Loop]:
     span = _span(code, lasti)
     if span is None:
         return []
-    advances = dis.opname[code.co_code[lasti]] == "FOR_ITER"
+    advances = _opcode(code, lasti) == "FOR_ITER"
     return list(_loops_around(source, code.co_filename, span, advances))
+
+
+def _opcode(code: types.CodeType, lasti: int) -> str:
+    """The name of the instruction at ``lasti``, which may stand in the cache behind it."""
+    while lasti > 0 and dis.opname[code.co_code[lasti]] == "CACHE":
+        lasti -= 2
+    return dis.opname[code.co_code[lasti]]
 
 
 def _span(code: types.CodeType, lasti: int) -> tuple[int, int, int, int] | None:
@@ -152,7 +161,8 @@ def _loops_around(
     Arguments:
       advances: whether a loop takes its next item there.
     """
-    node, found = _tree(source), []
+    node = _tree(source)
+    found: list[Loop] = []
     while node is not None:
         inner = next((child for child in ast.iter_child_nodes(node) if _holds(child, span)), None)
         if isinstance(node, _FUNCTIONS):
@@ -196,8 +206,8 @@ def _turns(frame: types.FrameType, below: types.FrameType | None) -> bool:
     """Whether the instruction that runs in ``frame`` can only run again because a loop has turned: it is an
     operator, or a call of a Python function by a global name."""
     code, lasti = frame.f_code, frame.f_lasti
-    if not dis.opname[code.co_code[lasti]].startswith("CALL"):
-        return dis.opname[code.co_code[lasti]].startswith(("BINARY", "COMPARE", "UNARY"))
+    if not _opcode(code, lasti).startswith("CALL"):
+        return _opcode(code, lasti).startswith(("BINARY", "COMPARE", "UNARY"))
     span = _span(code, lasti)
     source = cell_source(code.co_filename) or "".join(linecache.getlines(code.co_filename))
     called = _called(source, span) if span is not None else None

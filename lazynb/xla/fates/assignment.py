@@ -67,7 +67,7 @@ def _followed(
     assigned = {mark: _certain(index, mark) or eliminated.fate(mark) for mark in marks}
     merged = {mark: fate for mark, fate in assigned.items() if fate.kind == "merged"}
     if not merged:
-        return _together(assigned)
+        return _together(assigned, clusters)
     equal: dict[int, list[int]] = {}
     for mark, fate in merged.items():
         if fate.merged_with is not None:
@@ -80,7 +80,7 @@ def _followed(
     for mark, others in equal.items():
         if mark in assigned:
             assigned[mark] = _shared(assigned[mark], len(others))
-    return _together(assigned)
+    return _together(assigned, clusters)
 
 
 def _arguments(history: PassHistory) -> dict[int, int]:
@@ -92,20 +92,23 @@ def _arguments(history: PassHistory) -> dict[int, int]:
     return arguments
 
 
-def _together(assigned: dict[int, Fate]) -> dict[int, Fate]:
-    """The fates, when it is known too what XLA moved into which kernel: a kernel of two is nobody's own."""
+def _together(assigned: dict[int, Fate], clusters: Sequence[Cluster]) -> dict[int, Fate]:
+    """The fates, when it is known too what XLA moved into which kernel, or wrote anew there: a kernel of two
+    is nobody's own."""
+    kind_of = {cluster.name: cluster.kind for cluster in clusters if cluster.kind != "control"}
     members: Counter[str] = Counter()
-    moved: set[str] = set()
     for fate in assigned.values():
         if fate.kind != "merged":
             members.update(fate.clusters)
-        if fate.moved:
-            moved.update(fate.clusters)
     for mark, fate in assigned.items():
-        alone = all(members[name] == 1 for name in fate.clusters)
-        if fate.moved and alone:
-            assigned[mark] = dataclasses.replace(fate, kind="own kernel")
-        elif fate.kind == "own kernel" and not alone and not moved.isdisjoint(fate.clusters):
+        kernels = [name for name in fate.clusters if name in kind_of]
+        if not kernels or fate.kind not in ("own kernel", "fused"):
+            continue
+        alone = all(members[name] == 1 for name in kernels)
+        if fate.kind == "fused" and alone and not fate.followed:
+            library = all(kind_of[name] == "library" for name in kernels)
+            assigned[mark] = dataclasses.replace(fate, kind="library" if library else "own kernel")
+        elif fate.kind == "own kernel" and all(members[name] > 1 for name in kernels):
             text = "fused with other operations into a cluster"
             assigned[mark] = dataclasses.replace(fate, kind="fused", text=text)
     return assigned

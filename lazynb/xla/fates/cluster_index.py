@@ -32,6 +32,7 @@ class ClusterIndex:
 
     Attributes:
       marked: by mark, the instructions that bear it and serve its operation.
+      dataflow: of the module.
       unattributed: whether instructions that do work bear no mark, and nothing tells what they were made
         from.
     """
@@ -48,7 +49,7 @@ class ClusterIndex:
         self._clusters = {cluster.name: cluster for cluster in clusters}
         self._cluster_of = cluster_of(clusters)
         self._roots = {cluster.root for cluster in clusters}
-        self._dataflow = Dataflow(module)
+        self.dataflow = Dataflow(module)
         self.unattributed = False
         self._attribute(graph, lineage or {}, equal or {})
         merged = {mark for several in (equal or {}).values() for mark in several}
@@ -95,7 +96,7 @@ class ClusterIndex:
         that is what the cluster writes."""
         if instruction.opcode in _NAMING:
             return False
-        return instruction.name in self._roots or not self._dataflow.is_constant(instruction)
+        return instruction.name in self._roots or not self.dataflow.is_constant(instruction)
 
     def instructions(self, mark: int) -> list[Instruction]:
         """What was made from an operation, in the order of the text."""
@@ -143,7 +144,7 @@ class ClusterIndex:
     def _unattributed_fate(self, instructions: Sequence[Instruction]) -> Fate:
         """The fate of an operation that is in the module, but that no cluster runs."""
         opcodes = {instruction.opcode for instruction in instructions}
-        if all(map(self._dataflow.is_constant, instructions)):
+        if all(map(self.dataflow.is_constant, instructions)):
             if "iota" in opcodes:
                 return Fate("folded", "needs no input (iota): made where it is read, in no kernel of its own")
             return Fate("folded", "folded to a constant")

@@ -80,6 +80,21 @@ class Dataflow:
         else:
             yield user
 
+    def backwards(self) -> Iterator[Instruction]:
+        """All that runs, each instruction after what reads its value: what is called where it is called."""
+        entered = {self._module.entry}
+        walks = [reversed(self._module.computations[self._module.entry].instructions.values())]
+        while walks:
+            one = next(walks[-1], None)
+            if one is None:
+                walks.pop()
+                continue
+            yield one
+            for name in one.calls if one.opcode in _RUNNING else ():
+                if name not in entered:
+                    entered.add(name)
+                    walks.append(reversed(self._module.computations[name].instructions.values()))
+
     @cached_property
     def arguments(self) -> dict[str, int]:
         """By instruction, the numbers of the program's arguments that enter it, as the bits of an integer.

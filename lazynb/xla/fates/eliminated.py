@@ -11,7 +11,7 @@ from lazynb.xla.fates.cluster_index import ClusterIndex
 from lazynb.xla.fates.fate import Fate
 from lazynb.xla.fates.operation_graph import OperationGraph
 from lazynb.xla.hlo.module import Instruction, Module
-from lazynb.xla.hlo.opcodes import Trait, opcodes_of
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.pass_history import ARRANGING, PassHistory, equal
 
 
@@ -94,31 +94,34 @@ class Eliminated:
         there. That operation reads this one, or is read by it, with none of them between. Returns None if
         there is no such place."""
         clusters: dict[str, None] = {}
-        opcodes = sorted(self._hard(mark) & self._written_anew(mark))
+        opcodes = sorted(self._hard(mark))
         for opcode in opcodes:
-            places = self._unexplained.get(opcode, {})
+            places: dict[int, list[str]] = {}
+            for other, instruction, cluster in self._unexplained.get(opcode, ()):
+                if self._may_be(instruction, mark):
+                    places.setdefault(other, []).append(cluster)
             for other in [mark] if mark in places else self._graph.nearest(list(places), mark):
                 clusters.update(dict.fromkeys(places[other]))
         if not clusters:
             return None
         what = " and ".join(f"`{opcode}`" for opcode in opcodes)
         text = f"XLA moved it: its {what} is done at another place"
-        return Fate("fused", text, clusters=tuple(clusters), followed=False, moved=True)
+        return Fate("fused", text, clusters=tuple(clusters), followed=False)
 
-    def _written_anew(self, mark: int) -> set[str]:
-        """The opcodes of what the pass wrote that removed the last work under a mark."""
-        index = max((index for index in range(len(self._history)) if self._work(index, mark)), default=0)
-        if index == len(self._history.passes):
-            return set()
-        before, after = self._history.module(index), self._history.module(index + 1)
-        return {instruction.opcode for instruction in after if instruction.name not in before.by_name}
+    def _may_be(self, instruction: Instruction, mark: int) -> bool:
+        """Whether an instruction may do the work of an operation: nothing else enters it, but where it moves
+        elements: XLA moves them later."""
+        entering = self._cluster_index.dataflow.arguments[instruction.name]
+        if self._graph.enters(entering, mark):
+            return True
+        return instruction.opcode in _MOVING and not self._graph.arguments.get(mark, 0) & ~entering
 
     @cached_property
-    def _unexplained(self) -> dict[str, dict[int, list[str]]]:
-        """By opcode and operation, the clusters with such an instruction, where the operation was none at
-        first; if nothing says whose it is, by the operations of what it reads and is read by."""
+    def _unexplained(self) -> dict[str, list[tuple[int, Instruction, str]]]:
+        """By opcode, an operation, an instruction of it and its cluster, where the operation was none such at
+        first; if nothing says whose it is, the operations of what it reads and is read by."""
         module = self._history.last
-        places: dict[str, dict[int, list[str]]] = {}
+        places: dict[str, list[tuple[int, Instruction, str]]] = {}
         for instruction in module:
             cluster = self._cluster_index.cluster(instruction.name)
             if cluster is None or module.is_applied(instruction.computation):
@@ -126,7 +129,7 @@ class Eliminated:
             if not self._is_explained(instruction):
                 lineage = self._history.lineage
                 for mark in lineage.get(instruction.name) or self._beside(instruction):
-                    places.setdefault(instruction.opcode, {}).setdefault(mark, []).append(cluster)
+                    places.setdefault(instruction.opcode, []).append((mark, instruction, cluster))
         return places
 
     def _beside(self, instruction: Instruction) -> set[int]:
@@ -147,7 +150,7 @@ class Eliminated:
         """Whether an operation behind an instruction of the optimised module had such an opcode at first."""
         history = self._history
         marks = history.lineage.get(instruction.name, ())
-        return any(instruction.opcode in history.opcodes.get(mark, ()) for mark in marks)
+        return any(instruction.opcode in history.applied_opcodes.get(mark, ()) for mark in marks)
 
     # ---- pass by pass --------------------------------------------------------------------------------------
 
@@ -252,6 +255,7 @@ def _made_one(mark: int | None, by: str) -> Fate:
     return Fate("cancelled", text, merged_with=mark, by=by, followed=False)
 
 
+_MOVING = opcodes_of(OpcodeKind.MOVEMENT) | opcodes_of(Trait.SAME_VALUES)
 _SPREADING = opcodes_of(Trait.SPREADS)
 
 

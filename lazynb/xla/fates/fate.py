@@ -22,7 +22,6 @@ class Fate:
       merged_with: mark of the operation that it was merged with or into, else None.
       by: the XLA pass that decided; empty if none did.
       followed: whether marks and modules lead to it step by step; else a rule filled a gap.
-      moved: whether it is done where another operation's mark is.
     """
 
     kind: str
@@ -32,7 +31,6 @@ class Fate:
     merged_with: int | None = None
     by: str = ""
     followed: bool = True
-    moved: bool = False
 
 
 DEAD = Fate("dead", "nothing that is kept needs it, so it was not compiled", DECIDED)

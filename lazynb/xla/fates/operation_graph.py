@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Mapping, Sequence
+from functools import reduce
+from operator import or_
+
+from lazynb.execute.packing import Packing
+from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.xla.origins import Origins
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,6 +26,10 @@ class OperationGraph:
     operands: Mapping[int, Sequence[int]]
     arguments: Mapping[int, int] = dataclasses.field(default_factory=dict)
     results: Sequence[int | None] = ()
+
+    def shares(self, arguments: int, mark: int) -> bool:
+        """Whether one of ``arguments`` enters an operation, if there is one, as far as that is known."""
+        return not arguments or bool(arguments & self.arguments.get(mark, arguments))
 
     def enters(self, arguments: int, mark: int) -> bool:
         """Whether all of ``arguments`` enter an operation, as far as that is known."""
@@ -51,3 +61,24 @@ class OperationGraph:
             return [one for one in after if not any(self.follows(one, other) for other in after)]
         before = [other for other in marks if self.follows(mark, other)]
         return [one for one in before if not any(self.follows(other, one) for other in before)]
+
+
+def graph_of(origins: Origins, snapshot: Snapshot, packing: Packing) -> OperationGraph:
+    """The graph of the operations of a program.
+
+    Arguments:
+      packing: which inputs are in which argument.
+    """
+    nodes = origins.operations
+    mark_of = {node: mark for mark, node in nodes.items()}
+    entering: dict[int, int] = {}  # by node
+    for position in range(len(packing)):
+        for number in packing.taken(position):
+            entering[origins.inputs[number]] = 1 << position
+    operands = {}
+    for mark, node in sorted(nodes.items()):
+        read = list(dict.fromkeys(operand for operand, _ in snapshot.nodes[node].operands))
+        operands[mark] = [mark_of[operand] for operand in read if operand in mark_of]
+        entering[node] = reduce(or_, [entering.get(operand, 0) for operand in read], 0)
+    arguments = {mark: entering[node] for mark, node in nodes.items()}
+    return OperationGraph(operands, arguments, [mark_of.get(node) for node, _ in origins.results])

@@ -14,10 +14,8 @@ from functools import cached_property
 from lazynb.xla.fates.dataflow import Dataflow, Reader
 from lazynb.xla.fates.operation_graph import OperationGraph
 from lazynb.xla.hlo.module import Instruction, Module
-from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 
 Marks = Mapping[str, frozenset[int]]
-_MOVING = opcodes_of(OpcodeKind.MOVEMENT) | opcodes_of(Trait.ARRANGES) | opcodes_of(Trait.SAME_VALUES)
 _NONE: frozenset[int] = frozenset()
 
 
@@ -54,10 +52,8 @@ class Purposes:
     def served(self) -> Marks:
         """By instruction, the operations that it serves."""
         served: dict[str, frozenset[int]] = {}
-        for computation in reversed(self._module.computations.values()):  # XLA prints what is called first
-            if not self._module.is_applied(computation.name):
-                for instruction in reversed(computation.instructions.values()):
-                    served[instruction.name] = self._served(instruction, served)
+        for instruction in self._dataflow.backwards():
+            served[instruction.name] = self._served(instruction, served)
         return served
 
     def _served(self, instruction: Instruction, served: Marks) -> frozenset[int]:
@@ -73,12 +69,9 @@ class Purposes:
         return frozenset(loose) | self._foreign(instruction, own, served, own) or frozenset(own)
 
     def _may_be(self, instruction: Instruction, mark: int) -> bool:
-        """Whether an instruction may be a part of an operation: no argument of the program enters it that
-        does not enter the operation. Only what arranges values is done later, after more has been done to
-        them."""
-        if self._graph.enters(self._dataflow.arguments[instruction.name], mark):
-            return True
-        return instruction.opcode in _MOVING and self._graph.arguments.get(mark) != 0
+        """Whether an instruction may be a part of an operation: if arguments of the program enter it, some of
+        those enter the operation."""
+        return self._graph.shares(self._dataflow.arguments[instruction.name], mark)
 
     def _candidates(self, instruction: Instruction) -> list[int]:
         """The operations that an instruction may serve: those that it was made from, and those that were

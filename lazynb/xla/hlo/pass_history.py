@@ -93,6 +93,13 @@ class PassHistory:
         return opcodes
 
     @cached_property
+    def applied_opcodes(self) -> dict[int, set[str]]:
+        """By mark, what it consisted of at first, with what it applied to each element: a reduction of two
+        becomes such an instruction."""
+        by_name = self.module(0).by_name
+        return {mark: {by_name[name].opcode for name in names} for mark, names in self.at_first.items()}
+
+    @cached_property
     def lineage(self) -> Marks:
         """By instruction of the last module, the operations that it was made from: by its mark, else by what
         it stands for."""
@@ -170,7 +177,8 @@ def equal(module: Module) -> dict[str, int]:
             operands = sorted(operands, key=str)
         unique = one.name if one.opcode in _DISTINCT else ""
         if len(one.calls) < 2:
-            called: object = tuple(module.computations[name].root.plain for name in one.calls)
+            roots = [module.computations[name].root for name in one.calls]
+            called: object = tuple(_NAMES.sub("", root.plain) for root in roots)
         else:
             called = one.name
         text = _NAMES.sub("", _LAYOUT.sub("", one.plain))

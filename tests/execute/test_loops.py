@@ -1,0 +1,230 @@
+"""Loops that nothing reads: what is told of them, and what is done. The truth stands beside each program."""
+
+from __future__ import annotations
+
+import linecache
+import time
+import tracemalloc
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lazynb
+from lazynb.config import config
+from lazynb.errors import LoopWarning
+from lazynb.record.loops import growth
+
+X = np.linspace(0.1, 0.9, 16, dtype=np.float32)
+
+
+def run(name, text, **more):
+    """The names after the program ``text``; its warnings are in ``warned``."""
+    file = f"<loops {name}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    names = {"jnp": jnp, "jax": jax, "lazynb": lazynb, "np": np, "x": jnp.asarray(X), **more}
+    growth._told.clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with lazynb.lazy():
+            exec(compile(text, file, "exec"), names)
+    names["warned"] = [one for one in caught if one.category is LoopWarning]
+    return names
+
+
+@pytest.fixture
+def short(clean, monkeypatch):
+    monkeypatch.setattr(config, "max_program", 120)
+    lazynb.clear_cache()  # the next trace is begun under the setting
+
+
+# ---- what is told: the line of the loop, by hand; None where nothing may be said ---------------------------
+
+TOLD = {
+    "for": ("y = 0.0\nfor i in range(60):\n    y = y + (x * i).sum()", 2),
+    "one operator": ("y = x\nfor i in range(60):\n    y = y + x", 2),
+    "one function": ("y = x\nfor i in range(60):\n    y = jnp.sin(y)", 2),
+    "while": ("y = x\ni = 0\nwhile i < 60:\n    i += 1\n    y = jnp.sin(y) + x", 3),
+    "inner loop": ("y = x\nfor a in range(6):\n    for i in range(20):\n        y = jnp.sin(y) + x", 3),
+    "outer loop": (
+        "y = x\nfor a in range(30):\n    y = y + 1\n    for i in range(2):\n        y = jnp.cos(y)",
+        2,
+    ),
+    "comprehension": ("y = [jnp.sin(x) * i for i in range(60)]", 1),
+    "helper": ("def step(y):\n    return jnp.sin(y) + x\ny = x\nfor i in range(60):\n    y = step(y)", 4),
+    "loop in a helper": (
+        "def steps(y):\n    for i in range(60):\n        y = jnp.sin(y) + x\n    return y\ny = steps(x)",
+        2,
+    ),
+    "helper with a small loop": (
+        "def step(y):\n    y = y + x\n    for k in range(2):\n        y = jnp.sin(y)\n    return y\n"
+        "y = x\nfor i in range(60):\n    y = step(y)",
+        7,
+    ),
+    "generator": (
+        "def states(y):\n    while True:\n        y = jnp.sin(y) + x\n        yield y\n"
+        "for i, y in enumerate(states(x)):\n    if i == 60:\n        break",
+        2,
+    ),
+    "collected": ("kept = []\nfor i in range(60):\n    kept.append(jnp.sin(x) * i)", 2),
+    "condition": ("y = x\nfor i in range(60):\n    if i >= 0:\n        y = jnp.sin(y) + x", 2),
+    "with a block": (
+        "y = x\nfor i in range(60):\n    with jax.named_scope('s'):\n        y = jnp.sin(y) + x",
+        2,
+    ),
+    # nothing is certain, or there is no such loop
+    "map": ("y = x\nfor a in range(2):\n    y = sum(map(jnp.sin, [x] * 60))", None),
+    "reduce": (
+        "import functools, operator\nfor a in range(2):\n    y = functools.reduce(operator.add, [x] * 60)",
+        None,
+    ),
+    "sum": ("for a in range(2):\n    y = sum([x] * 90)", None),
+    "unrolled": ("y = x\n" + "y = jnp.sin(y) + x\n" * 40, None),
+    "short": ("y = x\nfor i in range(5):\n    y = jnp.sin(y) + x", None),
+    "read": ("y = x\nfor i in range(60):\n    y = jnp.sin(y) + x\n    float(y[0])", None),
+    "synced": (
+        "y = x\nfor i in range(60):\n    y = jnp.sin(y) + x\n    if i % 5 == 4:\n        lazynb.sync()",
+        None,
+    ),
+    "no period": (
+        "y = x\nfor i in range(1, 40):\n    y = jnp.sin(y)\n    for k in range(i):\n        y = y + x",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_the_loop_that_is_told(name, short):
+    text, line = TOLD[name]
+    warned = run(name, text)["warned"]
+    if name == "no period":  # only the inner loop repeats, and late
+        assert all(one.lineno in (2, 4) for one in warned)
+    elif line is None:
+        assert not warned, [str(one.message) for one in warned]
+    else:
+        assert [one.lineno for one in warned] == [line]
+        assert "lazynb.sync()" in str(warned[0].message)
+
+
+def test_a_loop_is_told_once(short):
+    text = "for a in range(3):\n    y = x\n    for i in range(60):\n        y = jnp.sin(y) + x\n    lazynb.sync()"
+    assert [one.lineno for one in run("once", text)["warned"]] == [3]
+
+
+# ---- what is done: programs, and bits beside those of one program -------------------------------------------
+
+CUT = {
+    "sum": "y = 0.0\nfor i in range(100):\n    y = y + (x * i).sum()",
+    "sines": "y = x\nfor i in range(300):\n    y = jnp.sin(y)",
+    "sine and sum": "y = x\nfor i in range(150):\n    y = jnp.sin(y) + x",
+    "tanh of a product": "y = x\nw = jnp.outer(x, x)\nlazynb.sync()\nfor i in range(150):\n    y = jnp.tanh(w @ y)",
+    "clip": "y = x\nfor i in range(100):\n    y = jnp.clip(y * 1.3 - 0.2, -1, 1)",
+    "affine": "y = x\nfor i in range(100):\n    y = y * 0.99 + 0.01",
+    "integers": "y = jnp.arange(16)\nfor i in range(100):\n    y = (y * 3 + i) % 1009",
+    "collected": "kept = []\ny = x\nfor i in range(150):\n    y = jnp.sin(y) + x\n    if i % 10 == 0:\n        kept.append(y)\n"
+    "lazynb.sync()\ny = jnp.stack(kept)",
+    "helper": "def step(y):\n    return jnp.sin(y) + x\ny = x\nfor i in range(150):\n    y = step(y)",
+    "two carried": "y, z = x, x * 2\nlazynb.sync()\nfor i in range(100):\n    y, z = jnp.sin(z) + x, jnp.cos(y)",
+    "list of inputs": "y = x\ndata = [x + k for k in range(5)]\nlazynb.sync()\nfor i in range(150):\n    y = jnp.sin(y) + data[i % 5]",
+    "jitted": "step = jax.jit(lambda y: jnp.sin(y) + 1)\ny = x\nfor i in range(150):\n    y = step(y)",
+}
+"""Loops that are cut, and give the bits of one program."""
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_loop_that_is_cut_gives_the_same_bits(name, short, monkeypatch):
+    monkeypatch.setattr("lazynb.record.loops.division.PIECE", 40)
+    cut = np.asarray(run(name, CUT[name])["y"])
+    events, misses = len(lazynb.events()), lazynb.cache_info().misses
+    assert events >= 5 and misses <= events - 2
+    monkeypatch.setattr(config, "max_program", 10**6)
+    lazynb.clear_cache()
+    whole = np.asarray(run(name, CUT[name])["y"])
+    assert cut.tobytes() == whole.tobytes()
+
+
+UNCUT = {
+    "a product that two read": "y = x\nfor i in range(100):\n    y = 3.7 * y * (1 - y)",
+    "bfloat16": "y = x.astype(jnp.bfloat16)\nfor i in range(100):\n    y = y * 0.99 + 0.01",
+    "two products in a sum": "y = z = x\nfor i in range(100):\n    z = z * 0.9 + y * 0.1\n    y = jnp.sin(z)",
+    "quotients": "y = x\nfor i in range(200):\n    y = y / 1.01",
+}
+"""Loops that lazynb does not cut where they repeat, for it might change how results are rounded."""
+
+
+@pytest.mark.parametrize("name", UNCUT)
+def test_a_loop_that_is_not_cut(name, short):
+    with lazynb.lazy():
+        names = run(name, UNCUT[name])
+        pending = names["y"]._pending
+        assert pending is None or pending.loop is None
+
+
+def test_ten_times_the_turns_take_no_longer_to_compile(clean, monkeypatch):
+    def cold(turns):
+        lazynb.clear_cache()
+        big, start = jnp.arange(1000.0), time.perf_counter()
+        with lazynb.lazy():
+            total = 0.0
+            for i in range(turns):
+                total = total + (big * i).sum()
+            value = float(total)
+        return time.perf_counter() - start, value
+
+    monkeypatch.setattr(config, "persistent_cache", False)
+    cold(3)
+    few, _ = cold(300)
+    many, value = cold(3_000)
+    assert many < 3 * few
+    assert value == pytest.approx(999 * 500 * 3000 * 2999 / 2, rel=1e-4)
+    assert lazynb.cache_info().misses <= 4
+
+
+def test_memory_is_bounded(clean):
+    x = jnp.ones(8)
+
+    def turns(count):
+        total = 0.0
+        for i in range(count):
+            total = total + (x * i).sum()
+        return float(total)
+
+    with lazynb.lazy(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        turns(3_000)
+        recorded, misses = lazynb.cache_info().recorded, lazynb.cache_info().misses
+        tracemalloc.start()
+        turns(30_000)
+        held, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+    assert held < 20_000_000
+    assert lazynb.cache_info().recorded < recorded + 2_000
+    assert lazynb.cache_info().misses <= misses + 3
+
+
+def test_the_cut_is_told_as_lazynbs_own(short, monkeypatch):
+    monkeypatch.setattr("lazynb.record.loops.division.PIECE", 40)
+    run("why", CUT["sum"] + "\nfloat(y)")
+    reasons = [event.reason for event in lazynb.events() if event.reason]
+    assert any("lazynb decided to cut" in reason and ":2" in reason for reason in reasons), reasons
+    assert [one.kind for one in lazynb.breaks()] == ["float"]
+
+
+# ---- recurrences -------------------------------------------------------------------------------------------
+
+
+def test_five_steps_that_look_at_nan_are_no_recurrence(clean):
+    """The issue's program: the trace does not grow at each step."""
+    text = """
+p = x * 2
+lazynb.sync()
+for s in range(5):
+    loss, g = jax.value_and_grad(lambda p: ((p - 1) ** 2).sum())(p)
+    if jnp.isnan(loss):
+        break
+    p = p - 0.1 * g
+"""
+    run("nan", text)
+    assert not any("longer at each step" in (event.reason or "") for event in lazynb.events())
