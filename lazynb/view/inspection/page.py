@@ -62,8 +62,9 @@ def page_of(entries: Sequence[tuple[Inspection, Snapshot]], title: str = "") -> 
     code = front_end()
     body = static
     if code is not None:
-        data = [data for data, _ in entries]
-        body = fill("page_script", static=static, data=_script(data), code=_script(code))
+        shown = [data for data, _ in entries]
+        data = _script(shown[0] if len(shown) == 1 else shown)
+        body = fill("page_script", static=static, data=data, code=_script(code))
     heading = title or f"lazynb: {headline(entries[0][0]) if entries else 'no program'}"
     return fill("page", title=escape(plain(heading)), body=body)
 
