@@ -25,6 +25,7 @@ from lazynb.session.cache_info import (
 )
 from lazynb.session.events import Event as Event, events as events
 from lazynb.session.explain import Explanation as Explanation, explain as explain
+from lazynb.session.function import compile_function as _compile_function, is_function as _is_function
 from lazynb.targets.target import parse as _target_of
 from lazynb.version import __version__ as __version__
 from lazynb.view.graph.graph import Graph as Graph
@@ -72,52 +73,83 @@ def graph(*tensors: _Any) -> Graph:
     return _graph_of(tensors, _user_namespace())
 
 
-def compile(*tensors: _Any, target: str | None = None, mesh: _Any = None, shard: _Any = None) -> Compilation:
-    """Compiles the operations that ``tensors`` (or pytrees of them) need, and runs nothing.
+def compile(
+    *what: _Any, target: str | None = None, mesh: _Any = None, shard: _Any = None, **kwargs: _Any
+) -> Compilation:
+    """Compiles the operations that tensors (or pytrees of them) need, or a function for its arguments. Runs
+    nothing.
 
     Without arguments, compiles all pending operations of this thread.
 
     Arguments:
+      what: tensors; or a function and its arguments, which may be arrays or, where only the type is known,
+        ``jax.ShapeDtypeStruct``. The function, jitted or not, is recorded operation by operation; it may need
+        no value.
       target: a chip to compile for that need not be there, and how many: ``v5e``, ``v5e:4x4``, ``h100:8``;
         ``lazynb targets`` lists them. ``cpu``, and None, are this machine.
       mesh: axes and sizes of a mesh of all the target's devices: ``"data=4,model=4"``, or a dictionary.
         Without it the program runs on one of them.
-      shard: how inputs lie on the mesh, by the user's name: ``"x=data,."`` (several in a list), or a
-        dictionary. Others lie as the user's arrays do on axes of the same names, else whole on each device.
+      shard: how inputs lie on the mesh, by the user's name or that of the function's parameter:
+        ``"x=data,."`` (several in a list), or a dictionary. Others lie as the user's arrays do on axes of
+        the same names, else whole on each device.
+      kwargs: the function's.
 
     Returns:
       A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``. A later run
       uses its programs.
 
-    Raises JAX's error for a program that cannot be lowered or compiled; the pending graph is as before. With
-    a target also:
+    Raises JAX's error for a program that cannot be lowered or compiled; the pending graph is as before. For a
+    function, also:
+      TraceBreakError: it needs a value.
+    With a target also:
       ValueError: there is no such target, or the mesh does not fit.
       LazynbError: its compiler is not installed, refused the program, or ended.
     """
+    __tracebackhide__ = True
     chosen = _target_of(target)
     if chosen is not None:
         chosen = chosen.on_mesh(mesh, shard)
-    return _remember(_compile_tensors(tensors, _user_namespace(), target=chosen))
+    if what and _is_function(what[0]):
+        return _remember(_compile_function(what[0], what[1:], kwargs, _user_namespace(), chosen))
+    if kwargs:
+        raise TypeError(f"compile() got an unexpected keyword argument {next(iter(kwargs))!r}")
+    return _remember(_compile_tensors(what, _user_namespace(), target=chosen))
 
 
-def inspect(obj: _Any = None) -> _Any:
+def inspect(
+    obj: _Any = None,
+    *args: _Any,
+    target: str | None = None,
+    mesh: _Any = None,
+    shard: _Any = None,
+    **kwargs: _Any,
+) -> _Any:
     """The inspector: the kernels, the lines in each, the reasons for their boundaries, and their cost.
 
     Runs nothing.
 
     Arguments:
-      obj: a :class:`Compilation`; a :class:`LazyTensor` or a :class:`Graph`, which is compiled first; by
-        default the last compilation.
+      obj: a :class:`Compilation`; a :class:`LazyTensor` or a :class:`Graph`, which is compiled first; a
+        function, with its arguments, which is compiled as :func:`compile` does it; the path of a file that
+        ``lazynb run --save`` or ``lazynb inspect --json`` wrote; by default the last compilation.
+      target, mesh, shard: as those of :func:`compile`, for a function.
 
     Returns: an object to display: in a notebook a widget (it needs ``anywidget``), elsewhere its static form.
     For a graph that is no longer pending, the graph.
 
     Raises:
       TypeError: ``obj`` is none of these.
-      ValueError: nothing was compiled yet.
+      ValueError: nothing was compiled yet, or the file holds no inspection.
     """
+    __tracebackhide__ = True
     from lazynb.notebook.showing import inspect as inspect_
 
+    if not isinstance(obj, type) and _is_function(obj):
+        compilation = compile(obj, *args, target=target, mesh=mesh, shard=shard, **kwargs)
+        return inspect_(compilation, ran=False)
+    given = [*args, *kwargs, *filter(None, (target, mesh, shard))]
+    if given:
+        raise TypeError(f"lazynb.inspect takes {given[0]!r} only with a function, as its argument or target")
     return inspect_(obj)
 
 

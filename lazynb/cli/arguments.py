@@ -21,6 +21,7 @@ EPILOG = """examples:
   lazynb run analysis.ipynb --max-compiles 20 --max-breaks 5
   lazynb explain LNB103
   lazynb targets install tpu
+  lazynb inspect train.py:step --args "f32[128,64]" --for v5e
 """
 
 RUN_DESCRIPTION = """Runs a Python script or a notebook as it would run by itself, but lazily: operations
@@ -52,7 +53,23 @@ TARGETS_DESCRIPTION = """Lists the chips that %%compile --for and lazynb.compile
 their compiler is installed. Compilers lie in a directory of lazynb's own, so that JAX chooses its devices as
 before; LAZYNB_COMPILERS names another directory."""
 
-OWN = ("--report", "--max-compiles", "--max-breaks", "--max-kernels")
+INSPECT_DESCRIPTION = """Compiles a function and shows its kernels, the lines in each, and why they are not
+fewer. Nothing is run: of the arguments, types are enough. Or opens what lazynb run --save wrote, perhaps on
+another machine."""
+
+INSPECT_EPILOG = """examples:
+  lazynb inspect train.py:step --args "f32[128,64],f32[64]" --for v5e
+  lazynb inspect train.py:step --args example_args --for v5e:4x4 --mesh data=4,model=4 \\
+      --shard x=data,. --html step.html
+  lazynb inspect train.py:main --for cpu,v5e,h100
+  lazynb inspect on-h100.json --html on-h100.html
+
+arguments of the function:
+  TYPES is one or more of f32[128,64], bf16[8], i32, bool[3]. Or name a function without arguments, or a
+  tuple, of the same module: it gives the arguments, in which jax.ShapeDtypeStruct may stand for arrays.
+"""
+
+OWN = ("--report", "--save", "--max-compiles", "--max-breaks", "--max-kernels")
 """Options of ``lazynb run``; each takes a value."""
 
 
@@ -76,12 +93,14 @@ class Plan:
       arguments: the script's own.
       report: where to write; None for nowhere.
       limits: the budget.
+      save: where to write the inspection of each program; None for nowhere.
     """
 
     program: Path
     arguments: tuple[str, ...]
     report: Path | None
     limits: Limits
+    save: Path | None = None
 
     @property
     def is_notebook(self) -> bool:
@@ -107,6 +126,12 @@ def parser(version: str) -> Parser:
     run.add_argument(
         "--report", metavar="FILE", help="write what happened to FILE, as one HTML page that needs no network"
     )
+    run.add_argument(
+        "--save",
+        metavar="FILE",
+        help="measure the kernels of each program afterwards, and write them to FILE as JSON, which lazynb "
+        "inspect opens anywhere",
+    )
     for name, what in (
         ("compiles", "programs that may have to be compiled"),
         ("breaks", "trace breaks allowed"),
@@ -123,6 +148,7 @@ def parser(version: str) -> Parser:
     explain.add_argument(
         "code", metavar="CODE", nargs="?", help="such as LNB103, or a kind such as float; without: a list"
     )
+    _add_inspect(commands)
     targets = commands.add_parser(
         "targets",
         help="the chips that lazynb compiles for without having them; their compilers",
@@ -135,6 +161,39 @@ def parser(version: str) -> Parser:
         one = actions.add_parser(action, help=what, description=what, allow_abbrev=False, **_PLAIN)
         one.add_argument("compiler", metavar="tpu | gpu", choices=sorted(COMPILERS), help="whose chips")
     return top
+
+
+def _add_inspect(commands: Any) -> None:
+    inspect = commands.add_parser(
+        "inspect",
+        help="show what XLA makes of a function, here or for a chip that is not here",
+        description=INSPECT_DESCRIPTION,
+        epilog=INSPECT_EPILOG,
+        allow_abbrev=False,
+        **_PLAIN,
+    )
+    inspect.add_argument(
+        "what", metavar="FILE.py:FUNCTION | FILE.json", help="a function of a program, or a saved inspection"
+    )
+    inspect.add_argument("--args", metavar="TYPES | NAME", help="the function's arguments, see below")
+    inspect.add_argument(
+        "--for",
+        dest="targets",
+        metavar="TARGETS",
+        help="chips, by commas, such as v5e:4x4 or cpu,v5e,h100 (lazynb targets lists them); without: this "
+        "machine",
+    )
+    inspect.add_argument("--mesh", metavar="AXES", help="the target's devices as a mesh: data=4,model=4")
+    inspect.add_argument(
+        "--shard",
+        metavar="NAME=AXES",
+        action="append",
+        default=[],
+        help="how an argument lies on the mesh, by its parameter's name, an axis or . for each dimension: "
+        "x=data,.; several times",
+    )
+    inspect.add_argument("--html", metavar="FILE", help="write the inspector to FILE, which needs no network")
+    inspect.add_argument("--json", metavar="FILE", help="write it to FILE as JSON")
 
 
 _PLAIN: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
@@ -187,10 +246,17 @@ def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
     program = Path(options.program)
     limits = Limits(options.max_compiles, options.max_breaks, options.max_kernels)
     report = None if options.report is None else Path(os.path.abspath(options.report))
-    asked = Plan(program, tuple(script), report, limits)
+    save = None if options.save is None else Path(os.path.abspath(options.save))
+    asked = Plan(program, tuple(script), report, limits, save)
     _check_program(asked)
     if report is not None:
-        _check_report(report, program)
+        if importlib.util.find_spec("jinja2") is None:
+            raise Unusable(
+                "lazynb run: a report needs Jinja2, which is not installed here: pip install jinja2"
+            )
+        _check_written("report", report, program)
+    if save is not None:
+        _check_written("save", save, program)
     return asked
 
 
@@ -213,16 +279,15 @@ def _check_program(asked: Plan) -> None:
         )
 
 
-def _check_report(report: Path, program: Path) -> None:
-    if importlib.util.find_spec("jinja2") is None:
-        raise Unusable("lazynb run: a report needs Jinja2, which is not installed here: pip install jinja2")
-    if report.exists() and report.samefile(program):
-        raise Unusable(f"lazynb run: --report {report} would write over the program")
-    is_new = not os.path.lexists(report)
+def _check_written(option: str, file: Path, program: Path) -> None:
+    noun = {"report": "report", "save": "inspection"}[option]
+    if file.exists() and file.samefile(program):
+        raise Unusable(f"lazynb run: --{option} {file} would write over the program")
+    is_new = not os.path.lexists(file)
     try:
-        with open(report, "ab"):
+        with open(file, "ab"):
             pass
     except OSError as error:
-        raise Unusable(f"lazynb run: the report cannot be written to {report}: {error.strerror}") from None
+        raise Unusable(f"lazynb run: the {noun} cannot be written to {file}: {error.strerror}") from None
     if is_new:
-        report.unlink()
+        file.unlink()

@@ -11,15 +11,22 @@ import jax
 
 import lazynb
 from lazynb.cli.arguments import Plan, Unusable, parser, plan, split
+from lazynb.cli.inspect import inspect
 from lazynb.cli.notebook import run_notebook
 from lazynb.cli.outcome import Outcome
 from lazynb.cli.script import BadScript, run_script
 from lazynb.cli.summary import summary
+from lazynb.execute.observers import observe
+from lazynb.notebook.answers import machine
 from lazynb.reasons import REASONS, find
+from lazynb.record.mode import eager
 from lazynb.session.budget import Account, Used
 from lazynb.session.budget_report import explain
+from lazynb.session.program_recorder import ProgramRecorder
 from lazynb.targets.compilers import COMPILERS, NotInstalled
 from lazynb.targets.listing import listed
+from lazynb.view.inspection.saved import Saved, entry_of
+from lazynb.view.words import plural
 
 FAILED, UNUSABLE, OVER = 1, 2, 3
 
@@ -38,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return run(plan(options, script))
         if options.command == "explain":
             return explain_code(options.code)
+        if options.command == "inspect":
+            return inspect(options)
         if options.command == "targets":
             return targets(options.action, options.compiler if options.action else "")
         top.print_help()
@@ -57,6 +66,8 @@ def run(asked: Plan) -> int:
       Unusable: the program cannot be run at all.
     """
     account = Account(asked.limits)
+    programs = ProgramRecorder()
+    stop = observe(programs, everywhere=True) if asked.save is not None else lambda: None
     account.counter.open(everywhere=True)
     began = time.perf_counter()
     try:
@@ -66,6 +77,7 @@ def run(asked: Plan) -> int:
             outcome = run_script(asked.program, asked.arguments)
     finally:
         account.counter.close()
+        stop()
     seconds = time.perf_counter() - began
     used = account.used()
     _flush()
@@ -78,6 +90,8 @@ def run(asked: Plan) -> int:
     is_written = True
     if asked.report is not None:
         is_written = _write(asked.report, asked, outcome, account, used, verdict, seconds)
+    if asked.save is not None:
+        is_written = _save(asked.save, programs, str(asked.program)) and is_written
     if outcome.status:
         return outcome.status
     if verdict:
@@ -120,6 +134,31 @@ def _write(
         _say(f"lazynb: the report cannot be written to {report}: {error.strerror}")
         return False
     _say(f"lazynb: report written to {report}")
+    return True
+
+
+def _save(path: Path, programs: ProgramRecorder, name: str) -> bool:
+    """Writes what ran, each kernel with its time."""
+    compilations = programs.compilations()
+    untimed = 0
+    for compilation in compilations:
+        try:
+            with eager():
+                compilation.profile()
+        except Exception:  # inputs that cannot be made up, or no profiler: all else is known
+            untimed += 1
+    peak = machine() if compilations else None
+    entries = [entry_of(compilation, ran=True, title=name) for compilation in compilations]
+    for entry in entries:
+        entry.data["machine"] = peak
+    try:
+        Saved(entries).save(path)
+    except OSError as error:
+        _say(f"lazynb: the inspections cannot be written to {path}: {error.strerror}")
+        return False
+    beside = f", {untimed} without times" if untimed else ""
+    beside += f", {programs.left_out} left out" if programs.left_out else ""
+    _say(f"lazynb: {plural(len(entries), 'program')} written to {path}{beside}")
     return True
 
 

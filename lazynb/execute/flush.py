@@ -111,7 +111,8 @@ class Execution:
             if pending.depends or pending.calls_back:
                 traces = _needed_by(pending)
                 operations = sum(map(len, traces))
-            if trace.strict and not reason.explicit and any(other.has_live() for other in traces):
+            is_error = trace.is_dry or (trace.strict and not reason.explicit)
+            if is_error and any(other.has_live() for other in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
             awaited = forced if waits else None
             needed = targets or ((forced,) if forced is not None else ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -14,6 +15,7 @@ from lazynb.view.graph.svg import Arrangement
 from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.html import TABS
 from lazynb.view.inspection.page import front_end
+from lazynb.view.inspection.saved import opened
 from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.show import bundle, last, remember
 from lazynb.xla.compilation import Compilation
@@ -35,11 +37,17 @@ class Static:
         return self._forms
 
 
-def inspect(obj: Any = None, namespace: dict[str, Any] | None = None) -> Any:
-    """See :func:`lazynb.inspect`."""
+def inspect(obj: Any = None, namespace: dict[str, Any] | None = None, *, ran: bool = True) -> Any:
+    """See :func:`lazynb.inspect`.
+
+    Arguments:
+      ran: whether a compilation was run.
+    """
+    if isinstance(obj, (str, os.PathLike)):
+        return opened(obj)
     if isinstance(obj, Graph) and not obj.pending():
         return obj
-    return shown(compilation_of(obj, namespace), ran=not isinstance(obj, (Graph, LazyTensor)))
+    return shown(compilation_of(obj, namespace), ran=ran and not isinstance(obj, (Graph, LazyTensor)))
 
 
 def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> Compilation:
@@ -61,7 +69,8 @@ def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> 
         return _compile(tensors, namespace)
     if obj is not None:
         raise TypeError(
-            f"lazynb.inspect takes a LazyTensor, a Graph, a Compilation or nothing, not {type(obj).__name__}"
+            "lazynb.inspect takes a LazyTensor, a Graph, a Compilation, a function, a file or nothing, not "
+            f"{type(obj).__name__}"
         )
     newest = last()
     if newest is None:

@@ -100,6 +100,7 @@ class LazyTrace(jc.Trace):
       cut_by: the kind and line of the trace break that ended the previous trace; None at the beginning of a
         cell or body.
       strict: whether a trace break in it is an error.
+      is_dry: whether nothing is to run at all: a barrier that was asked for is an error too.
       stray: whether the thread has stopped recording. The recorder may still be current, because another
         thread ended its last block, or because JAX made it current again. Then each operation runs at once.
       observers: the objects that see its runs and breaks, see ``lazynb.execute.observers.Observer``.
@@ -110,6 +111,7 @@ class LazyTrace(jc.Trace):
     """
 
     strict = False
+    is_dry = False
     stray = False
     observers: tuple[Any, ...] = ()
     told_seconds = 0.0
@@ -276,8 +278,7 @@ class LazyTrace(jc.Trace):
         state.program = program
         return state
 
-    @staticmethod
-    def _results(operation: Operation, avals: Sequence[Any], committed: bool, device: Any) -> list[Any]:
+    def _results(self, operation: Operation, avals: Sequence[Any], committed: bool, device: Any) -> list[Any]:
         """The avals of the results of ``operation``.
 
         Arguments:
@@ -298,7 +299,7 @@ class LazyTrace(jc.Trace):
         if not committed and any(map(jc.is_on_mesh, results)):
             raise _Unrecordable("unrecordable")
         size = size_of(results)
-        if size > SURELY_THERE and lacks(size, device):
+        if size > SURELY_THERE and not self.is_dry and lacks(size, device):
             raise jc.out_of_memory(size)
         check(operation.primitive, avals, operation.params)
         if not operation.is_hashable:

@@ -52,6 +52,8 @@ def _hold(value: Any) -> Any:
     """A function that gives ``value`` while it exists. It does not keep an array alive."""
     if isinstance(value, (LazyTensor, jax.Array)):
         return weakref.ref(value)
+    if isinstance(value, jax.ShapeDtypeStruct):  # there never was one
+        return lambda: None
     return lambda: value
 
 

@@ -55,7 +55,9 @@ def test_inspects_what_there_is(clean):
 
 def test_bad_input_is_refused(clean, monkeypatch):
     for bad in (3, "y", [1]):
-        with pytest.raises(TypeError, match="takes a LazyTensor, a Graph, a Compilation or nothing, not"):
+        with pytest.raises(
+            TypeError, match="takes a LazyTensor, a Graph, a Compilation, a function, a file or nothing, not"
+        ):
             lazynb.inspect(bad)
     monkeypatch.setattr(inspection_show, "_last", [])
     with pytest.raises(ValueError, match="nothing was compiled yet"):

@@ -37,6 +37,25 @@ def test_it_stays_warm(pending):
     assert worker_of("tpu")._process is process
 
 
+def test_two_notebooks_each_have_one(needs, monkeypatch):
+    """libtpu lets one process at a time in, unless it is told that no device is touched."""
+    needs("v5e")
+
+    def compiled(length):  # of a program that is not on disk
+        return lazynb.compile(
+            lambda x: x + 1, jax.ShapeDtypeStruct((time.time_ns() % 9999, length), float), target="v5e"
+        )
+
+    assert compiled(2).clusters
+    process = worker_of("tpu")._process
+    monkeypatch.setattr("lazynb.targets.process._workers", others := {})
+    try:
+        assert compiled(3).clusters
+    finally:
+        others["tpu"].close()
+    assert process.poll() is None
+
+
 def test_its_end_is_a_message_and_the_next_question_starts_another(pending):
     lazynb.compile(pending, target="v5e")
     worker = worker_of("tpu")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.view.graph.html import fill
 from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.words import headline
 from lazynb.view.words import plain
 from lazynb.xla.compilation import Compilation
@@ -50,12 +53,20 @@ def save_html(
 def page(compilation: Compilation, *, title: str = "", ran: bool = True) -> str:
     """The text of that file."""
     data = inspection(compilation, ran=ran, title=title)
-    static = to_html(data, compilation.snapshot)
+    return page_of([(data, compilation.snapshot)], title)
+
+
+def page_of(entries: Sequence[tuple[Inspection, Snapshot]], title: str = "") -> str:
+    """One page with an inspector for each of ``entries``, which are inspections with their graphs."""
+    static = "\n".join(to_html(data, graph) for data, graph in entries)
     code = front_end()
     body = static
     if code is not None:
-        body = fill("page_script", static=static, data=_script(data), code=_script(code))
-    return fill("page", title=escape(plain(title or f"lazynb: {headline(data)}")), body=body)
+        shown = [data for data, _ in entries]
+        data = _script(shown[0] if len(shown) == 1 else shown)
+        body = fill("page_script", static=static, data=data, code=_script(code))
+    heading = title or f"lazynb: {headline(entries[0][0]) if entries else 'no program'}"
+    return fill("page", title=escape(plain(heading)), body=body)
 
 
 def _script(data: Any) -> str:

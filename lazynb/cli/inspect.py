@@ -1,0 +1,172 @@
+"""``lazynb inspect``: a function for a chip, or a saved file."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jax
+
+from lazynb.cli.arguments import Unusable
+from lazynb.cli.tracebacks import trim
+from lazynb.errors import LazynbError
+from lazynb.session.function import compile_function
+from lazynb.targets.mesh import BadMesh
+from lazynb.targets.target import Target, UnknownTarget, parse_all
+from lazynb.view.inspection.saved import NotSaved, Saved, entry_of, opened
+from lazynb.view.reports.targets import SideBySide
+from lazynb.xla.compilation import Compilation
+
+_FAILED = 1
+
+
+def inspect(options: argparse.Namespace) -> int:
+    """Shows what was asked for, and writes it. Returns the exit status.
+
+    Raises:
+      Unusable: it cannot be shown; the text says why.
+    """
+    if options.what.endswith(".json"):
+        saved = _opened(options)
+    else:
+        compilations = _compiled(options)
+        if compilations is None:
+            return _FAILED
+        if len(compilations) > 1:
+            print(SideBySide(compilations))
+        saved = Saved(
+            [entry_of(compilation, title=options.what) for compilation in compilations], options.what
+        )
+    print(saved)
+    try:
+        if options.html is not None:
+            print(f"written to {saved.save_html(options.html)}", file=sys.stderr)
+        if options.json is not None:
+            print(f"written to {saved.save(options.json)}", file=sys.stderr)
+    except OSError as error:
+        raise Unusable(
+            f"lazynb inspect: it cannot be written to {error.filename}: {error.strerror}"
+        ) from None
+    return 0
+
+
+def _opened(options: argparse.Namespace) -> Saved:
+    for name in ("args", "targets", "mesh", "shard"):
+        if getattr(options, name):
+            option = {"targets": "for"}.get(name, name)
+            raise Unusable(f"lazynb inspect: --{option} goes with a function, not with a saved file")
+    try:
+        return opened(options.what)
+    except OSError as error:
+        raise Unusable(f"lazynb inspect: {options.what} cannot be read: {error.strerror}") from None
+    except NotSaved as error:
+        raise Unusable(f"lazynb inspect: {error}") from None
+
+
+def _compiled(options: argparse.Namespace) -> list[Compilation] | None:
+    """A compilation for each target; None if the user's code failed, which was shown."""
+    targets = _targets(options)
+    file, name = _split(options.what)
+    try:
+        module = _module(file)
+        function = _attribute(module, name, file)
+        args = _arguments(module, options.args, file)
+        return [compile_function(function, args, {}, vars(module), target) for target in targets]
+    except Unusable:
+        raise
+    except LazynbError as error:
+        notes = "".join(f"\n{note}" for note in getattr(error, "__notes__", ()))
+        raise Unusable(f"lazynb inspect: {error}{notes}") from None
+    except Exception as error:
+        trim(error)
+        traceback.print_exception(error)
+        return None
+
+
+def _targets(options: argparse.Namespace) -> list[Target | None]:
+    try:
+        targets = parse_all(options.targets or "cpu") or [None]
+        if (options.mesh or options.shard) and targets == [None]:
+            raise BadMesh("a mesh is of a target's devices: add --for, such as --for v5e:4x4")
+        return [
+            target.on_mesh(options.mesh, options.shard) if target is not None else None for target in targets
+        ]
+    except (UnknownTarget, BadMesh) as error:
+        raise Unusable(f"lazynb inspect: {error}") from None
+
+
+def _split(what: str) -> tuple[Path, str]:
+    file, colon, name = what.rpartition(":")
+    if not colon or not file or not all(part.isidentifier() for part in name.split(".")):
+        raise Unusable(
+            f"lazynb inspect: {what} names no function: write a file and a function, such as train.py:step, "
+            "or a file that lazynb run --save wrote"
+        )
+    return Path(file), name
+
+
+def _module(file: Path) -> ModuleType:
+    """The file as a module, imported as ``import`` does it."""
+    if not file.is_file():
+        raise Unusable(f"lazynb inspect: there is no file {file}")
+    spec = importlib.util.spec_from_file_location(file.stem, os.path.abspath(file))
+    if spec is None or spec.loader is None:
+        raise Unusable(f"lazynb inspect: {file} is no Python program: its name does not end in .py")
+    sys.path.insert(0, os.path.dirname(os.path.realpath(file)))
+    module = sys.modules[file.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _attribute(module: ModuleType, name: str, file: Path) -> Callable[..., Any]:
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            functions = [key for key, value in vars(module).items() if callable(value) and key[0] != "_"]
+            there = f"; it has {', '.join(functions[:8])}" if functions else ""
+            raise Unusable(f"lazynb inspect: {file} has no {name}{there}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise Unusable(f"lazynb inspect: {name} of {file} is no function, but {type(found).__name__}")
+    return found  # type: ignore[no-any-return]
+
+
+def _arguments(module: ModuleType, text: str | None, file: Path) -> tuple[Any, ...]:
+    """The function's arguments, as ``--args`` gives them."""
+    if not text:
+        return ()
+    if text.isidentifier() and hasattr(module, text):
+        given = getattr(module, text)
+        given = given() if callable(given) else given
+        return tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    return tuple([_type(part.strip(), file) for part in re.split(r",(?![^\[]*\])", text)])
+
+
+_SHORT = {"f": "float", "bf": "bfloat", "i": "int", "s": "int", "u": "uint", "c": "complex"}
+
+
+def _type(text: str, file: Path) -> jax.ShapeDtypeStruct:
+    written = re.fullmatch(r"([a-z]+)(\d*)(\w*)(?:\[([\d,\s]*)\])?", text)
+    if written is not None:
+        letters, bits, rest, shape = written.groups()
+        name = f"{_SHORT.get(letters, letters)}{bits}"
+        if rest:
+            name += f"_{rest.lstrip('_')}"
+        name = "bool" if name == "pred" else name
+        sizes = tuple([int(size) for size in (shape or "").split(",") if size.strip()])
+        try:
+            return jax.ShapeDtypeStruct(sizes, jax.numpy.dtype(name))
+        except TypeError:
+            pass
+    raise Unusable(
+        f"lazynb inspect: --args: {text!r} is no type and no name in {file}. Write types, such as "
+        'f32[128,64] or "f32[8],i32", or the name of a function that gives the arguments'
+    )

@@ -1,0 +1,117 @@
+"""A function compiled for some arguments, of which types are enough. Nothing is run."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import _jax as jc
+from lazynb.errors import LazynbError, TraceBreakError
+from lazynb.execute.flush import tensors_in
+from lazynb.record.pending import closure
+from lazynb.record.snapshot.names import names_of
+from lazynb.record.stand_in import JITTED
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace
+from lazynb.record.types_only import TypesOnly, running_nothing
+from lazynb.targets.target import Target
+from lazynb.xla.compilation import Compilation
+from lazynb.xla.gathering import compile_waiting
+
+
+def is_function(obj: Any) -> bool:
+    """Whether ``obj`` is to be called. A callable that holds pending tensors (a model) is a container of
+    these."""
+    return callable(obj) and not any(tensor._pending is not None for tensor in tensors_in([obj]))
+
+
+def compile_function(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    namespace: Mapping[str, Any],
+    target: Target | None = None,
+) -> Compilation:
+    """Compiles what ``function(*args, **kwargs)`` computes, and runs nothing.
+
+    A function that is jitted is recorded operation by operation, as one that is not.
+
+    Arguments:
+      args, kwargs: arrays or types (``jax.ShapeDtypeStruct``), in any pytrees, and whatever else the function
+        takes.
+      namespace: the user's variables; the function's parameters come before them.
+      target: compile for this one.
+
+    Raises:
+      TraceBreakError: the function needs a value.
+      LazynbError: called inside a JAX transformation.
+      Exception: what the function raises.
+    """
+    __tracebackhide__ = True
+    if not (jc.is_eval(jc.current_trace()) or isinstance(jc.current_trace(), LazyTrace)):
+        raise LazynbError("A function is compiled for a chip outside of JAX's transformations (jit, grad).")
+    called = _unjitted(function)
+    given = TypesOnly()
+    args, kwargs = jax.tree.map(lambda leaf: _argument(leaf, given, target), (args, dict(kwargs)))
+    names = _names(called, args, kwargs, namespace, given)
+    with running_nothing():
+        try:
+            result = _called(called, args, kwargs)
+            gc.collect()  # what only a cycle of references holds is no result
+            waiting = given.put_into(closure(tensors_in([result])))
+            return compile_waiting(waiting, names, target=target)
+        finally:
+            given.close()
+
+
+def _unjitted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that ``jax.jit`` was given, if ``function`` came from it."""
+    while isinstance(function, JITTED):
+        function = function.__wrapped__
+    return function
+
+
+def _argument(leaf: Any, given: TypesOnly, target: Target | None) -> Any:
+    """What the function gets: a type, a pending tensor and a NumPy array become tensors without a value."""
+    if isinstance(leaf, LazyTensor) and leaf._pending is not None:
+        leaf = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
+    if isinstance(leaf, np.ndarray) and jax.dtypes.issubdtype(leaf.dtype, np.number):
+        leaf = jax.eval_shape(lambda array: array, leaf)
+    if not isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf
+    if target is None:  # a sharding is the target's
+        leaf = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
+    return given.tensor(leaf)
+
+
+def _called(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    try:
+        return function(*args, **kwargs)
+    except TraceBreakError as error:
+        error.add_note(
+            "lazynb compiles a function for its arguments' types and runs nothing, so none of its arrays has "
+            "a value: as under jax.jit."
+        )
+        raise
+
+
+def _names(
+    function: Callable[..., Any], args: Any, kwargs: Any, namespace: Mapping[str, Any], given: TypesOnly
+) -> dict[int, tuple[str, ...]]:
+    """The names of arrays and types, the function's parameters first."""
+    known = names_of(namespace)
+    try:
+        arguments = inspect.signature(function).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):  # no signature, or the call says what is wrong
+        arguments = {}
+    for identity, names in names_of(arguments).items():
+        known[identity] = tuple(dict.fromkeys([*names, *known.get(identity, ())]))
+    for identity, type_ in given.types.items():
+        known[id(type_)] = known.get(identity, ())
+    return known

@@ -1,0 +1,141 @@
+"""Inspections in a file: what a chip measured is opened where the chip is not."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lazynb.record.snapshot.snapshot import Node, Snapshot
+from lazynb.source import Place
+from lazynb.version import __version__
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.page import page_of
+from lazynb.view.inspection.schema import VERSION, Inspection
+from lazynb.view.inspection.text import to_text
+from lazynb.xla.compilation import Compilation
+
+
+class NotSaved(ValueError):
+    """The file holds no inspection that this lazynb can show; the text says why."""
+
+
+class Entry(NamedTuple):
+    """One inspection, and the graph that it draws."""
+
+    data: Inspection
+    graph: Snapshot
+
+
+class Saved:
+    """Inspections from a file; displays as text and as HTML.
+
+    Attributes:
+      entries: one for each program, in the order in which they first ran.
+    """
+
+    def __init__(self, entries: Sequence[Entry], name: str = ""):
+        self.entries = tuple(entries)
+        self._name = name
+
+    @property
+    def inspections(self) -> list[Inspection]:
+        """The plain data of each."""
+        return [entry.data for entry in self.entries]
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes them as JSON.
+
+        Raises:
+          OSError: the file cannot be written.
+        """
+        target = Path(path)
+        entries = [
+            {"inspection": entry.data, "graph": [dataclasses.asdict(node) for node in entry.graph.nodes]}
+            for entry in self.entries
+        ]
+        written = {"lazynb": __version__, "version": VERSION, "inspections": entries}
+        target.write_text(json.dumps(written, separators=(",", ":")), encoding="utf-8")
+        return target
+
+    def save_html(self, path: str | os.PathLike[str], *, title: str = "") -> Path:
+        """Writes them as one HTML page that works offline.
+
+        Raises:
+          OSError: the file cannot be written.
+        """
+        target = Path(path)
+        target.write_text(page_of(self.entries, title or self._name), encoding="utf-8", errors="replace")
+        return target
+
+    def __repr__(self) -> str:
+        texts = [to_text(entry.data) for entry in self.entries]
+        if len(texts) == 1:
+            return texts[0]
+        numbered = [f"Program {number} of {len(texts)}\n{text}" for number, text in enumerate(texts, 1)]
+        return "\n\n".join(numbered)
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        html = "\n".join(to_html(entry.data, entry.graph) for entry in self.entries)
+        return {"text/plain": repr(self), "text/html": html}
+
+
+def entry_of(compilation: Compilation, *, ran: bool = False, title: str = "") -> Entry:
+    """All that is known of ``compilation``, with the changes of each pass.
+
+    Arguments:
+      ran: whether it was run.
+    """
+    data = inspection(compilation, ran=ran, full=True, title=title)
+    return Entry(data, compilation.snapshot)
+
+
+def opened(path: str | os.PathLike[str]) -> Saved:
+    """The inspections of a file that :meth:`Saved.save` wrote.
+
+    Raises:
+      OSError: it cannot be read.
+      NotSaved: it is no such file, or one of a later lazynb.
+    """
+    name = os.fspath(path)
+    try:
+        written = json.loads(Path(path).read_bytes())
+        entries, version = written["inspections"], written["version"]
+    except (ValueError, KeyError, TypeError):
+        raise NotSaved(
+            f"{name} holds no inspection: lazynb run --save and lazynb inspect --json write one"
+        ) from None
+    if version != VERSION:
+        raise NotSaved(
+            f"{name} was written by lazynb {written.get('lazynb', '?')}, in version {version} of the form; "
+            f"lazynb {__version__} reads version {VERSION}"
+        )
+    try:
+        found = [Entry(entry["inspection"], _graph(entry["graph"])) for entry in entries]
+    except (KeyError, TypeError):
+        raise NotSaved(f"{name} holds an inspection that is not whole") from None
+    return Saved(found, Path(path).name)
+
+
+def _graph(nodes: Sequence[dict[str, Any]]) -> Snapshot:
+    return Snapshot(tuple([_node(node) for node in nodes]))
+
+
+def _node(written: dict[str, Any]) -> Node:
+    place = written["place"]
+    return Node(
+        **{
+            **written,
+            "place": Place(**place) if place is not None else None,
+            "operands": tuple([(node, result) for node, result in written["operands"]]),
+            "avals": tuple(written["avals"]),
+            "names": tuple(written["names"]),
+            "result_names": tuple(map(tuple, written["result_names"])),
+        }
+    )

@@ -1,0 +1,50 @@
+"""Any chip: the notebook shows what its text says, where the compilers are installed."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
+from lazynb.targets.compilers import compiler_of
+
+PATH = NOTEBOOKS / "10-any-chip.ipynb"
+IS_HERE = all(compiler_of(platform).is_installed for platform in ("tpu", "cuda"))
+
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("any-chip")]
+needs_compilers = pytest.mark.skipif(not IS_HERE, reason="lazynb targets install tpu, gpu: not done here")
+
+
+@pytest.fixture(scope="module")
+def any_chip(tmp_path_factory):
+    return executed(PATH, tmp_path_factory)
+
+
+@needs_compilers
+def test_it_has_no_error_and_no_warning(any_chip):
+    check_quiet(any_chip)
+
+
+@needs_compilers
+def test_it_shows_what_its_text_says(any_chip):
+    notebook = any_chip.notebook
+    assert "copy-start" in shown(cell_with(notebook, 'softmax_on["v5e"]'))
+    norms = shown(cell_with(notebook, "def layer_norm"))
+    assert re.search(r"^h100 +1 kernel;", norms, re.M)
+    assert "32.00 MiB" in shown(cell_with(notebook, "def attention"))
+    first, second, third = shown(cell_with(notebook, "def fits")).strip().splitlines()
+    assert "it fits" in first and "it fits" in third
+    assert "does not fit into the memory of TPU v5e" in second
+
+
+@needs_compilers
+def test_exercises(any_chip):
+    check_exercises(any_chip, 3)
+
+
+def test_without_the_compilers_each_cell_says_so(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("LAZYNB_COMPILERS", str(tmp_path_factory.mktemp("none")))
+    ran = executed(PATH, tmp_path_factory)
+    check_quiet(ran)
+    assert "lazynb targets install tpu" in shown(cell_with(ran.notebook, "def softmax"))
