@@ -123,6 +123,7 @@ def _environment(directory: Path) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join([str(directory), *filter(None, sys.path)]),
         "JAX_PLATFORMS": "cpu",
         "TPU_SKIP_MDS_QUERY": "1",
+        "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",  # it compiles only: another process may have it too
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
     return {**os.environ, **own}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
 from operator import or_
@@ -13,10 +14,12 @@ from typing import Any
 from lazynb.execute.dumps import Dump, DumpUnavailable
 from lazynb.execute.executable import Executable
 from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.targets.executable import TargetExecutable
 from lazynb.xla.clusters import Cluster, find_clusters
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
+from lazynb.xla.cost.roof import Bound, bounds_of
 from lazynb.xla.cost.total import NOTHING, Total, program_total
 from lazynb.xla.fates.assignment import Fate, fates
 from lazynb.xla.fates.operation_graph import OperationGraph
@@ -34,6 +37,7 @@ from lazynb.xla.reading import Read, Reading, read
 from lazynb.xla.value_names import input_nodes, result_names, value_names
 from lazynb.xla.verify import NotTestable, verify
 
+_CYCLES = re.compile(r'"estimated_cycles":"(\d+)"')
 _SMALL = 500  # instructions of a program that is compiled once more without being asked for
 
 
@@ -257,6 +261,25 @@ class CompiledTrace:
         if self.module is None:
             return {}
         return kernel_costs(self.module, [cluster.name for cluster in self.clusters])
+
+    @cached_property
+    def bounds(self) -> dict[str, Bound]:
+        """By cluster, what one execution takes at least by the published figures of the chip that it was
+        compiled for; empty for this machine."""
+        if self.module is None or not isinstance(self._executable, TargetExecutable):
+            return {}
+        return bounds_of(self.module, self.clusters, self.costs, self._executable.target.chip)
+
+    @cached_property
+    def cycles(self) -> dict[str, int]:
+        """By cluster, the cycles that one execution takes by the estimate of the chip's own compiler, where
+        it writes one (TPU)."""
+        if self.module is None:
+            return {}
+        found = {
+            cluster.name: _CYCLES.search(self.module.by_name[cluster.name].text) for cluster in self.clusters
+        }
+        return {name: int(match[1]) for name, match in found.items() if match is not None}
 
     @property
     def total(self) -> Total:

@@ -92,6 +92,7 @@ def inspection(
         "live": live,
         "ran": ran and compilation.target is None,
         "target": "" if compilation.target is None else compilation.target.title,
+        "chip": parts.chip(compilation.target),
         "cell": compilation.cell,
         "earlier": earlier,
         "apart": apart(earlier),
@@ -264,7 +265,9 @@ def _say_what_is_missing(index: Index, data: Inspection, notes: Notes) -> None:
             notes.say(f"This backend gives no HLO{of}: there are no clusters, fates or boundaries.")
         elif not trace.has_dump:
             notes.say(_no_passes(trace.cache_event, of))
-    fused = [cluster for cluster in data["clusters"] if cluster["kind"] not in ("library", "control")]
+    fused = [
+        cluster for cluster in data["clusters"] if cluster["kind"] not in ("library", "transfer", "control")
+    ]
     if fused and not any(map(_has_cost, fused)):
         notes.say("XLA gives no cost for any kernel of this program.")
 

@@ -174,10 +174,23 @@ def _graph(data: Inspection, snapshot: Snapshot, arranged: Arrangement | None) -
 def _kernels(data: Inspection) -> str:
     timed = any(cluster["time"] for cluster in data["clusters"])
     head = ["", "kind", "from your lines", "operations", "bytes in → out", "FLOPs"]
+    bounded = data["chip"] is not None
+    if bounded:
+        head.append("at least")
     if timed:
         head.append("time a run")
-    rows = [_kernel(cluster, data, timed) for cluster in data["clusters"][:_KERNELS]]
-    return _table(head, rows, len(data["clusters"]), "kernel") + _totals(data)
+    rows = [_kernel(cluster, data, timed, bounded) for cluster in data["clusters"][:_KERNELS]]
+    return _table(head, rows, len(data["clusters"]), "kernel") + _totals(data) + _published(data)
+
+
+def _published(data: Inspection) -> str:
+    """Whose figures bound the kernels."""
+    chip = data["chip"]
+    if chip is None:
+        return ""
+    rates = ", ".join(f"{name} {number(rate)} operations/s" for name, rate in chip["peaks"])
+    figures = f"{number(chip['bandwidth'])}B/s, {rates}"
+    return _soft(_text(f"“At least”: estimated, by the {chip['text']} ({figures})."))
 
 
 def _totals(data: Inspection) -> str:
@@ -190,7 +203,7 @@ def _totals(data: Inspection) -> str:
     return "".join(lines)
 
 
-def _kernel(cluster: Cluster, data: Inspection, timed: bool) -> list[str]:
+def _kernel(cluster: Cluster, data: Inspection, timed: bool, bounded: bool) -> list[str]:
     kind = _whole(words.kind(cluster))
     if cluster["inside"] is not None:
         kind += f" in {_chips([_chip_of(data, cluster['inside'])])}"
@@ -206,6 +219,10 @@ def _kernel(cluster: Cluster, data: Inspection, timed: bool) -> list[str]:
         _whole(f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"),
         _flops(cluster),
     ]
+    if bounded:
+        least = cluster["at_least"]
+        limit = "" if least is None else f"limited by {least['limit']}"
+        cells.append("" if least is None else _titled(limit, short_duration(least["seconds"])))
     if timed:
         cells.append(_time(cluster))
     return cells
@@ -337,18 +354,26 @@ def _memory(data: Inspection) -> str:
         if memory is None:
             continue
         figures = (
-            memory["allocated_bytes"],
             memory["peak_bytes"],
             memory["argument_bytes"],
             memory["output_bytes"],
             memory["temp_bytes"],
             memory["alias_bytes"],
         )
-        rows.append([str(program["number"] + 1), *map(size, figures), _text(memory["source"])])
+        taken = size(memory["allocated_bytes"])
+        if data["chip"] is not None:
+            taken += f" of {size(data['chip']['memory'])}"
+        apart = [
+            f"{size(space['bytes'])} of {space['name']}" for space in memory["elsewhere"] if space["text"]
+        ]
+        row = [str(program["number"] + 1), _whole(taken), *map(size, figures)]
+        rows.append([*row, _text(", ".join(apart)), _text(memory["source"])])
     if not rows:
         return ""
     head = ["program", "allocated", "in use at the peak", "arguments", "results", "between"]
-    head += ["reused arguments", "source"]
+    head += ["reused arguments", "on the chip", "source"]
+    if not any(row[-2] for row in rows):
+        rows, head = [row[:-2] + row[-1:] for row in rows], [*head[:-2], head[-1]]
     return _table(head, rows, len(rows), "program")
 
 
