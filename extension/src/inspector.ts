@@ -13,6 +13,7 @@ import styles from "./styles.css";
 import type { Thing } from "./model/selection";
 import { listen } from "./ui/selectable";
 import type { Context, MakeView, View } from "./ui/view";
+import { codeView } from "./views/code";
 import { costView } from "./views/cost";
 import { fusionView } from "./views/fusion";
 import { graphView } from "./views/graph";
@@ -32,6 +33,7 @@ const TABS: Tab[] = [
   { name: "Graph", make: graphView, source: true },
   { name: "Fusion", make: fusionView, source: true },
   { name: "HLO", make: hloView, source: true },
+  { name: "Code", make: codeView, source: true },
   { name: "Cost", make: costView, source: true },
   { name: "Memory", make: memoryView, source: false },
   {

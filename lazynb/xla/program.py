@@ -16,6 +16,7 @@ from lazynb.execute.executable import Executable
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.targets.executable import TargetExecutable
 from lazynb.xla.clusters import Cluster, find_clusters
+from lazynb.xla.code import Code, kernel_code
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
@@ -261,6 +262,11 @@ class CompiledTrace:
         if self.module is None:
             return {}
         return kernel_costs(self.module, [cluster.name for cluster in self.clusters])
+
+    def code(self, cluster: Cluster) -> Code:
+        """What the compiler made of ``cluster``, as far as it wrote that down when it compiled."""
+        assert self.module is not None
+        return kernel_code(self.module, cluster, self.platform, self.dump if self.has_dump else None)
 
     @cached_property
     def bounds(self) -> dict[str, Bound]:

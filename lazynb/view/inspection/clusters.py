@@ -12,7 +12,7 @@ from typing import Any
 from lazynb.record.snapshot.snapshot import Place, Snapshot
 from lazynb.targets.target import Target
 from lazynb.view.inspection.index import Index, Notes, shared_instructions
-from lazynb.view.inspection.schema import AtLeast, Boundary, Chip, Cluster, Cost, Time, Value
+from lazynb.view.inspection.schema import AtLeast, Boundary, Chip, Cluster, Code, Cost, Time, Value
 from lazynb.view.inspection.sources import Sources
 from lazynb.xla import clusters as xla_clusters
 from lazynb.xla.cost.memory import Buffer
@@ -99,6 +99,14 @@ def _cost(cost: Any) -> Cost | None:
         "source": cost.source,
         "executions": cost.executions,
     }
+
+
+def code(index: Index, id_: int) -> Code:
+    """What the compiler made of a cluster."""
+    number, cluster = index.clusters[id_]
+    made = dataclasses.asdict(index.traces[number].code(cluster))
+    made["facts"] = [list(fact) for fact in made["facts"]]
+    return made  # type: ignore[return-value]
 
 
 def _at_least(bound: Any) -> AtLeast | None:

@@ -30,6 +30,7 @@ TABS: dict[str, tuple[str, ...]] = {
     "graph": ("lines", "graph"),
     "fusion": ("kernels", "boundaries", "fates"),
     "hlo": ("hlo",),
+    "code": ("code",),
     "cost": ("kernels",),
     "memory": ("memory",),
     "cache": ("cache",),
@@ -95,6 +96,7 @@ def sections(
         "boundaries": ("Why the boundaries lie where they do", lambda: _boundaries(data)),
         "fates": ("What became of each operation", lambda: _fates(data)),
         "memory": ("Memory", lambda: _memory(data)),
+        "code": ("Code of the kernels", lambda: _code_of_all(data)),
         "hlo": ("Optimised HLO", lambda: _hlo(data)),
         "cache": (f"Cache: {data['cache']['text']}", lambda: _rows(data["cache"])),
         "breaks": (f"Breaks: {data['breaks']['text']}", lambda: _rows(data["breaks"])),
@@ -375,6 +377,26 @@ def _memory(data: Inspection) -> str:
     if not any(row[-2] for row in rows):
         rows, head = [row[:-2] + row[-1:] for row in rows], [*head[:-2], head[-1]]
     return _table(head, rows, len(rows), "program")
+
+
+def _code_of_all(data: Inspection) -> str:
+    """Of each kernel how it runs, and its code as far as there is room."""
+    shown, room = [], _HLO
+    for cluster in data["clusters"]:
+        code = cluster["code"]
+        if code is None or not (code["facts"] or code["assembly"]):
+            continue
+        facts = ", ".join(f"{name} {value}" for name, value in code["facts"])
+        shown.append(f"<div>{_chips([_chip_of(data, cluster['id'])])} {_text(facts)}</div>")
+        room -= len(code["assembly"])
+        if code["assembly"] and room > 0:
+            shown.append(
+                f"<details><summary>{_text(code['language'])}</summary>"
+                f'<pre style="max-height:320px;overflow:auto;color:inherit;background:none;{_MONO}">'
+                f"{_text(code['assembly'])}</pre></details>"
+            )
+    notes = dict.fromkeys(cluster["code"]["note"] for cluster in data["clusters"] if cluster["code"])
+    return "".join([*shown, *(_soft(_text(note)) for note in notes if note)]) if shown else ""
 
 
 def _hlo(data: Inspection) -> str:
