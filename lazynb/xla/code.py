@@ -1,4 +1,4 @@
-"""Code: what the compiler made of one kernel, from its HLO to the machine's own, as far as it wrote that down."""
+"""Code: what the compiler made of one kernel, from HLO to machine code, as far as it wrote that down."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ _ANNOTATION = re.compile(r'profile_annotation: "([^"]*)"\s+thunk_id: (\d+)')
 
 
 def _gpu(hlo: str, cluster: Cluster, dump: Dump) -> Code:
-    launches = {number: rest for number, *rest in _THUNK.findall(dump.text("*.thunk_sequence.txt"))}
-    ids = {name: number for name, number in _ANNOTATION.findall(dump.text("*.thunk_metadata.txt"))}
-    launch = launches.get(ids.get(cluster.name, ""))
+    launches = {int(number): rest for number, *rest in _THUNK.findall(dump.text("*.thunk_sequence.txt"))}
+    ids = {name: int(number) for name, number in _ANNOTATION.findall(dump.text("*.thunk_metadata.txt"))}
+    launch = launches.get(ids.get(cluster.name, -1))
     if launch is None:
         return Code(hlo, note="XLA:GPU launches no kernel of its own making for it: only HLO is known.")
     kernel, grid, threads, shared = launch

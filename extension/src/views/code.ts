@@ -13,7 +13,8 @@ export function codeView({ store, comm, questions, signal }: Context): View {
   const kernels = h("div.toolbar.code-kernels", { role: "group", "aria-label": "Kernels" });
   const head = h("div.code-head", {});
   const texts = h("div.code-texts", {});
-  const element = h("div.pane.code-pane", {}, kernels, head, texts);
+  const note = h("p.muted.code-note", {});
+  const element = h("div.pane.code-pane", {}, kernels, head, texts, note);
   let shown: Cluster | null = null;
   let way: "assembly" | "llvm" = "assembly";
 
@@ -29,6 +30,8 @@ export function codeView({ store, comm, questions, signal }: Context): View {
   const draw = (): void => {
     fill(kernels, ...all().map(({ id }) => chip(id, store.relations)));
     for (const one of kernels.children) one.setAttribute("tabindex", "0");
+    note.textContent = shown?.code?.note ?? "";
+    note.hidden = !note.textContent;
     if (!shown) {
       fill(head);
       return fill(texts, h("div.empty", {}, "No kernel runs in this program."));
@@ -97,7 +100,6 @@ export function codeView({ store, comm, questions, signal }: Context): View {
       );
       made.push(listing(either.length > 1 ? h("span", {}, ...choose) : own.name, own.text));
     }
-    if (code.note) made.push(h("p.muted.code-note", {}, code.note));
     return made;
   };
 

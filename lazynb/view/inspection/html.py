@@ -195,6 +195,10 @@ def _published(data: Inspection) -> str:
     return _soft(_text(f"“At least”: estimated, by the {chip['text']} ({figures})."))
 
 
+def _least(seconds: float) -> str:
+    return short_duration(seconds) if seconds >= 1e-9 else ""
+
+
 def _totals(data: Inspection) -> str:
     """What one run of each program costs."""
     lines = []
@@ -223,8 +227,7 @@ def _kernel(cluster: Cluster, data: Inspection, timed: bool, bounded: bool) -> l
     ]
     if bounded:
         least = cluster["at_least"]
-        limit = "" if least is None else f"limited by {least['limit']}"
-        cells.append("" if least is None else _titled(limit, short_duration(least["seconds"])))
+        cells.append("" if least is None else _whole(_least(least["seconds"])))
     if timed:
         cells.append(_time(cluster))
     return cells
