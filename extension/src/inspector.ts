@@ -11,8 +11,10 @@ import { keepKeys } from "./ui/shortcuts";
 import { Store } from "./model/store";
 import styles from "./styles.css";
 import type { Thing } from "./model/selection";
+import { shareLines } from "./ui/sharing";
 import { listen } from "./ui/selectable";
 import type { Context, MakeView, View } from "./ui/view";
+import { codeView } from "./views/code";
 import { costView } from "./views/cost";
 import { fusionView } from "./views/fusion";
 import { graphView } from "./views/graph";
@@ -32,6 +34,7 @@ const TABS: Tab[] = [
   { name: "Graph", make: graphView, source: true },
   { name: "Fusion", make: fusionView, source: true },
   { name: "HLO", make: hloView, source: true },
+  { name: "Code", make: codeView, source: true },
   { name: "Cost", make: costView, source: true },
   { name: "Memory", make: memoryView, source: false },
   {
@@ -212,6 +215,7 @@ export function mountInspector(el: HTMLElement, given: unknown, comm: Comm, firs
       fill(errors, message, h("button.tool", { type: "button", "aria-label": "Dismiss", onclick: () => fill(errors) }, "×")),
     ),
   ];
+  const stopSharing = shareLines(store, signal);
   const version = (given as { version?: unknown } | null)?.version;
   if (version !== undefined && version !== 1)
     fill(errors, `This was made by another version of lazynb (format ${String(version)}); some of it may be missing.`);
@@ -233,6 +237,7 @@ export function mountInspector(el: HTMLElement, given: unknown, comm: Comm, firs
     dispose() {
       ending.abort();
       stopListening();
+      stopSharing();
       for (const stop of off) stop();
       for (const one of views.values()) attempt(() => one.dispose?.());
       root.remove();

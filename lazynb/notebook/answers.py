@@ -32,6 +32,7 @@ class Answers:
             "ask": self._ask,
             "verify": self._verify,
             "profile": self._profile,
+            "code": self._code,
         }
 
     def answer(self, request: Any) -> dict[str, Any]:
@@ -100,6 +101,10 @@ class Answers:
             plain_data(verified) if known["id"] == id_ else known for known in self._data["boundaries"]
         ]
         return {"type": "boundary", "boundary": verified}
+
+    def _code(self, request: Any) -> dict[str, Any]:
+        id_ = _position(request, "cluster", len(self._index.clusters))
+        return {"type": "code", "cluster": id_, "code": parts.code(self._index, id_)}
 
     def _profile(self, request: Any) -> dict[str, Any]:
         self._compilation.profile()

@@ -91,4 +91,4 @@ def kernels_of(compiled: Any) -> int | None:
         return None
     if not text:
         return None
-    return sum(cluster.kind != "control" for cluster in find_clusters(parse(text)))
+    return sum(cluster.is_kernel for cluster in find_clusters(parse(text)))

@@ -7,8 +7,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from lazynb.source import Place
-from lazynb.xla.clusters import Cluster, Value
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.cost.roof import moved, written_by
 
 HERE = "this machine"
 
@@ -20,6 +20,7 @@ class Made:
     Attributes:
       target: its title.
       kernels: how many.
+      transfers: values that are brought to another memory, beside other work where it can be.
       moved: bytes that they read and write in the device's memory, each array as a whole, a loop's body once.
       largest: bytes of the largest array that one of them writes there.
       seconds: what the program takes at least, by the chip's published peaks; None where there are none.
@@ -27,6 +28,7 @@ class Made:
 
     target: str
     kernels: int
+    transfers: int
     moved: int
     largest: int
     seconds: float | None
@@ -47,53 +49,24 @@ class LineDifference:
 
 def made(compilation: Compilation) -> Made:
     """What ``compilation`` runs."""
-    kernels = _kernels(compilation)
-    written = [
-        value.bytes for cluster in kernels for value in cluster.outputs if _in_memory(compilation, value)
-    ]
+    kernels = [cluster for cluster in compilation.clusters if cluster.is_kernel]
+    written = [part for cluster in kernels for part in written_by(cluster)]
     return Made(
         target=HERE if compilation.target is None else compilation.target.title,
         kernels=len(kernels),
-        moved=sum(_moved(compilation, cluster) for cluster in kernels),
+        transfers=sum(cluster.is_begun_transfer for cluster in compilation.clusters),
+        moved=sum(moved(cluster) for cluster in compilation.clusters if cluster.kind != "control"),
         largest=max(written, default=0),
         seconds=at_least(compilation),
     )
 
 
 def at_least(compilation: Compilation) -> float | None:
-    """Seconds that the program takes at least: for each kernel, its bytes by the chip's bandwidth or its
-    operations by the highest of the chip's peaks, whichever takes longer. None for this machine."""
+    """Seconds that the program takes at least by the chip's published figures, each kernel once. None for
+    this machine."""
     if compilation.target is None:
         return None
-    chip = compilation.target.chip
-    peak = max(chip.peak.values())
-    costs = dict(zip([cluster.name for cluster in compilation.clusters], compilation.cost, strict=True))
-    total = 0.0
-    for cluster in _kernels(compilation):
-        cost = costs[cluster.name]
-        operations = (cost.flops or 0.0) if cost is not None else 0.0
-        total += max(_moved(compilation, cluster) / chip.bandwidth, operations / peak)
-    return total
-
-
-def _kernels(compilation: Compilation) -> list[Cluster]:
-    """What computes: a loop's own, and copies that run beside other work, are left out."""
-    return [
-        cluster
-        for cluster in compilation.clusters
-        if cluster.kind != "control" and not cluster.opcode.endswith(("-start", "-done"))
-    ]
-
-
-def _moved(compilation: Compilation, cluster: Cluster) -> int:
-    values = (*cluster.inputs, *cluster.outputs)
-    return sum(value.bytes for value in values if _in_memory(compilation, value))
-
-
-def _in_memory(compilation: Compilation, value: Value) -> bool:
-    """Whether it lies in the device's own memory. On a TPU ``S(1)`` is the vector memory on the chip."""
-    target = compilation.target
-    return target is None or target.chip.platform != "tpu" or "S(1)" not in value.shape
+    return sum(bound.seconds for trace in compilation.traces for bound in trace.bounds.values())
 
 
 def differences(compilations: Sequence[Compilation]) -> list[LineDifference]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +21,32 @@ class TargetError(LazynbError):
 
 
 class OutOfMemory(TargetError):
-    """The program does not fit into the chip's memory."""
+    """The program does not fit into the chip's memory.
+
+    Attributes:
+      target: whose.
+      needed, available: bytes, as the compiler says; None if it does not.
+      dump: what the compiler had written down till then; None if it was not asked to.
+      binding: the program, of a recorded trace.
+    """
+
+    binding: Any = None
+
+    def __init__(self, message: str, target: Target, dump: Dump | None = None):
+        super().__init__(message)
+        self.target = target
+        self.dump = dump
+        sizes = _NEEDED.search(message)
+        self.needed: int | None = None
+        self.available: int | None = None
+        if sizes:
+            self.needed, self.available = map(_bytes, filter(None, sizes.groups()))
+
+
+_SIZE = r"(\d+(?:\.\d+)?[KMGT]?)"
+_NEEDED = re.compile(
+    rf"required[^(]*\({_SIZE}\) exceeds available HBM \({_SIZE}\)|Used {_SIZE} of {_SIZE} hbm"
+)
 
 
 class CompiledFor:
@@ -53,6 +79,12 @@ class CompiledFor:
     def cost_analysis(self) -> dict[str, float] | None:
         """By XLA's names; None if the compiler gives none."""
         return self._answer.cost
+
+
+def _bytes(text: str) -> int:
+    """``15.75G`` as the compiler writes it, in bytes."""
+    unit = "KMGT".find(text[-1]) + 1
+    return round(float(text.rstrip("KMGT")) * 1024**unit)
 
 
 def compile_for(
@@ -90,7 +122,7 @@ def compile_for(
         return CompiledFor(target, kept, "disk")
     answer = worker_of(target.chip.platform).ask(question)
     if isinstance(answer, Refused):
-        raise _error(target, answer)
+        raise _error(target, answer, dump)
     save(key, answer, place)
     return CompiledFor(target, answer, "compiled")
 
@@ -102,10 +134,10 @@ def _topology(target: Target) -> str:
     return f"1x{written}"  # slices, hosts, devices of each
 
 
-def _error(target: Target, refused: Refused) -> LazynbError:
+def _error(target: Target, refused: Refused, dump: Dump | None) -> LazynbError:
     words = refused.message.strip()
     if refused.at == "topology":
         return UnknownTarget(f"{target.name} is no slice that there is: {words}")
     if "RESOURCE_EXHAUSTED" in words or "Oom" in words:
-        return OutOfMemory(f"This does not fit into the memory of {target.title}: {words}")
+        return OutOfMemory(f"This does not fit into the memory of {target.title}: {words}", target, dump)
     return TargetError(f"The compiler for {target.title} refused the program: {words}")

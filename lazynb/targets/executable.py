@@ -19,7 +19,7 @@ from lazynb.execute.request import Request
 from lazynb.record.pending import Pending
 from lazynb.record.trie import State
 from lazynb.source import Place
-from lazynb.targets.compiled import CompiledFor, compile_for
+from lazynb.targets.compiled import CompiledFor, OutOfMemory, compile_for
 from lazynb.targets.process import worker_of
 from lazynb.targets.target import Target
 
@@ -128,8 +128,12 @@ def prepare_for(
         place = target.layout.sharding
         shardings = [place(value, names.get(id(value), ())) for value in values]
     executable = TargetExecutable(state, slots, pending.root.config, target, shardings)
+    binding = Binding(executable, inputs)
     try:
         executable.compile()
+    except OutOfMemory as error:
+        error.binding = binding
+        raise
     finally:
         executables.trie.prune(state)
-    return Binding(executable, inputs), True
+    return binding, True

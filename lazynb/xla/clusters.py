@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parameter_number
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
+from lazynb.xla.hlo.shapes import memory_space, parts, shape_bytes
 
 FREE = opcodes_of(OpcodeKind.FREE)
 CONTROL = opcodes_of(OpcodeKind.CONTROL)
@@ -55,8 +56,9 @@ class Cluster:
       name: of its HLO instruction in the optimised module.
       opcode: of that instruction, for example ``fusion``.
       kind: ``loop``, ``input``, ``output``, ``custom`` (XLA's fusion kinds), ``library`` (a library does the
-        work), ``single`` (an instruction that was not fused) or ``control`` (a loop, branch or call around
-        other clusters).
+        work), ``single`` (an instruction that was not fused), ``transfer`` (a value on its way to another
+        memory, or the end of what runs beside other work: no kernel) or ``control`` (a loop, branch or call
+        around other clusters).
       library: which one, if the module says so.
       root: the instruction within it whose value it writes.
       inside: name of the loop, branch or call that runs it; empty for the program itself.
@@ -74,6 +76,16 @@ class Cluster:
     instructions: tuple[str, ...]
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether it computes: no loop around others, no transfer."""
+        return self.kind not in ("control", "transfer")
+
+    @property
+    def is_begun_transfer(self) -> bool:
+        """Whether it brings a value to another memory; the end of a transfer is no second one."""
+        return self.kind == "transfer" and not self.opcode.endswith(_ENDS)
 
     @property
     def input_bytes(self) -> int:
@@ -112,12 +124,15 @@ def _working(module: Module, name: str, inside: str) -> Iterator[tuple[Instructi
 
 def _cluster(module: Module, instruction: Instruction, inside: str) -> Cluster:
     kind, library = kind_of(instruction)
+    if kind == "single" and is_transfer(module, instruction):
+        kind = "transfer"
     members = [instruction]
     if kind != "control":
         members.extend(within(module, instruction))
     root = instruction
     if instruction.opcode == "fusion":
         root = module.computations[instruction.calls[0]].root
+    computation = module.computations[instruction.computation]
     return Cluster(
         name=instruction.name,
         opcode=instruction.opcode,
@@ -126,9 +141,34 @@ def _cluster(module: Module, instruction: Instruction, inside: str) -> Cluster:
         root=root.name,
         inside=inside,
         instructions=tuple(member.name for member in members),
-        inputs=_inputs(module.computations[instruction.computation], instruction),
-        outputs=(Value(instruction.name, instruction.shape, instruction.bytes),),
+        inputs=_carried(computation, instruction)
+        if kind == "transfer"
+        else _inputs(computation, instruction),
+        outputs=(_output(instruction, kind),),
     )
+
+
+def _output(instruction: Instruction, kind: str) -> Value:
+    """What an instruction writes. What starts a transfer has its operand and a flag in its tuple too."""
+    shape = instruction.shape
+    if kind == "transfer" and instruction.opcode.endswith("-start"):
+        shape = _destination(instruction)
+    return Value(instruction.name, shape, shape_bytes(shape))
+
+
+def _destination(start: Instruction) -> str:
+    """The shape that a transfer gives: ``(f32[8]{0:S(1)}, f32[8]{0}, u32[])`` of ``copy-start``,
+    ``((f32[16]{0}), f32[8]{0:S(1)}, s32[])`` of others."""
+    pieces = parts(start.shape)
+    return next((piece for piece in pieces if not piece.startswith("(")), start.shape)
+
+
+def _carried(computation: Computation, instruction: Instruction) -> tuple[Value, ...]:
+    """The array that a transfer brings; its end takes what its start gave."""
+    values = _inputs(computation, instruction)
+    if not instruction.opcode.endswith(_ENDS):
+        return values
+    return tuple(Value(value.source, instruction.shape, instruction.bytes) for value in values[:1])
 
 
 def _inputs(computation: Computation, instruction: Instruction) -> tuple[Value, ...]:
@@ -202,6 +242,24 @@ def kind_of(instruction: Instruction) -> tuple[str, str]:
         target = instruction.attribute("custom_call_target")
         return "library", _library(target) or target
     return "single", ""
+
+
+def is_transfer(module: Module, instruction: Instruction) -> bool:
+    """Whether an instruction that was not fused only brings a value to another memory, or ends what another
+    instruction began."""
+    opcode = instruction.opcode
+    if opcode.endswith(_ENDS):
+        return True
+    if opcode.endswith("-start"):
+        return opcode.removesuffix("-start") in _CARRYING
+    if opcode not in _CARRYING:
+        return False
+    operand = module.computations[instruction.computation].instructions[instruction.operands[0]]
+    return memory_space(operand.shape) != memory_space(instruction.shape)
+
+
+_ENDS = ("-done", "-update")
+_CARRYING = frozenset({"copy", "slice", "dynamic-slice"})  # TPU reads parts of an array in that way too
 
 
 def _library(text: str) -> str:

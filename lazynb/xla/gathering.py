@@ -16,9 +16,11 @@ from lazynb.record.snapshot.names import names_of
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.snapshot.trace_summary import Input, Names, summarise
 from lazynb.record.tensor import LazyTensor
+from lazynb.targets.compiled import OutOfMemory
 from lazynb.targets.executable import prepare_for
 from lazynb.targets.target import Target
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.cost.too_large import explained
 from lazynb.xla.inputs import Inputs
 from lazynb.xla.origins import Origins, origins_of
 from lazynb.xla.program import CompiledTrace
@@ -91,7 +93,17 @@ class Gathering:
 
     def compile_for(self, pending: Pending, target: Target, names: Names) -> None:
         """Makes the program of ``pending``, which is described already, for another chip, and adds it."""
-        self._add_prepared(pending, prepare_for(pending, target, names))
+        try:
+            self._add_prepared(pending, prepare_for(pending, target, names))
+        except OutOfMemory as error:
+            raise self._explained(error, pending) from None
+
+    def _explained(self, error: OutOfMemory, pending: Pending) -> OutOfMemory:
+        wanted = tuple([tensor._slot for tensor in pending.live()])
+        operations = {}
+        if error.binding is not None:
+            operations = origins_of(pending, error.binding, wanted, self._description).operations
+        return explained(error, operations, self.snapshot())
 
     def _add_prepared(self, pending: Pending, prepared: tuple[Binding, bool] | None) -> None:
         if prepared is not None:

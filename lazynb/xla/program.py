@@ -12,11 +12,14 @@ from typing import Any
 from lazynb.execute.dumps import Dump, DumpUnavailable
 from lazynb.execute.executable import Executable
 from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.targets.executable import TargetExecutable
 from lazynb.xla.clusters import Cluster, find_clusters
+from lazynb.xla.code import Code, kernel_code
 from lazynb.xla.cost.estimates import Estimate, estimates
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
+from lazynb.xla.cost.roof import Bound, bounds_of
 from lazynb.xla.cost.total import NOTHING, Total, program_total
 from lazynb.xla.fates.assignment import Fate, fates
 from lazynb.xla.fates.operation_graph import OperationGraph, graph_of
@@ -248,6 +251,19 @@ class CompiledTrace:
         if self.module is None:
             return {}
         return estimates(self.module, [cluster.name for cluster in self.clusters])
+
+    def code(self, cluster: Cluster) -> Code:
+        """What the compiler made of ``cluster``, as far as it wrote that down when it compiled."""
+        assert self.module is not None
+        return kernel_code(self.module, cluster, self.platform, self.dump if self.has_dump else None)
+
+    @cached_property
+    def bounds(self) -> dict[str, Bound]:
+        """By cluster, what one execution takes at least by the published figures of the chip that it was
+        compiled for; empty for this machine."""
+        if self.module is None or not isinstance(self._executable, TargetExecutable):
+            return {}
+        return bounds_of(self.module, self.clusters, self.costs, self._executable.target.chip)
 
     @property
     def total(self) -> Total:

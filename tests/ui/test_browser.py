@@ -6,7 +6,7 @@ import inspections as data
 import pytest
 from reading import CONTRAST, tab, thing, things
 
-TABS = ["Graph", "Fusion", "HLO", "Cost", "Memory", "Cache", "Breaks"]
+TABS = ["Graph", "Fusion", "HLO", "Code", "Cost", "Memory", "Cache", "Breaks"]
 
 # What stands in for Python: each answers after a moment, as a kernel does.
 KERNEL_THAT_ANSWERS = """(message, answer) => {

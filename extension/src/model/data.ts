@@ -25,7 +25,7 @@ export type Label =
 
 export type FateKind = "own kernel" | "fused" | "library" | "folded" | "merged" | "cancelled" | "dead" | "lost";
 
-export type ClusterKind = "loop" | "input" | "output" | "custom" | "library" | "single" | "control";
+export type ClusterKind = "loop" | "input" | "output" | "custom" | "library" | "single" | "transfer" | "control";
 
 export type Which = "before" | "after";
 
@@ -153,8 +153,21 @@ export interface Buffer {
   donated: boolean;
   /** The user's names for an argument or a result. */
   variables: string[];
+  /** With its layout, '' if it is not known. */
+  shape: string;
+  /** '' for the device's own memory, else 'VMEM', 'SMEM', ... */
+  space: string;
+  /** How many times its elements' size it takes. */
+  padding: number | null;
   nodes: number[];
   cluster: number | null;
+}
+
+/** Another memory than the device's own, and what a program takes in it. */
+export interface Space {
+  name: string;
+  bytes: number;
+  text: string;
 }
 
 /** Memory of a program. */
@@ -175,6 +188,7 @@ export interface Memory {
   steps: string[];
   peak_step: number | null;
   buffers: Buffer[];
+  elsewhere: Space[];
   source: string;
 }
 
@@ -256,7 +270,32 @@ export interface Time {
   calls: number;
 }
 
-/** A kernel, or a loop around kernels (`control`). */
+/** What one execution of a kernel takes at least, by the chip's published figures. */
+export interface AtLeast {
+  seconds: number;
+  limit: "memory" | "arithmetic";
+  /** Bytes to and from the chip's own memory. */
+  moved: number;
+  /** Operations of products of matrices and convolutions. */
+  matrix: number | null;
+  /** Operations a second: the rate of the type that it multiplies, else the highest. */
+  peak: number;
+}
+
+/** What the compiler made of a kernel. Each text is '' where there is none. */
+export interface Code {
+  hlo: string;
+  /** ('grid', '2048 × 1 × 1') */
+  facts: [string, string][];
+  /** Of `assembly`: 'PTX'. */
+  language: string;
+  assembly: string;
+  llvm: string;
+  /** What is missing, and why. */
+  note: string;
+}
+
+/** A kernel, a loop around kernels (`control`), or a value on its way to another memory (`transfer`). */
 export interface Cluster {
   id: number;
   /** 'c3'; 'c3.0' for the first that the loop c3 runs */
@@ -284,6 +323,12 @@ export interface Cluster {
   cost: Cost | null;
   /** Null: not measured. */
   time: Time | null;
+  /** Null: not for another chip. */
+  at_least: AtLeast | null;
+  /** The compiler's own estimate of one execution. */
+  cycles: number | null;
+  /** Null: to be asked for. */
+  code: Code | null;
   /** Index in the palette. */
   colour: number;
 }
@@ -322,6 +367,17 @@ export interface Machine {
   text: string;
 }
 
+/** What is published of the chip that it was compiled for; of one device. */
+export interface Chip {
+  title: string;
+  devices: number;
+  memory: number;
+  bandwidth: number;
+  /** Operations a second by type of element, the highest first. */
+  peaks: [string, number][];
+  text: string;
+}
+
 /** Rows of text; `text` says it in one line. */
 export interface Table {
   columns: string[];
@@ -338,6 +394,8 @@ export interface Inspection {
   ran: boolean;
   /** What it was compiled for, such as 'TPU v5e'; '' for this machine. */
   target: string;
+  /** Null: this machine. */
+  chip: Chip | null;
   /** That recorded the operations; null if it is not known, or not one. */
   cell: number | null;
   earlier: Leftover[];
@@ -391,8 +449,14 @@ export interface ProfileRequest {
   type: "profile";
 }
 
+/** For what the compiler made of a kernel. */
+export interface CodeRequest {
+  type: "code";
+  cluster: number;
+}
+
 /** What the front end asks. It sends an `id` with each request, and the answer carries the same. */
-export type Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest;
+export type Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest | CodeRequest;
 
 /** The changes of a pass. */
 export interface PassAnswer {
@@ -435,6 +499,13 @@ export interface TimesAnswer {
   machine: Machine | null;
 }
 
+/** What the compiler made of a kernel. */
+export interface CodeAnswer {
+  type: "code";
+  cluster: number;
+  code: Code;
+}
+
 /** What went wrong. */
 export interface ErrorAnswer {
   type: "error";
@@ -442,4 +513,4 @@ export interface ErrorAnswer {
 }
 
 /** What the kernel answers. */
-export type Answer = PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | ErrorAnswer;
+export type Answer = PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | CodeAnswer | ErrorAnswer;

@@ -1,9 +1,23 @@
 /** Who belongs to whom: the relations between lines, nodes, clusters, instructions and boundaries, looked up by id. */
 
 import type { Boundary, Cluster, Fate, HloLine, Inspection, Node, Place } from "./data";
+import { count } from "./format";
 
-/** What runs; a loop or a branch around kernels is none. */
-export const kernelsOf = (clusters: readonly Cluster[]): Cluster[] => clusters.filter(({ kind }) => kind !== "control");
+/** What runs; a loop or a branch around kernels is none, and no transfer. */
+export const kernelsOf = (clusters: readonly Cluster[]): Cluster[] =>
+  clusters.filter(({ kind }) => kind !== "control" && kind !== "transfer");
+
+const isEnd = ({ opcode }: Cluster): boolean => /-(done|update)$/.test(opcode);
+
+/** Values that are brought to another memory, each once: the end of a transfer is no second one. */
+export const transfersOf = (clusters: readonly Cluster[]): Cluster[] =>
+  clusters.filter((cluster) => cluster.kind === "transfer" && !isEnd(cluster));
+
+/** "17 kernels and 6 transfers" */
+export function kernelWords(clusters: readonly Cluster[]): string {
+  const moving = transfersOf(clusters).length;
+  return `${count(kernelsOf(clusters).length, "kernel")}${moving ? ` and ${count(moving, "transfer")}` : ""}`;
+}
 
 /** What lies between two kernels; a result of the program is written, but no boundary. */
 export const between = (boundaries: readonly Boundary[]): Boundary[] => boundaries.filter(({ consumer }) => consumer !== null);

@@ -1,11 +1,14 @@
 /** Completes what came from Python: a field that is missing or of the wrong type gets a plain default, so that no view meets it. */
 
 import type {
+  AtLeast,
   Boundary,
   Bounds,
   Buffer,
   Change,
+  Chip,
   Cluster,
+  Code,
   Cost,
   Fate,
   Group,
@@ -92,6 +95,9 @@ const CLUSTER: Cluster = {
   place: null,
   cost: null,
   time: null,
+  at_least: null,
+  cycles: null,
+  code: null,
   colour: 7,
 };
 const VALUE: Value = { from: null, node: null, name: "", shape: "", bytes: 0 };
@@ -123,6 +129,7 @@ const PASS: PassInfo = {
   changes: null,
 };
 const CHANGE: Change = { kind: "rewritten", name: "", before: "", after: "", nodes: [], into: "" };
+const AT_LEAST: AtLeast = { seconds: 0, limit: "memory", moved: 0, matrix: null, peak: 0 };
 const COST: Cost = { flops: null, transcendentals: null, bytes: null, source: "", executions: null };
 const BUFFER: Buffer = {
   name: "",
@@ -135,6 +142,9 @@ const BUFFER: Buffer = {
   shares: [],
   donated: false,
   variables: [],
+  shape: "",
+  space: "",
+  padding: null,
   nodes: [],
   cluster: null,
 };
@@ -150,6 +160,7 @@ const MEMORY: Memory = {
   steps: [],
   peak_step: null,
   buffers: [],
+  elsewhere: [],
   source: "",
 };
 const PROGRAM = {
@@ -220,6 +231,24 @@ function cluster(x: unknown): Cluster {
   made.outputs = each(made.outputs, value);
   made.cost = isObject(made.cost) ? fill(COST, made.cost) : null;
   made.time = isObject(made.time) ? time(made.time) : null;
+  made.at_least = isObject(made.at_least) ? fill(AT_LEAST, made.at_least) : null;
+  made.code = isObject(made.code) ? code(made.code) : null;
+  return made;
+}
+
+const pairs = <T>(x: unknown, second: "string" | "number"): [string, T][] =>
+  (Array.isArray(x) ? x : []).filter((one) => Array.isArray(one) && typeof one[0] === "string" && typeof one[1] === second);
+
+export function code(x: unknown): Code {
+  const made = fill<Code>({ hlo: "", facts: [], language: "", assembly: "", llvm: "", note: "" }, x);
+  made.facts = pairs(made.facts, "string");
+  return made;
+}
+
+function chip(x: unknown): Chip | null {
+  if (!isObject(x)) return null;
+  const made = fill<Chip>({ title: "", devices: 1, memory: 0, bandwidth: 0, peaks: [], text: "" }, x);
+  made.peaks = pairs(made.peaks, "number");
   return made;
 }
 
@@ -237,6 +266,7 @@ function memory(x: unknown): Memory | null {
   made.steps = strings(made.steps);
   made.in_use = numbers(made.in_use);
   made.buffers = each(made.buffers, buffer);
+  made.elsewhere = each(made.elsewhere, (one) => fill({ name: "", bytes: 0, text: "" }, one));
   return made;
 }
 
@@ -320,6 +350,7 @@ export function read(given: unknown): Inspection {
       live: false,
       ran: true,
       target: "",
+      chip: null,
       cell: null,
       earlier: [],
       apart: "",
@@ -340,6 +371,7 @@ export function read(given: unknown): Inspection {
   );
   return {
     ...made,
+    chip: chip(made.chip),
     earlier: each(made.earlier, leftover),
     sources: each(made.sources, source),
     notes: strings(made.notes),

@@ -1,6 +1,6 @@
 /** What the views share: the data, the program looked at, and the selection (hover previews, a click sticks). */
 
-import type { Boundary, Inspection, Machine, Program, Stage, Time, Which } from "./data";
+import type { Boundary, Code, Inspection, Machine, Program, Stage, Time, Which } from "./data";
 import { Relations } from "./program";
 import { type Highlights, type Thing, keyOf, highlightsOf, same } from "./selection";
 
@@ -130,6 +130,11 @@ export class Store {
     }
     if (machine) this.data.machine = machine;
     this.emit("figures");
+  }
+
+  setCode(id: number, code: Code): void {
+    const cluster = this.relations.clusters.get(id);
+    if (cluster) cluster.code = code;
   }
 
   setStage(program: number, which: Which, stage: Stage): void {

@@ -21,8 +21,38 @@ export const KINDS: Record<Cluster["kind"], string> = {
   custom: "custom fusion",
   library: "library call",
   single: "one operation",
+  transfer: "transfer",
   control: "control flow",
 };
+
+const KIND_WORDS: Record<Cluster["kind"], string> = {
+  loop: "elements are computed in one loop over the result, each from those that it needs: nothing between is written to memory",
+  input: "a reduction or a scatter, with what computes its input fused into it",
+  output:
+    "a product of matrices or a convolution, with what is computed from its result (an epilogue) or for its operands fused around it",
+  custom: "a kernel that XLA makes in a way of its own, on a GPU mostly by Triton in tiles",
+  library: "a library's own code: nothing is fused into it but what the library offers",
+  single: "an instruction that XLA fused with nothing",
+  transfer: "a value on its way to another memory of the chip; it computes nothing",
+  control: "it runs the kernels inside it",
+};
+
+const MOVES: [RegExp, string][] = [
+  [/-(done|update)$/, "waits for what was started before and ran beside other kernels; nothing runs here"],
+  [/-start$/, "starts to bring a value to another memory, beside the kernels that run meanwhile"],
+];
+
+/** What a kind of kernel is, in a sentence. */
+export function kindWords({ kind, opcode }: Cluster): string {
+  const own = kind === "transfer" ? MOVES.find(([form]) => form.test(opcode))?.[1] : undefined;
+  return own ?? (opcode.endsWith("-start") ? "runs beside other kernels; its end stands apart" : KIND_WORDS[kind]);
+}
+
+/** "loop fusion · YNNPACK", "transfer (copy-start)" */
+export function kindName({ kind, library, opcode }: Cluster): string {
+  if (kind === "transfer") return `${KINDS.transfer} (${opcode})`;
+  return `${KINDS[kind] ?? kind}${library ? ` · ${library}` : ""}`;
+}
 
 function ofNode(id: number, relations: Relations): Description {
   const node = relations.nodes.get(id);
@@ -43,7 +73,7 @@ function ofCluster(id: number, relations: Relations): Description {
   const cluster = relations.clusters.get(id);
   if (!cluster) return { title: `c${id}`, facts: [] };
   const facts = [
-    `${KINDS[cluster.kind] ?? cluster.kind}${cluster.library ? ` (${cluster.library})` : ""}`,
+    kindName(cluster),
     count(cluster.nodes.length, "operation"),
     `reads ${bytes(cluster.input_bytes)}, writes ${bytes(cluster.output_bytes)}`,
     cluster.time ? seconds(cluster.time.median) + (cluster.time.calls > 1 ? ` for ${cluster.time.calls} executions` : "") : "",

@@ -3,13 +3,12 @@
 import type { Inspection, Program } from "../model/data";
 import { h } from "./dom";
 import { count, listed } from "../model/format";
-import { between, kernelsOf } from "../model/program";
+import { between, kernelWords } from "../model/program";
 import type { Store } from "../model/store";
 import { came } from "../model/words";
 
 export function header(store: Store): HTMLElement {
   const { data } = store;
-  const kernels = kernelsOf(data.clusters).length;
   const operations = operationsOf(data);
   const dead = data.fates.filter(({ kind }) => kind === "dead").length;
   const crossing = between(data.boundaries).length;
@@ -22,7 +21,7 @@ export function header(store: Store): HTMLElement {
       {},
       h("b", {}, count(operations, "operation")),
       h("span.arrow", { "aria-label": "became" }, "→"),
-      h("b", {}, count(kernels, "kernel")),
+      h("b", {}, kernelWords(data.clusters)),
       h("span.muted", {}, count(crossing, "boundary", "boundaries")),
       dead ? h("span.muted", {}, `${count(dead, "dead operation")} never computed`) : null,
     ),

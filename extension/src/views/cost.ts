@@ -1,7 +1,7 @@
 /** What each kernel costs: operations, bytes, time, and how near it comes to what this machine can do. */
 
-import type { Bounds, Cluster } from "../model/data";
-import { KINDS } from "../ui/describe";
+import type { Bounds, Cluster, Inspection } from "../model/data";
+import { KINDS, kindWords } from "../ui/describe";
 import { fill, h, prose } from "../ui/dom";
 import { ABSENT, bytes, figure, ratio, seconds } from "../model/format";
 import { moreButton } from "../ui/more";
@@ -27,7 +27,23 @@ interface Column {
   figure?: "flops" | "bytes";
 }
 
-const COLUMNS: Column[] = [
+const ESTIMATE: Column = {
+  title: "At least",
+  hint: "estimated: no execution is faster than its bytes by the chip's published bandwidth, or its operations by its published peaks",
+  value: (c) => c.at_least?.seconds ?? null,
+  words: seconds,
+  missing: "no figures are published that bound it",
+};
+
+const CYCLES: Column = {
+  title: "Cycles",
+  hint: "of one execution, estimated by the chip's own compiler",
+  value: (c) => c.cycles,
+  words: (x) => figure(x),
+  missing: "the compiler wrote no estimate for it",
+};
+
+const ALL: Column[] = [
   {
     title: "FLOPs",
     hint: "floating-point operations of one execution, by XLA's analysis",
@@ -51,9 +67,18 @@ const COLUMNS: Column[] = [
     words: seconds,
     missing: "not measured",
     whisker: true,
-  },
+  } satisfies Column,
+  ESTIMATE,
+  CYCLES,
   { title: "FLOP/byte", hint: "arithmetic intensity", value: intensity, words: ratio, missing: "needs both FLOPs and bytes" },
 ];
+
+/** Of a chip that is not here, nothing is measured. */
+const columnsOf = ({ chip, clusters }: Inspection): Column[] =>
+  ALL.filter((column) => {
+    if (column === CYCLES) return clusters.some(({ cycles }) => cycles !== null);
+    return chip ? !column.whisker : column !== ESTIMATE;
+  });
 
 /** How often a kernel runs, unless that is once. */
 function executions(cluster: Cluster): HTMLElement | null {
@@ -79,6 +104,26 @@ function timeOf(clusters: readonly Cluster[]): number | null {
   }, null);
 }
 
+/** What the kernels take at least, each as often as it is known to run; none runs beside another. */
+const leastOf = (clusters: readonly Cluster[]): number =>
+  clusters.reduce((sum, one) => sum + (one.at_least?.seconds ?? 0) * (calls(one) ?? 1), 0);
+
+/** What more is known of a figure. */
+function hints(column: Column, { cost, at_least: least }: Cluster): string[] {
+  const said = [];
+  if (column.figure === "flops") {
+    if (least?.matrix) said.push(`${figure(least.matrix)} of them in products of matrices or convolutions`);
+    if (cost?.transcendentals) said.push(`and ${figure(cost.transcendentals)} transcendental`);
+  }
+  if (column === ESTIMATE && least)
+    said.push(
+      least.limit === "memory"
+        ? `limited by memory: ${bytes(least.moved)} to and from HBM`
+        : `limited by arithmetic: its bytes (${bytes(least.moved)}) take less`,
+    );
+  return said;
+}
+
 export function costView({ store, comm, questions, signal }: Context): View {
   const measure = questions.button({
     key: "measure",
@@ -92,6 +137,8 @@ export function costView({ store, comm, questions, signal }: Context): View {
       return "";
     },
   });
+  const target = store.data.chip;
+  const COLUMNS = columnsOf(store.data);
   const summary = h("span.muted", {});
   const plot = h("div.plot", {});
   const notes = h("div.notes", {});
@@ -129,9 +176,7 @@ export function costView({ store, comm, questions, signal }: Context): View {
           ]
             .filter(Boolean)
             .join("\n")
-        : column.title === "FLOPs" && cluster.cost?.transcendentals
-          ? `and ${figure(cluster.cost.transcendentals)} transcendental`
-          : "";
+        : hints(column, cluster).join("\n");
     return h(
       "td.figure",
       { title: [spread, cluster.cost?.source ? `source: ${cluster.cost.source}` : ""].filter(Boolean).join("\n") },
@@ -152,7 +197,7 @@ export function costView({ store, comm, questions, signal }: Context): View {
           h("span.kernel-name", { title: cluster.name }, cluster.name),
           executions(cluster),
         ),
-        h("td.kind", {}, cluster.library || (KINDS[cluster.kind] ?? cluster.kind)),
+        h("td.kind", { title: kindWords(cluster) }, cluster.library || (KINDS[cluster.kind] ?? cluster.kind)),
         ...COLUMNS.map((column, i) => cell(column, cluster, most[i] ?? 0)),
         h("td.where", { title: cluster.place?.text ?? "" }, placeWords(cluster.place)),
       ),
@@ -164,6 +209,7 @@ export function costView({ store, comm, questions, signal }: Context): View {
     const programs = store.data.programs.filter((one) => clusters.some((cluster) => cluster.program === one.number));
     const total = (column: Column): string => {
       if (column.figure) return within(allOf(column.figure, clusters, programs), column.words);
+      if (column === ESTIMATE) return `≥ ${seconds(leastOf(clusters))}`;
       return column.whisker ? column.words(timeOf(clusters)) : "";
     };
     const unknown = programs.flatMap((one) => one.total?.unknown ?? []);
@@ -171,7 +217,12 @@ export function costView({ store, comm, questions, signal }: Context): View {
       Math.max(0, ...clusters.map((one) => (column.value(one) ?? 0) * (column.whisker ? 1.25 : 1))),
     );
     const measured = clusters.filter((one) => one.time).length;
-    summary.textContent = measured ? `${measured} of ${clusters.length} kernels timed` : "no kernel has been timed yet";
+    if (target)
+      fill(
+        summary,
+        `${target.title}, published: ${figure(target.bandwidth, "B/s")}, ${target.peaks.map(([type, rate]) => `${type} ${figure(rate, "OP/s")}`).join(", ")}`,
+      );
+    else summary.textContent = measured ? `${measured} of ${clusters.length} kernels timed` : "no kernel has been timed yet";
     const rows = clusters.slice(0, shown).map((one) => row(one, most));
     const header = (column: Column, i: number) =>
       h(
@@ -231,7 +282,7 @@ export function costView({ store, comm, questions, signal }: Context): View {
   const element = h(
     "div.pane.cost",
     {},
-    h("div.toolbar", {}, summary, h("span.spring", {}), store.data.live ? measure : null),
+    h("div.toolbar", {}, summary, h("span.spring", {}), store.data.live && !target ? measure : null),
     scroll,
   );
   draw();

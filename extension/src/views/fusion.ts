@@ -1,12 +1,12 @@
 /** The kernels in the order in which they run, and why a value crosses from one to the next. */
 
 import type { Boundary, Cluster, Value } from "../model/data";
-import { KINDS } from "../ui/describe";
+import { kindName, kindWords } from "../ui/describe";
 import { fill, h, prose } from "../ui/dom";
 import { bytes, count, listed } from "../model/format";
 import { moreButton } from "../ui/more";
 import { bar, chip } from "../ui/palette";
-import { between, kernelsOf, placeWords } from "../model/program";
+import { between, kernelWords, placeWords } from "../model/program";
 import { boundaries, boundary as readBoundary } from "../model/read";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
@@ -40,7 +40,7 @@ export function fusionView(context: Context): View {
     const clusters = store.data.clusters.filter((cluster) => cluster.program === store.program || store.data.programs.length < 2);
     const top = list.scrollTop;
     const crossing = clusters.reduce((n, { id }) => n + between(produced(id)).length, 0);
-    summary.textContent = `${count(kernelsOf(clusters).length, "kernel")}, ${count(crossing, "boundary", "boundaries")}`;
+    summary.textContent = `${kernelWords(clusters)}, ${count(crossing, "boundary", "boundaries")}`;
     fill(map, clusters.length > 1 ? flowMap(clusters, store) : null);
     fill(list);
     if (!clusters.length)
@@ -90,7 +90,6 @@ export function fusionView(context: Context): View {
 
   const card = (cluster: Cluster): HTMLElement => {
     const { relations } = store;
-    const kind = `${KINDS[cluster.kind] ?? cluster.kind}${cluster.library ? ` · ${cluster.library}` : ""}`;
     const members = cluster.nodes.map((id) => relations.nodes.get(id)).filter((node) => node !== undefined);
     const op = (node: (typeof members)[number]) =>
       tag(
@@ -115,7 +114,7 @@ export function fusionView(context: Context): View {
         {},
         chip(cluster.id, relations, false),
         h("b.card-name", { title: cluster.name }, cluster.name),
-        h("span.kind", {}, kind),
+        h("span.kind", { title: kindWords(cluster) }, kindName(cluster)),
         cluster.inside === null ? null : h("span.muted", {}, `inside ${relations.kernel(cluster.inside)}`),
         h("span.spring", {}),
         h("span.muted.where", { title: cluster.place?.text ?? "" }, placeWords(cluster.place)),
@@ -123,6 +122,7 @@ export function fusionView(context: Context): View {
       members.length
         ? h("div.members", {}, ...members.slice(0, 24).map(op), rest > 0 ? h("span.muted", {}, `and ${rest} more`) : null)
         : h("div.muted", {}, "no recorded operation of yours: the compiler added it"),
+      cluster.kind === "loop" || cluster.kind === "single" ? null : h("div.muted.kind-words", {}, kindWords(cluster)),
       h(
         "div.flows",
         {},

@@ -1,14 +1,15 @@
 /** Which values lie in memory at which step, and where the peak is. */
 
 import type { Buffer, Memory } from "../model/data";
-import { fill, h, s } from "../ui/dom";
-import { ABSENT, bytes, count, listed } from "../model/format";
+import { fill, h, prose, s } from "../ui/dom";
+import { ABSENT, bytes, count, listed, ratio } from "../model/format";
 import { moreButton } from "../ui/more";
 import { chips, colourOf } from "../ui/palette";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 
 const PAGE = 80;
+const LITTLE = 4096; // bytes of padding that are not worth a sentence
 
 export function memoryView({ store, signal }: Context): View {
   const holder = h("div.scroll.memory", { tabindex: 0, role: "region", "aria-label": "memory over the steps of the program" });
@@ -16,16 +17,17 @@ export function memoryView({ store, signal }: Context): View {
   let order: "start" | "bytes" = "start";
   let shown = PAGE;
 
-  const tile = (title: string, value: number | null, hint: string) =>
+  const tile = (title: string, value: number | null, hint: string, of: number | null = null) =>
     h(
       "div.tile",
       { title: value === null ? store.data.notes.join("\n") || "not known" : hint },
       h("span.muted", {}, title),
-      h("b", {}, value === null ? ABSENT : bytes(value)),
+      h("b", {}, value === null ? ABSENT : bytes(value), of === null ? null : h("span.of", {}, ` of ${bytes(of)}`)),
     );
 
   const draw = () => {
     const memory = store.current?.memory;
+    const { chip } = store.data;
     fill(holder);
     if (!memory) {
       holder.append(
@@ -38,9 +40,10 @@ export function memoryView({ store, signal }: Context): View {
         "div.tiles",
         {},
         tile(
-          "Allocated",
+          chip ? (chip.devices > 1 ? "HBM on each chip" : "HBM") : "Allocated",
           memory.allocated_bytes,
-          "what a run takes: arguments, results and temporary values, what shares memory once",
+          `what a run takes: arguments, results and temporary values, what shares memory once${chip ? `; ${chip.title} has ${bytes(chip.memory)}, of which its runtime keeps a part` : ""}`,
+          chip?.memory,
         ),
         tile("In use at the peak", memory.peak_bytes, "of what is allocated, the most in which values live at one step"),
         tile("Arguments", memory.argument_bytes, "given to the program"),
@@ -48,8 +51,11 @@ export function memoryView({ store, signal }: Context): View {
         tile("Temporary", memory.temp_bytes, "used only while it runs"),
         tile("Aliased", memory.alias_bytes, "results that lie in the memory of arguments"),
         tile("Constants", memory.constant_bytes, "part of the executable, in no other figure"),
+        ...memory.elsewhere.filter(({ text }) => text).map(({ name, bytes: taken, text }) => tile(name, taken, text)),
       ),
     );
+    const wasted = paddingWords(memory);
+    if (wasted) holder.append(h("p.padding", {}, ...prose(wasted)));
     if (!memory.buffers.length) holder.append(h("div.empty", {}, "No live ranges are known for this program."));
     else holder.append(...ranges(memory));
     if (memory.source) holder.append(h("p.muted.origin", {}, `Source: ${memory.source}`));
@@ -106,7 +112,8 @@ export function memoryView({ store, signal }: Context): View {
     const colour = buffer.cluster === null ? "var(--lz-neutral)" : colourOf(store.relations.clusters.get(buffer.cluster));
     const words = [
       [...buffer.variables, buffer.name].join(", "),
-      `${buffer.kind}, ${bytes(buffer.bytes)}`,
+      `${buffer.kind}, ${bytes(buffer.bytes)}${buffer.space ? ` in ${buffer.space}` : ""}`,
+      isPadded(buffer) ? `${buffer.shape}: ${ratio(buffer.padding)} times its elements' size, to fill whole tiles` : buffer.shape,
       `alive from step ${buffer.start}${memory.steps[buffer.start] ? ` (${memory.steps[buffer.start]})` : ""} to ${buffer.end}${memory.steps[buffer.end] ? ` (${memory.steps[buffer.end]})` : ""}`,
       buffer.shares.length ? `in the same memory as ${listed(buffer.shares)}` : "",
       buffer.donated ? "donated: its memory is used again for a result" : "",
@@ -132,6 +139,8 @@ export function memoryView({ store, signal }: Context): View {
       h(
         "span.range-flags",
         {},
+        buffer.space ? h("span.badge.badge-plain", {}, buffer.space) : null,
+        isPadded(buffer) && extra(buffer) > LITTLE ? h("span.badge.badge-plain", {}, `padded ${ratio(buffer.padding)}×`) : null,
         buffer.donated ? h("span.badge.badge-plain", {}, "donated") : null,
         buffer.shares.length ? h("span.badge.badge-plain", {}, `shared ${buffer.shares.length + 1}×`) : null,
       ),
@@ -143,6 +152,24 @@ export function memoryView({ store, signal }: Context): View {
   const off = [store.on("program", draw), store.on("figures", draw)];
   signal.addEventListener("abort", () => off.forEach((stop) => stop()));
   return { element, update: () => light(element, store), reveal: () => reveal(holder) };
+}
+
+const isPadded = ({ padding }: Buffer): boolean => padding !== null && padding >= 1.1;
+
+/** Bytes that fill its tiles. */
+const extra = ({ bytes: taken, padding }: Buffer): number => taken - taken / (padding ?? 1);
+
+/** The values that tiled layouts cost most: "`f32[100,3]` takes 42 times its size". */
+function paddingWords(memory: Memory): string {
+  const padded = memory.buffers.filter((buffer) => isPadded(buffer) && !buffer.space && extra(buffer) > LITTLE);
+  const seen = new Map(padded.sort((a, b) => extra(b) - extra(a)).map((buffer) => [buffer.shape, buffer]));
+  const most = [...seen.values()].slice(0, 3);
+  if (!most.length) return "";
+  const each = most.map(
+    ({ shape, padding, bytes: taken }) =>
+      `\`${shape.replace(/\{.*/, "")}\` takes ${ratio(padding)} times its size (${bytes(taken)})`,
+  );
+  return `Arrays lie in tiles that are filled up: ${each.join("; ")}.`;
 }
 
 /** The outline of bytes in use over the steps, with the peak. */

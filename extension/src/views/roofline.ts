@@ -1,6 +1,6 @@
 /** Intensity against speed, both logarithmic, under the roof that this machine's memory and arithmetic make. */
 
-import type { Cluster } from "../model/data";
+import type { Chip, Cluster, Machine } from "../model/data";
 import { h, s } from "../ui/dom";
 import { figure, ratio, seconds } from "../model/format";
 import { colourOf, inkOn } from "../ui/palette";
@@ -26,15 +26,17 @@ function decades(values: number[]): [number, number] {
 }
 
 export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLElement {
-  const { machine } = store.data;
+  const { chip } = store.data;
+  const machine = chip ? published(chip, clusters) : store.data.machine;
   const dots: Dot[] = clusters.flatMap((cluster) => {
-    const x = intensity(cluster);
-    const y = speed(cluster);
+    const x = chip ? onChip(cluster) : intensity(cluster);
+    const y = chip ? atMost(cluster) : speed(cluster);
     return x && y ? [{ cluster, x, y }] : [];
   });
   const flops = machine?.flops ?? null;
   const bandwidth = machine?.bandwidth ?? null;
   if (!dots.length || !flops || !bandwidth) {
+    if (chip) return h("div.empty.small", {}, "No kernel of this program has operations to draw under the chip's roofline.");
     const missing = [dots.length ? "" : "times and costs of kernels", flops && bandwidth ? "" : "this machine's measured peak"]
       .filter(Boolean)
       .join(" and ");
@@ -84,7 +86,7 @@ export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLEl
       "FLOP per second",
     ),
   );
-  for (const dot of dots) svg.append(point(dot, px, py, Math.min(flops, bandwidth * dot.x)));
+  for (const dot of dots) svg.append(point(dot, px, py, chip ? null : Math.min(flops, bandwidth * dot.x)));
   return h(
     "figure.roofline-holder",
     {},
@@ -93,9 +95,30 @@ export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLEl
   );
 }
 
-function point({ cluster, x, y }: Dot, px: (x: number) => number, py: (y: number) => number, roof: number): SVGElement {
+/** The roof of a chip that is not here. */
+function published({ title, bandwidth, peaks }: Chip, clusters: readonly Cluster[]): Machine {
+  const rates = clusters.flatMap(({ at_least: least }) => (least?.matrix ? [least.peak] : []));
+  const highest = Math.max(...rates);
+  const [type, flops] = peaks.find(([, rate]) => rate === highest) ?? peaks[0] ?? ["", null];
+  return {
+    flops,
+    bandwidth,
+    text: `Published figures of ${title}, its peak that of ${type}. Nothing ran: a kernel stands at the most that they allow it.`,
+  };
+}
+
+const onChip = ({ cost, at_least: least }: Cluster): number | null =>
+  cost?.flops && least?.moved ? cost.flops / least.moved : null;
+
+const atMost = ({ cost, at_least: least }: Cluster): number | null =>
+  cost?.flops && least?.seconds ? cost.flops / least.seconds : null;
+
+function point({ cluster, x, y }: Dot, px: (x: number) => number, py: (y: number) => number, roof: number | null): SVGElement {
   const colour = colourOf(cluster);
-  const words = `${cluster.label} ${cluster.name}: ${figure(y, "FLOP/s")} at ${ratio(x)} FLOP/byte, ${((100 * y) / roof).toFixed(0)} % of what this machine allows, ${seconds(cluster.time?.median)}`;
+  const words =
+    roof === null
+      ? `${cluster.label} ${cluster.name}: at most ${figure(y, "FLOP/s")} at ${ratio(x)} FLOP/byte of HBM, at least ${seconds(cluster.at_least?.seconds)}`
+      : `${cluster.label} ${cluster.name}: ${figure(y, "FLOP/s")} at ${ratio(x)} FLOP/byte, ${((100 * y) / roof).toFixed(0)} % of what this machine allows, ${seconds(cluster.time?.median)}`;
   const group = s(
     "g.dot",
     { transform: `translate(${px(x).toFixed(1)},${py(y).toFixed(1)})`, "aria-label": words },

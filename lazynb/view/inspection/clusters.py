@@ -10,10 +10,12 @@ from itertools import islice
 from typing import Any
 
 from lazynb.record.snapshot.snapshot import Place, Snapshot
+from lazynb.targets.target import Target
 from lazynb.view.inspection.index import Index, Notes, shared_instructions
-from lazynb.view.inspection.schema import Boundary, Cluster, Cost, Time, Value
+from lazynb.view.inspection.schema import AtLeast, Boundary, Chip, Cluster, Code, Cost, Time, Value
 from lazynb.view.inspection.sources import Sources
 from lazynb.xla import clusters as xla_clusters
+from lazynb.xla.cost.estimates import Estimate
 from lazynb.xla.cost.memory import Buffer
 from lazynb.xla.fusion import boundaries as xla_boundaries
 from lazynb.xla.value_names import input_names
@@ -40,6 +42,8 @@ def clusters(
     costs = _of_each_trace(index, "costs", notes)
     times = _of_each_trace(index, "times", notes)
     duplicated = _duplicated(index)
+    bounds = _of_each_trace(index, "bounds", notes)
+    estimated = _of_each_trace(index, "estimates", notes)
     listed: list[Cluster] = []
     for id_, (number, cluster) in enumerate(index.clusters):
         listed.append(
@@ -64,6 +68,9 @@ def clusters(
                 "place": sources.place(_main_place(snapshot, index.nodes[id_])),
                 "cost": _cost(costs[number].get(cluster.name)),
                 "time": time(times[number].get(cluster.name)),
+                "at_least": _at_least(bounds[number].get(cluster.name)),
+                "cycles": _cycles(estimated[number].get(cluster.name)),
+                "code": None,
                 "colour": colours[id_],
             }
         )
@@ -83,6 +90,10 @@ def _main_place(snapshot: Snapshot, nodes: Sequence[int]) -> Place | None:
     return ranked[0][0] if ranked else None
 
 
+def _cycles(estimate: Estimate | None) -> int | None:
+    return None if estimate is None else estimate.cycles
+
+
 def _cost(cost: Any) -> Cost | None:
     if cost is None:
         return None
@@ -92,6 +103,41 @@ def _cost(cost: Any) -> Cost | None:
         "bytes": cost.bytes,
         "source": cost.source,
         "executions": cost.executions,
+    }
+
+
+def code(index: Index, id_: int) -> Code:
+    """What the compiler made of a cluster."""
+    number, cluster = index.clusters[id_]
+    made = dataclasses.asdict(index.traces[number].code(cluster))
+    made["facts"] = [list(fact) for fact in made["facts"]]
+    return made  # type: ignore[return-value]
+
+
+def _at_least(bound: Any) -> AtLeast | None:
+    if bound is None:
+        return None
+    return {
+        "seconds": bound.seconds,
+        "limit": bound.limit,
+        "moved": bound.moved,
+        "matrix": bound.matrix,
+        "peak": bound.peak,
+    }
+
+
+def chip(target: Target | None) -> Chip | None:
+    """What is published of the chip of ``target``."""
+    if target is None:
+        return None
+    own = target.chip
+    return {
+        "title": own.title,
+        "devices": target.devices,
+        "memory": own.memory,
+        "bandwidth": float(own.bandwidth),
+        "peaks": sorted(own.peak.items(), key=lambda rate: -rate[1]),
+        "text": f"published figures of one {own.title}; nothing was measured",
     }
 
 
@@ -209,6 +255,10 @@ def memory(index: Index, number: int) -> Any:
         "in_use": list(memory.in_use),
         "peak_step": memory.peak_step,
         "buffers": [_buffer(index, number, buffer) for buffer in memory.buffers],
+        "elsewhere": [
+            {"name": space_name(space), "bytes": taken, "text": _SPACES.get(space, ("", ""))[1]}
+            for space, taken in memory.elsewhere.items()
+        ],
         "source": memory.source,
     }
 
@@ -222,6 +272,23 @@ def _buffer(index: Index, number: int, buffer: Buffer) -> dict[str, Any]:
         **{field.name: getattr(buffer, field.name) for field in dataclasses.fields(buffer)},
         "shares": list(buffer.shares),
         "variables": list(buffer.variables),
+        "space": space_name(buffer.space),
+        "padding": buffer.padding,
         "nodes": trace.nodes_behind(instruction) if instruction is not None else [],
         "cluster": index.home(number, buffer.instruction),
     }
+
+
+_SPACES = {
+    1: ("VMEM", "the vector memory on the chip: what lies there crosses no bus to HBM"),
+    2: ("sync flags", ""),
+    5: ("host", "the memory of the machine that the chip is in"),
+    6: ("SMEM", "the scalar memory on the chip"),
+}
+"""XLA:TPU's memories by XLA's number, and what they are. 0 is HBM; the numbers of VMEM and SMEM are those of
+``memory_space`` in the dumps of libtpu ("vmem (color=1)")."""
+
+
+def space_name(space: int) -> str:
+    """The name of a memory; empty for the device's own."""
+    return _SPACES.get(space, (f"memory {space}", ""))[0] if space else ""

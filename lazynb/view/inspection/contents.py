@@ -92,6 +92,7 @@ def inspection(
         "live": live,
         "ran": ran and compilation.target is None,
         "target": "" if compilation.target is None else compilation.target.title,
+        "chip": parts.chip(compilation.target),
         "cell": compilation.cell,
         "earlier": earlier,
         "apart": apart(earlier),
@@ -112,6 +113,8 @@ def inspection(
         "breaks": _table(breaks, "trace break", notes),
         "notes": notes,
     }
+    if not live:
+        notes.attempt("The code of the kernels is missing", lambda: _add_code(index, data, notes), None)
     _say_what_is_missing(index, data, notes)
     if compilation.beside:
         notes.say(f"{compilation.beside}.")
@@ -264,9 +267,27 @@ def _say_what_is_missing(index: Index, data: Inspection, notes: Notes) -> None:
             notes.say(f"This backend gives no HLO{of}: there are no clusters, fates or boundaries.")
         elif not trace.has_dump:
             notes.say(_no_passes(trace.cache_event, of))
-    fused = [cluster for cluster in data["clusters"] if cluster["kind"] not in ("library", "control")]
+    fused = [
+        cluster for cluster in data["clusters"] if cluster["kind"] not in ("library", "transfer", "control")
+    ]
     if fused and not any(map(_has_cost, fused)):
         notes.say("XLA gives no cost for any kernel of this program.")
+
+
+def _add_code(index: Index, data: Inspection, notes: Notes) -> None:
+    """The code of each kernel, until there is as much as a saved page keeps."""
+    left, without = SAVED, 0
+    for cluster in data["clusters"]:
+        if cluster["kind"] in ("control", "transfer"):
+            continue
+        code = parts.code(index, cluster["id"])
+        left -= sum(len(code[key]) for key in ("hlo", "assembly", "llvm"))  # type: ignore[literal-required]
+        if left < 0:
+            without += 1
+        else:
+            cluster["code"] = code
+    if without:
+        notes.say(f"The code of {plural(without, 'kernel')} is too long to be kept here.")
 
 
 def _has_cost(cluster: Cluster) -> bool:
@@ -298,6 +319,7 @@ def _bounded(data: Inspection, notes: Notes) -> Inspection:
     if _rows(data) < _SURELY_SMALL or size(data) <= _LARGEST:
         return data
     for drop, what in (
+        (_drop_code, "the code of the kernels"),
         (_drop_changes, "the changes of the passes"),
         (_drop_texts, "the HLO texts"),
         (_drop_instructions, "the instructions of the clusters and the memory"),
@@ -316,6 +338,11 @@ def _rows(data: Inspection) -> int:
     for program in data["programs"]:
         count += len(program["hlo"]["before"]["lines"]) + len(program["hlo"]["after"]["lines"])
     return count
+
+
+def _drop_code(data: Inspection) -> None:
+    for cluster in data["clusters"]:
+        cluster["code"] = None
 
 
 def _drop_texts(data: Inspection) -> None:

@@ -30,6 +30,7 @@ TABS: dict[str, tuple[str, ...]] = {
     "graph": ("lines", "graph"),
     "fusion": ("kernels", "boundaries", "fates"),
     "hlo": ("hlo",),
+    "code": ("code",),
     "cost": ("kernels",),
     "memory": ("memory",),
     "cache": ("cache",),
@@ -95,6 +96,7 @@ def sections(
         "boundaries": ("Why the boundaries lie where they do", lambda: _boundaries(data)),
         "fates": ("What became of each operation", lambda: _fates(data)),
         "memory": ("Memory", lambda: _memory(data)),
+        "code": ("Code of the kernels", lambda: _code_of_all(data)),
         "hlo": ("Optimised HLO", lambda: _hlo(data)),
         "cache": (f"Cache: {data['cache']['text']}", lambda: _rows(data["cache"])),
         "breaks": (f"Breaks: {data['breaks']['text']}", lambda: _rows(data["breaks"])),
@@ -174,10 +176,27 @@ def _graph(data: Inspection, snapshot: Snapshot, arranged: Arrangement | None) -
 def _kernels(data: Inspection) -> str:
     timed = any(cluster["time"] for cluster in data["clusters"])
     head = ["", "kind", "from your lines", "operations", "bytes in → out", "FLOPs"]
+    bounded = data["chip"] is not None
+    if bounded:
+        head.append("at least")
     if timed:
         head.append("time a run")
-    rows = [_kernel(cluster, data, timed) for cluster in data["clusters"][:_KERNELS]]
-    return _table(head, rows, len(data["clusters"]), "kernel") + _totals(data)
+    rows = [_kernel(cluster, data, timed, bounded) for cluster in data["clusters"][:_KERNELS]]
+    return _table(head, rows, len(data["clusters"]), "kernel") + _totals(data) + _published(data)
+
+
+def _published(data: Inspection) -> str:
+    """Whose figures bound the kernels."""
+    chip = data["chip"]
+    if chip is None:
+        return ""
+    rates = ", ".join(f"{name} {number(rate)} operations/s" for name, rate in chip["peaks"])
+    figures = f"{number(chip['bandwidth'])}B/s, {rates}"
+    return _soft(_text(f"“At least”: estimated, by the {chip['text']} ({figures})."))
+
+
+def _least(seconds: float) -> str:
+    return short_duration(seconds) if seconds >= 1e-9 else ""
 
 
 def _totals(data: Inspection) -> str:
@@ -190,7 +209,7 @@ def _totals(data: Inspection) -> str:
     return "".join(lines)
 
 
-def _kernel(cluster: Cluster, data: Inspection, timed: bool) -> list[str]:
+def _kernel(cluster: Cluster, data: Inspection, timed: bool, bounded: bool) -> list[str]:
     kind = _whole(words.kind(cluster))
     if cluster["inside"] is not None:
         kind += f" in {_chips([_chip_of(data, cluster['inside'])])}"
@@ -206,6 +225,9 @@ def _kernel(cluster: Cluster, data: Inspection, timed: bool) -> list[str]:
         _whole(f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"),
         _flops(cluster),
     ]
+    if bounded:
+        least = cluster["at_least"]
+        cells.append("" if least is None else _whole(_least(least["seconds"])))
     if timed:
         cells.append(_time(cluster))
     return cells
@@ -337,19 +359,47 @@ def _memory(data: Inspection) -> str:
         if memory is None:
             continue
         figures = (
-            memory["allocated_bytes"],
             memory["peak_bytes"],
             memory["argument_bytes"],
             memory["output_bytes"],
             memory["temp_bytes"],
             memory["alias_bytes"],
         )
-        rows.append([str(program["number"] + 1), *map(size, figures), _text(memory["source"])])
+        taken = size(memory["allocated_bytes"])
+        if data["chip"] is not None:
+            taken += f" of {size(data['chip']['memory'])}"
+        apart = [
+            f"{size(space['bytes'])} of {space['name']}" for space in memory["elsewhere"] if space["text"]
+        ]
+        row = [str(program["number"] + 1), _whole(taken), *map(size, figures)]
+        rows.append([*row, _text(", ".join(apart)), _text(memory["source"])])
     if not rows:
         return ""
     head = ["program", "allocated", "in use at the peak", "arguments", "results", "between"]
-    head += ["reused arguments", "source"]
+    head += ["reused arguments", "on the chip", "source"]
+    if not any(row[-2] for row in rows):
+        rows, head = [row[:-2] + row[-1:] for row in rows], [*head[:-2], head[-1]]
     return _table(head, rows, len(rows), "program")
+
+
+def _code_of_all(data: Inspection) -> str:
+    """Of each kernel how it runs, and its code as far as there is room."""
+    shown, room = [], _HLO
+    for cluster in data["clusters"]:
+        code = cluster["code"]
+        if code is None or not (code["facts"] or code["assembly"]):
+            continue
+        facts = ", ".join(f"{name} {value}" for name, value in code["facts"])
+        shown.append(f"<div>{_chips([_chip_of(data, cluster['id'])])} {_text(facts)}</div>")
+        room -= len(code["assembly"])
+        if code["assembly"] and room > 0:
+            shown.append(
+                f"<details><summary>{_text(code['language'])}</summary>"
+                f'<pre style="max-height:320px;overflow:auto;color:inherit;background:none;{_MONO}">'
+                f"{_text(code['assembly'])}</pre></details>"
+            )
+    notes = dict.fromkeys(cluster["code"]["note"] for cluster in data["clusters"] if cluster["code"])
+    return "".join([*shown, *(_soft(_text(note)) for note in notes if note)]) if shown else ""
 
 
 def _hlo(data: Inspection) -> str:

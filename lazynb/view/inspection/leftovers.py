@@ -29,7 +29,7 @@ def _leftover(compilation: Compilation) -> Leftover:
 def _kernels(compilation: Compilation) -> int | None:
     if not all(trace.text for trace in compilation.traces):
         return None
-    return sum(cluster.kind != "control" for cluster in compilation.clusters)
+    return sum(cluster.is_kernel for cluster in compilation.clusters)
 
 
 def _lines(snapshot: Snapshot) -> list[WrittenLine]:

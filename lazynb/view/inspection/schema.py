@@ -25,7 +25,7 @@ Label = Literal[
 """How something about a compiled program is known."""
 
 FateKind = Literal["own kernel", "fused", "library", "folded", "merged", "cancelled", "dead", "lost"]
-ClusterKind = Literal["loop", "input", "output", "custom", "library", "single", "control"]
+ClusterKind = Literal["loop", "input", "output", "custom", "library", "single", "transfer", "control"]
 Which = Literal["before", "after"]
 
 
@@ -152,8 +152,19 @@ class Buffer(TypedDict):
     shares: list[str]  # other values in the same memory
     donated: bool
     variables: list[str]  # the user's names for an argument or a result
+    shape: str  # with its layout, '' if it is not known
+    space: str  # '' for the device's own memory, else 'VMEM', 'SMEM', ...
+    padding: float | None  # how many times its elements' size it takes
     nodes: list[int]
     cluster: int | None
+
+
+class Space(TypedDict):
+    """Another memory than the device's own, and what a program takes in it."""
+
+    name: str
+    bytes: int
+    text: str
 
 
 class Memory(TypedDict):
@@ -170,6 +181,7 @@ class Memory(TypedDict):
     steps: list[str]  # the instruction at each time
     peak_step: int | None
     buffers: list[Buffer]
+    elsewhere: list[Space]
     source: str
 
 
@@ -253,8 +265,29 @@ class Time(TypedDict):
     calls: int  # executions in one run: several for a kernel in a loop
 
 
+class AtLeast(TypedDict):
+    """What one execution of a kernel takes at least, by the chip's published figures."""
+
+    seconds: float
+    limit: Literal["memory", "arithmetic"]
+    moved: int  # bytes to and from the chip's own memory
+    matrix: float | None  # operations of products of matrices and convolutions
+    peak: float  # operations a second: the rate of the type that it multiplies, else the highest
+
+
+class Code(TypedDict):
+    """What the compiler made of a kernel. Each text is '' where there is none."""
+
+    hlo: str
+    facts: list[tuple[str, str]]  # ('grid', '2048 × 1 × 1')
+    language: str  # of `assembly`: 'PTX'
+    assembly: str
+    llvm: str
+    note: str  # what is missing, and why
+
+
 class Cluster(TypedDict):
-    """A kernel, or a loop around kernels (`control`)."""
+    """A kernel, a loop around kernels (`control`), or a value on its way to another memory (`transfer`)."""
 
     id: int
     label: str  # 'c3'; 'c3.0' for the first that the loop c3 runs
@@ -276,6 +309,9 @@ class Cluster(TypedDict):
     place: Place | None  # the line that most of it was written on
     cost: Cost | None
     time: Time | None  # None: not measured
+    at_least: AtLeast | None  # None: not for another chip
+    cycles: int | None  # the compiler's own estimate of one execution
+    code: Code | None  # None: to be asked for
     colour: int  # index in the palette
 
 
@@ -306,6 +342,17 @@ class Machine(TypedDict):
     text: str
 
 
+class Chip(TypedDict):
+    """What is published of the chip that it was compiled for; of one device."""
+
+    title: str
+    devices: int
+    memory: int
+    bandwidth: float
+    peaks: list[tuple[str, float]]  # operations a second by type of element, the highest first
+    text: str
+
+
 class Table(TypedDict):
     """Rows of text; `text` says it in one line."""
 
@@ -322,6 +369,7 @@ class Inspection(TypedDict):
     live: bool  # a kernel answers requests; false in saved files
     ran: bool
     target: str  # what it was compiled for, such as 'TPU v5e'; '' for this machine
+    chip: Chip | None  # None: this machine
     cell: int | None  # that recorded the operations; None if it is not known, or not one
     earlier: list[Leftover]
     apart: str  # what `earlier` is, in a phrase; '' if there is nothing
@@ -374,7 +422,14 @@ class ProfileRequest(TypedDict):
     type: Literal["profile"]
 
 
-Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest
+class CodeRequest(TypedDict):
+    """For what the compiler made of a kernel."""
+
+    type: Literal["code"]
+    cluster: int
+
+
+Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest | CodeRequest
 """What the front end asks. It sends an `id` with each request, and the answer carries the same."""
 
 
@@ -425,6 +480,14 @@ class TimesAnswer(TypedDict):
     machine: Machine | None
 
 
+class CodeAnswer(TypedDict):
+    """What the compiler made of a kernel."""
+
+    type: Literal["code"]
+    cluster: int
+    code: Code
+
+
 class ErrorAnswer(TypedDict):
     """What went wrong."""
 
@@ -432,5 +495,5 @@ class ErrorAnswer(TypedDict):
     message: str
 
 
-Answer = PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | ErrorAnswer
+Answer = PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | CodeAnswer | ErrorAnswer
 """What the kernel answers."""

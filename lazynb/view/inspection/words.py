@@ -16,6 +16,7 @@ KINDS = {
     "custom": "custom fusion",
     "library": "library call",
     "single": "not fused",
+    "transfer": "transfer",
     "control": "control flow",
 }
 _EVENTS = {  # the costliest first
@@ -31,11 +32,23 @@ def headline(data: Inspection) -> str:
         return "The cell recorded no operations" if data["earlier"] else "Nothing was pending"
     operations = plural(sum(program["operations"] for program in data["programs"]), "operation")
     if data["clusters"]:
-        kernels = sum(cluster["kind"] != "control" for cluster in data["clusters"])
-        return f"{operations} → {plural(kernels, 'kernel')}"
+        kernels, moving = counts(data)
+        transfers = f" and {plural(moving, 'transfer')}" if moving else ""
+        return f"{operations} → {plural(kernels, 'kernel')}{transfers}"
     if _blind(data):
         return f"{operations} (no HLO: nobody can tell which kernels run)"
     return f"{operations} → no kernel"
+
+
+def counts(data: Inspection) -> tuple[int, int]:
+    """Kernels, and transfers: one that runs beside other work counts where it starts."""
+    kernels = sum(cluster["kind"] not in ("control", "transfer") for cluster in data["clusters"])
+    return kernels, sum(is_transfer(cluster) for cluster in data["clusters"])
+
+
+def is_transfer(cluster: Cluster) -> bool:
+    """Whether it brings a value to another memory; its end is no second one."""
+    return cluster["kind"] == "transfer" and not cluster["opcode"].endswith(("-done", "-update"))
 
 
 def _blind(data: Inspection) -> bool:
@@ -104,7 +117,7 @@ def kind(cluster: Cluster) -> str:
     """``'loop fusion'``, ``'YNNPACK call'``, ``'dot, not fused'``."""
     if cluster["kind"] == "library":
         return f"{cluster['library'] or 'library'} call"
-    if cluster["kind"] in ("single", "control"):
+    if cluster["kind"] in ("single", "transfer", "control"):
         return f"{cluster['opcode']}, {KINDS[cluster['kind']]}"
     return KINDS.get(cluster["kind"], cluster["kind"])
 

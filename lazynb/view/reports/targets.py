@@ -67,6 +67,7 @@ class SideBySide:
                 {
                     "compiled for": one.target,
                     "kernels": f"{one.kernels:,}",
+                    "transfers": f"{one.transfers:,}" if one.transfers else "",
                     "through memory": size(one.moved),
                     "largest value written": size(one.largest),
                     "estimated time": seconds,
@@ -81,7 +82,8 @@ class SideBySide:
 
 NOTE = (
     "Estimated: no kernel is faster than its bytes by the chip's published bandwidth, or its operations by "
-    "the highest of its published peaks. What runs inside a loop counts once."
+    "the chip's published peaks. What runs inside a loop counts once. A transfer brings a value to another "
+    "memory."
 )
 
 

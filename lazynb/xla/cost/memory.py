@@ -15,6 +15,7 @@ from typing import Any
 
 from lazynb.xla.cost.memory_texts import Allocation, Value, read_allocations, read_live_ranges
 from lazynb.xla.cost.memory_use import in_use
+from lazynb.xla.hlo.tiling import padding
 
 # Facts about XLA's texts (tests/xla/test_memory.py holds it to them):
 # - A live range counts its last step: at the step of an instruction both its operands and its result live.
@@ -53,6 +54,8 @@ class Buffer:
       shares: the values that lay in its memory just before it, and those that take it over.
       donated: whether it is an argument whose memory a result takes.
       variables: the user's names for an argument or a result; a Python number is its own name.
+      shape: as XLA prints it, with its layout; empty if the text has none.
+      space: XLA's number of the memory that it lies in: 0 is the device's own, 1 a TPU's vector memory.
     """
 
     name: str
@@ -65,6 +68,13 @@ class Buffer:
     shares: tuple[str, ...]
     donated: bool
     variables: tuple[str, ...] = ()
+    shape: str = ""
+    space: int = 0
+
+    @property
+    def padding(self) -> float | None:
+        """How many times its elements' size it takes; None if nobody knows."""
+        return padding(self.shape) if self.shape else None
 
     @property
     def instruction(self) -> str:
@@ -83,13 +93,14 @@ class Memory:
       alias_bytes: of arguments whose memory a result takes; they are in both ``argument_bytes`` and
         ``output_bytes``.
       constant_bytes: of constants, which belong to the executable and are in no other figure.
-      in_use: at each step, the bytes of ``allocated_bytes`` in which a value lives; one more for the end.
+      in_use: at each step, the bytes of the device's own memory in which a value lives; one more for the end.
       peak_bytes: the most of ``in_use``.
       peak_step: the first step at which that many are in use.
       steps: the instruction of each step, in order of execution; a loop's condition and body stand once,
         before the loop.
       buffers: the values, in order of ``start``.
       source: where the figures come from, and what is missing.
+      elsewhere: by XLA's number of another memory, such as a TPU's vector memory, the bytes taken in it.
     """
 
     allocated_bytes: int | None
@@ -104,6 +115,7 @@ class Memory:
     steps: tuple[str, ...]
     buffers: tuple[Buffer, ...]
     source: str
+    elsewhere: Mapping[int, int] = dataclasses.field(default_factory=dict)
 
     def live(self, step: int) -> list[Buffer]:
         """The values that live at a step."""
@@ -136,7 +148,7 @@ def parse_memory(
     steps, ranges = read_live_ranges(live_ranges)
     buffers = _buffers(allocations, ranges, len(steps), names)
     buffers.sort(key=lambda buffer: (buffer.start, buffer.allocation))
-    used = tuple(in_use(buffers, len(steps)))
+    used = tuple(in_use([buffer for buffer in buffers if not buffer.space], len(steps)))
     arguments = _total(allocations, stats, "argument", "parameter")
     results = _total(allocations, stats, "output", "maybe-live-out")
     between = _total(allocations, stats, "temp", "preallocated-temp")
@@ -155,7 +167,17 @@ def parse_memory(
         steps=steps,
         buffers=tuple(buffers),
         source=_source(bool(allocations), bool(ranges), stats is not None),
+        elsewhere=_elsewhere(allocations),
     )
+
+
+def _elsewhere(allocations: Iterable[Allocation]) -> dict[int, int]:
+    """By number of another memory than the device's own, the bytes taken in it."""
+    taken: dict[int, int] = {}
+    for allocation in allocations:
+        if allocation.space:
+            taken[allocation.space] = taken.get(allocation.space, 0) + allocation.size
+    return dict(sorted(taken.items()))
 
 
 def _allocated(
@@ -193,7 +215,8 @@ def _size(allocations: Sequence[Allocation], *tags: str) -> int | None:
     """Bytes of the allocations that have all ``tags``; returns None if no allocations are known."""
     if not allocations:
         return None
-    return sum(allocation.size for allocation in allocations if allocation.tags.issuperset(tags))
+    own = [allocation for allocation in allocations if not allocation.space]
+    return sum(allocation.size for allocation in own if allocation.tags.issuperset(tags))
 
 
 # ---- values ------------------------------------------------------------------------------------------------
@@ -226,6 +249,8 @@ def _buffers(
                 shares=tuple(sharing[value.name]),
                 donated=is_argument and "maybe-live-out" in allocation.tags,
                 variables=names.get(value.name, ()) if kind in ("argument", "output") else (),
+                shape=value.shape,
+                space=allocation.space,
             )
             buffers.append(buffer)
     return buffers

@@ -16,6 +16,7 @@ class Value:
     size: int
     offset: int
     phi: bool  # stands for what several values flow into: a loop's carry
+    shape: str = ""
 
     @property
     def key(self) -> str:
@@ -25,16 +26,20 @@ class Value:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allocation:
-    """A piece of memory, what XLA says of it (``parameter``, ``constant``), and the values that lie in it."""
+    """A piece of memory, what XLA says of it (``parameter``, ``constant``), and the values that lie in it.
+
+    Its space is XLA's number of the memory that it is a piece of: 0 is the device's own."""
 
     number: int
     size: int
     tags: frozenset[str]
     values: list[Value]
+    space: int = 0
 
 
 _ALLOCATION = re.compile(r"^allocation (\d+): size (\d+)(.*):$")
-_VALUE = re.compile(r"^ value: <\d+ (\S+?)( \(phi\))? @\d+> \(size=(\d+),offset=(\d+)\)")
+_VALUE = re.compile(r"^ value: <\d+ (\S+?)( \(phi\))? @\d+> \(size=(\d+),offset=(\d+)\)(?:: (.*))?")
+_SPACE = re.compile(r", color (\d+)")
 _SHAPE = re.compile(r"\|[^|]*\|")
 _TAG = re.compile(r", (thread-local|constant|preallocated-temp|parameter|output|maybe-live-out)\b")
 
@@ -45,10 +50,13 @@ def read_allocations(text: str) -> list[Allocation]:
     for line in text.splitlines():
         if head := _ALLOCATION.match(line):
             tags = frozenset(_TAG.findall(_SHAPE.sub("", head[3])))
-            allocations.append(Allocation(int(head[1]), int(head[2]), tags, []))
+            space = _SPACE.search(head[3])
+            allocations.append(
+                Allocation(int(head[1]), int(head[2]), tags, [], int(space[1]) if space else 0)
+            )
         elif allocations and (value := _VALUE.match(line)):
-            name, phi, size, offset = value.groups()
-            allocations[-1].values.append(Value(name, int(size), int(offset), bool(phi)))
+            name, phi, size, offset, shape = value.groups()
+            allocations[-1].values.append(Value(name, int(size), int(offset), bool(phi), shape or ""))
     return [allocation for allocation in allocations if "thread-local" not in allocation.tags]
 
 

@@ -25,10 +25,11 @@ def _integers(text: str) -> tuple[int, ...]:
 
 def shape_bytes(shape: str) -> int:
     """Bytes of an array or of all arrays of a tuple: ``shape_bytes("f32[2,3]{1,0}") == 24``."""
-    return sum(math.ceil(math.prod(sizes) * _bits(dtype) / 8) for dtype, sizes, _ in arrays(shape))
+    return sum(math.ceil(math.prod(sizes) * bits(dtype) / 8) for dtype, sizes, _ in arrays(shape))
 
 
-def _bits(dtype: str) -> int:
+def bits(dtype: str) -> int:
+    """Bits of an element."""
     if dtype in _ODD_BITS:
         return _ODD_BITS[dtype]
     match = _BITS.match(dtype)
@@ -56,3 +57,12 @@ def parts(shape: str) -> list[str]:
             shapes.append(re.sub(r"/\*.*?\*/", "", shape[start:at]).strip())
             start = at + 1
     return list(filter(None, shapes))
+
+
+_SPACE = re.compile(r"S\((\d+)\)\}")
+
+
+def memory_space(shape: str) -> int:
+    """The memory that an array lies in, by XLA's number of it: 0 for the device's own."""
+    match = _SPACE.search(shape)
+    return int(match[1]) if match else 0

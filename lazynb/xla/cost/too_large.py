@@ -1,0 +1,97 @@
+"""A program that does not fit into a chip's memory: which of the user's values take it.
+
+The compiler says how much is needed and how much there is. What it had written down till then says which
+values live at the step at which most is in use.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from lazynb.record.snapshot.snapshot import Node, Snapshot
+from lazynb.targets.compiled import OutOfMemory
+from lazynb.units import size
+from lazynb.xla.cost.memory import Buffer, Memory, parse_memory
+from lazynb.xla.hlo.module import Module, parse
+
+_MOST = 5
+_LEAST = 0.01  # of the peak: smaller values are not the matter
+
+
+def explained(error: OutOfMemory, operations: Mapping[int, int], snapshot: Snapshot) -> OutOfMemory:
+    """``error`` with the largest values of the program in its message.
+
+    Arguments:
+      operations: nodes of the graph by the program's marks.
+      snapshot: the graph that was compiled.
+    """
+    head = f"This does not fit on {_one(error)}"
+    if error.needed is not None and error.available is not None:
+        head += f": it needs {size(error.needed)} of {size(error.available)}"
+    values = _values(error)
+    if not values:
+        return error if error.needed is None else _again(error, f"{head}. The compiler: {_said(error)}")
+    memory, largest, module = values
+    lines = [f"  {_line(buffer, module, operations, snapshot)}" for buffer in largest]
+    step = memory.steps[memory.peak_step] if memory.peak_step is not None and memory.steps else ""
+    at = f" at {step}" if step else ""
+    return _again(error, "\n".join([f"{head}. Most is in use{at}; the largest values there:", *lines]))
+
+
+def _again(error: OutOfMemory, message: str) -> OutOfMemory:
+    made = OutOfMemory(message, error.target, error.dump)
+    made.needed, made.available = error.needed, error.available
+    return made
+
+
+def _one(error: OutOfMemory) -> str:
+    return f"one {error.target.chip.title}" if error.target.devices > 1 else error.target.title
+
+
+def _said(error: OutOfMemory) -> str:
+    return str(error).partition(": ")[2]
+
+
+def _values(error: OutOfMemory) -> tuple[Memory, list[Buffer], Module | None] | None:
+    if error.dump is None or not error.dump.exists:
+        return None
+    dump = error.dump
+    memory = parse_memory(dump.text("*buffer-assignment.txt"), dump.text("*-live-range.txt"))
+    if memory.peak_step is None:
+        return None
+    living = [buffer for buffer in memory.live(memory.peak_step) if not buffer.space]
+    apart: dict[tuple[int, int], Buffer] = {}  # what lies in the same place is one value to the user
+    for buffer in sorted(living, key=lambda buffer: -buffer.bytes):
+        apart.setdefault((buffer.allocation, buffer.offset), buffer)
+    largest = [buffer for buffer in apart.values() if buffer.bytes >= _LEAST * (memory.peak_bytes or 0)]
+    text = dump.text("*after_optimizations_before_buffer_assignment.txt")
+    return (memory, largest[:_MOST], parse(text) if text else None) if largest else None
+
+
+def _line(buffer: Buffer, module: Module | None, operations: Mapping[int, int], snapshot: Snapshot) -> str:
+    """``7.5 GiB  f32[20000,40000], between kernels (tanh, cell 3, line 2: y = jnp.tanh(x))``"""
+    shape = re.sub(r"\{[^}]*\}", "", buffer.shape) or buffer.name
+    kinds = {
+        "argument": "an input",
+        "output": "a result",
+        "temp": "between kernels",
+        "constant": "a constant",
+    }
+    words = f"{size(buffer.bytes):>9}  {shape}, {kinds[buffer.kind]}"
+    if buffer.padding is not None and buffer.padding >= 1.1:
+        words += f", {buffer.padding:.3g} times its elements' size by padding"
+    node = operations.get(_mark(buffer, module), -1)
+    return words + (_written(snapshot.nodes[node]) if node >= 0 else "")
+
+
+def _mark(buffer: Buffer, module: Module | None) -> int:
+    """The mark of the operation that gives a value; -1 if it has none."""
+    instruction = module.by_name.get(buffer.instruction) if module is not None else None
+    return -1 if instruction is None or instruction.mark is None else instruction.mark
+
+
+def _written(node: Node) -> str:
+    """Which operation of the user's gives a value, and its line."""
+    where = f", {node.place.label}: {node.place.text.strip()}" if node.place is not None else ""
+    return f" ({node.name}{where})"

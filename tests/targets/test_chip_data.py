@@ -1,0 +1,97 @@
+"""What the inspector is told of a program for another chip."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import pytest
+
+import lazynb
+from lazynb.targets.target import parse
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.words import counts, headline
+from lazynb.xla.clusters import find_clusters
+from lazynb.xla.cost.roof import bounds_of, moved
+from lazynb.xla.hlo.module import parse as parse_hlo
+
+TRANSFERS = """HloModule m
+
+%fused (p: f32[256,128], q: f32[128,64]) -> f32[256,64] {
+  %p = f32[256,128]{1,0:T(8,128)S(1)} parameter(0)
+  %q = f32[128,64]{1,0:T(8,128)} parameter(1)
+  ROOT %dot = f32[256,64]{1,0:T(8,128)} dot(%p, %q), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+}
+
+%sum (x: f32[], y: f32[]) -> f32[] {
+  %x = f32[] parameter(0)
+  %y = f32[] parameter(1)
+  ROOT %add = f32[] add(%x, %y)
+}
+
+ENTRY %main (a: f32[256,128], b: f32[128,64], s: f32[]) -> (f32[256,64], f32[]) {
+  %a = f32[256,128]{1,0:T(8,128)} parameter(0)
+  %b = f32[128,64]{1,0:T(8,128)} parameter(1)
+  %s = f32[]{:T(128)} parameter(2)
+  %copy.1 = f32[]{:T(128)S(6)} copy(%s)
+  %negate = f32[]{:T(128)S(6)} negate(%copy.1)
+  %copy-start = (f32[256,128]{1,0:T(8,128)S(1)}, f32[256,128]{1,0:T(8,128)}, u32[]{:S(2)}) copy-start(%a)
+  %copy-done = f32[256,128]{1,0:T(8,128)S(1)} copy-done(%copy-start)
+  %fusion = f32[256,64]{1,0:T(8,128)} fusion(%copy-done, %b), kind=kOutput, calls=%fused
+  %copy.2 = f32[256,64]{0,1:T(8,128)} copy(%fusion)
+  %all-reduce-start = f32[]{:T(128)S(6)} all-reduce-start(%negate), to_apply=%sum
+  %all-reduce-done = f32[]{:T(128)} all-reduce-done(%all-reduce-start)
+  ROOT %tuple = (f32[256,64]{0,1:T(8,128)}, f32[]{:T(128)}) tuple(%copy.2, %all-reduce-done)
+}
+"""
+
+
+def test_transfers_are_no_kernels():
+    """Kernels by hand: negate, the product, the change of layout, the sum over devices."""
+    clusters = {cluster.name: cluster for cluster in find_clusters(parse_hlo(TRANSFERS))}
+    kernels = [name for name, cluster in clusters.items() if cluster.is_kernel]
+    assert kernels == ["negate", "fusion", "copy.2", "all-reduce-start"]
+    begun = [name for name, cluster in clusters.items() if cluster.is_begun_transfer]
+    assert begun == ["copy.1", "copy-start"]
+
+
+def test_bytes_to_the_chips_memory():
+    """A transfer's start reads HBM, its end writes VMEM; the product reads one operand there."""
+    clusters = {cluster.name: cluster for cluster in find_clusters(parse_hlo(TRANSFERS))}
+    assert moved(clusters["copy-start"]) == 256 * 128 * 4
+    assert moved(clusters["copy-done"]) == 0
+    assert moved(clusters["fusion"]) == 128 * 64 * 4 + 256 * 64 * 4
+    assert moved(clusters["copy.1"]) == 4
+
+
+def test_what_a_product_takes_at_least():
+    module = parse_hlo(TRANSFERS)
+    clusters = [cluster for cluster in find_clusters(module) if cluster.name == "fusion"]
+    chip = parse("v5e").chip
+    bound = bounds_of(module, clusters, {}, chip)["fusion"]
+    operations = 2 * 256 * 128 * 64
+    assert bound.matrix == operations
+    assert bound.limit == "memory"
+    assert bound.seconds == pytest.approx((128 * 64 + 256 * 64) * 4 / chip.bandwidth)
+
+
+@pytest.mark.parametrize("target", ["v5e", "h100"])
+def test_the_chip_is_in_the_inspection(target, needs):
+    needs(target)
+    with lazynb.lazy():
+        x = jnp.ones((256, 512), jnp.bfloat16)
+        y = jnp.tanh(x) @ jnp.exp(x).T
+        compilation = lazynb.compile(y, target=target)
+    data = inspection(compilation)
+    chip = parse(target).chip
+    assert data["chip"]["memory"] == chip.memory
+    assert data["chip"]["peaks"][0][1] == max(chip.peak.values())
+    assert not data["ran"] and data["machine"] is None
+    products = [one["at_least"]["matrix"] for one in data["clusters"] if one["at_least"]]
+    assert sum(filter(None, products)) == 2 * 256 * 256 * 512
+    kernels, transfers = counts(data)
+    assert f"{kernels} kernel" in headline(data) and (" transfer" in headline(data)) == (transfers > 0)
+    memory = data["programs"][0]["memory"]
+    assert memory["peak_bytes"] <= memory["allocated_bytes"]
+    if target == "v5e":
+        assert {space["name"] for space in memory["elsewhere"]} >= {"VMEM"}
+        assert any(one["cycles"] for one in data["clusters"])
+    assert f"of {'16 GiB' if target == 'v5e' else '79.1 GiB'}" in compilation._repr_mimebundle_()["text/html"]

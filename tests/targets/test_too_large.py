@@ -1,0 +1,54 @@
+"""A program that does not fit into a chip's memory: how much is missing, and which values take it."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import pytest
+
+import lazynb
+from lazynb.targets.compiled import OutOfMemory
+from lazynb.targets.target import parse
+
+GIB = 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("words", "needed", "available"),
+    [
+        (
+            "RESOURCE_EXHAUSTED: Ran out of memory on HBM, the total memory required for HLO temporaries (40.25G) "
+            "exceeds available HBM (15.75G).",
+            40.25,
+            15.75,
+        ),
+        (
+            "RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in memory space hbm. "
+            "Used 20.93G of 15.75G hbm. Exceeded hbm capacity by 5.18G.",
+            20.93,
+            15.75,
+        ),
+    ],
+)
+def test_the_compilers_figures(words, needed, available):
+    error = OutOfMemory(words, parse("v5e"))
+    assert error.needed == pytest.approx(needed * GIB, abs=1)
+    assert error.available == pytest.approx(available * GIB, abs=1)
+
+
+def test_other_words_have_no_figures():
+    assert OutOfMemory("RESOURCE_EXHAUSTED: no", parse("v5e")).needed is None
+
+
+def test_the_values_are_named(needs):
+    with lazynb.lazy():
+        a = jnp.ones((60_000, 60_000), jnp.float32)
+        y = jnp.sort(a, axis=0) @ jnp.exp(a)  # two of 13.4 GiB at least: a and what is sorted
+        with pytest.raises(OutOfMemory) as caught:
+            lazynb.compile(y, target=needs("v5e"))
+        message = str(caught.value)
+        assert len(lazynb.graph(y)) > 0
+    head, *values = message.splitlines()
+    assert "This does not fit on TPU v5e: it needs" in head and "of 15.8 GiB" in head
+    assert 1 <= len(values) <= 5
+    assert all("13.4 GiB  f32[60000,60000]" in value for value in values[:2])
+    assert any("y = jnp.sort(a, axis=0)" in value for value in values)
