@@ -77,7 +77,8 @@ class Records(Sequence[T], Generic[T]):
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The records as plain dictionaries (for ``pandas.DataFrame`` or ``json``)."""
-        return [dataclasses.asdict(record) for record in self._records]  # type: ignore[call-overload]
+        records: list[Any] = self._records
+        return [dataclasses.asdict(record) for record in records]
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
         """The cells by column, of the ``limit`` records that matter most."""
