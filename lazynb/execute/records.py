@@ -77,7 +77,7 @@ class Records(Sequence[T], Generic[T]):
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """The records as plain dictionaries (for ``pandas.DataFrame`` or ``json``)."""
-        records: list[Any] = self._records
+        records: list[Any] = list(self._records)
         return [dataclasses.asdict(record) for record in records]
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
