@@ -126,6 +126,9 @@ def _alias(name: str, kind: ast.expr) -> str:
     line = f"export type {name} = {typescript(kind)};"
     if len(line) <= WIDTH:
         return line
+    below = f"  {typescript(kind)};"
+    if len(below) <= WIDTH:
+        return f"export type {name} =\n{below}"
     return "\n".join([f"export type {name} =", *(f"  | {option}" for option in _options(kind))]) + ";"
 
 

@@ -21,12 +21,7 @@ export interface Group {
 
 /** How something about a compiled program is known. */
 export type Label =
-  | "compiler said"
-  | "rule inferred"
-  | "verified by recompiling"
-  | "lazynb decided"
-  | "absent in the first pass"
-  | "not known";
+  "compiler said" | "rule inferred" | "verified by recompiling" | "lazynb decided" | "absent in the first pass" | "not known";
 
 export type FateKind = "own kernel" | "fused" | "library" | "folded" | "merged" | "cancelled" | "dead" | "lost";
 
