@@ -13,7 +13,7 @@ import pytest
 
 import lazynb
 from lazynb.execute.dumps import dumping
-from lazynb.xla.compilation import compile_tensors
+from lazynb.xla.gathering import compile_tensors
 
 
 def compiled(name):
