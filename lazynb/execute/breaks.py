@@ -103,7 +103,7 @@ class Tally(Sums):
         """The record that the user sees."""
         reason = REASONS[self.kind]
         text = f"{reason.text} ({self.detail})" if self.detail else reason.text
-        long = self.ops >= self.count * config.max_program and not reason.barrier
+        long = self.ops >= self.count * max(config.max_program, _MANY) and not reason.barrier
         return TraceBreak(
             reason.code,
             self.kind,
@@ -147,6 +147,7 @@ def _gone(newest: dict[str, int], tally: Tally) -> int | None:
     return max(later) if later and len(later) == len(since) else None
 
 
+_MANY = 1000  # operations of a program that takes seconds to compile
 _TOO_LONG = "call lazynb.sync() before, once every few hundred operations: this many take long to compile"
 
 

@@ -7,7 +7,7 @@ import dataclasses
 from lazynb.execute.records import Records
 from lazynb.targets.chip import chips
 from lazynb.targets.compilers import compiler_of
-from lazynb.units import size
+from lazynb.units import number, size
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _row(one: Listed) -> dict[str, str]:
         "target": one.name,
         "chip": one.title,
         "memory": size(one.memory),
-        "bandwidth": f"{one.bandwidth / 1e9:,.0f} GB/s",
-        "peak": f"{most / 1e12:,.0f} T/s {kind}",
+        "bandwidth": f"{number(one.bandwidth)}B/s",
+        "peak": f"{number(most)}/s {kind}",
         "compiler": one.compiler or f"not installed: {one.install}",
     }

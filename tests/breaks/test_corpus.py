@@ -39,7 +39,7 @@ def line_of(error: BaseException, name: str) -> int:
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
-def test_breaks(program: Program, clean, place, capsys):
+def test_breaks(program: Program, clean, place, capsys, no_other_loop):
     prepare(program, place)
     name = f"<{program.name}>"
     lazily = run(program, name, lazy=True)

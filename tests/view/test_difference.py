@@ -16,7 +16,7 @@ from lazynb.view.style import ADDED, CHANGED, REMOVED, ink_on, tint
 def run(*lines, **values):
     code = "\n".join(lines)
     with lazynb.lazy():
-        exec(compile(code, "<program>", "exec"), {"jnp": jnp, **values})
+        exec(compile(code, "program.py", "exec"), {"jnp": jnp, **values})
 
 
 @pytest.fixture

@@ -162,8 +162,9 @@ def test_a_file_that_was_cut_off(dump, text):
     assert fate.kind == "lost" and "not to be read" in fate.text
 
 
-def test_speed(clean):
+def test_speed(clean, monkeypatch):
     """2,000 operations: parsing and comparing all passes in under 2 s, fates in under 0.3 s."""
+    monkeypatch.setattr(lazynb.config, "max_program", 5000)  # one program, not the pieces of a loop
     x, w = jnp.ones((8, 8)), jnp.ones((8, 8))
     with lazynb.lazy(), dumping():
         for number in range(2000):

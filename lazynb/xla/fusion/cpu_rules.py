@@ -22,10 +22,13 @@ _SPECIAL = {"reduction-reused": "expensive-reused", "recomputed": "size-limit"}
 """Cases of a reason that have a sentence of their own here, and not in XLA's log."""
 
 
+_OF_OTHER_BACKENDS = frozenset(("no-rules", "silent", "all-or-none", "slower-fused", "asynchronous", "read-elsewhere"))
+
+
 class CpuRules(BackendRules):
     """XLA:CPU's rules for one optimised module."""
 
-    reasons = {code: reason for code, reason in REASONS.items() if code not in ("no-rules", "silent")}
+    reasons = {code: reason for code, reason in REASONS.items() if code not in _OF_OTHER_BACKENDS}
     keeping_copies = {"xla_disable_hlo_passes": "cse"}
     without_library = {"YNNPACK": {"xla_cpu_experimental_ynn_fusion_type": ""}}
 

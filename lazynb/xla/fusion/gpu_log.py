@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from lazynb.execute.dumps import Dump
+from lazynb.units import short_duration
 from lazynb.xla.clusters import FREE, Cluster
 from lazynb.xla.fusion.fusion_log import Decision, latest, renamed
 from lazynb.xla.hlo.module import Module, parse
@@ -18,7 +19,6 @@ from lazynb.xla.hlo.passes import Pass
 
 _STEP = re.compile(r"fusion_steps \{\n  (\w+) \{\n(.*?)\n  \}\n\}", re.DOTALL)
 _FIELD = re.compile(r'^\s*(\w+): (?:"((?:[^"\\]|\\.)*)"|(\S+))$', re.MULTILINE)
-COSTS = "fused {:.4g} µs, apart {:.4g} µs"
 
 
 def last_words(text: str) -> dict[str, str]:
@@ -33,11 +33,15 @@ def last_words(text: str) -> dict[str, str]:
         if kind == "producer_ineligible":
             words[producer] = fields.get("reason", "")
         elif kind == "update_priority":
-            words[producer] = COSTS.format(float(fields["us_fused"]), float(fields["us_unfused"]))
+            words[producer] = f"fused {_time(fields['us_fused'])}, apart {_time(fields['us_unfused'])}"
         elif kind == "fusion":
             words.pop(fields.get("consumer_name", ""), None)
             words.pop(fields.get("fusion_name", ""), None)
     return words
+
+
+def _time(microseconds: str) -> str:
+    return short_duration(float(microseconds) * 1e-6)
 
 
 def decisions(
