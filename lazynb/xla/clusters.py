@@ -280,8 +280,10 @@ def readers(module: Module, cluster: Cluster, source: str) -> list[Instruction]:
     body = module.computations[instruction.calls[0]]
     readers: list[Instruction] = []
     for parameter in body.parameters:
-        arrays = leaves(computation, instruction.operands[parameter_number(parameter)])
-        if any(writer(computation, array) == source for array in arrays):
+        operand = instruction.operands[parameter_number(parameter)]
+        if operand == source or any(
+            writer(computation, array) == source for array in leaves(computation, operand)
+        ):
             readers += body.users[parameter.name]
     return readers
 

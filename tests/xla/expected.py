@@ -236,6 +236,7 @@ EXPECTED = {
     "rounding_trip": Expected("loop", "result", {"y": "cancelled 2, own kernel"}),
     "padded_and_cut": Expected("loop", "result", {"y": "cancelled 2, own kernel"}),
     "rng": Expected("loop, single", "producer-not-fusible, result", {"x": "cancelled 2, fused 2"}),
+    "shifted_exponential": Expected("loop 2", "reduction-reused, result", {"t": "fused", "e": "fused 3"}),
     "many_reductions": Expected("loop 4", "result, size-limit 3", {"y": "fused 14, own kernel 3"}),
 }
 
@@ -265,6 +266,11 @@ NEWER = {
     "log_of_exp": Expected("loop", "result", {"a": "fused", "b": "fused"}),
     "constant_factors": Expected("loop", "result", {"a": "fused", "b": "fused"}),
     "constant_sums": Expected("loop", "result", {"a": "fused", "b": "fused"}),
+    "shifted_exponential": Expected(
+        "loop 3",
+        "reduction-reused, result, shifted-exponential 2",
+        {"t": "own kernel", "e": "fused 2, own kernel"},
+    ),
     "rng": Expected(
         "library, loop 3, single",
         "library-producer 2, producer-not-fusible, result, size-limit 2",

@@ -307,3 +307,11 @@ def rng():
 def many_reductions(*xs):
     y = functools.reduce(jnp.add, [x.max(1) for x in xs])
     return lazynb.compile()
+
+
+@program((8, 16))
+def shifted_exponential(x):
+    t = x * 2.0
+    e = jnp.exp(t - t.max(-1, keepdims=True))
+    del t
+    return lazynb.compile()

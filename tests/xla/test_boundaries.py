@@ -29,6 +29,8 @@ from lazynb.xla.fusion.cpu_fusion_rules import (
     Consumer,
     FusionPass,
 )
+from lazynb.xla.fusion.cpu_in_place import DYNAMIC_PLACE, NO_PAIR, SLICE_PLACE, TWICE
+from lazynb.xla.fusion.cpu_instructions import NEWER
 from lazynb.xla.fusion.cpu_rules import CpuRules
 from lazynb.xla.fusion.edges import find_edges
 from lazynb.xla.fusion.prefusion import Prefusion
@@ -51,12 +53,13 @@ def rules(module) -> tuple[FusionPass, dict[str, int]]:
 
 
 ARRAY = "f32[8,16]{1,0}"
+LATER = () if NEWER else ("shifted-exponential",)
 
 
 # ---- the table of reasons ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", sorted(CpuRules.reasons.keys() - {"other", "unknown", "refuted"}))
+@pytest.mark.parametrize("code", sorted(CpuRules.reasons.keys() - {"other", "unknown", "refuted", *LATER}))
 def test_each_reason_has_a_program_that_shows_it(code):
     assert any(code in one.boundaries.replace(",", "").split() for one in EXPECTED.values())
 
@@ -260,6 +263,116 @@ def test_two_that_look_alike_are_two_where_they_must_be():
 def test_rules(lines, producer, consumer, words):
     found, at = rules(entry(*lines))
     assert found.verdict(at[producer], Consumer((at[consumer],))) == words
+
+
+PAIR = f"({ARRAY}, {ARRAY})"
+INDICES = ["%i = s32[] constant(1)", "%j = s32[] constant(2)", "%k = s32[3,1]{1,0} iota(), iota_dimension=0"]
+PART = "f32[2,16]{1,0}"
+
+
+@pytest.mark.parametrize(
+    "lines, words",
+    [
+        # An element of a gathered array is read once as far as XLA knows, of a dynamic slice more often.
+        (["%a = f32[8,16]{1,0} tanh(%x)", "%b = f32[3,16]{1,0} gather(%a, %k), slice_sizes={1,16}"], ALLOWED),
+        ([f"%a = {ARRAY} tanh(%x)", f"%b = {PART} dynamic-slice(%a, %i, %j)"], UNPROFITABLE),
+        ([f"%a = {ARRAY} tanh(%x)", "%b = f32[8,16]{1,0} pad(%a, %i), padding=0_0x0_0"], ALLOWED),
+        # Each element of the matrix goes into one product, those of the vector into several.
+        (
+            [
+                "%v = f32[16]{0} iota(), iota_dimension=0",
+                f"%a = {ARRAY} tanh(%x)",
+                "%b = f32[8]{0} dot(%a, %v)",
+            ],
+            ALLOWED,
+        ),
+        (
+            [
+                "%v = f32[16]{0} iota(), iota_dimension=0",
+                "%a = f32[16]{0} tanh(%v)",
+                "%b = f32[8]{0} dot(%x, %a)",
+            ],
+            UNPROFITABLE,
+        ),
+        # Division of one constant is cheap for integers.
+        (
+            ["%o = s32[8]{0} broadcast(%i), dimensions={}", "%v = s32[8]{0} iota(), iota_dimension=0"]
+            + ["%a = s32[8]{0} divide(%o, %v)", "%b = s32[8,2]{1,0} broadcast(%a), dimensions={0}"],
+            ALLOWED,
+        ),
+        # In place.
+        ([f"%a = {ARRAY} broadcast(%i)", f"%b = {ARRAY} scatter(%a, %k, %y)"], NO_CASE),
+        ([f"%a = {ARRAY} reverse(%x)", f"%b = {ARRAY} scatter(%a, %k, %y)"], NO_CASE),
+        ([f"%a = {ARRAY} negate(%x)", f"%b = {ARRAY} dynamic-update-slice(%a, %y, %i, %j)"], ALLOWED),
+        ([f"%a = {ARRAY} reverse(%x)", f"%b = {ARRAY} dynamic-update-slice(%a, %y, %i, %j)"], NO_PAIR),
+        ([f"%a = {PART} reverse(%x)", f"%b = {ARRAY} dynamic-update-slice(%x, %a, %i, %j)"], NO_PAIR),
+        ([f"%a = {PART} reverse(%y)", f"%b = {ARRAY} dynamic-update-slice(%x, %a, %i, %j)"], ALLOWED),
+        (
+            [
+                f"%a = {PART} slice(%x), slice={{[1:3], [2:16]}}",
+                f"%b = {ARRAY} dynamic-update-slice(%x, %a, %i, %j)",
+            ],
+            ALLOWED,
+        ),
+        (
+            [
+                f"%a = {PART} slice(%x), slice={{[1:3], [0:16]}}",
+                f"%b = {ARRAY} dynamic-update-slice(%x, %a, %i, %j)",
+            ],
+            SLICE_PLACE,
+        ),
+        (
+            [
+                f"%a = {PART} dynamic-slice(%x, %j, %i)",
+                f"%b = {ARRAY} dynamic-update-slice(%x, %a, %i, %j)",
+            ],
+            DYNAMIC_PLACE,
+        ),
+        (
+            [
+                f"%a = {PART} dynamic-slice(%x, %i, %j)",
+                f"%b = {ARRAY} dynamic-update-slice(%x, %a, %i, %j)",
+            ],
+            ALLOWED,
+        ),
+        ([f"%a = {ARRAY} negate(%x)", f"%b = {ARRAY} dynamic-update-slice(%a, %a, %i, %j)"], TWICE),
+    ],
+)
+def test_reuse_and_writing_in_place(lines, words):
+    found, at = rules(entry(*INDICES, *lines, f"ROOT %r = {PAIR} tuple(%b, %z)"))
+    assert found.verdict(at["a"], Consumer((at["b"],))) == words
+
+
+def test_a_value_that_a_maximum_and_the_exponential_shifted_by_it_read():
+    lines = [
+        f"%a = {ARRAY} negate(%x)",
+        "%i = f32[] constant(0)",
+        "%m = f32[8]{0} reduce(%a, %i), dimensions={1}, to_apply=%max",
+        f"%s = {ARRAY} broadcast(%m), dimensions={{0}}",
+        f"%b = {ARRAY} subtract(%a, %s)",
+        f"ROOT %r = {ARRAY} exponential(%b)",
+    ]
+    largest = (
+        "%max (p: f32[], q: f32[]) -> f32[] {\n  %p = f32[] parameter(0)\n  %q = f32[] parameter(1)\n"
+        "  ROOT %o = f32[] maximum(%p, %q)\n}\n\n"
+    )
+    found, at = rules(entry(*lines, more=largest))
+    assert found.verdict(at["a"], Consumer((at["b"],))) == (DUPLICATED if NEWER else ALLOWED)
+    found, at = rules(entry(*lines, more=largest.replace("maximum", "minimum")))
+    assert found.verdict(at["a"], Consumer((at["b"],))) == ALLOWED
+
+
+def test_the_reason_of_a_shifted_exponential(clean):
+    x = jnp.ones((64, 32))
+    with lazynb.lazy():
+        t = x * 2.0
+        e = jnp.exp(t - t.max(-1, keepdims=True))  # noqa: F841
+        del t
+        compilation = lazynb.compile()
+    wanted = ["reduction-reused", *["shifted-exponential"] * 2 * NEWER]
+    inferred = list(compilation.boundaries)
+    for boundaries in (inferred, compilation.ask()):
+        assert sorted(one.code for one in boundaries if one.consumer) == wanted
 
 
 def test_code_that_would_be_written_out_at_several_places():

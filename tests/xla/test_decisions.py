@@ -10,6 +10,7 @@ import pytest
 from xla.programs import PROGRAMS
 
 from lazynb.execute.dumps import Dump
+from lazynb.xla.fusion import cpu_in_place
 from lazynb.xla.fusion.boundaries import REASONS
 from lazynb.xla.fusion.cpu_fusion_rules import (
     CODE,
@@ -17,7 +18,6 @@ from lazynb.xla.fusion.cpu_fusion_rules import (
     CUSTOM,
     DUPLICATED,
     EXPENSIVE,
-    IN_PLACE,
     NO_CASE,
     NOT_LOOP,
     REDUCTIONS,
@@ -93,9 +93,14 @@ def test_no_log_and_one_that_was_cut_off():
         (REDUCTIONS, "size-limit"),
         (NOT_LOOP, "producer-not-fusible"),
         (NO_CASE, "consumer-not-fusible"),
-        (IN_PLACE, "in-place"),
-        ("DUS and slice index mismatch", "in-place"),
-        ("unrecognized inplace update non-elementwise output pair", "in-place"),
+        (cpu_in_place.TWICE, "in-place"),
+        (cpu_in_place.CONFLICT, "in-place"),
+        (cpu_in_place.SEVERAL, "in-place"),
+        (cpu_in_place.SLICE_SHAPE, "in-place"),
+        (cpu_in_place.SLICE_PLACE, "in-place"),
+        (cpu_in_place.DYNAMIC_SHARED, "in-place"),
+        (cpu_in_place.NO_PAIR, "in-place"),
+        ("Producer fusion has multiple non-elementwise ops, bailing.", "in-place"),
         ("words of a release to come", "other"),
         ("", "other"),
     ],

@@ -21,7 +21,11 @@ from lazynb.xla.fusion.boundaries import REASONS, Boundary
 from lazynb.xla.hlo.module import parse
 from lazynb.xla.hlo.opcodes import OPCODES
 
-GENERAL = {"reduction-reused": "expensive-reused", "recomputed": "size-limit"}
+GENERAL = {
+    "reduction-reused": "expensive-reused",
+    "recomputed": "size-limit",
+    "shifted-exponential": "several-users",
+}
 """Reasons of ours that are cases of one of XLA's."""
 
 KINDS = {"own kernel", "fused", "library", "folded", "merged", "cancelled", "dead"}

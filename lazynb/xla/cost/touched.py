@@ -22,7 +22,7 @@ _PER_ELEMENT = (
     opcodes_of(OpcodeKind.ELEMENTWISE) | opcodes_of(OpcodeKind.MOVEMENT) | opcodes_of(OpcodeKind.FREE)
 )
 _MOVEMENT = opcodes_of(OpcodeKind.MOVEMENT)
-_REDUCTIONS = opcodes_of(Trait.FIRST_ONCE) - _MOVEMENT
+_REDUCTIONS = opcodes_of(Trait.FIRST_HALF_ONCE)
 
 _Asked = dict[str, int]
 """How many elements of a value are asked for, by who chose them: two readers of what the same gather chose

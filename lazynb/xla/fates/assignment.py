@@ -47,7 +47,9 @@ def fates(
         return {mark: cluster_index.fate(mark) for mark in marks}
     history = written.history_to(module) if written is not None else None
     if history is None:
-        return {mark: _unfollowed(cluster_index, mark, written is None) for mark in marks}
+        arguments = graph.arguments if graph is not None else {}
+        absent = written is None
+        return {mark: _unfollowed(cluster_index, mark, bool(arguments.get(mark)), absent) for mark in marks}
     return _followed(marks, module, clusters, history, graph)
 
 
@@ -124,12 +126,15 @@ def _shared(fate: Fate, others: int) -> Fate:
     return dataclasses.replace(fate, text=f"{fate.text}; {what} merged into it")
 
 
-def _unfollowed(cluster_index: ClusterIndex, mark: int, absent: bool) -> Fate:
-    """The fate if no pass can be looked at: what is there under its mark, if it can be trusted."""
+def _unfollowed(cluster_index: ClusterIndex, mark: int, entered: bool, absent: bool) -> Fate:
+    """The fate if no pass can be looked at: what is there under its mark, if it can be trusted. Where
+    arguments enter an operation (``entered``), constants that bear its mark are not all that it was."""
     if cluster_index.certain(mark):
         return cluster_index.fate(mark)
     if mark in cluster_index.marked and not cluster_index.unattributed:
-        return cluster_index.fate(mark)
+        fate = cluster_index.fate(mark)
+        if fate.kind != "folded" or not entered:
+            return fate
     what = "not written down" if absent else "not to be read"
     rest = "only what arranges its values" if mark in cluster_index.marked else "nothing"
     text = f"{rest} is in the optimised program under its mark, and the compiler's passes were {what}"

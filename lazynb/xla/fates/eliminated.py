@@ -52,7 +52,10 @@ class Eliminated:
             return True
         if self._hard(mark):
             return False
-        return any(instruction.opcode != "constant" for instruction in instructions)
+        arranged = [instruction for instruction in instructions if instruction.opcode != "constant"]
+        if self._needs_input(mark):  # its mark may be on constants of what became of others
+            return not all(map(self._cluster_index.dataflow.is_constant, arranged))
+        return bool(arranged)
 
     def _hard(self, mark: int) -> set[str]:
         """The opcodes that do the operation's work; none if it only arranges values."""

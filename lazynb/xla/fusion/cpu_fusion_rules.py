@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 
+from lazynb.xla.fusion.cpu_in_place import InPlace
 from lazynb.xla.fusion.cpu_instructions import (
-    ELEMENTWISE,
+    NEWER,
     branches,
     dimensions,
     expensive,
@@ -23,6 +25,7 @@ from lazynb.xla.fusion.cpu_instructions import (
     slow_concatenate,
     total_elements,
 )
+from lazynb.xla.fusion.cpu_shifts import coupled
 from lazynb.xla.fusion.prefusion import Node, Prefusion
 from lazynb.xla.hlo.shapes import elements, rank, shape_bytes
 
@@ -36,7 +39,6 @@ CONCATENATE = "Concatenate fusion is inefficient."
 UNPROFITABLE = "Fusion is not profitable."
 ROOT = "not fusing into the output of the root instruction"
 EXPENSIVE = "expensive producer would be duplicated"
-IN_PLACE = "The consumer is an in-place operation"
 REDUCTIONS = "Too many reductions inside single fusion."
 ALONE = "Not fusing: insufficient non-constant nodes."
 CODE = "Code duplication too high"
@@ -53,11 +55,18 @@ class Consumer:
       nodes: numbers of those in it, in order; the last is its root.
       fused: whether it was a fusion when the pass looked at it.
       custom: whether it calls a library.
+      name: of the cluster, if it is a fusion that was opened.
     """
 
     nodes: Sequence[int]
     fused: bool = False
     custom: bool = False
+    name: str = ""
+
+    @cached_property
+    def inside(self) -> frozenset[int]:
+        """The nodes in no order."""
+        return frozenset(self.nodes)
 
 
 class FusionPass:
@@ -66,16 +75,21 @@ class FusionPass:
     Attributes:
       graph: the computation before fusion.
       unfusible: numbers of the nodes that are fused into nobody (``ComputeGloballyUnfusible``).
+      coupled: those of them that must not differ between two readers.
     """
 
     def __init__(self, graph: Prefusion):
         self.graph = graph
         self._paths: dict[tuple[int, int], bool] = {}
         self._single: dict[tuple[int, int], str] = {}
+        self._reused_by: dict[frozenset[int], set[int]] = {}
+        self._copies_in: dict[frozenset[int], dict[int, int]] = {}
         self.unfusible: set[int] = set()
         for node in reversed(graph.nodes):
             if self._reads_more_than_it_writes(node) and not self._fits_everywhere(node):
                 self.unfusible.add(node.number)
+        self.coupled = coupled(graph) if NEWER else set()
+        self.unfusible |= self.coupled
 
     def verdict(self, producer: int, consumer: Consumer) -> str | None:
         """Why XLA does not fuse ``producer`` into ``consumer``, in its own words; empty if it would, None if
@@ -138,8 +152,8 @@ class FusionPass:
             yield ROOT
         if self._is_expensive(node) and self._read_elsewhere(node, consumer):
             yield EXPENSIVE
-        if self._in_place(node, consumer):
-            yield IN_PLACE
+        if words := InPlace(self.graph, node, consumer.nodes, consumer.fused).refusal():
+            yield words
         if consumer.fused and (words := self._growth(node, consumer)):
             yield words
         if not consumer.fused and node.opcode == "constant":
@@ -155,7 +169,12 @@ class FusionPass:
         return ALLOWED
 
     def _is_expensive(self, node: Node) -> bool:
-        return expensive(node.instruction, [operand.instruction for operand in self._operands(node)])
+        operands = [self._broadcast(operand).instruction for operand in self._operands(node)]
+        return expensive(node.instruction, operands)
+
+    def _broadcast(self, node: Node) -> Node:
+        """What a broadcast spreads; any other node is what it is."""
+        return self.graph.nodes[node.operands[0]] if node.opcode == "broadcast" else node
 
     def _kind(self, node: Node, root: Node, consumer: Consumer) -> str:
         """Whether XLA:CPU has a kind of fusion for the pair."""
@@ -182,46 +201,30 @@ class FusionPass:
 
     def _read_elsewhere(self, node: Node, consumer: Consumer) -> bool:
         """Whether others than ``consumer`` read ``node``."""
-        inside = set(consumer.nodes)
-        if not inside.issuperset(node.users):
+        if not consumer.inside.issuperset(node.users):
             return True
-        holder = self._holder(consumer)
-        return holder is not None and any(self.graph.nodes[user].holders - {holder} for user in node.users)
-
-    def _holder(self, consumer: Consumer) -> str | None:
-        """The name of the fusion that ``consumer`` is; None if it is none."""
-        return next((name for name, nodes in self.graph.members.items() if nodes is consumer.nodes), None)
+        if not consumer.name:
+            return False
+        return any(self.graph.nodes[user].holders - {consumer.name} for user in node.users)
 
     def _reused(self, consumer: Consumer) -> set[int]:
-        """Of which nodes ``consumer`` reads an element more than once (``UpdateReusedOperandsForFusion``)."""
+        """Of which nodes ``consumer`` reads an element more than once."""
+        if consumer.inside not in self._reused_by:
+            self._reused_by[consumer.inside] = self._find_reused(consumer)
+        return self._reused_by[consumer.inside]
+
+    def _find_reused(self, consumer: Consumer) -> set[int]:
+        """``UpdateReusedOperandsForFusion``, for one after the other."""
         reused: set[int] = set()
         for number in reversed(consumer.nodes):
             node = self.graph.nodes[number]
             if number in reused:
                 reused.update(node.operands)
+            operands = [each.instruction for each in self._operands(node)]
             for place, operand in enumerate(node.operands):
-                if reuses(node.instruction, place):
+                if reuses(node.instruction, place, operands):
                     reused.add(operand)
-        return reused - set(consumer.nodes)
-
-    def _in_place(self, node: Node, consumer: Consumer) -> bool:
-        """Whether ``node`` makes the array that ``consumer`` writes into, or reads another part
-        (``ShouldFuseInPlaceOp``)."""
-        root = self.graph.nodes[consumer.nodes[-1]]
-        if root.opcode not in ("dynamic-update-slice", "scatter"):
-            return False
-        array = self._behind(root.operands[0], consumer)
-        if node.opcode in ELEMENTWISE or array not in (node.number, *node.operands):
-            return False
-        same_place = node.opcode == "dynamic-slice" and node.operands[1:] == root.operands[2:]
-        update = self.graph.nodes[root.operands[1]]
-        return not (same_place and node.instruction.shape == update.instruction.shape)
-
-    def _behind(self, number: int, consumer: Consumer) -> int:
-        """The node behind the bitcasts and reshapes that ``consumer`` does."""
-        while number in consumer.nodes and self.graph.nodes[number].opcode in ("bitcast", "reshape"):
-            number = self.graph.nodes[number].operands[0]
-        return number
+        return reused - consumer.inside
 
     def _too_much_code(self, node: Node, consumer: Consumer) -> bool:
         """Whether the code of ``node`` would be written out too often
@@ -234,7 +237,13 @@ class FusionPass:
         return branches(node.instruction) and (copies > 1 or self._readers(node) > 1)
 
     def _copies(self, node: Node, consumer: Consumer) -> int:
-        """How often ``consumer`` would have the code of ``node``: once for each way of indexing it."""
+        """How often ``consumer`` would have the code of ``node``."""
+        if consumer.inside not in self._copies_in:
+            self._copies_in[consumer.inside] = self._count_copies(consumer)
+        return self._copies_in[consumer.inside].get(node.number, 0)
+
+    def _count_copies(self, consumer: Consumer) -> dict[int, int]:
+        """How often a fusion has the code of what it reads: once for each way of indexing it."""
         outside = -1
         indexing: dict[int, set[int]] = {consumer.nodes[-1]: {outside}}
         counts = {outside: 1}
@@ -245,7 +254,7 @@ class FusionPass:
             for operand in self._operands(user):
                 passed_on = here if _passes_index_on(user, operand) else {number}
                 indexing.setdefault(operand.number, set()).update(passed_on)
-        return sum(counts[index] for index in indexing.get(node.number, ()))
+        return {number: sum(counts[index] for index in here) for number, here in indexing.items()}
 
     def _readers(self, node: Node) -> int:
         """How often ``node`` is read: once in each cluster that computes one of its users."""

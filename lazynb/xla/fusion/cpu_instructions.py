@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 
 import jax
 
 from lazynb.xla.hlo.module import Instruction
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
-from lazynb.xla.hlo.shapes import arrays, shape_bytes
+from lazynb.xla.hlo.shapes import arrays, elements, shape_bytes
 
-_NEWER = jax.__version_info__ >= (0, 11)
-"""Two rules changed between the XLA of JAX 0.10 and that of 0.12."""
+NEWER = jax.__version_info__ >= (0, 11)
+"""Some rules changed between the XLA of JAX 0.10 and that of 0.12."""
 
 ELEMENTWISE = opcodes_of(OpcodeKind.ELEMENTWISE) | {"constant"}
 """As XLA counts them: a constant is one too."""
 
 TAKEN_IN = opcodes_of(Trait.YNNPACK)
 """Opcodes that a reduction by YNNPACK computes too where it is their only reader."""
-if _NEWER:
+if NEWER:
     TAKEN_IN |= opcodes_of(Trait.YNNPACK_LATER)
 
 _LOOP_FUSIBLE = ELEMENTWISE | opcodes_of(Trait.CPU_LOOP)
@@ -27,6 +28,7 @@ _BRANCHING = opcodes_of(Trait.CPU_BRANCHES)
 _CHEAP = opcodes_of(Trait.CHEAP)
 _CHEAP_IF_REAL = opcodes_of(Trait.CHEAP_IF_REAL)
 _FIRST_ONCE = opcodes_of(Trait.FIRST_ONCE)
+_FIRST_HALF_ONCE = opcodes_of(Trait.FIRST_HALF_ONCE)
 _PERMUTING = opcodes_of(Trait.PERMUTES)
 _UNFUSIBLE = opcodes_of(Trait.UNFUSIBLE)
 
@@ -55,26 +57,37 @@ def branches(instruction: Instruction) -> bool:
 
 
 def expensive(instruction: Instruction, operands: Sequence[Instruction]) -> bool:
-    """Whether XLA:CPU holds it for too expensive to compute twice (``CpuInstructionFusion::IsExpensive``)."""
+    """Whether XLA:CPU holds it for too expensive to compute twice (``CpuInstructionFusion::IsExpensive``).
+
+    Arguments:
+      operands: its operands; for a broadcast, what is broadcast.
+    """
     opcode, shape = instruction.opcode, instruction.shape
     if opcode in _CHEAP_IF_REAL:
         return shape.startswith("c")
     if opcode == "convert":
         return shape.startswith("bf16") and operands[0].shape.startswith("f32")
     if opcode in ("divide", "remainder"):
-        is_integer = shape.startswith(("s", "u"))
-        return not is_integer or operands[0].opcode != "constant"
+        return not shape.startswith(("s", "u")) or not _is_one_constant(operands[0])
     return opcode not in _CHEAP
 
 
-def reuses(instruction: Instruction, place: int) -> bool:
+def _is_one_constant(instruction: Instruction) -> bool:
+    return instruction.opcode == "constant" and elements(instruction.shape) == 1
+
+
+def reuses(instruction: Instruction, place: int, operands: Sequence[Instruction]) -> bool:
     """Whether it reads an element of operand number ``place`` more than once
     (``HloInstruction::OperandElementUse``)."""
     opcode = instruction.opcode
     if opcode == "dynamic-update-slice":
         return place > 1
+    if opcode == "dot":  # a product with a vector reads each element of the matrix once
+        return dimensions(instruction) > 1 or dimensions(operands[1 - place]) > 1
     if opcode in _FIRST_ONCE:
         return place > 0
+    if opcode in _FIRST_HALF_ONCE:
+        return place >= len(instruction.operands) // 2
     return opcode not in ELEMENTWISE and opcode not in _PERMUTING
 
 
@@ -84,7 +97,7 @@ def slow_concatenate(instruction: Instruction) -> bool:
         return False
     if len(instruction.operands) > MAX_PARTS:
         return True
-    return _NEWER and _has_long_rows(instruction)
+    return NEWER and _has_long_rows(instruction)
 
 
 def _has_long_rows(concatenate: Instruction) -> bool:
@@ -116,3 +129,11 @@ def same_sizes(one: Instruction, other: Instruction) -> bool:
 
 def _sizes(instruction: Instruction) -> object:
     return [(sizes, layout) for _, sizes, layout in arrays(instruction.shape)]
+
+
+def starts(instruction: Instruction) -> list[int] | None:
+    """Where a slice begins along each axis; None if it leaves out elements in between."""
+    places = re.findall(r"\[(\d+):\d+(?::(\d+))?\]", instruction.attribute("slice"))
+    if any(step not in ("", "1") for _, step in places):
+        return None
+    return [int(first) for first, _ in places]

@@ -18,23 +18,28 @@ from lazynb.xla.fusion.prefusion import Prefusion
 from lazynb.xla.fusion.reasons import REASONS
 from lazynb.xla.hlo.module import Module
 
-_SPECIAL = {"reduction-reused": "expensive-reused", "recomputed": "size-limit"}
+_SPECIAL = {
+    "reduction-reused": "expensive-reused",
+    "recomputed": "size-limit",
+    "shifted-exponential": "several-users",
+}
 """Cases of a reason that have a sentence of their own here, and not in XLA's log."""
 
-
-_OF_OTHER_BACKENDS = frozenset(("no-rules", "silent", "all-or-none", "slower-fused", "asynchronous", "read-elsewhere"))
+_OTHERS = {"no-rules", "silent", "all-or-none", "slower-fused", "asynchronous", "read-elsewhere"}
+"""Reasons that other backends have."""
 
 
 class CpuRules(BackendRules):
     """XLA:CPU's rules for one optimised module."""
 
-    reasons = {code: reason for code, reason in REASONS.items() if code not in _OF_OTHER_BACKENDS}
+    reasons = {code: reason for code, reason in REASONS.items() if code not in _OTHERS}
     keeping_copies = {"xla_disable_hlo_passes": "cse"}
     without_library = {"YNNPACK": {"xla_cpu_experimental_ynn_fusion_type": ""}}
 
     def __init__(self, module: Module):
         super().__init__(module)
         self._passes: dict[str, FusionPass] = {}
+        self._reads: dict[str, _Reads] = {}
 
     def code_of(self, edge: FusionEdge) -> str:
         """``unknown`` where the rules would have XLA fuse the two."""
@@ -77,8 +82,9 @@ class CpuRules(BackendRules):
         """Whether what reads the array in a call of a library reads its elements more than once."""
         body = self.module.computations[edge.readers[0].computation]
         for reader in edge.readers:
-            for place, operand in enumerate(reader.operands):
-                if body.instructions[operand].opcode == "parameter" and reuses(reader, place):
+            operands = [body.instructions[name] for name in reader.operands]
+            for place in range(len(operands)):
+                if operands[place].opcode == "parameter" and reuses(reader, place, operands):
                     return True
         return False
 
@@ -89,6 +95,8 @@ class CpuRules(BackendRules):
         code = code_of_words(words)
         if code in ("several-users", "producer-not-fusible", "consumer-not-fusible"):
             code = self._impossible(edge) or code
+        if code == "several-users" and self._is_coupled(edge):
+            return "shifted-exponential"
         if self._is_for_sharing(edge, code) and self.keeping_alive(edge) is not None:
             return "kept-alive"
         if code == "library-consumer" and self._is_taken_in(edge) and self._is_shared(edge):
@@ -128,14 +136,11 @@ class CpuRules(BackendRules):
         """All that it has against the last step between the two: where a bitcast lies between them, it is
         asked about the bitcast."""
         fusion_pass = self._pass(edge)
-        graph = fusion_pass.graph
-        nodes = _nodes(graph, edge.consumer)
-        custom = edge.consumer.opcode == "fusion" and edge.consumer.kind in ("library", "custom")
-        consumer = Consumer(nodes, fused=len(nodes) > 1, custom=custom)
-        source = graph.written[edge.producer.name]
-        for number in graph.read_by(nodes):
-            if _comes_from(graph, number, source):
-                yield from fusion_pass.refusals(number, consumer)
+        if edge.consumer.name not in self._reads:
+            self._reads[edge.consumer.name] = _Reads(fusion_pass.graph, edge.consumer)
+        reads = self._reads[edge.consumer.name]
+        for number in reads.of.get(fusion_pass.graph.written[edge.producer.name], ()):
+            yield from fusion_pass.refusals(number, reads.consumer)
 
     def _pass(self, edge: FusionEdge) -> FusionPass:
         """The fusion pass on the computation that both ends stand in."""
@@ -157,6 +162,11 @@ class CpuRules(BackendRules):
             yield "producer-not-fusible"
         if len(_nodes(self._pass(edge).graph, edge.consumer)) == 1 and not loop_fusible(edge.target):
             yield "consumer-not-fusible"
+
+    def _is_coupled(self, edge: FusionEdge) -> bool:
+        """Whether the value must be the same for the consumer and for another reader."""
+        fusion_pass = self._pass(edge)
+        return fusion_pass.graph.written[edge.producer.name] in fusion_pass.coupled
 
     def _is_late_copy(self, edge: FusionEdge) -> bool:
         """Whether one end is a copy that was put in after the fusion pass, which would have fused it."""
@@ -207,8 +217,23 @@ def _nodes(graph: Prefusion, cluster: Cluster) -> list[int]:
     return graph.members.get(cluster.name) or [graph.written[cluster.name]]
 
 
-def _comes_from(graph: Prefusion, number: int, source: int) -> bool:
-    """Whether node ``number`` is node ``source``, or a bitcast of it."""
-    while number != source and graph.nodes[number].instruction.opcode == "bitcast":
-        [number] = graph.nodes[number].operands
-    return number == source
+class _Reads:
+    """What a cluster reads.
+
+    Attributes:
+      consumer: the cluster, as the fusion pass sees it.
+      of: by number of a node, those that it reads and that are that node, or a bitcast of it.
+    """
+
+    def __init__(self, graph: Prefusion, cluster: Cluster):
+        nodes = _nodes(graph, cluster)
+        custom = cluster.opcode == "fusion" and cluster.kind in ("library", "custom")
+        name = cluster.name if cluster.name in graph.members else ""
+        self.consumer = Consumer(nodes, fused=len(nodes) > 1, custom=custom, name=name)
+        self.of: dict[int, list[int]] = {}
+        for number in graph.read_by(nodes):
+            source = number
+            self.of.setdefault(source, []).append(number)
+            while graph.nodes[source].opcode == "bitcast":
+                [source] = graph.nodes[source].operands
+                self.of.setdefault(source, []).append(number)

@@ -106,7 +106,7 @@ _CODES = [
     (r"Too many reductions|Code duplication too high|too (?:large|big)|exceed", "size-limit"),
     (r"[Pp]roducer is not loop-fusible", "producer-not-fusible"),
     (r"not found a fusible case|consumer is not", "consumer-not-fusible"),
-    (r"in-?place|DUS|Consumer is not a dus", "in-place"),
+    (r"(?i)in-?place|\bdus\b|multiple non-elementwise ops", "in-place"),
 ]
 
 

@@ -89,6 +89,13 @@ class Prefusion:
             ancestors.append(bits)
         return ancestors
 
+    def applied(self, node: Node) -> list[str]:
+        """The opcodes of what a node applies to elements."""
+        return self._applied(node.instruction)
+
+    def _applied(self, instruction: Instruction) -> list[str]:
+        return [self._module.computations[name].root.opcode for name in instruction.calls]
+
     def _can_open(self, instruction: Instruction) -> bool:
         if instruction.opcode != "fusion" or kind_of(instruction)[0] not in _OPENED:
             return False
@@ -124,7 +131,7 @@ class Prefusion:
         """What two copies of one instruction share: all of the line but names and what the backend noted."""
         if instruction.opcode in _SEPARATE or kind_of(instruction)[0] == "custom":
             return instruction.name
-        applied = [self._module.computations[name].root.opcode for name in instruction.calls]
+        applied = self._applied(instruction)
         line = instruction.plain.partition(", backend_config=")[0]
         return _NAMES.sub("", line) + " ".join(applied)
 

@@ -38,6 +38,12 @@ REASONS = {
         "",
         "only-this-user",
     ),
+    "shifted-exponential": BoundaryReason(
+        "a maximum and the exponential that is shifted by it both need {producer}: computed in each, the two "
+        "could differ in the last bit, so XLA:CPU computes it once and writes it",
+        "",
+        "only-this-user",
+    ),
     "expensive-several-users": BoundaryReason(
         "{producer} is expensive and {consumer} is not alone in reading it: fused, it would be computed "
         "again in each",

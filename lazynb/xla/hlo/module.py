@@ -202,12 +202,16 @@ def _check(module: Module, unfinished: Computation | None) -> None:
         instructions = computation.instructions.values()
         if computation is unfinished or not any(instruction.root for instruction in instructions):
             raise ValueError(f"this HLO module is cut off: computation {computation.name} has no end")
-    for instruction in module:
-        missing = set(instruction.operands) - module.computations[instruction.computation].instructions.keys()
-        missing |= set(instruction.calls) - module.computations.keys()
-        if missing:
-            name = instruction.name
-            raise ValueError(f"this HLO module is not whole: {name} uses {min(missing)}, which is not in it")
+    for computation in module.computations.values():
+        known = computation.instructions
+        for instruction in known.values():
+            missing = [name for name in instruction.operands if name not in known]
+            missing += [name for name in instruction.calls if name not in module.computations]
+            if missing:
+                name = instruction.name
+                raise ValueError(
+                    f"this HLO module is not whole: {name} uses {min(missing)}, which is not in it"
+                )
 
 
 _START = re.compile(r"(ROOT )?%?([\w.\-]+) = ")

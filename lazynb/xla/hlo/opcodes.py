@@ -50,6 +50,7 @@ class Trait(enum.Enum):
     CHEAP = "may be computed twice (``InstructionFusion::IsExpensive`` is false)"
     CHEAP_IF_REAL = "so may this, of real numbers"
     FIRST_ONCE = "reads elements of its first operand once, of the others more often (``OperandElementUse``)"
+    FIRST_HALF_ONCE = "so does this with the first half of its operands, of which the others are one each"
     PERMUTES = "reads each element of its operands once, at another place (``OperandElementUse``)"
     UNFUSIBLE = "is never fused: a parameter, control flow, or side effects (``HloInstruction::IsFusible``)"
     # of XLA:CPU
@@ -142,7 +143,7 @@ divide                    elementwise  ynnpack
 domain                    free         renames unfusible
 dot                       product      cpu-branches
 dynamic-reshape           movement     cheap
-dynamic-slice             movement     cheap first-once cpu-loop reads-part
+dynamic-slice             movement     cheap cpu-loop reads-part
 dynamic-update-slice      movement     cheap cpu-loop cpu-branches writes-part
 erf                       elementwise  ynnpack
 exponential               elementwise  ynnpack
@@ -150,7 +151,7 @@ exponential-minus-one     elementwise  ynnpack
 fft                       composite
 floor                     elementwise  cheap ynnpack
 fusion                    fusion       runs trivial
-gather                    movement     cpu-loop reads-part
+gather                    movement     permutes cpu-loop reads-part
 get-dimension-size        size
 get-tuple-element         free         arranges trivial cheap
 imag                      elementwise  cheap
@@ -180,7 +181,7 @@ ragged-dot                product
 real                      elementwise  cheap
 recv                      transfer     unfusible
 recv-done                 transfer     unfusible
-reduce                    combination  first-once cpu-loop cpu-branches
+reduce                    combination  first-half-once cpu-loop cpu-branches
 reduce-precision          elementwise  cheap
 reduce-scatter            collective
 reduce-window             combination  cpu-branches
