@@ -16,6 +16,7 @@ from lazynb.source import Place
 from lazynb.units import duration, line_range, size
 from lazynb.why.answer import causes_of, cures_of, reason_of, times_made
 
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class CachedExecutable:
     """One compiled program.

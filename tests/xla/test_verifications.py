@@ -123,7 +123,9 @@ def test_the_table_is_large_and_other_means_can_tell_most_of_it():
     told = [
         one
         for one in tested
-        if plain_crossing.still_crosses(one.text, one.before.producer, one.before.consumer, one.recompiled[-1])
+        if plain_crossing.still_crosses(
+            one.text, one.before.producer, one.before.consumer, one.recompiled[-1]
+        )
         is not None
     ]
     print(len(tested), len(told), Counter(one.outcome for one in tested))
