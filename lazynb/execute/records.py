@@ -57,7 +57,7 @@ class Records(Sequence[T], Generic[T]):
         *,
         ranked: bool = False,
     ):
-        self._records = records if isinstance(records, Made) else list(records)
+        self._records: Sequence[T] = records if isinstance(records, Made) else list(records)
         self._empty = empty
         self._row = row or _fields
         self._ranked = ranked

@@ -40,7 +40,7 @@ _TABLE = (
     CauseKind(
         "LNB403",
         "configuration",
-        "JAX's setting {setting} is {now}, was {before}",
+        "JAX's setting {setting} is {now}, was {before}{inferred}",
         "set {setting} once, before the first operation",
     ),
     CauseKind(

@@ -45,11 +45,17 @@ def explained(changes: Sequence[Change], before: Miss, now: Miss) -> list[Change
         return [*generator, *(change for change in changes if change not in random)]
     if any(map(is_edit, changes)):
         return list(changes)
-    others = [change for change in different if change not in generator]
+    others = [_inferred(change) for change in different if change not in generator]
     if not others:
         return list(changes)
     return [*others, *(change for change in changes if change not in left)]
 
 
 def _change(name: str, before: object, now: object) -> Change:
-    return Change("configuration", {"setting": name, "before": before, "now": now})
+    return Change("configuration", {"setting": name, "before": before, "now": now, "inferred": ""})
+
+
+def _inferred(change: Change) -> Change:
+    """``change``, told as what is concluded: no operation says that it follows from the setting."""
+    inferred = "; that the operations differ for it is inferred: no edit explains it"
+    return Change(change.kind, {**change.fields, "inferred": inferred})

@@ -609,7 +609,10 @@ pair(
     "an exception half-way",
     "h = jnp.sin(x)\ny = h * 2\nfloat(y.sum())",
     "try:\n    h = jnp.sin(x)\n    1 / 0\n    y = h * 2\nexcept ZeroDivisionError:\n    pass\nlazynb.sync(h)",
-    ("new", "nothing like it was compiled before"),
+    (
+        ("removed", "`multiply` was removed: it was at cell 2, line 2"),
+        ("removed", "`sum` was removed: it was at cell 2, line 3"),
+    ),
 )
 BLOCK = "with jax.named_scope('a'):\n    h = jnp.sin(x)\ny = h * 2\nfloat(y.sum())"
 pair(

@@ -8,7 +8,7 @@ time, and until the last has moved the whole trace stays as well, so that an int
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazynb import _jax as jc
@@ -36,25 +36,38 @@ def turns_together(period: int) -> int:
     return next((turns for turns in _ROUND if turns * period <= PIECE), 1)
 
 
-def cuts_of(path: Sequence[State], part: Repetition) -> list[int]:
-    """The numbers of the operations before which to cut, so that no result changes; empty if there are
-    none.
+class Cuts(NamedTuple):
+    """Where to cut a trace.
 
-    Where fewest bytes cross is tried first.
+    Attributes:
+      places: the numbers of the operations before which to cut.
+      keeps_bits: whether no result changes, to the last bit.
+    """
+
+    places: Sequence[int]
+    keeps_bits: bool
+
+
+def cuts_of(path: Sequence[State], part: Repetition) -> Cuts | None:
+    """Where to cut the part of ``path`` that repeats; None if it is too short for that.
+
+    Of the places that change no bits that where fewest bytes cross is taken. If there is none, it is the one
+    where fewest bytes cross: a trace as long as that is cut in any case, and pieces that repeat are compiled
+    once.
     """
     length = turns_together(part.period) * part.period
     if part.length < 2 * length + part.period or not all(map(_is_on_one_device, path)):
-        return []
+        return None
     rounding = Rounding(path)
-    if not rounding.is_settled(part.start, min(part.start + 2 * part.period, part.end)):
-        return []
     crossing = rounding.bytes_crossing()
     middle = part.start + part.period  # the first turn may take what comes from before the loop
     places = sorted(range(middle, middle + part.period), key=lambda number: crossing[number])
-    for place in places[:_TRIED]:
-        if rounding.keeps_bits(place):
-            return list(range(place, part.end + 1, length))
-    return []
+    exact: Iterator[int] = iter(())
+    if rounding.is_settled(part.start, min(part.start + 2 * part.period, part.end)):
+        exact = filter(rounding.keeps_bits, places[:_TRIED])
+    place = next(exact, None)
+    first = places[0] if place is None else place
+    return Cuts(range(first, part.end + 1, length), place is not None)
 
 
 def _is_on_one_device(step: State) -> bool:

@@ -2,7 +2,7 @@
 
 A trace is examined when it has a quarter of ``config.max_program`` operations, half, and all of them. If a
 loop has recorded it, the user is told early, once for each loop. When it is full it is divided where the loop
-repeats, if that changes no bits.
+repeats: if possible where that changes no bits.
 """
 
 from __future__ import annotations
@@ -107,8 +107,10 @@ def _tell(pending: Pending, part: Repetition, spot: Spot) -> None:
         f"Call lazynb.sync() in the loop, once every {turns:,} "
         "repetitions of these operations."
     )
-    if cuts_of(path, now):
-        text += f" From {config.max_program:,} operations on lazynb cuts it by itself where it repeats."
+    cuts = cuts_of(path, now)
+    if cuts is not None:
+        text += f" From {config.max_program:,} operations on lazynb cuts it by itself where it repeats"
+        text += "." if cuts.keeps_bits else ", which may change the last bits of what it computes."
     warnings.warn_explicit(text, LoopWarning, place.file, place.line)
 
 
@@ -122,13 +124,13 @@ def _divide(trace: LazyTrace, pending: Pending) -> bool:
         return False
     path = pending.state.path()
     part = repetition(path)
-    cuts = cuts_of(path, part) if part is not None else []
-    if not cuts:
+    cuts = cuts_of(path, part) if part is not None else None
+    if cuts is None:
         return False
     pending.seal()
-    division = Division(pending, cuts)
+    division = Division(pending, cuts.places)
     for piece in division.pieces[1:]:
-        piece.cut_by = (CUT, pending.loop_spot or _line_of(pending, cuts[0]))
+        piece.cut_by = (CUT, pending.loop_spot or _line_of(pending, cuts.places[0]))
     trace.put_in_place(pending, division)
     return True
 

@@ -115,14 +115,30 @@ def _is_kept(maker: Maker, readers: Sequence[Equation]) -> bool:
     return any(maker.name in made and names <= read for made, read in _READ_BY)
 
 
-def _is_settled(body: Body, numbers: Sequence[int]) -> bool:
-    """As :meth:`Rounding.is_settled`, for some operations of ``body``."""
+class _Call(NamedTuple):
+    """Where a body is called.
+
+    Attributes:
+      equation: the call.
+      body: in which it stands.
+      call: where that is called; None for a trace.
+    """
+
+    equation: Equation
+    body: Body
+    call: _Call | None
+
+
+def _is_settled(body: Body, numbers: Sequence[int], call: _Call | None = None) -> bool:
+    """As :meth:`Rounding.is_settled`, for some operations of ``body``, which is called at ``call``."""
     for number in numbers:
         equation = body.equations[number]
         inner = equation.body
-        if inner is not None and not _is_settled(inner, range(len(inner.equations))):
-            return False
-        if equation.name in SUMS and sum(_is_product(body, value) for value in set(equation.operands)) > 1:
+        if inner is not None:
+            own = _Call(equation, body, call)
+            if not _is_settled(inner, range(len(inner.equations)), own):
+                return False
+        if equation.name in SUMS and _products_in(body, equation, call) > 1:
             return False
         for value in equation.results:
             if any(maker.name in PRODUCTS for maker in _makers_in(body, equation, value)):
@@ -132,8 +148,21 @@ def _is_settled(body: Body, numbers: Sequence[int]) -> bool:
     return True
 
 
-def _is_product(body: Body, value: Hashable) -> bool:
-    return any(maker.name in PRODUCTS for maker in _makers(body, value))
+def _products_in(body: Body, equation: Equation, call: _Call | None) -> int:
+    """How many of the operands of ``equation`` are products, of whatever body."""
+    return sum(_is_product(body, value, call) for value in set(equation.operands))
+
+
+def _is_product(body: Body, value: Hashable, call: _Call | None) -> bool:
+    for maker, (source, _) in _sources(body, value):
+        if maker is not None:
+            if maker.name in PRODUCTS:
+                return True
+        elif call is not None and source in body.given:
+            operand = call.equation.operands[body.given.index(source)]
+            if _is_product(call.body, operand, call.call):
+                return True
+    return False
 
 
 _ADDING = SUMS | frozenset(("reduce_sum", "cumsum", "reduce_window_sum"))
