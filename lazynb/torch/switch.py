@@ -11,10 +11,13 @@ from lazynb.torch import autograd, modules, moving, scopes, tensor
 from lazynb.torch.backend import register
 from lazynb.torch.dispatch import dispatch, trees
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
+    convolution,
+    demanded,
     drawing,
     elementwise,
     factories,
     gradients,
+    linalg,
     norms,
     prims,
     recurrent,

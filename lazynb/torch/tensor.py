@@ -198,6 +198,17 @@ class Tensor(_Base):
         state = (plain, self.dtype, str(self.device), self.requires_grad)
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, state
 
+    def __copy__(self) -> Any:
+        """A tensor in the same memory, as PyTorch gives."""
+        new: Any = self.detach()
+        if isinstance(self, torch.nn.Parameter):
+            new = torch.nn.Parameter(new, self.requires_grad)
+        else:
+            new.requires_grad_(self.requires_grad)
+        for name, value in self.__dict__.items():
+            new.__dict__.setdefault(name, value)
+        return new
+
     def __deepcopy__(self, memo: Any) -> Any:
         if id(self) in memo:
             return memo[id(self)]
