@@ -246,6 +246,15 @@ def _no_class(at: int) -> Exception:
     return RuntimeError("Class values must be smaller than num_classes.")
 
 
+def _triangle(make: Any) -> Any:
+    """``triu_indices`` and ``tril_indices``, whose numbers need no device."""
+
+    def indices(row: int, col: int, offset: int = 0, dtype: Any = None, **_: Any) -> torch.Tensor:
+        return from_cpu(make(row, col, offset, dtype=dtype or torch.int64))
+
+    return indices
+
+
 def _zero_tensor(size: Any, **kwargs: Any) -> Tensor:
     """``_efficientzerotensor``: zeros of which PyTorch asks for no memory."""
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
@@ -274,6 +283,11 @@ def install(library: Any) -> None:
     library.impl("empty_strided", empty_strided, "PrivateUse1")
     library.impl("_efficientzerotensor", _zero_tensor, "PrivateUse1")
     library.impl("one_hot", _one_hot, "PrivateUse1")
+    library.impl("triu_indices", _triangle(torch.triu_indices), "PrivateUse1")
+    library.impl("tril_indices", _triangle(torch.tril_indices), "PrivateUse1")
+    # PyTorch would pin memory on the CPU for the accelerator, which is device ``jax`` now and needs none.
+    library.impl("is_pinned", lambda x, device=None: False, "CPU")
+    library.impl("_pin_memory", lambda x, device=None: x.clone(), "CPU")
     library.impl("_copy_from", _copy_from, "PrivateUse1")
     library.impl("_copy_from_and_resize", _copy_from, "PrivateUse1")
 

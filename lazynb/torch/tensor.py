@@ -78,10 +78,9 @@ class Tensor(_Base):
 
     @data.setter
     def data(self, new: Any) -> None:
-        if not isinstance(new, Tensor) or new.dtype != self.dtype:
+        if not isinstance(new, Tensor):
             raise RuntimeError(
-                "incompatible tensor type: .data of a tensor on device jax takes one of the same device and "
-                "dtype"
+                "incompatible tensor type: .data of a tensor on device jax takes one of the same device"
             )
         torch.Tensor.data.__set__(self, new)  # type: ignore[attr-defined]
         self._storage, self._layout, self._steps, self._seen = new._storage, new._layout, new._steps, -1

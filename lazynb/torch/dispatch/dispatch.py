@@ -386,6 +386,12 @@ def on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _up(func(*down(args), **down(kwargs)))
 
 
+def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``pack_padded_sequence``, whose lengths, and sizes of batches, are on the CPU on every device."""
+    data, sizes = func(*[cpu_copy(x, func) for x in args], **kwargs)
+    return on_device(data), sizes
+
+
 def on_device(x: torch.Tensor) -> Tensor:
     """A tensor on device ``jax`` with the values of one on the CPU."""
     return wrap(torch_to_array(x), layouts.contiguous(tuple(x.shape), x.dtype))
@@ -431,6 +437,7 @@ def _steps_from_memory(memory: storage.Storage, wanted: Layout) -> tuple[storage
 
 
 special[aten.as_strided.default] = _as_strided
+special[aten._pack_padded_sequence.default] = _pack
 special[aten._linalg_check_errors.default] = demands.linalg_errors
 # A conjugate and a negative share their memory, too. PyTorch marks them in C++, which a tensor of ours cannot
 # show: ``is_conj()`` and ``is_neg()`` are false.
@@ -686,6 +693,8 @@ _set_data = torch.Tensor.data.__set__  # type: ignore[attr-defined]
 def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``_foreach_add_`` and its kind: one after the other."""
     name = func._schema.name.partition("::")[2].removeprefix("_foreach_")
+    if name.rstrip("_") in _LIMITS and not isinstance(args[1], (list, tuple)):
+        name = name.replace(name.rstrip("_"), _LIMITS[name.rstrip("_")])
     packet = getattr(aten, name)
     count = len(args[0])
     results = []
@@ -696,6 +705,9 @@ def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             named["value"] = picked.pop()
         results.append(packet(*picked, **named))
     return None if name.endswith("_") else results
+
+
+_LIMITS = {"maximum": "clamp_min", "minimum": "clamp_max"}  # with a number
 
 
 def _picked(x: Any, at: int, count: int) -> Any:
