@@ -133,7 +133,8 @@ def _known_array(storage: Any) -> Any:
         value = value._value
     if value.__class__ is not jc.ArrayImpl or value.is_deleted():
         return None
-    if not value.is_fully_addressable or next(iter(value.devices())).platform != "cpu":
+    devices: set[Any] = value.devices()
+    if not value.is_fully_addressable or next(iter(devices)).platform != "cpu":
         return None
     if is_lazy() and not jc.is_ready(value):
         return None
