@@ -1,7 +1,7 @@
 """Notes on errors: the user's lines of the operations that cannot be lowered, compiled or run.
 
-Eager JAX raises such an error at the operation. lazynb raises it when the trace runs, so the error gets a
-note with the line.
+Eager JAX raises such an error at the operation, and PyTorch that of a check. lazynb raises it when the trace
+runs, so the error gets a note with the line.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from lazynb.execute.program import Program, lower
 from lazynb.execute.request import Request
 from lazynb.record.pending import Pending
 from lazynb.record.trie import State
+from lazynb.source import Origin
 
 
 def add_note(error: BaseException, request: Request, *, running: bool = False) -> None:
@@ -34,11 +35,32 @@ def add_note(error: BaseException, request: Request, *, running: bool = False) -
         guilty = [step for step in operations if _fails_alone(step, request.pending)]
     with contextlib.suppress(AttributeError):  # an error without attributes
         setattr(error, _BLAMED, guilty)
-    lines = _lines(guilty or operations, request)
+    lines = _lines(guilty or operations, request.origins)
     if lines:
         error.add_note(_note(len(guilty or operations), lines, len(guilty) == 1))
 
 
+def refusal(error: Exception, step: State, origins: list[Origin | None]) -> Exception:
+    """``error``, of the failed check of ``step``, with a note of the user's line.
+
+    Arguments:
+      origins: the user's line of each step of the trace.
+    """
+    with contextlib.suppress(AttributeError):
+        setattr(error, _BLAMED, [step])
+        setattr(error, _REFUSED, True)
+    lines = _lines([step], origins)
+    if lines:
+        error.add_note(_note(1, lines, True))
+    return error
+
+
+def is_refusal(error: Exception) -> bool:
+    """Whether ``error`` is that of a failed check, so that there is nothing to find out about it."""
+    return hasattr(error, _REFUSED)
+
+
+_REFUSED = "_lazynb_refused"
 _BLAMED = "_lazynb_blamed"
 
 
@@ -47,11 +69,11 @@ def to_blame(error: BaseException) -> list[State]:
     return list(getattr(error, _BLAMED, ()))
 
 
-def _lines(steps: Iterable[State], request: Request) -> list[str]:
+def _lines(steps: Iterable[State], origins: list[Origin | None]) -> list[str]:
     """The user's lines that recorded ``steps``, each once."""
     lines: dict[str, None] = {}
     for step in steps:
-        origin = request.origins[step.depth - 1]
+        origin = origins[step.depth - 1]
         if origin is not None:
             place = origin.place
             lines[f"{place.label}: {place.text}" if place.text else place.label] = None

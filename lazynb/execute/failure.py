@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazynb.execute.error_notes import to_blame
+from lazynb.execute.error_notes import is_refusal, to_blame
 from lazynb.execute.program import needed_steps
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
@@ -26,11 +26,27 @@ class Trouble:
     Attributes:
       steps: the steps that failed, or that may be the one that failed.
       reported: slots whose error the user has seen.
+      refused: the steps whose check failed, and what makes their errors. (An error that was raised holds,
+        with its traceback, the tensors that it is about.) What depends on them is never computed again.
     """
 
     def __init__(self) -> None:
         self.steps: set[State] = set()
         self.reported: set[int] = set()
+        self.refused: list[tuple[State, Callable[[], Exception]]] = []
+
+    def refuse(self, step: State, make: Callable[[], Exception]) -> None:
+        """Notes that the check of ``step`` failed; ``make`` makes the error."""
+        self.refused.append((step, make))
+        self.steps.add(step)
+
+    def refusal(self, pending: Pending, tensor: LazyTensor) -> Exception | None:
+        """The error of the first failed check that ``tensor`` depends on, without a traceback."""
+        if not self.refused:
+            return None
+        needed = needed_steps(pending.state.path(), (tensor._slot,))
+        make = next((make for step, make in self.refused if step in needed), None)
+        return None if make is None else make()
 
     def reaches(self, pending: Pending, tensor: LazyTensor) -> bool:
         """Whether ``tensor`` depends on one of the steps, or on an input that could not be computed."""
@@ -82,10 +98,15 @@ def _obtain_here(pending: Pending, wanted: Sequence[LazyTensor], attempt: Attemp
             attempt(pending, sound)
             break
         except Exception as error:
+            if is_refusal(error):
+                raise
             if not trouble.learn(error):
                 break
     for tensor in wanted:
         if tensor._pending is pending:
+            refusal = trouble.refusal(pending, tensor)
+            if refusal is not None:
+                raise refusal
             attempt(pending, [tensor])
 
 

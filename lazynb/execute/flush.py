@@ -22,7 +22,7 @@ from lazynb.errors import TraceBreakError
 from lazynb.execute.background import in_background, wait
 from lazynb.execute.breaks import break_log
 from lazynb.execute.donation import offers
-from lazynb.execute.error_notes import add_note
+from lazynb.execute.error_notes import add_note, is_refusal
 from lazynb.execute.events import log
 from lazynb.execute.executable import Binding, Executable, ExecutableCache
 from lazynb.execute.failure import Attempt, Trouble, obtain
@@ -30,6 +30,7 @@ from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
 from lazynb.execute.observers import Run as Run, for_all, tell
 from lazynb.execute.request import Request
+from lazynb.execute.verdict import judge, with_reports
 from lazynb.reasons import ASKED_FOR, REASONS
 from lazynb.record.pending import Pending, closure
 from lazynb.record.runtime import Hooks
@@ -156,6 +157,8 @@ class Execution:
                         self._run_one(pending, None, kind, spot, runs, awaited and pending is traces[-1])
                     return runs
                 except Exception as error:
+                    if is_refusal(error):
+                        raise
                     pending.trouble = Trouble()
                     pending.trouble.learn(error)
             self._run_what_can(
@@ -220,6 +223,8 @@ class Execution:
         if not tensors:
             pending.close()
             return
+        if pending.checks:
+            tensors = with_reports(pending, tensors)
         pending.seal()
         recorded = time.perf_counter() - pending.began
         landing = None
@@ -268,10 +273,18 @@ class Execution:
 
     @staticmethod
     def _deliver(pending: Pending, landing: Landing) -> None:
-        """Gives the tensors the results that have arrived. Once more, it goes on where it was interrupted."""
-        whole = pending.trouble is None
+        """Gives the tensors the results that have arrived. Once more, it goes on where it was interrupted.
+
+        Raises the error of a check that failed. What depends on it gets no value.
+        """
+        refused = judge(pending, landing.tensors, landing.placed()) if pending.checks else None
+        trouble = pending.trouble
+        whole = trouble is None
         for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
-            tensor._settle(value, whole)
+            if whole or trouble.refusal(pending, tensor) is None:
+                tensor._settle(value, whole)
+            else:
+                trouble.reported.add(tensor._slot)
         doomed = pending.doomed
         landing.tensors = ()
         pending.landing = None
@@ -280,6 +293,8 @@ class Execution:
             for array in doomed:
                 if not array.is_deleted():
                     array.delete()
+        if refused is not None:
+            raise refused
 
     def _note(self, pending: Pending, landing: Landing) -> None:
         """Counts the run: the first of an executable is the miss that made it, each later one is a hit."""

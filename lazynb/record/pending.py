@@ -15,6 +15,7 @@ from lazynb.record.trie import HOST, LoopStart, Root, State, Trie
 from lazynb.source import Origin
 
 if TYPE_CHECKING:
+    from lazynb.record.checks import Check
     from lazynb.record.tensor import LazyTensor
     from lazynb.record.trace import LazyTrace
 
@@ -59,6 +60,7 @@ class Pending:
       landing: the run of the trace, until its tensors have the results; see :mod:`lazynb.execute.landing`.
       calls_back: whether its first operation calls a Python function, which may read the values of earlier
         traces.
+      checks: what its values have to fulfil, see :mod:`lazynb.record.checks`.
       closed: whether it has run, or was given up, and is empty.
       trouble: why not all of it can run, see :mod:`lazynb.execute.failure`; None if no run has failed.
     """
@@ -71,6 +73,7 @@ class Pending:
         "append",
         "began",
         "calls_back",
+        "checks",
         "closed",
         "context",
         "cut_by",
@@ -116,6 +119,7 @@ class Pending:
         self.landing: Any = None
         self.trouble: Any = None
         self.calls_back = False
+        self.checks: list[Check] = []
         self.closed = False
         # Arrays to whose memory other code may write, and their last copies, by the id of the array.
         self._copies: dict[int, tuple[Any, Any]] = {}
@@ -389,6 +393,7 @@ class Pending:
             self.trie.prune(state)
         self.inputs, self.records, self.doomed, self.slots_of, self._owners = [], [], [], {}, []
         self.guards, self._copies, self.landing, self.trouble = {}, {}, None, None
+        self.checks = []
         self.append = self.records.append
         self.closed = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import torch
 from torch.utils import backend_registration
 
@@ -69,6 +70,22 @@ class Module:
     @staticmethod
     def get_amp_supported_dtype() -> list[torch.dtype]:
         return [torch.float16, torch.bfloat16]
+
+    @staticmethod
+    def get_device_name(device: Any = None) -> str:
+        return jax.devices()[0].device_kind
+
+    @staticmethod
+    def empty_cache() -> None:
+        pass
+
+    @staticmethod
+    def memory_allocated(device: Any = None) -> int:
+        """Bytes in use by JAX's arrays, or, where the device does not say, those of all that are alive."""
+        in_use = (jax.devices()[0].memory_stats() or {}).get("bytes_in_use")
+        if in_use is not None:
+            return int(in_use)
+        return sum(array.nbytes for array in jax.live_arrays() if not array.is_deleted())
 
     @staticmethod
     def synchronize(device: Any = None) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import torch
 
-from lazynb.torch.dispatch import dispatch as d, layout as layouts
+from lazynb.torch.dispatch import demands, dispatch as d, layout as layouts
 from lazynb.torch.tensor import DEVICE, Tensor, concrete, in_64_bit, to_cpu, torch_to_array, torchax, wrap
 
 aten = torch.ops.aten
@@ -88,7 +89,8 @@ def _resize(func: Any, args: Any, kwargs: Any) -> Any:
     if size == target._layout.shape:
         return target
     elements = target._elem.reshape(-1)
-    d.resized(target, size)
+    if d.resized(target, size):
+        return target
     count = target._layout.count
     if elements.size >= count:
         elements = elements[:count]
@@ -130,6 +132,7 @@ d.special.update(
         aten.resize_.default: _resize,
         aten.equal.default: _equal,
         aten.is_same_size.default: _is_same_size,
+        aten.one_hot.default: lambda func, args, kwargs: _one_hot(*args, **kwargs),
         aten._fused_sdp_choice.default: _attention_choice,
         aten.record_stream.default: lambda func, args, kwargs: None,
         aten.is_pinned.default: lambda func, args, kwargs: False,
@@ -145,6 +148,8 @@ d.special.update(
 def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     from lazynb.torch.ops.norms import batch_norm
 
+    with contextlib.suppress(layouts.Unknown):
+        d.expected(func, args, kwargs, writes=True)
     names = [argument.name for argument in func._schema.arguments]
     bound = dict(zip(names, args, strict=False)) | kwargs
     x, mean, var = bound["input"], bound.get("running_mean"), bound.get("running_var")
@@ -226,6 +231,30 @@ def _filled(value: Any) -> Any:
     return handler
 
 
+def _one_hot(x: torch.Tensor, num_classes: int = -1) -> torch.Tensor:
+    """``one_hot``, of which PyTorch checks the values on the CPU alone."""
+    classes = num_classes
+    if classes < 0:
+        classes = int(x.max()) + 1
+    checked = demands.within(x, demands.Within(0, classes, _no_class))
+    return (checked.unsqueeze(-1) == torch.arange(classes, device=x.device)).long()
+
+
+def _no_class(at: int) -> Exception:
+    if at < 0:
+        return RuntimeError("Class values must be non-negative.")
+    return RuntimeError("Class values must be smaller than num_classes.")
+
+
+def _triangle(make: Any) -> Any:
+    """``triu_indices`` and ``tril_indices``, whose numbers need no device."""
+
+    def indices(row: int, col: int, offset: int = 0, dtype: Any = None, **_: Any) -> torch.Tensor:
+        return from_cpu(make(row, col, offset, dtype=dtype or torch.int64))
+
+    return indices
+
+
 def _zero_tensor(size: Any, **kwargs: Any) -> Tensor:
     """``_efficientzerotensor``: zeros of which PyTorch asks for no memory."""
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
@@ -253,6 +282,12 @@ def install(library: Any) -> None:
     library.impl("empty.memory_format", empty, "PrivateUse1")
     library.impl("empty_strided", empty_strided, "PrivateUse1")
     library.impl("_efficientzerotensor", _zero_tensor, "PrivateUse1")
+    library.impl("one_hot", _one_hot, "PrivateUse1")
+    library.impl("triu_indices", _triangle(torch.triu_indices), "PrivateUse1")
+    library.impl("tril_indices", _triangle(torch.tril_indices), "PrivateUse1")
+    # PyTorch would pin memory on the CPU for the accelerator, which is device ``jax`` now and needs none.
+    library.impl("is_pinned", lambda x, device=None: False, "CPU")
+    library.impl("_pin_memory", lambda x, device=None: x.clone(), "CPU")
     library.impl("_copy_from", _copy_from, "PrivateUse1")
     library.impl("_copy_from_and_resize", _copy_from, "PrivateUse1")
 

@@ -7,14 +7,17 @@ from typing import Any
 
 import torch
 
-from lazynb.torch import autograd, modules, moving, scopes, tensor
+from lazynb.torch import autocast, autograd, modules, moving, scopes, tensor
 from lazynb.torch.backend import register
 from lazynb.torch.dispatch import dispatch, trees
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
+    convolution,
+    demanded,
     drawing,
     elementwise,
     factories,
     gradients,
+    linalg,
     norms,
     prims,
     recurrent,
@@ -63,6 +66,7 @@ def enable() -> Enabled:
         tensor.set_dispatch(dispatch.dispatch)
         _library = torch.library.Library("aten", "IMPL")
         moving.install(_library)
+        autocast.install(_library)
         autograd.install()
         scopes.install()
         trees.install()
@@ -77,6 +81,7 @@ def disable() -> None:
         if _library is not None:
             _library._destroy()
             _library = None
+            autocast.uninstall()
             autograd.uninstall()
             scopes.uninstall()
             modules.uninstall()

@@ -78,10 +78,9 @@ class Tensor(_Base):
 
     @data.setter
     def data(self, new: Any) -> None:
-        if not isinstance(new, Tensor) or new.dtype != self.dtype:
+        if not isinstance(new, Tensor):
             raise RuntimeError(
-                "incompatible tensor type: .data of a tensor on device jax takes one of the same device and "
-                "dtype"
+                "incompatible tensor type: .data of a tensor on device jax takes one of the same device"
             )
         torch.Tensor.data.__set__(self, new)  # type: ignore[attr-defined]
         self._storage, self._layout, self._steps, self._seen = new._storage, new._layout, new._steps, -1
@@ -197,6 +196,17 @@ class Tensor(_Base):
             plain = to_cpu(self, "pickle")
         state = (plain, self.dtype, str(self.device), self.requires_grad)
         return torch._utils._rebuild_device_tensor_from_cpu_tensor, state
+
+    def __copy__(self) -> Any:
+        """A tensor in the same memory, as PyTorch gives."""
+        new: Any = self.detach()
+        if isinstance(self, torch.nn.Parameter):
+            new = torch.nn.Parameter(new, self.requires_grad)
+        else:
+            new.requires_grad_(self.requires_grad)
+        for name, value in self.__dict__.items():
+            new.__dict__.setdefault(name, value)
+        return new
 
     def __deepcopy__(self, memo: Any) -> Any:
         if id(self) in memo:

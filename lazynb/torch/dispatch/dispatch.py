@@ -16,7 +16,7 @@ import torch
 
 from lazynb.errors import TraceBreakError
 from lazynb.record.tensor import LazyTensor
-from lazynb.torch.dispatch import layout as layouts, storage
+from lazynb.torch.dispatch import demands, layout as layouts, storage
 from lazynb.torch.dispatch.layout import Layout, Results, Unknown
 from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_array, torchax, wrap
 
@@ -140,6 +140,19 @@ def dummy_of(x: Any, fresh: bool) -> Any:
 _META = torch.device("meta")
 
 
+def plain_of(x: Any) -> Any:
+    """``x`` on the CPU, with values that are ones and zeros."""
+    if isinstance(x, torch.Tensor):
+        return layouts.layout_of(x).plain()
+    if isinstance(x, torch.device):
+        return torch.device("cpu")
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(plain_of, x)) if type(x) in (list, tuple) else x
+    if isinstance(x, dict):
+        return {name: None if name == "generator" else plain_of(item) for name, item in x.items()}
+    return x
+
+
 def array_of(x: Any) -> Any:
     """``x`` with arrays in place of tensors."""
     if isinstance(x, Tensor):
@@ -180,7 +193,7 @@ _INDEXING = {
 
 def expected(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], writes: bool = False) -> Results:
     """What PyTorch says the results are. See :func:`lazynb.torch.dispatch.layout.results`."""
-    return layouts.results(func, args, kwargs, key_of, dummy_of, writes, func not in _pointwise)
+    return layouts.results(func, args, kwargs, _asker, writes, func not in _pointwise)
 
 
 class _Pointwise:
@@ -197,6 +210,7 @@ class _Pointwise:
 
 
 _pointwise = _Pointwise()
+_asker = layouts.Asker(key_of, dummy_of, plain_of, lambda func: func in _pointwise)
 
 
 # ---- computing ---------------------------------------------------------------------------------------------
@@ -208,6 +222,8 @@ def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         wanted = expected(func, args, kwargs).tree
     except Unknown:
         wanted = None
+    if func in demands.checkers:
+        args, kwargs = demands.checked(func, args, kwargs)
     values = evaluate(func, args, kwargs, wanted)
     if values is FAILED:
         return values.through(func, args, kwargs)
@@ -370,6 +386,12 @@ def on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return _up(func(*down(args), **down(kwargs)))
 
 
+def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """``pack_padded_sequence``, whose lengths, and sizes of batches, are on the CPU on every device."""
+    data, sizes = func(*[cpu_copy(x, func) for x in args], **kwargs)
+    return on_device(data), sizes
+
+
 def on_device(x: torch.Tensor) -> Tensor:
     """A tensor on device ``jax`` with the values of one on the CPU."""
     return wrap(torch_to_array(x), layouts.contiguous(tuple(x.shape), x.dtype))
@@ -392,7 +414,8 @@ def _view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _compute(func, args, kwargs)
     views = []
     for layout, step in zip(wanted, steps, strict=True):
-        views.append(Tensor(source._storage, layout, (*source._steps, step)))
+        taken = source._steps if step is storage.SAME else (*source._steps, step)
+        views.append(Tensor(source._storage, layout, taken))
     return views if isinstance(tree, list) else views[0]
 
 
@@ -402,26 +425,30 @@ def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if offset is None:
         offset = source._layout.offset
     wanted = layouts.layout(tuple(size), tuple(stride), offset, source.dtype)
-    whole = source._storage.layout
-    if whole.dtype != source.dtype or tuple(source._storage.value.shape) != whole.shape:
-        return _compute(func, args, kwargs)
-    return Tensor(source._storage, wanted, (storage.strided(whole, wanted),))
+    steps = _steps_from_memory(source._storage, wanted)
+    return _compute(func, args, kwargs) if steps is None else Tensor(source._storage, wanted, steps)
+
+
+def _steps_from_memory(memory: storage.Storage, wanted: Layout) -> tuple[storage.ViewStep, ...] | None:
+    """The steps from a storage's array to a view of layout ``wanted``; None if they are not known."""
+    if tuple(memory.read().shape) != memory.layout.shape:
+        return None
+    return storage.strided(memory.layout, wanted)
 
 
 special[aten.as_strided.default] = _as_strided
-# Conjugation and negation are computed: these views mark a tensor in C++, which a tensor of ours cannot show.
-own[aten._conj] = lambda x: x.conj()
-own[aten._neg_view] = lambda x: -x
+special[aten._pack_padded_sequence.default] = _pack
+special[aten._linalg_check_errors.default] = demands.linalg_errors
+# A conjugate and a negative share their memory, too. PyTorch marks them in C++, which a tensor of ours cannot
+# show: ``is_conj()`` and ``is_neg()`` are false.
 for _overload in (
     aten._conj.default,
     aten._neg_view.default,
     aten.view_as_real.default,
     aten.view_as_complex.default,
     aten.view.dtype,
-    aten.real.default,
-    aten.imag.default,
 ):
-    special[_overload] = _compute
+    special[_overload] = _view
 
 
 # ---- writing -----------------------------------------------------------------------------------------------
@@ -631,9 +658,23 @@ def _completed(twin: Any, args: tuple[Any, ...], kwargs: dict[str, Any], target:
     return kwargs
 
 
-def resized(target: Tensor, shape: tuple[int, ...]) -> None:
-    """Gives a tensor another shape, in place: what was in it is of no use then."""
-    replace(target, wrap(None, layouts.contiguous(tuple(shape), target.dtype)))
+def resized(target: Tensor, shape: tuple[int, ...]) -> bool:
+    """Gives a tensor another shape, in place. Returns whether it still is where it was, in the same memory.
+
+    It is if the memory suffices. Otherwise what was in it is of no use.
+    """
+    dense = layouts.contiguous(tuple(shape), target.dtype)
+    wanted = layouts.layout(dense.shape, dense.stride, target._layout.offset, target.dtype)
+    whole = target._storage.layout
+    fits = 0 in wanted.shape or (0 not in whole.shape and wanted.end <= whole.end)
+    steps = None
+    if fits and whole.dtype == target.dtype:
+        steps = _steps_from_memory(target._storage, wanted)
+    if steps is not None:
+        replace(target, Tensor(target._storage, wanted, steps))
+        return True
+    replace(target, wrap(None, dense))
+    return False
 
 
 def replace(target: Tensor, new: Tensor) -> None:
@@ -652,6 +693,8 @@ _set_data = torch.Tensor.data.__set__  # type: ignore[attr-defined]
 def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """``_foreach_add_`` and its kind: one after the other."""
     name = func._schema.name.partition("::")[2].removeprefix("_foreach_")
+    if name.rstrip("_") in _LIMITS and not isinstance(args[1], (list, tuple)):
+        name = name.replace(name.rstrip("_"), _LIMITS[name.rstrip("_")])
     packet = getattr(aten, name)
     count = len(args[0])
     results = []
@@ -662,6 +705,9 @@ def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             named["value"] = picked.pop()
         results.append(packet(*picked, **named))
     return None if name.endswith("_") else results
+
+
+_LIMITS = {"maximum": "clamp_min", "minimum": "clamp_max"}  # with a number
 
 
 def _picked(x: Any, at: int, count: int) -> Any:

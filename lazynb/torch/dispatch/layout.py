@@ -2,16 +2,22 @@
 
 An operation is run once on PyTorch's own ``meta`` tensors, which have no values. So results have PyTorch's
 dtypes, whatever JAX's promotion says, and a wrong call raises what PyTorch raises. The results are kept.
+
+The rules for ``meta`` differ from the operations themselves in two ways: they take tensors of different
+dtypes where the CPU raises (``f32 @ f64``), and their errors have other words. So in these two cases, which
+are rare, the CPU is asked too, with ones and zeros for values.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import torch
+from torch.utils._pytree import tree_leaves
 
 from lazynb.torch.torchax_import import import_torchax
 
@@ -43,6 +49,13 @@ class Layout:
             end, offset = 0, 0
         flat = torch.empty(end, dtype=self.dtype, device="meta")
         return flat.as_strided(self.shape, self.stride, offset)
+
+    def plain(self) -> torch.Tensor:
+        """A tensor of this layout on the CPU, of ones, or zeros where they are whole numbers: indices."""
+        fill = torch.ones if self.dtype.is_floating_point or self.dtype.is_complex else torch.zeros
+        if 0 in self.shape:
+            return fill(self.shape, dtype=self.dtype)
+        return fill(self.end, dtype=self.dtype).as_strided(self.shape, self.stride, self.offset)
 
     @property
     def end(self) -> int:
@@ -115,20 +128,28 @@ class Results:
 _known: dict[Any, Results] = {}
 
 
+class Asker(NamedTuple):
+    """How the arguments of a call are seen here.
+
+    Attributes:
+      key_of: what identifies an argument, given whether the value of a float matters.
+      dummy_of: an argument with ``meta`` tensors in place of tensors, given whether they are written to.
+      plain_of: an argument with tensors on the CPU in place of tensors.
+      promotes: whether an operation takes tensors of different dtypes.
+    """
+
+    key_of: Callable[[Any, bool], Any]
+    dummy_of: Callable[[Any, bool], Any]
+    plain_of: Callable[[Any], Any]
+    promotes: Callable[[Any], bool]
+
+
 def results(
-    func: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    key_of: Callable[[Any, bool], Any],
-    dummy_of: Callable[[Any, bool], Any],
-    writes: bool,
-    values_matter: bool,
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker, writes: bool, values_matter: bool
 ) -> Results:
     """The results of ``func`` for ``args``.
 
     Arguments:
-      key_of: what identifies an argument, given whether the value of a float matters.
-      dummy_of: an argument with ``meta`` tensors in place of tensors, given whether they are written to.
       writes: whether ``func`` writes to an argument.
       values_matter: whether the shape may depend on the value of a float.
 
@@ -137,13 +158,17 @@ def results(
       Exception: what PyTorch raises for such a call.
     """
     try:
-        key = (func, key_of(args, values_matter), key_of(kwargs, values_matter) if kwargs else None)
+        key = (
+            func,
+            asker.key_of(args, values_matter),
+            asker.key_of(kwargs, values_matter) if kwargs else None,
+        )
         kept = _known.get(key)
     except TypeError:  # something that cannot be a key
         key, kept = None, None
     if kept is not None:
         return kept
-    kept = Results(_layouts_in(_outcome(func, args, kwargs, dummy_of, writes)))
+    kept = Results(_layouts_in(_outcome(func, args, kwargs, asker, writes)))
     if key is not None:
         if len(_known) > MOST:
             _known.clear()
@@ -151,25 +176,54 @@ def results(
     return kept
 
 
-def _outcome(
-    func: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    dummy_of: Callable[[Any, bool], Any],
-    writes: bool,
-) -> Any:
+def _outcome(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker, writes: bool) -> Any:
     """What ``func`` returns for ``meta`` tensors in place of tensors. See :func:`results`."""
     try:
-        dummies = dummy_of(args, writes)
-        named_dummies = dummy_of(kwargs, writes) if kwargs else {}
-        return func(*dummies, **named_dummies)
+        dummies = asker.dummy_of(args, writes)
+        named_dummies = asker.dummy_of(kwargs, writes) if kwargs else {}
+        outcome = func(*dummies, **named_dummies)
     except (NotImplementedError, AttributeError) as error:  # AttributeError: the rule does not allow for None
         raise Unknown(str(func)) from error
-    except RuntimeError as error:
-        needs_values = type(error) is not RuntimeError or "meta tensor" in str(error)
+    except Exception as error:
+        needs_values = isinstance(error, RuntimeError) and (
+            type(error) is not RuntimeError or "meta tensor" in str(error)
+        )
         if needs_values:
             raise Unknown(str(func)) from error
-        raise
+        return _said_by_cpu(func, args, kwargs, asker)
+    if not asker.promotes(func) and (func.overloadpacket in _LAX or _are_mixed((args, kwargs))):
+        _check_on_cpu(func, args, kwargs, asker)
+    return outcome
+
+
+def _said_by_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
+    """What ``func`` returns, or raises, on the CPU."""
+    try:
+        return func(*asker.plain_of(args), **asker.plain_of(kwargs))
+    except NotImplementedError as error:
+        raise Unknown(str(func)) from error
+
+
+def _check_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> None:
+    """Raises what the CPU raises for tensors of such dtypes and shapes."""
+    try:
+        func(*asker.plain_of(args), **asker.plain_of(kwargs))
+    except NotImplementedError:
+        pass
+    except RuntimeError as error:
+        if _ABOUT_LAYOUT.search(str(error)):
+            raise
+
+
+_ABOUT_LAYOUT = re.compile(r"type|Float|Double|Half|Long|shape|size", re.IGNORECASE)
+# Operations whose rule for ``meta`` takes shapes that the CPU refuses.
+_LAX = {torch.ops.aten.index_add, torch.ops.aten.index_reduce, torch.ops.aten.index_copy}
+
+
+def _are_mixed(arguments: Any) -> bool:
+    """Whether there are tensors of different dtypes among the arguments."""
+    leaves = tree_leaves(arguments)
+    return len({leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor)}) > 1
 
 
 def _layouts_in(outcome: Any) -> Any:

@@ -52,6 +52,7 @@ WRONG: dict[Any, str] = {
     aten.slice_scatter: "wrong for a dimension counted from the end",
     aten.nanmedian: "gives other indices than those of the median where values are missing",
     aten.put: "does not accumulate",
+    aten.linalg_ldl_factor_ex: "gives no number of the failing step",
     aten.nonzero: "its shape is that of the values: lazily there is none to tell",
     aten.masked_select: "its shape is that of the values: lazily there is none to tell",
     aten.unique_consecutive: "its shape is that of the values: lazily there is none to tell",

@@ -9,12 +9,15 @@ al. 2021) and PyTorch's functionalization do it in the same way.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import torch
+
+from lazynb.torch.dispatch import recasting
+from lazynb.torch.dispatch.view_step import ViewStep as ViewStep
 
 aten = torch.ops.aten
 
@@ -26,14 +29,16 @@ class Storage:
       value: the array, or None if nothing was written yet, as after ``torch.empty``.
       version: the number of writes.
       layout: that of the tensor that the storage was made for: how ``value`` would lie in memory.
+      bounds: the least and largest number that ``value``, pending, can have; None if they are not known.
     """
 
-    __slots__ = ("__weakref__", "layout", "value", "version")
+    __slots__ = ("__weakref__", "bounds", "layout", "value", "version")
 
     def __init__(self, value: Any, layout: Any) -> None:
         self.value = value
         self.version = 0
         self.layout = layout
+        self.bounds: tuple[int, int] | None = None
 
     def read(self) -> Any:
         """The array: zeros if nothing was written yet."""
@@ -45,22 +50,11 @@ class Storage:
         """Replaces the array."""
         self.value = value
         self.version += 1
+        self.bounds = None
 
 
 class NotView(Exception):
     """An operation that PyTorch calls a view gives other values than elements of its argument."""
-
-
-class ViewStep(NamedTuple):
-    """One step from an array to a view of it.
-
-    Attributes:
-      read: takes the array and returns the values of the view.
-      write: takes the array and new values of the view, and returns the array with these.
-    """
-
-    read: Callable[[Any], Any]
-    write: Callable[[Any, Any], Any]
 
 
 def _reshaped(shape: tuple[int, ...]) -> ViewStep:
@@ -112,10 +106,23 @@ def _selected(dim: int, at: int) -> ViewStep:
 
 def _gathered(index: np.ndarray) -> ViewStep:
     """Elements by their numbers in the flat array, for views that nothing simpler describes."""
-    return ViewStep(
-        lambda x: x.reshape(-1)[jnp.asarray(index)],
-        lambda x, new: x.reshape(-1).at[jnp.asarray(index)].set(new).reshape(x.shape),
-    )
+    overlaps = np.unique(index).size < index.size
+
+    def read(x: Any) -> Any:
+        return x.reshape(-1)[jnp.asarray(index)]
+
+    def write(x: Any, new: Any) -> Any:
+        at = jnp.asarray(index)
+        if overlaps:  # of the elements at one place, those that a further view has left alone say nothing
+            at = jnp.where(_is_same(new, read(x)), x.size, at)
+        return x.reshape(-1).at[at].set(new, mode="drop").reshape(x.shape)
+
+    return ViewStep(read, write)
+
+
+def _is_same(a: Any, b: Any) -> Any:
+    """Where two arrays are equal, or both are no numbers."""
+    return (a == b) | ((a != a) & (b != b))
 
 
 def _expanded(shape: tuple[int, ...]) -> ViewStep:
@@ -125,7 +132,7 @@ def _expanded(shape: tuple[int, ...]) -> ViewStep:
     return ViewStep(lambda x: jnp.broadcast_to(x, shape), write)
 
 
-_SAME = ViewStep(lambda x: x, lambda x, new: new)
+SAME = ViewStep(lambda x: x, lambda x, new: new)
 
 
 def _axis(dim: int, rank: int) -> int:
@@ -153,7 +160,7 @@ def select_step(shape: tuple[int, ...], dim: int, index: int) -> ViewStep:
 def _transpose_step(shape: tuple[int, ...], dim0: int, dim1: int) -> ViewStep:
     order = list(range(len(shape)))
     if not order:
-        return _SAME
+        return SAME
     dim0, dim1 = _axis(dim0, len(order)), _axis(dim1, len(order))
     order[dim0], order[dim1] = order[dim1], order[dim0]
     return _permuted(tuple(order))
@@ -215,6 +222,8 @@ _RESHAPES = {
     aten.flatten.using_ints,
     aten.unflatten.int,
 }
+_RECASTS = {aten.view.dtype, aten.view_as_real.default, aten.view_as_complex.default}
+_NUMBERS = {aten._conj.default: recasting.CONJUGATE, aten._neg_view.default: recasting.NEGATIVE}
 _SAMES = {aten.alias.default, aten.detach.default, aten.lift_fresh.default, aten.view_as.default}
 
 
@@ -232,7 +241,11 @@ def steps(
     if func in _RESHAPES:
         return [_reshaped(results[0].shape)]
     if func in _SAMES:
-        return [_SAME]
+        return [SAME]
+    if func in _RECASTS:
+        return [recasting.recast_step(results[0].shape, results[0].dtype)]
+    if func in _NUMBERS:
+        return [_NUMBERS[func]]
     if func is aten.expand.default:
         return [_expanded(results[0].shape)]
     if (make := _STEPS.get(func)) is not None:
@@ -251,8 +264,20 @@ def _numbered(func: Any, source: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return [_gathered(piece.numpy()) for piece in pieces]
 
 
-def strided(base: Any, wanted: Any) -> ViewStep:
-    """The step of ``as_strided``: from the array of a storage of layout ``base`` to a view of ``wanted``."""
+def strided(base: Any, wanted: Any) -> tuple[ViewStep, ...] | None:
+    """The steps of ``as_strided``: from the array of a storage of layout ``base`` to a view of ``wanted``.
+
+    Returns None for numbers that are wider than those of the storage.
+    """
+    if base.dtype == wanted.dtype:
+        return (_strided(base, wanted),)
+    recast = recasting.whole_as(base, wanted.dtype)
+    if recast is None:
+        return None
+    return recasting.recast_step(recast.shape, recast.dtype), _strided(recast, wanted)
+
+
+def _strided(base: Any, wanted: Any) -> ViewStep:
     simple = _as_slices(base, wanted)
     if simple is not None:
         return simple

@@ -11,6 +11,7 @@ import torch
 
 from lazynb.torch import generator
 from lazynb.torch.dispatch import dispatch as d
+from lazynb.torch.dispatch.demands import demand_probabilities
 from lazynb.torch.dispatch.registry import fill, lowering
 from lazynb.torch.torchax_import import import_torchax
 
@@ -66,6 +67,7 @@ def bernoulli(layout: Any, p: float = 0.5, generator: Any = None) -> Any:
 
 @fill(aten.bernoulli_.Tensor)
 def bernoulli_of(layout: Any, p: Any, generator: Any = None) -> Any:
+    demand_probabilities(p)
     return jax.random.uniform(_key(generator), layout.shape, np.dtype(np.float32)) < p
 
 

@@ -162,8 +162,14 @@ def power_by_number(x: Any, y: Any) -> Any:
     return x**y
 
 
+def _factor(x: Any, number: Any) -> Any:
+    """A factor in the kind of numbers of ``x``: as in PyTorch, a float factor of integers is cut off."""
+    return int(number) if x.dtype.kind in "iu" else number
+
+
 @lowering(aten.addcmul.default)
 def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    value = _factor(x, value)
     product = a * b if value == 1 else value * a * b
     return x + product
 
@@ -183,6 +189,7 @@ def lerp(x: Any, end: Any, weight: Any) -> Any:
 
 @lowering(aten.addmm.default)
 def addmm(x: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    alpha, beta = _factor(a, alpha), _factor(a, beta)
     product = a @ b
     if alpha != 1:
         product = product * alpha

@@ -17,34 +17,6 @@ lax = jax.lax
 _env = import_torchax().default_env()
 
 
-@lowering(aten.convolution_backward.default)
-def convolution_backward(
-    grad: Any,
-    x: Any,
-    weight: Any,
-    bias_sizes: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-    output_mask: Any,
-) -> Any:
-    operation = aten.convolution.default
-    if operation not in _env._ops:
-        operation = aten.convolution
-    forward = _env._ops[operation].func
-
-    def convolve(at_x: Any, at_weight: Any) -> Any:
-        return forward(at_x, at_weight, None, stride, padding, dilation, transposed, output_padding, groups)
-
-    _, pull = jax.vjp(convolve, x, weight)
-    grad_x, grad_weight = pull(grad)
-    grad_bias = jnp.sum(grad, axis=(0, *range(2, grad.ndim))) if output_mask[2] else None
-    return grad_x if output_mask[0] else None, grad_weight if output_mask[1] else None, grad_bias
-
-
 @lowering(aten.max_pool2d_with_indices_backward.default)
 def max_pool2d_backward(
     grad: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool, indices: Any

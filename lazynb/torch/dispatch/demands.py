@@ -1,0 +1,199 @@
+"""What PyTorch demands of values: indices within range, divisors other than zero, probabilities.
+
+PyTorch raises at the call. Here, a value that is known already is looked at, and the call raises. A pending
+value is checked by the program itself (:mod:`lazynb.record.checks`), and the flush raises the same error with
+the line of the call. Arrays are never written to, so the least and largest value of one are found once.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from lazynb import _jax as jc
+from lazynb.record.checks import expect
+from lazynb.record.mode import is_lazy
+from lazynb.record.tensor import LazyTensor
+from lazynb.torch.dispatch.layout import contiguous
+from lazynb.torch.dispatch.recasting import NEGATIVE
+from lazynb.torch.tensor import Tensor, array_to_torch, wrap
+
+aten = torch.ops.aten
+MakeError = Callable[[Any], Exception]
+
+
+class Within(NamedTuple):
+    """The demand that the numbers of an argument are at least ``low`` and less than ``high``.
+
+    Attributes:
+      error: makes PyTorch's error from the first number that is not.
+      ignored: a number that is allowed all the same, or None.
+    """
+
+    low: int
+    high: int
+    error: MakeError
+    ignored: int | None = None
+
+
+def within(x: Any, demand: Within) -> Any:
+    """``x``, a tensor of whole numbers, checked. While it is pending, it is one that the program checks."""
+    if not x.numel():
+        return x
+    known = bounds_of(x)
+    if known is not None and demand.low <= known[0] and known[1] < demand.high:
+        return x
+    values = known_values(x)
+    if values is not None:
+        offender = _offender(values, demand)
+        if offender is not None:
+            raise demand.error(offender)
+        return x
+    safe, report = check_range(x._elem, demand.low, demand.high, demand.ignored)
+    expect(report, lambda found: demand.error(int(found[1])) if found[0] else None)
+    new = wrap(safe, contiguous(tuple(x.shape), x.dtype))
+    if demand.ignored is None:
+        new._storage.bounds = demand.low, demand.high - 1
+    return new
+
+
+@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+def check_range(x: Any, low: int, high: int, ignored: int | None) -> tuple[Any, Any]:
+    """``x`` without numbers out of range, and the report: whether there were any, and the first."""
+    bad = (x < low) | (x >= high)
+    if ignored is not None:
+        bad &= x != ignored
+    safe = jnp.where(bad, jnp.asarray(max(low, 0), x.dtype), x)
+    first = x.reshape(-1)[jnp.argmax(bad.reshape(-1))]
+    return safe, jnp.stack([bad.any().astype(np.int64), first.astype(np.int64)])
+
+
+@jax.jit
+def check_divisor(x: Any) -> tuple[Any, Any]:
+    """``x`` with ones in place of zeros, and the report: whether there were any."""
+    bad = x == 0
+    return jnp.where(bad, jnp.ones((), x.dtype), x), bad.any()
+
+
+def demand_true(bad: Any, error: MakeError) -> None:
+    """Raises ``error(None)`` where ``bad``, an array of one bool, is true; in time, if it is pending."""
+    expect(bad, lambda found: error(None) if found.any() else None)
+
+
+def demand_probabilities(p: Any) -> None:
+    """Raises PyTorch's error where ``p``, an array, has a number that is no probability."""
+    text = "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
+    demand_true(~((p >= 0) & (p <= 1)).all(), lambda _: RuntimeError(text))
+
+
+def _offender(values: np.ndarray, demand: Within) -> int | None:
+    bad = (values < demand.low) | (values >= demand.high)
+    if demand.ignored is not None:
+        bad &= values != demand.ignored
+    places = np.flatnonzero(bad)
+    return int(values.reshape(-1)[places[0]]) if places.size else None
+
+
+# ---- what is known without a run ---------------------------------------------------------------------------
+
+
+def known_values(x: torch.Tensor) -> np.ndarray | None:
+    """The values of a tensor, or None if a run or a wait would be needed for them."""
+    if not isinstance(x, Tensor):
+        return x.detach().numpy()
+    if x._steps:
+        return None
+    array = _known_array(x._storage)
+    return None if array is None else np.asarray(array)
+
+
+def bounds_of(x: torch.Tensor) -> tuple[int, int] | None:
+    """Bounds of the numbers of a tensor, or None if they are not known."""
+    if not isinstance(x, Tensor):
+        return None
+    storage = x._storage
+    if x.dtype != storage.layout.dtype or NEGATIVE in x._steps:  # not the numbers of the storage
+        return None
+    array = _known_array(storage)
+    if array is None:
+        return storage.bounds
+    return _array_range(array)
+
+
+def _known_array(storage: Any) -> Any:
+    value = storage.value
+    if value.__class__ is LazyTensor:
+        value = value._value
+    if value.__class__ is not jc.ArrayImpl or value.is_deleted():
+        return None
+    devices: set[Any] = value.devices()
+    if not value.is_fully_addressable or next(iter(devices)).platform != "cpu":
+        return None
+    if is_lazy() and not jc.is_ready(value):
+        return None
+    return value
+
+
+_ranges: dict[int, tuple[Any, tuple[int, int]]] = {}  # with a weak reference, by the id of the array
+
+
+def _array_range(array: Any) -> tuple[int, int] | None:
+    kept = _ranges.get(id(array))
+    if kept is not None and kept[0]() is array:
+        return kept[1]
+    values = np.asarray(array)
+    if not values.size or values.dtype.kind not in "iu":
+        return None
+    key = id(array)
+    found = int(values.min()), int(values.max())
+    _ranges[key] = weakref.ref(array, lambda _: _ranges.pop(key, None)), found
+    return found
+
+
+# ---- before an operation -----------------------------------------------------------------------------------
+
+checkers: dict[Any, Callable[[dict[str, Any]], None]] = {}
+"""By overload: functions that take the arguments by name and may replace them."""
+
+
+def checked(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+    """The arguments of ``func``, checked. PyTorch has accepted their shapes and dtypes."""
+    checker = checkers.get(func)
+    if checker is None:
+        return args, kwargs
+    names = [argument.name for argument in func._schema.arguments]
+    bound = dict(zip(names, args, strict=False)) | kwargs
+    checker(bound)
+    positional = tuple([bound[name] for name in names[: len(args)]])
+    return positional, {name: bound[name] for name in kwargs}
+
+
+def checker(*overloads: Any) -> Callable[[Any], Any]:
+    """Registers a function of the arguments by name for these operations."""
+
+    def register(function: Any) -> Any:
+        checkers.update(dict.fromkeys(overloads, function))
+        return function
+
+    return register
+
+
+def linalg_errors(func: Any, args: Any, kwargs: Any) -> None:
+    """``_linalg_check_errors``: the error that the numbers of a factorisation say, if any."""
+    info, *others = args
+
+    def verdict(found: np.ndarray) -> Exception | None:
+        try:
+            func(array_to_torch(found, torch.int32), *others, **kwargs)
+        except Exception as error:
+            return error.with_traceback(None)
+        return None
+
+    expect(info._elem, verdict)

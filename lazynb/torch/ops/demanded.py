@@ -1,0 +1,209 @@
+"""What each operation demands of the values of its arguments, with PyTorch's errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import torch
+
+from lazynb.torch.dispatch.demands import (
+    MakeError,
+    Within,
+    bounds_of,
+    check_divisor,
+    checker,
+    demand_probabilities,
+    demand_true,
+    known_values,
+    within,
+)
+from lazynb.torch.dispatch.layout import contiguous
+from lazynb.torch.tensor import wrap
+
+aten = torch.ops.aten
+
+
+def _overloads(*packets: Any) -> list[Any]:
+    """The overloads of ``packets`` that write to nothing."""
+    found = [getattr(packet, name) for packet in packets for name in packet.overloads()]
+    return [one for one in found if not any(argument.alias_info for argument in one._schema.arguments)]
+
+
+def _size(x: Any, dim: int) -> int:
+    return x.shape[dim] if x.dim() else 1
+
+
+def _wrapped(x: Any, dim: int) -> int:
+    return dim + max(x.dim(), 1) if dim < 0 else dim
+
+
+@checker(aten.embedding.default)
+def _embedding(bound: dict[str, Any]) -> None:
+    demand = Within(0, bound["weight"].shape[0], lambda _: IndexError("index out of range in self"))
+    bound["indices"] = within(bound["indices"], demand)
+
+
+def _out_of_bounds(kind: type[Exception], size: int, dim: int, lead: str = "") -> MakeError:
+    return lambda at: kind(f"{lead}index {at} is out of bounds for dimension {dim} with size {size}")
+
+
+@checker(*_overloads(aten.gather, aten.scatter, aten.scatter_add, aten.scatter_reduce))
+def _along(bound: dict[str, Any]) -> None:
+    source, dim = bound["self"], _wrapped(bound["self"], bound["dim"])
+    size = _size(source, dim)
+    bound["index"] = within(bound["index"], Within(0, size, _out_of_bounds(RuntimeError, size, dim)))
+
+
+@checker(*_overloads(aten.index_select))
+def _index_select(bound: dict[str, Any]) -> None:
+    source, dim = bound["self"], _wrapped(bound["self"], bound["dim"])
+    size = _size(source, dim)
+
+    def error(at: Any) -> Exception:
+        if source.dim() <= 1:
+            return IndexError("index out of range in self")
+        return RuntimeError(f"INDICES element is out of DATA bounds, id={at} axis_dim={size}")
+
+    bound["index"] = within(bound["index"], Within(0, size, error))
+
+
+@checker(*_overloads(aten.index_add, aten.index_reduce))
+def _index_add(bound: dict[str, Any]) -> None:
+    size = _size(bound["self"], _wrapped(bound["self"], bound["dim"]))
+    demand = Within(0, size, lambda _: IndexError("index out of range in self"))
+    bound["index"] = within(bound["index"], demand)
+
+
+@checker(*_overloads(aten.index_copy))
+def _index_copy(bound: dict[str, Any]) -> None:
+    dim = _wrapped(bound["self"], bound["dim"])
+    size = _size(bound["self"], dim)
+    error = _out_of_bounds(IndexError, size, dim, "index_copy_(): ")
+    bound["index"] = within(bound["index"], Within(0, size, error))
+
+
+@checker(*_overloads(aten.index_fill))
+def _index_fill(bound: dict[str, Any]) -> None:
+    dim = _wrapped(bound["self"], bound["dim"])
+    size = _size(bound["self"], dim)
+    index = within(bound["index"], Within(-size, size, _out_of_bounds(IndexError, size, dim)))
+    bound["index"] = torch.where(index < 0, index + size, index)
+
+
+@checker(aten.take.default, aten.put.default)
+def _take(bound: dict[str, Any]) -> None:
+    count = bound["self"].numel()
+    text = f"out of range: tried to access index {{}} on a tensor of {count} elements."
+    demand = Within(-count, count, lambda at: IndexError(text.format(at)))
+    bound["index"] = within(bound["index"], demand)
+
+
+@checker(
+    aten.index.Tensor,
+    aten._unsafe_index.Tensor,
+    aten.index_put.default,
+    aten._unsafe_index_put.default,
+)
+def _index(bound: dict[str, Any]) -> None:
+    shape, dim, place = bound["self"].shape, 0, 0
+    indices = list(bound["indices"])
+    for number, index in enumerate(indices):
+        if index is not None and index.dtype in (torch.bool, torch.uint8):
+            dim += index.dim()
+            place += index.dim()
+            continue
+        if index is not None:
+            size = shape[dim]
+            error = _out_of_bounds(IndexError, size, place)  # PyTorch counts the dimensions with an index
+            indices[number] = within(index, Within(-size, size, error))
+            place += 1
+        dim += 1
+    bound["indices"] = indices
+
+
+@checker(aten.nll_loss_forward.default, aten.nll_loss2d_forward.default)
+def _target(bound: dict[str, Any]) -> None:
+    classes = bound["self"].shape[1 if bound["self"].dim() > 1 else 0]
+    demand = Within(
+        0, classes, lambda at: IndexError(f"Target {at} is out of bounds."), bound["ignore_index"]
+    )
+    bound["target"] = within(bound["target"], demand)
+
+
+@checker(*_overloads(aten.multi_margin_loss))
+def _margin_target(bound: dict[str, Any]) -> None:
+    demand = Within(0, bound["self"].shape[-1], lambda at: RuntimeError("target out of range"))
+    bound["target"] = within(bound["target"], demand)
+
+
+def _is_whole(x: Any) -> bool:
+    if isinstance(x, torch.Tensor):
+        return not (x.dtype.is_floating_point or x.dtype.is_complex)
+    return isinstance(x, int)
+
+
+@checker(*_overloads(aten.floor_divide, aten.remainder, aten.fmod, aten.div))
+def _divisor(bound: dict[str, Any]) -> None:
+    x, y = bound["self"], bound["other"]
+    if "rounding_mode" in bound and bound["rounding_mode"] is None:
+        return
+    if bound.get("rounding_mode", "") == "" and "rounding_mode" in bound:
+        return
+    if not (_is_whole(x) and _is_whole(y)):
+        return
+    if not isinstance(y, torch.Tensor):
+        if y == 0 and x.numel():
+            raise RuntimeError("ZeroDivisionError")
+        return
+    bound["other"] = _divisible(y)
+
+
+def _divisible(y: torch.Tensor) -> torch.Tensor:
+    """A divisor, checked."""
+    known = bounds_of(y)
+    if not y.numel() or (known is not None and not known[0] <= 0 <= known[1]):
+        return y
+    values = known_values(y)
+    if values is not None:
+        if not values.all():
+            raise RuntimeError("ZeroDivisionError")
+        return y
+    safe, report = check_divisor(y._elem)  # type: ignore[attr-defined]
+    demand_true(report, lambda _: RuntimeError("ZeroDivisionError"))
+    return wrap(safe, contiguous(tuple(y.shape), y.dtype))
+
+
+@checker(*_overloads(aten.multinomial))
+def _weights(bound: dict[str, Any]) -> None:
+    weights = bound["self"]._elem
+    bad = ~(jnp.isfinite(weights) & (weights >= 0)).all()
+    text = "probability tensor contains either `inf`, `nan` or element < 0"
+    demand_true(bad, lambda _: RuntimeError(text))
+    empty = (weights.sum(axis=-1) <= 0).any()
+    text_of_none = "invalid multinomial distribution (sum of probabilities <= 0)"
+    demand_true(empty, lambda _: RuntimeError(text_of_none))
+
+
+@checker(aten.masked_scatter.default)
+def _enough(bound: dict[str, Any]) -> None:
+    mask, there = bound["mask"], bound["source"].numel()
+    if bound["self"].numel() <= there:
+        return
+    wanted = jnp.broadcast_to(mask._elem, tuple(bound["self"].shape)).sum()
+    text = "Number of elements of source < number of ones in mask"
+    demand_true(wanted > there, lambda _: RuntimeError(text))
+
+
+@checker(aten.bernoulli.default)
+def _probabilities(bound: dict[str, Any]) -> None:
+    demand_probabilities(bound["self"]._elem)
+
+
+@checker(aten._linalg_svd.default)
+def _finite(bound: dict[str, Any]) -> None:
+    text = (
+        "linalg.svd: The algorithm failed to converge because the input matrix contained non-finite values."
+    )
+    bad = ~jnp.isfinite(bound["A"]._elem).all()
+    demand_true(bad, lambda _: torch.linalg.LinAlgError(text))
