@@ -221,13 +221,17 @@ def readers(module: Module, cluster: Cluster, source: str) -> list[Instruction]:
     computation = module.computations[instruction.computation]
     body = module.computations[instruction.calls[0]]
     readers: list[Instruction] = []
-    for parameter in body.parameters:
-        operand = instruction.operands[parameter_number(parameter)]
-        if operand == source or any(
-            writer(computation, array) == source for array in leaves(computation, operand)
-        ):
+    for operand, parameter in zip(instruction.operands, body.parameters, strict=True):
+        if operand == source or source in _writers(computation, operand):
             readers += body.users[parameter.name]
     return readers
+
+
+def _writers(computation: Computation, name: str) -> list[str]:
+    """What wrote the arrays that ``name`` consists of, if it is not itself what wrote it."""
+    if computation.instructions[name].opcode not in FREE:
+        return []
+    return [writer(computation, array) for array in leaves(computation, name)]
 
 
 def result_values(module: Module) -> list[Value]:
