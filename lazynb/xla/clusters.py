@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from lazynb.xla.hlo.module import Computation, Instruction, Module, parameter_number
+from lazynb.xla.hlo.module import Computation, Instruction, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 
 FREE = opcodes_of(OpcodeKind.FREE)
