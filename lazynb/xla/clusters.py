@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 
-from lazynb.xla.hlo.module import Computation, Instruction, Module, parameter_number
+from lazynb.xla.hlo.module import Computation, Instruction, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.shapes import memory_space, parts, shape_bytes
 
@@ -279,13 +279,17 @@ def readers(module: Module, cluster: Cluster, source: str) -> list[Instruction]:
     computation = module.computations[instruction.computation]
     body = module.computations[instruction.calls[0]]
     readers: list[Instruction] = []
-    for parameter in body.parameters:
-        operand = instruction.operands[parameter_number(parameter)]
-        if operand == source or any(
-            writer(computation, array) == source for array in leaves(computation, operand)
-        ):
+    for operand, parameter in zip(instruction.operands, body.parameters, strict=True):
+        if operand == source or source in _writers(computation, operand):
             readers += body.users[parameter.name]
     return readers
+
+
+def _writers(computation: Computation, name: str) -> list[str]:
+    """What wrote the arrays that ``name`` consists of, if it is not itself what wrote it."""
+    if computation.instructions[name].opcode not in FREE:
+        return []
+    return [writer(computation, array) for array in leaves(computation, name)]
 
 
 def result_values(module: Module) -> list[Value]:
