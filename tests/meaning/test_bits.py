@@ -3,7 +3,9 @@ function; and it is near to what eager JAX gives, within bounds that docs/guide/
 
 from __future__ import annotations
 
+import os
 import re
+import zlib
 from pathlib import Path
 
 import jax
@@ -17,14 +19,16 @@ from .bits_bounds import BOUNDS, NOT_UNDER_JIT, OTHER_BITS, REFUSED, bound_of
 from .samples import f, h
 from .test_namespaces import TABLES, _some
 
+_ALL = bool(os.environ.get("LAZYNB_FULL"))
+
 
 def _functions():
-    """Each function with the samples of it that work."""
+    """Functions with the samples of them that work: a quarter of all, unless LAZYNB_FULL is set."""
     for title, (namespace, cases, _) in TABLES.items():
         for name, samples in cases.items():
             working = [sample for sample in samples if not sample.raises]
-            if hasattr(namespace, name) and working:
-                full = f"{title}.{name}"
+            full = f"{title}.{name}"
+            if hasattr(namespace, name) and working and (_ALL or zlib.crc32(full.encode()) % 4 == 0):
                 yield pytest.param(full, getattr(namespace, name), working, id=full)
 
 
