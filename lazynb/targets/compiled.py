@@ -10,6 +10,7 @@ from typing import Any
 from lazynb._jax import Lowering
 from lazynb.errors import LazynbError
 from lazynb.execute.dumps import Dump
+from lazynb.targets.compilers import compiler_of
 from lazynb.targets.process import worker_of
 from lazynb.targets.result import Answer, Question, Refused
 from lazynb.targets.store import key_of, load, save
@@ -107,6 +108,7 @@ def compile_for(
       UnknownTarget: there is no such slice.
       OutOfMemory, TargetError: it refused the program.
     """
+    compiler_of(target.chip.platform).required()
     question = Question(
         topology=_topology(target),
         platform=target.chip.platform,

@@ -54,7 +54,9 @@ def test_inspects_what_there_is(clean):
 
 
 def test_bad_input_is_refused(clean, monkeypatch):
-    for bad in (3, "y", [1]):
+    with pytest.raises(FileNotFoundError, match="'y'"):  # a name is a file's
+        lazynb.inspect("y")
+    for bad in (3, [1]):
         with pytest.raises(
             TypeError, match="takes a LazyTensor, a Graph, a Compilation, a function, a file or nothing, not"
         ):
