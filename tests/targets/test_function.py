@@ -25,7 +25,7 @@ X = TYPE((128, 64), jnp.float32)
 
 
 @pytest.fixture(autouse=True)
-def nothing_runs():
+def nothing_runs(clean):
     """No test leaves anything pending, and none runs a program."""
     runs = lazynb.cache_info().hits
     yield
