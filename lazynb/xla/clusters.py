@@ -259,7 +259,7 @@ def is_transfer(module: Module, instruction: Instruction) -> bool:
 
 
 _ENDS = ("-done", "-update")
-_CARRYING = frozenset({"copy", "slice", "dynamic-slice"})  # TPU reads parts of an array in that way too
+_CARRYING = opcodes_of(Trait.CARRIES)
 
 
 def _library(text: str) -> str:

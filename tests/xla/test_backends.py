@@ -16,7 +16,9 @@ from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import find_boundaries, spoken
 from lazynb.xla.fusion.cpu_rules import CpuRules
 from lazynb.xla.fusion.edges import find_edges
+from lazynb.xla.fusion.gpu_rules import GpuRules
 from lazynb.xla.fusion.reasons import REASONS
+from lazynb.xla.fusion.tpu_rules import TpuRules
 from lazynb.xla.hlo.module import parse
 from lazynb.xla.verify import NotTestable
 
@@ -133,8 +135,14 @@ def test_a_backend_without_knobs_makes_no_experiment_of_xla_cpus(clean, monkeypa
             compilation.verify(boundary)
 
 
-@pytest.mark.parametrize("rules", [CpuRules, NoRules])
+BACKENDS = [CpuRules, GpuRules, TpuRules, NoRules]
+
+
+@pytest.mark.parametrize("rules", BACKENDS)
 def test_the_reasons_of_a_backend_are_entries_of_the_table(rules):
     assert set(rules.reasons) <= set(REASONS) and "result" in rules.reasons
     assert all(rules.reasons[code] is REASONS[code] for code in rules.reasons)
-    assert set(CpuRules.reasons) | set(NoRules.reasons) == set(REASONS)
+
+
+def test_each_reason_of_the_table_is_one_of_a_backend():
+    assert set().union(*(rules.reasons for rules in BACKENDS)) == set(REASONS)

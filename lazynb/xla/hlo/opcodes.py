@@ -36,6 +36,7 @@ class Trait(enum.Enum):
 
     # of every backend
     ARRANGES = "names, arranges or spreads values; computes nothing by itself"
+    CARRIES = "takes an array or a part of one, to another memory too (XLA:TPU fetches parts so)"
     COMMUTES = "the order of its two operands does not matter (``HloOpcodeIsBinaryCommutative``)"
     DISTINCT = "two of it have two values, however alike they look"
     READS_PART = "of its first operand it reads no more elements than its result has"
@@ -132,7 +133,7 @@ conditional               control      runs separate unfusible
 constant                  free         arranges trivial cheap
 convert                   elementwise  spreads ynnpack
 convolution               product
-copy                      elementwise  arranges same-values spreads cheap
+copy                      elementwise  arranges same-values spreads cheap carries
 copy-done                 transfer     cheap
 copy-start                transfer     cheap
 cosh                      elementwise
@@ -143,7 +144,7 @@ divide                    elementwise  ynnpack
 domain                    free         renames unfusible
 dot                       product      cpu-branches
 dynamic-reshape           movement     cheap
-dynamic-slice             movement     cheap cpu-loop reads-part
+dynamic-slice             movement     cheap cpu-loop reads-part carries
 dynamic-update-slice      movement     cheap cpu-loop cpu-branches writes-part
 erf                       elementwise  ynnpack
 exponential               elementwise  ynnpack
@@ -210,7 +211,7 @@ shuffle                   movement
 sign                      elementwise  cheap-if-real ynnpack
 sine                      elementwise  cheap-if-real ynnpack-later
 sinh                      elementwise
-slice                     movement     cheap permutes cpu-loop reads-part
+slice                     movement     cheap permutes cpu-loop reads-part carries
 sort                      combination
 sqrt                      elementwise  ynnpack
 stochastic-convert        elementwise  cheap
