@@ -121,7 +121,7 @@ def test_a_kernel_and_an_instruction_light_their_lines(inspector):
 
 def test_tabs_by_keyboard(notebook, inspector):
     inspector.get_by_role("tab", name="Graph").focus()
-    for expected in ("Fusion", "HLO", "Cost"):
+    for expected in ("Fusion", "HLO", "Code", "Cost"):
         notebook.page.keyboard.press("ArrowRight")
         assert inspector.get_by_role("tab", name=expected).get_attribute("aria-selected") == "true"
     notebook.page.keyboard.press("Home")
