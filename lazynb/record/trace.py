@@ -389,8 +389,12 @@ class LazyTrace(jc.Trace):
         following = self.seal(pending.loop)
         following.cut_by = pending.cut_by
 
-    def put_in_place(self, whole: Pending, division: Division) -> None:
-        """Puts the pieces of ``whole`` in its place; the last is recorded on. An interrupt loses nothing."""
+    def put_in_place(self, whole: Pending, division: Division, places: Sequence[int]) -> None:
+        """Puts the pieces of ``whole`` in its place; the last is recorded on. An interrupt loses nothing.
+
+        Arguments:
+          places: where it was cut.
+        """
         self.sealed += [whole, *division.pieces[:-1]]
         self.pending = division.pieces[-1]
         try:
@@ -399,7 +403,7 @@ class LazyTrace(jc.Trace):
             division.move()
             raise
         self.sealed.remove(whole)
-        trie.keep_divided(whole.state)
+        trie.keep_divided(whole.state, places)
         whole.close()
 
     def _root(self) -> Root:

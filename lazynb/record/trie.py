@@ -194,12 +194,12 @@ class Trie:
       roots: the roots, by the identity of the configuration under which the traces were opened.
       size: number of states, without the roots.
       ends: a function that gives the present ends of pending traces; these states are kept.
-      divided: the ends of the last traces that were divided, kept so that their code records them quickly
-        when it runs again.
+      divided: where the last traces that were divided were cut, by their ends. Their paths are kept, so that
+        their code records and divides them quickly when it runs again.
     """
 
     def __init__(self) -> None:
-        self.divided: collections.OrderedDict[State, None] = collections.OrderedDict()
+        self.divided: collections.OrderedDict[State, Sequence[int]] = collections.OrderedDict()
         self.roots: dict[Hashable, Root] = {}
         self.size = 0
         self.ends: Callable[[], Iterable[State]] = tuple
@@ -306,10 +306,10 @@ class Trie:
                 self.size = max(0, self.size - 1)
             state = parent
 
-    def keep_divided(self, end: State) -> None:
-        """Keeps the path of a trace that was divided, in the place of the oldest one."""
+    def keep_divided(self, end: State, places: Sequence[int]) -> None:
+        """Keeps the path of a trace that was divided at ``places``, in the place of the oldest one."""
         self.divided.pop(end, None)
-        self.divided[end] = None
+        self.divided[end] = places
         if len(self.divided) > MAX_DIVIDED:
             oldest, _ = self.divided.popitem(last=False)
             self.prune(oldest)

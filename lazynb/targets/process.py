@@ -11,14 +11,16 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing.connection import Connection, Listener
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from lazynb._jax import Figures
 from lazynb.errors import LazynbError
 from lazynb.targets.compilers import Compiler, compiler_of
 from lazynb.targets.result import Answer, CostAnswer, CostQuestion, Question, Refused
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection, Listener
 
 _LOOK = 0.1  # seconds between looks whether the process lives; an interrupt comes through between two
 _START = 120.0  # seconds that it may take to import JAX
@@ -107,6 +109,8 @@ class Worker:
         return self._connection
 
     def _start(self) -> None:
+        from multiprocessing.connection import Listener  # loaded by those who compile for another chip
+
         directory = self._compiler.required()
         key = secrets.token_bytes(32)
         with Listener(authkey=key) as listener:

@@ -1,6 +1,6 @@
 """The answers about one miss: why its program was not in the cache.
 
-They are worked out when somebody asks, and kept with the miss.
+They are worked out when somebody asks, and kept with the miss. So what works them out is loaded then.
 """
 
 from __future__ import annotations
@@ -8,10 +8,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from lazynb.execute.events import log
 from lazynb.execute.misses import Miss
-from lazynb.why.difference import Cause, Difference, difference
+
+if TYPE_CHECKING:
+    from lazynb.why.difference import Cause, Difference
 
 _known: weakref.WeakKeyDictionary[Miss, Sequence[Cause]] = weakref.WeakKeyDictionary()
 
@@ -23,6 +26,8 @@ def difference_of(miss: Miss, earlier: Sequence[Miss] | None = None) -> Differen
       earlier: misses that are known of; by default those that the log still has. The log may have been
         cleared since somebody asked.
     """
+    from lazynb.why.difference import difference
+
     if earlier is None:
         rivals = miss.rivals
     else:

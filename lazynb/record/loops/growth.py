@@ -19,8 +19,11 @@ from lazynb.record.loops.statement import Watch
 from lazynb.source import Spot
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lazynb.record.pending import Pending
     from lazynb.record.trace import LazyTrace
+    from lazynb.record.trie import State
 
 CUT = "loop"
 """In place of the kind of a trace break where lazynb itself has cut a trace."""
@@ -122,17 +125,24 @@ def _divide(trace: LazyTrace, pending: Pending) -> bool:
     """Divides ``pending`` into pieces where it repeats; returns whether that could be done."""
     if pending.doomed or pending.calls_back or pending.trouble is not None or pending.landing is not None:
         return False
-    path = pending.state.path()
-    part = repetition(path)
-    cuts = cuts_of(path, part) if part is not None else None
-    if cuts is None:
+    places = pending.trie.divided.get(pending.state) or _places(pending.state)
+    if places is None:
         return False
     pending.seal()
-    division = Division(pending, cuts.places)
+    division = Division(pending, places)
+    cut = (CUT, pending.loop_spot or _line_of(pending, places[0]))
     for piece in division.pieces[1:]:
-        piece.cut_by = (CUT, pending.loop_spot or _line_of(pending, cuts.places[0]))
-    trace.put_in_place(pending, division)
+        piece.cut_by = cut
+    trace.put_in_place(pending, division, places)
     return True
+
+
+def _places(end: State) -> Sequence[int] | None:
+    """Where to cut the path to ``end``."""
+    path = end.path()
+    part = repetition(path)
+    cuts = cuts_of(path, part) if part is not None else None
+    return None if cuts is None else cuts.places
 
 
 def _line_of(pending: Pending, number: int) -> Spot:

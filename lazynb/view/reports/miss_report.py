@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
+from typing import TYPE_CHECKING
 
 from lazynb.execute.misses import Miss, log
 from lazynb.execute.program import needed_steps
@@ -24,7 +25,9 @@ from lazynb.view.graph.svg import Drawing, LayoutUnavailable, draw
 from lazynb.view.style import ADDED, CHANGED, REMOVED
 from lazynb.view.words import clip, plain, plural, short_avals
 from lazynb.why.answer import difference_of
-from lazynb.why.difference import Difference
+
+if TYPE_CHECKING:
+    from lazynb.why.difference import Difference
 
 _BOXES = 40
 _CONTEXT = 2
