@@ -32,6 +32,7 @@ class Reason:
       barrier: whether it runs all pending operations, so that its line means the same in every place.
       conversion: whether Python asks for a number, text or NumPy array. Then the callers may make it another
         kind (:mod:`lazynb.record.break_cause`).
+      in_loop: whether the hint is for a break that comes again and again.
     """
 
     code: str
@@ -43,6 +44,11 @@ class Reason:
     shares_memory: bool = False
     barrier: bool = False
     conversion: bool = False
+    in_loop: bool = False
+
+    def hint_for(self, count: int) -> str:
+        """The hint for a line where the break came ``count`` times."""
+        return _ONCE if self.in_loop and count == 1 else self.hint
 
     @property
     def example(self) -> str:
@@ -86,6 +92,7 @@ class Reason:
 
 _STAY = "stay in JAX: keep the value as an array until the end"
 _LATER = "collect the tensors, and do it when the loop is done"
+_ONCE = "nothing where the work ends, as what is pending runs once in any case; else move it there"
 _TABLE = (
     Reason(
         "LNB101",
@@ -103,6 +110,7 @@ _TABLE = (
         "collect the tensors and convert them after the loop",
         waits=True,
         conversion=True,
+        in_loop=True,
     ),
     Reason("LNB104", "complex", "complex() needed a value", _STAY, waits=True, conversion=True),
     Reason(
@@ -120,6 +128,7 @@ _TABLE = (
         "collect the tensors and convert them after the loop",
         waits=True,
         conversion=True,
+        in_loop=True,
     ),
     Reason("LNB107", "tolist", ".tolist() needed the values", _STAY, waits=True, conversion=True),
     Reason(
@@ -129,6 +138,7 @@ _TABLE = (
         "collect the tensors, and print them after the loop; repr() needs no value",
         waits=True,
         conversion=True,
+        in_loop=True,
     ),
     Reason(
         "LNB109",
@@ -137,6 +147,7 @@ _TABLE = (
         "collect the tensors, and format them after the loop",
         waits=True,
         conversion=True,
+        in_loop=True,
     ),
     Reason(
         "LNB110",
@@ -170,8 +181,8 @@ _TABLE = (
         "use (array == value).any() with jnp.where, or jnp.isin",
         waits=True,
     ),
-    Reason("LNB117", "save", "the values were written to a file", _LATER, waits=True),
-    Reason("LNB118", "plot", "a plotting library needed the values", _LATER, waits=True),
+    Reason("LNB117", "save", "the values were written to a file", _LATER, waits=True, in_loop=True),
+    Reason("LNB118", "plot", "a plotting library needed the values", _LATER, waits=True, in_loop=True),
     Reason(
         "LNB119",
         "static",
@@ -218,6 +229,7 @@ _TABLE = (
         "an operation with a side effect runs in order with what was pending",
         "take the effect out of the loop, or collect the tensors and show them when the loop is done",
         shares_memory=True,
+        in_loop=True,
     ),
     Reason(
         "LNB302",

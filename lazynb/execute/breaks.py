@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import html
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,7 +112,7 @@ class Tally(Sums):
             self.ops,
             self.compiles > 0,
             self.seconds,
-            _TOO_LONG if long else reason.hint,
+            _TOO_LONG if long else reason.hint_for(self.count),
             self.count,
             self.compiles,
             text,
@@ -277,16 +278,32 @@ class Breaks(Records[TraceBreak]):
         if not self.total:
             return super().__repr__()
         rows = self.rows()
-        hints = {row["code"]: f"{row['code']} {row['kind']}: {row.pop('instead')}" for row in rows}
+        hints = _hints(rows)
         lines = [self.summary, "", *text_table(rows)]
         if left_out := self._left_out():
             lines.append(left_out)
-        lines += ["", "Instead (%breaks CODE shows how):", *hints.values()]
+        lines += ["", "Instead (%breaks CODE shows how):", *hints]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         table = super()._repr_html_()
         return f"<p>{html.escape(self.summary)}</p>{table}" if self.total else table
+
+
+def _hints(rows: list[dict[str, str]]) -> list[str]:
+    """The hints, each once, taken out of ``rows``; with their lines where a kind of break has several."""
+    lines: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        lines.setdefault((f"{row['code']} {row['kind']}", row.pop("instead")), []).append(row["line"])
+    times = Counter(name for name, _ in lines)
+    return [
+        f"{name}{_at(places) if times[name] > 1 else ''}: {hint}" for (name, hint), places in lines.items()
+    ]
+
+
+def _at(places: list[str]) -> str:
+    named = [place.partition(": ")[0] for place in dict.fromkeys(places)]
+    return f" ({'; '.join(named[:_NAMED])}{', …' if len(named) > _NAMED else ''})"
 
 
 _NAMED = 3  # calling lines in a table
