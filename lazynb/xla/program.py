@@ -375,6 +375,8 @@ class CompiledTrace:
         Raises:
           NotTestable: there is no experiment for its reason, or not for this program.
         """
+        if not boundary.consumer:
+            raise NotTestable("this array is written because the program returns it: nothing is to be tested")
         edge = self.edges.get((boundary.producer, boundary.consumer))
         if edge is None:
             raise NotTestable("this is no boundary between two clusters of this program")
