@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import sys
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from lazynb import _jax as jc
+from lazynb import _jax as jc, raised
 from lazynb.cell_history import history
 from lazynb.config import config
 from lazynb.record.snapshot.trace_summary import TraceSummary
@@ -41,6 +42,7 @@ class Miss:
       time: the run of a cell in which it was made, see :mod:`lazynb.cell_history`.
       sources: the text of each file of the user's that recorded an operation, as it was then.
       settings: JAX's settings then that are not part of the trace, by name.
+      raised: how many exceptions were known then, see :mod:`lazynb.raised`.
       forgotten: number of the first miss after the program left the cache; None while it is cached.
     """
 
@@ -56,6 +58,7 @@ class Miss:
     time: int
     sources: dict[str, str]
     settings: dict[str, Any]
+    raised: int
     forgotten: int | None = None
 
     @property
@@ -102,6 +105,7 @@ class MissLog:
         seconds: float,
     ) -> Miss:
         """Appends a miss and returns it."""
+        raised.log.add(sys.exception())
         files = {step.code.co_filename for step in summary.origins if step is not None}
         sources = {file: text for file in files if (text := file_text(file))}
         miss = Miss(
@@ -117,6 +121,7 @@ class MissLog:
             history.time,
             sources,
             jc.untraced_settings(),
+            raised.log.total,
         )
         self.total += 1
         self.misses.append(miss)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lazynb import source
+from lazynb import raised, source
 from lazynb.execute.cell_runs import cell_runs
 from lazynb.notebook import abandoned
 from lazynb.notebook.cells import Cells
@@ -137,6 +137,7 @@ class Extension:
         except KeyboardInterrupt:
             self._leave(result.success)
             raise
+        raised.log.add(result.error_in_exec)
         abandoned.let_go(result.error_in_exec)
 
     def _enter(self, info: Any) -> None:

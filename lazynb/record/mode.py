@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from types import FrameType
 from typing import Any
 
-from lazynb import _jax as jc
+from lazynb import _jax as jc, raised
 from lazynb.record.blocks import Block, blocks, here
 from lazynb.record.trace import LazyTrace, thread_trace
 
@@ -40,11 +40,18 @@ class Region:
                 self._close(block)
             raise
 
-    def __exit__(self, *_: Any, over: Callable[[], bool] = sys.is_finalizing) -> None:
+    def __exit__(
+        self,
+        _kind: Any = None,
+        error: BaseException | None = None,
+        *_: Any,
+        over: Callable[[], bool] = sys.is_finalizing,
+    ) -> None:
         if over():  # Python ends with an open generator: this module and its blocks may be freed already
             return
         block: Any = None
         try:
+            raised.log.add(error)
             block = self._last()
             self._close(block)
         except BaseException:

@@ -32,7 +32,7 @@ class Operation:
 
     @property
     def nameless(self) -> Operation:
-        """The first of the operations that differ in nothing but what jitted functions are called.
+        """The first of the operations that differ in nothing but names: of jitted functions and of scopes.
 
         A program is made of these, so that another name makes no other program; the recorded trace keeps
         each operation under its own name.

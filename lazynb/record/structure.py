@@ -56,7 +56,7 @@ class Content:
 
 
 # Each jaxpr is walked once: its entry lives as long as the jaxpr (JAX caches those of a jitted function).
-# The second table is for content without the names of jitted functions.
+# The second table is for content without the names of jitted functions and of name scopes.
 _Contents = weakref.WeakKeyDictionary[Any, Content]
 _contents: tuple[_Contents, _Contents] = weakref.WeakKeyDictionary(), weakref.WeakKeyDictionary()
 
@@ -67,7 +67,7 @@ def structure(value: Any, *, nameless: bool = False) -> Hashable:
     Raises nothing: a value that cannot be compared enters by its identity.
 
     Arguments:
-      nameless: leave out what jitted functions are called.
+      nameless: leave out what jitted functions and name scopes are called.
     """
     kind = type(value)
     if value is None or kind is str or kind is bytes:
@@ -95,7 +95,7 @@ def params_structure(primitive: Any, params: dict[str, Any], *, nameless: bool =
     """The key of an equation's parameters, without those that only differentiation needs.
 
     Arguments:
-      nameless: leave out what jitted functions are called.
+      nameless: leave out what jitted functions and name scopes are called.
     """
     skip = jc.DIFFERENTIATION_PARAMS.get(primitive.name, ())
     if nameless and primitive.name in jc.JIT_PRIMITIVES:
@@ -167,7 +167,7 @@ def _walk(jaxpr: Any, nameless: bool) -> tuple[Hashable, ...]:
                 operands,
                 tuple(var.aval for var in eqn.outvars),
                 eqn.ctx,
-                str(eqn.source_info.name_stack),
+                "" if nameless else str(eqn.source_info.name_stack),
             )
         )
     parts.append(tuple(map(atom, inner.outvars)))

@@ -7,14 +7,17 @@ function that it calls, or of what is called by a name that it defines.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from lazynb.why.carried import carried, words_of_carried
 from lazynb.why.comparable import Comparable, ProgramStep
+from lazynb.why.concealed import concealed
 from lazynb.why.edit_search import TOLD
 from lazynb.why.edit_words import words_of
 from lazynb.why.expressions import Source, Span, names_in, span_of
-from lazynb.why.sides import Change
+from lazynb.why.lone_calls import lone_calls
+from lazynb.why.sides import Change, names_joined
 from lazynb.why.source_pair import SourcePair, UserEdit, bound_by
 
 _EXPLAINED = frozenset(
@@ -33,11 +36,19 @@ EDITED = -1
 
 
 def attributed(
-    changes: Sequence[Change], pair: SourcePair, comparables: tuple[Comparable, Comparable]
+    changes: Sequence[Change],
+    pair: SourcePair,
+    comparables: tuple[Comparable, Comparable],
+    different: Callable[[], Sequence[tuple[ProgramStep, ProgramStep]]],
 ) -> list[Change]:
-    """``changes``, with those that an edit of the user's explains told as that edit."""
+    """``changes``, with those that an edit of the user's explains told as that edit.
+
+    Arguments:
+      different: gives the operations that correspond and are not the same.
+    """
     changes = [_closed_over(change, pair) for change in changes]
-    edits = [edit for edit in pair.edits if edit.edit.kind in TOLD and words_of(edit.edit) is not None]
+    edits = [*pair.edits, *lone_calls(pair)]
+    edits = [edit for edit in edits if edit.edit.kind in TOLD and words_of(edit.edit) is not None]
     if not edits:
         return changes
     reach = _Reach(pair, comparables)
@@ -55,7 +66,42 @@ def attributed(
                 told.append(_told(edit, change, inside))
             else:
                 told[known] = _merged(told[known], change)
-    return _joined(told)
+    seen = {key for key, _ in by_edit}
+    left = [edit for edit in edits if id(edit) not in seen]
+    if left:
+        functions = pair.sides[1].functions
+        found = concealed(left, reach, different(), comparables[1], functions)
+        told += [_told(edit, change, ()) for edit, change in found]
+    return _joined(_with_carried(told, by_edit, edits))
+
+
+def _with_carried(
+    told: Sequence[Change], by_edit: dict[tuple[int, tuple[str, ...]], int], edits: Sequence[UserEdit]
+) -> list[Change]:
+    """``told``, in which what was taken off one expression and put around another is one change."""
+    changes: list[Change | None] = list(told)
+    pairs = carried(edits)
+    for put in edits:
+        off = pairs.get(id(put))
+        places = [by_edit.get((id(edit), ())) for edit in (put, off) if edit is not None]
+        if off is None or places == [None, None]:
+            continue
+        both = [told[place] for place in places if place is not None]
+        before, now = words_of_carried(put.edit, off.edit)
+        fields = {"operation": _operation(put), "before": before, "now": now}
+        numbers = _merged(both[0], both[-1])
+        change = Change("carried", fields, numbers.now, numbers.before, _step_at(put, 1))
+        for place in places:
+            if place is not None:
+                changes[place] = None
+        changes[next(place for place in places if place is not None)] = change
+    return [change for change in changes if change is not None]
+
+
+def _operation(edit: UserEdit) -> object:
+    words = words_of(edit.edit)
+    assert words is not None
+    return words[1]["operation"]
 
 
 def _closed_over(change: Change, pair: SourcePair) -> Change:
@@ -92,10 +138,10 @@ def _joined(changes: Sequence[Change]) -> list[Change]:
 
 def _with_more(told: Change, change: Change) -> Change:
     """One change for two that are about what was put around an expression."""
-    names = [*str(told.fields["operation"]).replace(" and ", ", ").split(", "), change.fields["operation"]]
-    words = f"{', '.join(names[:-1])} and {names[-1]}"
+    words = names_joined(str(told.fields["operation"]), str(change.fields["operation"]))
     merged = _merged(told, change)
-    fields = {"operation": words, "was": "were", "it": "they were"}
+    was, it = ("were", "they were") if " and " in words else ("was", "it was")
+    fields = {"operation": words, "was": was, "it": it}
     return Change(told.kind, fields, merged.now, merged.before, told.at)
 
 
@@ -140,8 +186,12 @@ def _step_at(edit: UserEdit, side: int) -> ProgramStep:
     node = (edit.edit.before, edit.edit.now)[side]
     if edit.edit.kind == "argument":
         node = edit.edit.given[side] or node
-    line = _line_of(node, edit.statements[side].first)
-    return ProgramStep(EDITED, line=(edit.files[side], line))
+    return stand_in((edit.files[side], _line_of(node, edit.statements[side].first)))
+
+
+def stand_in(line: tuple[str, int]) -> ProgramStep:
+    """A step that stands for a line of the user's."""
+    return ProgramStep(EDITED, line=line)
 
 
 def _line_of(node: ast.AST | None, otherwise: int) -> int:
@@ -176,7 +226,7 @@ class _Reach:
         if change.at is not None and self._on_line(change.at, edit):
             calls = [edit.edit.before, edit.edit.now]
             spans = [span_of(call) for call in calls if call is not None]
-            own = [self._span(side, step) for side, step in self._steps(change)]
+            own = [self.span(side, step) for side, step in self._steps(change)]
             return not any(span in spans for span in own if span is not None)
         return False
 
@@ -202,7 +252,7 @@ class _Reach:
         node = (edit.edit.before, edit.edit.now)[side]
         if node is None:
             return _FAR
-        own, span = self._span(side, step), span_of(node)
+        own, span = self.span(side, step), span_of(node)
         consequence = change.kind not in _NAMED or edit.edit.kind == "argument"
         if (
             step.line is not None
@@ -225,7 +275,7 @@ class _Reach:
             for side in (0, 1)
         )
 
-    def _span(self, side: int, step: ProgramStep) -> Span | None:
+    def span(self, side: int, step: ProgramStep) -> Span | None:
         """Where the expression stands that asked for an operation."""
         position = self._comparables[side].position(step)
         if position is None or None in position:

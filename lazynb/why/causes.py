@@ -102,6 +102,8 @@ _TABLE = (
         "lazynb decided to cut the long trace of a loop where it repeats: one program for each piece",
         "call lazynb.sync() in the loop, once every so many turns",
     ),
+    CauseKind("LNB419", "not_reached", "{operation} {was} not reached: {why}", ""),
+    CauseKind("LNB420", "reached", "{operation} {was} not reached before: {why}", ""),
     # Programs that loop.
     CauseKind(
         "LNB421",
@@ -218,6 +220,10 @@ _TABLE = (
         "{before}",
         "pass the number to the jitted function as an argument that is not static",
     ),
+    CauseKind(
+        "LNB457", "not_run", "{operation} {stand} in both sources, but only {which} program has {it}", ""
+    ),
+    CauseKind("LNB458", "carried", "{operation} was moved from {before} to {now}", ""),
     # What is asked of the trace.
     CauseKind(
         "LNB461",

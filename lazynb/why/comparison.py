@@ -60,6 +60,10 @@ class Comparison:
         self._users = now.users()
         self._find()
 
+    def different(self) -> list[tuple[ProgramStep, ProgramStep]]:
+        """The operations that correspond, are needed and not the same."""
+        return [(old, new) for old, new in self._sides.needed_pairs() if not old.same_operation(new)]
+
     def _find(self) -> None:
         sides = self._sides
         self._inputs()

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import linecache
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
 
 from lazynb.config import config
 from lazynb.execute.misses import Miss
 from lazynb.reasons import REASONS
 from lazynb.record.loops.growth import CUT
-from lazynb.source import Place
+from lazynb.source import Place, line_of
 from lazynb.why import settings
 from lazynb.why.attribution import attributed, is_edit
 from lazynb.why.causes import CAUSES, RANKS
 from lazynb.why.comparable import Comparable, ProgramStep, comparable_of
 from lazynb.why.comparison import Comparison
+from lazynb.why.reached import Reached
 from lazynb.why.recurrence import as_recurrence
 from lazynb.why.sides import Change
 from lazynb.why.source_pair import SourcePair
@@ -30,6 +33,8 @@ _LOOKED_AT = 200
 
 _ALIKE = 0.5
 """Share of the cell that must be left for an edit of it to be the cause."""
+
+_WORD = re.compile(r"\w+|[^\w\s]")
 
 _SHOWN = 8
 """Causes told of one miss."""
@@ -147,9 +152,23 @@ def _by_likeness(miss: Miss, earlier: Sequence[Miss]) -> list[Miss]:
         score = shared / max(size, others, 1) + 0.3 * shared / max(1, min(size, others))
         if other.spot.place.text == asked:
             score += 0.2
+        if not score and _words_alike(miss, other) >= _ALIKE:
+            score = 0.1
         if score > 0:
             scored.append((score, other.number, other))
     return [other for *_, other in sorted(scored, key=lambda entry: entry[:2], reverse=True)]
+
+
+def _words_alike(miss: Miss, other: Miss) -> float:
+    """The share of the words that the sources of two programs have in common, from 0 to 1."""
+    own, theirs = ("\n".join(each.sources.values()) for each in (miss, other))
+    shared = (_words_in(own) & _words_in(theirs)).total()
+    return shared / max(_words_in(own).total(), _words_in(theirs).total(), 1)
+
+
+@functools.lru_cache(maxsize=256)
+def _words_in(text: str) -> Counter[str]:
+    return Counter(_WORD.findall(text))
 
 
 class _Candidate:
@@ -160,8 +179,9 @@ class _Candidate:
         self.old_comparable = comparable_of(other)
         self.settings = settings.traced(other, miss)
         comparables = self.old_comparable, comparable
-        trace_bounds = TraceBounds(other, miss, comparables)
         self.sources = SourcePair(other, miss)
+        reached = Reached(self.sources, comparables, (other, miss))
+        trace_bounds = TraceBounds(other, miss, comparables, reached.is_passed)
         self.comparison = Comparison(
             *comparables,
             settings_explained=bool(self.settings),
@@ -170,8 +190,9 @@ class _Candidate:
             key=self._key,
         )
         self.bounds = trace_bounds.bounds
-        operations = attributed(self.comparison.changes, self.sources, comparables)
-        operations = settings.explained(operations, other, miss)
+        operations = reached.unreached(self.comparison.changes)
+        operations = attributed(operations, self.sources, comparables, self.comparison.different)
+        operations = reached.told(settings.explained(operations, other, miss))
         if any(map(is_edit, operations)):
             operations = [change for change in operations if not self._is_read(change)]
         self.changes = [*self.settings, *map(_bound_change, self.bounds), *operations]
@@ -196,17 +217,17 @@ class _Candidate:
         """Whether both are one program."""
         return not self.changes
 
-    @cached_property
+    @functools.cached_property
     def is_related(self) -> bool:
         """Whether enough of the two is alike for a difference to mean something."""
         if self.is_same:
             return False  # what made a program of its own of it is not known
         likeness: dict[object, list[float]] = {}
         for step in self.comparable.operations:
-            if step.needed:
+            if step.needed and not self._is_asked(step):
                 likeness.setdefault(_unit(step), []).append(self._likeness(step))
         units = {_unit(step) for step in self.old_comparable.operations if step.needed}
-        if self.bounds:
+        if self.bounds or any(change.kind in ("not_reached", "reached") for change in self.changes):
             size = min(len(units), len(likeness))
         else:
             size = max(len(units), len(likeness))
@@ -216,6 +237,14 @@ class _Candidate:
         same_end = same_line and not REASONS[self.miss.kind].barrier
         share = 0.3 if same_end else 0.5
         return sum(sum(unit) / len(unit) for unit in likeness.values()) >= share * size
+
+    def _is_asked(self, step: ProgramStep) -> bool:
+        """Whether the line of a trace break that the other program does not have recorded an operation."""
+        if step.number in self.comparison.alignment.old or step.line is None:
+            return False
+        spot = self.miss.spot
+        line = spot.code.co_filename, line_of(spot.code, spot.lasti)
+        return step.line == line and any(bound.kind == "broke" for bound in self.bounds)
 
     def _likeness(self, step: ProgramStep) -> float:
         """How much the operation ``step`` is like the one it corresponds to: from 0 to 1."""

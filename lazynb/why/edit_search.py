@@ -32,7 +32,8 @@ class Edit:
       before, now: the expression in both sources; for an argument its call, for what was added or removed
         what it stands around, and with it. None for what one source has alone.
       name: of a variable, or of an argument as its function calls it.
-      given: the argument or value in both sources; None for a default that cannot be written.
+      given: the argument or value in both sources, None for a default that cannot be written; for what was
+        added or removed, the expression within it, in the source that has it.
     """
 
     kind: str
@@ -111,11 +112,11 @@ class _Search:
         best: Found = float(size_of(a) + size_of(b)), (Edit("value", a, b),)
         if type(a) is type(b):
             best = min(best, self._alike(a, b), key=_cost)
-        for inner in _wrapped(b):
-            edit = Edit("added", a, b)
+        for inner in wrapped(b):
+            edit = Edit("added", a, b, given=(None, inner))
             best = min(best, self._around(edit, b, inner, self.between(a, inner)), key=_cost)
-        for inner in _wrapped(a):
-            edit = Edit("removed", a, b)
+        for inner in wrapped(a):
+            edit = Edit("removed", a, b, given=(inner, None))
             best = min(best, self._around(edit, a, inner, self.between(inner, b)), key=_cost)
         return best
 
@@ -123,8 +124,12 @@ class _Search:
         function = outer.func if isinstance(outer, ast.Call) else None
         known = function is not None and any(side.object(function) is not None for side in self._functions)
         module = function.value if known and isinstance(function, ast.Attribute) else None
-        others = sum(size_of(each) for each in _wrapped(outer) if each is not inner and each is not module)
-        return rest[0] + 1.5 + others, (*rest[1], edit)
+        others = [each for each in wrapped(outer) if each is not inner and each is not module]
+        return rest[0] + 1.5 + sum(map(self._size, others)), (*rest[1], edit)
+
+    def _size(self, node: ast.AST) -> int:
+        """The number of nodes of an expression; a library's name is one, however it is written."""
+        return 1 if any(side.object(node) is not None for side in self._functions) else size_of(node)
 
     # ---- expressions of one kind ---------------------------------------------------------------------------
 
@@ -135,6 +140,8 @@ class _Search:
             return 1.0, (Edit("value", a, b),)
         if _is_power(a) and _is_power(b):
             return _sum([self.between(a.left, b.left), self._exponent(a, b)])
+        if isinstance(a, ast.Subscript) and isinstance(b, ast.Subscript):
+            return _sum([self.between(a.value, b.value), *self._indices(a, b)])
         parts = [self._sequences(list(_children(a)), list(_children(b)))]
         if isinstance(a, ast.Attribute) and isinstance(b, ast.Attribute) and a.attr != b.attr:
             parts.append((1.0, (Edit("value", a, b),)))
@@ -149,6 +156,31 @@ class _Search:
         cost, edits = self.between(a.right, b.right)
         if edits and self._is_plain(0, a.right) and self._is_plain(1, b.right):
             return cost, (Edit("argument", a, b, "exponent", (a.right, b.right)),)
+        return cost, edits
+
+    def _indices(self, a: ast.Subscript, b: ast.Subscript) -> Iterator[Found]:
+        """The edits between two indices, by axis; of numbers that are written, which shape the program."""
+        old, new = (each.elts if isinstance(each, ast.Tuple) else [each] for each in (a.slice, b.slice))
+        if len(old) != len(new):
+            yield self._sequences(old, new)
+            return
+        for x, y in zip(old, new, strict=True):
+            if isinstance(x, ast.Slice) and isinstance(y, ast.Slice):
+                for name, field in (("start", "lower"), ("end", "upper"), ("step", "step")):
+                    yield self._index(name, a, b, getattr(x, field), getattr(y, field))
+            else:
+                yield self._index("index", a, b, x, y)
+
+    def _index(
+        self, name: str, a: ast.Subscript, b: ast.Subscript, old: ast.AST | None, new: ast.AST | None
+    ) -> Found:
+        if old is None and new is None:
+            return _NOTHING
+        if old is None or new is None:
+            return 1.0, (Edit("argument", a, b, name, (old, new)),)
+        cost, edits = self.between(old, new)
+        if edits and self._is_plain(0, old) and self._is_plain(1, new):
+            return cost, (Edit("argument", a, b, name, (old, new)),)
         return cost, edits
 
     def _sequences(self, a: Sequence[ast.AST], b: Sequence[ast.AST]) -> Found:
@@ -284,7 +316,7 @@ def called(call: ast.Call) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def _wrapped(node: ast.AST) -> Iterator[ast.AST]:
+def wrapped(node: ast.AST) -> Iterator[ast.AST]:
     """The expressions around which a call, an operator or an index stands."""
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute):

@@ -21,7 +21,7 @@ _BACK = 5
 _STEPS = 3
 """Steps from which something is a series."""
 
-_RECURRING = frozenset(("shape", "parameter", "added", "repeats"))
+_RECURRING = frozenset(("shape", "parameter", "argument", "added", "repeats"))
 """Kinds of differences that a loop may bring again at each step."""
 
 
@@ -49,7 +49,9 @@ def as_recurrence(
 
 def _recurrence(change: Change, steps: Sequence[Sequence[Change]]) -> Change | None:
     """``change`` as one of a series; returns None if it is not one."""
-    if change.kind not in ("shape", "parameter"):
+    if change.kind == "argument" and "now" in change.fields:
+        change = dataclasses.replace(change, fields={**change.fields, "name": "the shape"})
+    elif change.kind not in ("shape", "parameter"):
         return None
     values = [str(change.fields["now"])]
     for step in reversed(steps):
@@ -59,7 +61,7 @@ def _recurrence(change: Change, steps: Sequence[Sequence[Change]]) -> Change | N
         values.insert(0, str(same.fields["before"]))
     if len(values) < _STEPS:
         return None
-    if change.kind == "parameter":
+    if change.kind != "shape":
         return _series(change, "counter", values)
     kind, shown = _shapes(values)
     return _series(change, kind, shown)
@@ -67,7 +69,9 @@ def _recurrence(change: Change, steps: Sequence[Sequence[Change]]) -> Change | N
 
 def _is_same(change: Change, other: Change) -> bool:
     """Whether ``other`` is about the same input, or about the same parameter of the same operation."""
-    if other.kind != change.kind or other.fields["name"] != change.fields["name"]:
+    if other.kind != change.kind or ("before" in change.fields) != ("before" in other.fields):
+        return False
+    if change.kind != "argument" and other.fields["name"] != change.fields["name"]:
         return False
     return change.kind == "shape" or other.fields["operation"] == change.fields["operation"]
 

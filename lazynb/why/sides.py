@@ -213,6 +213,15 @@ def is_derivative(step: ProgramStep) -> bool:
     return step.origin.callee.co_name in DERIVATIVE_FUNCTIONS
 
 
+def names_joined(first: str, second: str) -> str:
+    """Two lists of operations in words as one, each name once."""
+    names = dict.fromkeys(
+        [*first.replace(" and ", ", ").split(", "), *second.replace(" and ", ", ").split(", ")]
+    )
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def called_name(step: ProgramStep) -> str:
     """The library function that the user called, quoted; else the operation."""
     return f"`{step.call[0]}`" if step.call is not None else step.label

@@ -95,7 +95,8 @@ class Signatures:
             return None
         given.update(zip(names[skip:], call.args, strict=False))
         given.update((keyword.arg or "", keyword.value) for keyword in call.keywords)
-        return given
+        order = signature.parameters if signature is not None else ()
+        return {name: given[name] for name in (*order, *given) if name in given}
 
     def _signature(self, function: ast.expr) -> tuple[inspect.Signature | None, int]:
         """The signature of a function, and how many of its first parameters a call does not give."""

@@ -39,6 +39,10 @@ class UserEdit:
     statements: tuple[Statement, Statement]
 
 
+Located = tuple[str, Statement]
+"""A statement, with its file."""
+
+
 class Sources:
     """The user's code behind one program: what recorded its operations, and what defines what that calls.
 
@@ -110,20 +114,23 @@ class SourcePair:
     Attributes:
       sides: the sources before and now.
       edits: what the user changed, in the order of the present sources.
-      likeness: from 0 to 1, how much of the cells that asked for the two programs is alike.
+      alone: by side, the statements that only that source has, each with its file.
+      likeness: from 0 to 1, how much of the cells is alike that asked for the two programs or recorded them.
     """
 
     def __init__(self, before: Miss, now: Miss):
         self.sides = Sources(before), Sources(now)
         self.edits: list[UserEdit] = []
+        self.alone: tuple[list[Located], list[Located]] = [], []
+        self._partners: tuple[dict[tuple[str, int], Located], ...] = {}, {}  # by file and the id of a node
         self._old: dict[tuple[str, int], Statement] = {}  # by file and the id of a present statement's node
         self._alike: dict[int, float] = {}  # by the id of a present statement's node
         self.likeness = 0.0
         own = before.spot.code.co_filename, now.spot.code.co_filename
         for old, new in self._paired_files(own):
             likeness = self._compare(old, new)
-            if (old, new) == own:
-                self.likeness = likeness
+            if (old, new) == own or (old in before.sources and new in now.sources):
+                self.likeness = max(self.likeness, likeness)
 
     def key(self, side: int, line: tuple[str, int], text: str) -> str:
         """Equal for the lines of two statements that correspond; else the ``text`` of the line."""
@@ -135,6 +142,19 @@ class SourcePair:
         if side:
             statement = self._old.get((file, id(statement.node)), statement)
         return "\0".join(statement.key)
+
+    def partner(self, side: int, line: tuple[str, int]) -> Located | None:
+        """The statement of the other source that stands for the one on a line of ``side``; None if there is
+        none."""
+        source = self.sides[side].source(line[0])
+        statement = source.at(line[1]) if source is not None else None
+        return None if statement is None else self._partners[side].get((line[0], id(statement.node)))
+
+    def is_edited(self, side: int, line: tuple[str, int]) -> bool:
+        """Whether the statement on a line of ``side`` is another one in the other source."""
+        source, there = self.sides[side].source(line[0]), self.partner(side, line)
+        statement = source.at(line[1]) if source is not None else None
+        return statement is None or there is None or statement.key != there[1].key
 
     def is_unchanged(self, place: Place | None) -> bool:
         """Whether the line of ``place`` stands in the source before too."""
@@ -185,14 +205,24 @@ class SourcePair:
         assert old is not None and new is not None
         functions = self.sides[0].functions, self.sides[1].functions
         alike = 0.0
-        for a, b in _paired(old.statements, new.statements, functions):
+        pairs = _paired(old.statements, new.statements, functions)
+        self._note_alone(before, old.statements, 0, pairs)
+        self._note_alone(now, new.statements, 1, pairs)
+        for a, b in pairs:
             self._old[now, id(b.node)] = a
+            self._partners[0][before, id(a.node)] = now, b
+            self._partners[1][now, id(b.node)] = before, a
             cost, edits = edit_between(a, b, functions)
             self._alike[id(b.node)] = 1 - cost / (a.size + b.size)
             alike += 2 * min(a.size, b.size) * (1 - cost / (a.size + b.size))
             self.edits += [UserEdit(edit, (before, now), (a, b)) for edit in edits]
         size = sum(statement.size for statement in (*old.statements, *new.statements))
         return alike / size if size else 0.0
+
+    def _note_alone(self, file: str, statements: Sequence[Statement], side: int, pairs: Pairs) -> None:
+        paired = {id(pair[side].node) for pair in pairs}
+        alone = [statement for statement in statements if id(statement.node) not in paired]
+        self.alone[side].extend((file, statement) for statement in alone)
 
 
 Pairs = list[tuple[Statement, Statement]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import linecache
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from lazynb.cell_history import CellRun, history
 from lazynb.execute.misses import Miss
@@ -12,7 +12,7 @@ from lazynb.record.loops.growth import CUT
 from lazynb.source import Place, Spot, cell_source, line_of
 from lazynb.why.alignment import Alignment
 from lazynb.why.comparable import Comparable, ProgramStep
-from lazynb.why.unpaired import listed
+from lazynb.why.unpaired import ELIDED, listed
 
 Sides = tuple[Sequence[ProgramStep], Sequence[ProgramStep]]
 """Steps of the earlier program, and of the present one."""
@@ -51,9 +51,20 @@ class TraceBounds:
 
     What is on one side only counts as cut off if its lines still stand in the source of the other side;
     otherwise the user has added or removed it.
+
+    Arguments:
+      is_passed: whether steps that one side alone has stand before the trace break of the other side, which
+        then has not cut them off.
     """
 
-    def __init__(self, before: Miss, now: Miss, comparables: tuple[Comparable, Comparable]):
+    def __init__(
+        self,
+        before: Miss,
+        now: Miss,
+        comparables: tuple[Comparable, Comparable],
+        is_passed: Callable[[Sequence[ProgramStep], int], bool] = lambda steps, side: False,
+    ):
+        self._is_passed = is_passed
         self._misses = before, now
         self._comparables = comparables
         self.bounds: list[Bound] = []
@@ -78,6 +89,8 @@ class TraceBounds:
     def _compare_ends(self, tails: Sides) -> None:
         """Adds the trace break that cuts off the tail of one program."""
         before, now = self._misses
+        if any(tails[side] and self._is_passed(tails[side], side) for side in (0, 1)):
+            return
         if tails[0] and not self._off_line(tails[1], 1) and self._written(tails[0], 0):
             self._add("broke", now.kind, now.spot, tails)
         elif tails[1] and not self._off_line(tails[0], 0) and self._written(tails[1], 1):
@@ -86,6 +99,8 @@ class TraceBounds:
     def _compare_starts(self, heads: Sides) -> None:
         """Adds the trace break that cuts off the head of one program."""
         before, now = self._misses
+        if any(heads[side] and self._left_out(heads[side], side) for side in (0, 1)):
+            return
         if heads[1] and now.cut is not None and self._is_turn(heads):
             words = listed(self._comparables[1], heads[1])
             self._add("turn", now.cut.kind, now.cut.spot, heads, words)
@@ -97,6 +112,12 @@ class TraceBounds:
         elif heads[1] and _begins_at_break(before) and self._written(heads[1], 1):
             assert before.cut is not None
             self._add("begins_earlier", before.cut.kind, before.cut.spot, heads)
+
+    def _left_out(self, steps: Sequence[ProgramStep], side: int) -> bool:
+        """Whether the lines of ``steps`` are in the other program, where they gave what they took."""
+        own, other = self._comparables[side], self._comparables[1 - side]
+        lines = {other.text(step) for step in other.operations}
+        return all(step.primitive.name in ELIDED and own.text(step) in lines for step in steps)
 
     def _compare_cells(self, leftover: Sides) -> None:
         """Adds the end of a cell that cuts off what is left over on one side alone."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from lazynb._jax.names import GLUE
-from lazynb.why.comparable import Comparable, ProgramStep
+from lazynb._jax.names import CONVERTING, GLUE, MOVING
+from lazynb.why.comparable import Comparable, ProgramStep, Value
 from lazynb.why.pairs import PairComparison
 from lazynb.why.parameters import calls_users_function
 from lazynb.why.sides import Change, Side, Sides, is_derivative
@@ -14,6 +14,9 @@ _OPERATIONS = frozenset("replaced parameter argument nested identity".split())
 """Kinds of changes that are about what operations do."""
 
 _SHOWN_NAMES = 4
+
+ELIDED = MOVING | CONVERTING
+"""Primitives that JAX leaves out where they would give what they take."""
 
 Groups = list[list[ProgramStep]]
 """Operations of one program, those of a line together."""
@@ -184,11 +187,70 @@ class UnpairedComparison:
         """Tells of groups of operations that only one of the programs has, by side."""
         for side, kind in zip(self._sides.both, ("removed", "added"), strict=True):
             for group in groups[side.number]:
+                change = self._left_out(side, group)
+                if change is not None:
+                    self._sides.changes.append(change)
+                    continue
                 names = listed(side.program, group)
                 fields = {"operation": names, "was": "was", "it": "it was"}
                 if " and " in names:
                     fields.update(was="were", it="they were")
                 self._sides.changes.append(side.change(kind, fields, _numbers(group), group[0]))
+
+    def _left_out(self, side: Side, group: Sequence[ProgramStep]) -> Change | None:
+        """``group`` as a call that gives what it takes in the other program, where JAX leaves it out.
+
+        That is a slice of all, or another type that is the same one. Returns None if it is none.
+        Whether the call was made there, only the source tells.
+        """
+        if not all(step.primitive.name in ELIDED for step in group):
+            return None
+        if side.program.text(group[0]) not in self._sides.other(side).lines:
+            return None
+        taken = _taken(side.program, group)
+        if taken is None or not self._goes_past(side, group[-1], taken):
+            return None
+        types = [side.program.aval((group[-1].number, 0)), side.program.aval(taken)]
+        now, before = types if side.number else reversed(types)
+        gives = f": it gives {now.str_short()}, gave {before.str_short()}" if now != before else ""
+        fields = {
+            "operation": _call_name(group),
+            "gives": gives,
+            "now": str(now.shape),
+            "before": str(before.shape),
+        }
+        return side.change(
+            "argument", fields, _numbers(group), group[0] if side.number else self._at(group[0])
+        )
+
+    def _at(self, step: ProgramStep) -> ProgramStep:
+        """An operation of the present program on the line of ``step``, which is one of the earlier."""
+        before, now = self._sides.before.program, self._sides.now.program
+        return next(each for each in now.operations if now.text(each) == before.text(step))
+
+    def _goes_past(self, side: Side, last: ProgramStep, taken: Value) -> bool:
+        """Whether those that take the result of ``last`` take ``taken`` in the other program."""
+        users = [step for step in side.program.operations if (last.number, 0) in step.operands]
+        for step in users:
+            partner = side.partner_of(step)
+            if not step.needed or partner is None or len(partner.operands) != len(step.operands):
+                continue
+            place = step.operands.index((last.number, 0))
+            if partner.operands[place] == (side.partner.get(taken[0]), taken[1]):
+                return True
+        return False
+
+
+def _taken(program: Comparable, group: Sequence[ProgramStep]) -> Value | None:
+    """The only array that ``group`` takes from outside; None if there are several."""
+    own = {step.number for step in group}
+    taken = {value for step in group for value in step.operands if value[0] not in own}
+    arrays = [value for value in taken if program.steps[value[0]].scalar is None]
+    return arrays[0] if len(arrays) == 1 else None
+
+
+def _call_name(group: Sequence[ProgramStep]) -> str:
+    return f"`{_name_of_call(group)}`"
 
 
 def _by_line(steps: Sequence[ProgramStep]) -> Groups:
