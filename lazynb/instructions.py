@@ -55,7 +55,8 @@ def called_function(frame: FrameType, now: Doing) -> Any:
 
 def _read(code: CodeType, lasti: int) -> Doing:
     instructions = list(dis.get_instructions(code))
-    now = next((one for one in instructions if one.offset == lasti), None)
+    # A frame that called a Python function may be at the cache behind the call.
+    now = next((one for one in reversed(instructions) if one.offset <= lasti), None)
     if now is None:
         return _NOTHING
     called, is_method = "", False
@@ -67,13 +68,16 @@ def _read(code: CodeType, lasti: int) -> Doing:
 def _called(instructions: list[dis.Instruction], call: dis.Instruction) -> tuple[str, bool]:
     """The name that ``call`` calls, and whether it is an attribute.
 
-    It is loaded by the longest expression with which the call begins.
+    It is loaded by the longest expression with which the call begins, by the first instruction of it: what
+    follows it there (the names of keywords) belongs to the call.
     """
     begin, end = _span(call)
     found, longest = None, begin
     for one in instructions:
         first, last = _span(one)
-        if begin is not None and first == begin and longest <= last < end:
+        if begin is None or first != begin or one.opname == "PUSH_NULL":
+            continue
+        if longest < last < end:
             found, longest = one, last
     if found is None or not found.opname.startswith("LOAD_"):
         return "", False

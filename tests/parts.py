@@ -1,7 +1,8 @@
 """Which tests run where: `make test` takes a quarter of an hour, `.ci/run` takes all.
 
 ``LAZYNB_SHARE="0/2"``, which ``scripts/test_matrix.py`` sets, takes the first half of the tests, those of one
-``xdist_group`` together; those marked ``once`` belong to every share, those marked ``long`` to none.
+``xdist_group`` together; those marked ``once`` or ``interpreter`` belong to every share, those marked ``long``
+to none.
 ``LAZYNB_REST=1`` takes just those that the share leaves out.
 """
 
@@ -27,4 +28,5 @@ def in_share(item: Any, share: str) -> bool:
     number, shares = map(int, share.split("/"))
     group = item.get_closest_marker("xdist_group")
     name = group.args[0] if group else item.nodeid
-    return bool(item.get_closest_marker("once")) or zlib.crc32(name.encode()) % shares == number
+    everywhere = item.get_closest_marker("once") or item.get_closest_marker("interpreter")
+    return bool(everywhere) or zlib.crc32(name.encode()) % shares == number

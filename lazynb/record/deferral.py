@@ -195,5 +195,6 @@ def _calls(code: CodeType) -> dict[int, tuple[str, ...]]:
         elif step.opname in ("LOAD_METHOD", "LOAD_ATTR", "LOAD_SUPER_ATTR"):
             names[place] = (*(names.get(place) or ("",)), step.argval)
         elif step.opname.startswith("LOAD_"):
-            names[place] = ()
+            # From 3.13 on, the names of keywords are loaded behind the arguments, at the place of the callee.
+            names.setdefault(place, ())
     return calls

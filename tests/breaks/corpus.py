@@ -54,10 +54,11 @@ class Expected:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """One program: its files (the last one is what runs), the breaks in them, the lines that call the functions
+    """One program: the file that it stands in, its files (the last one is what runs), the breaks in them, the lines that call the functions
     in which they lie, and the line that ends it."""
 
     name: str
+    group: str
     files: dict[str, str]
     breaks: tuple[Expected, ...]
     calls: tuple[Expected, ...]
@@ -93,11 +94,11 @@ def load() -> list[Program]:
     for path in sorted(FOLDER.glob("*.txt")):
         for section in re.split(r"^## ", path.read_text(), flags=re.M)[1:]:
             name, _, text = section.partition("\n")
-            found.append(_program(name.strip(), text.strip("\n") + "\n"))
+            found.append(_program(name.strip(), path.stem, text.strip("\n") + "\n"))
     return found
 
 
-def _program(name: str, text: str) -> Program:
+def _program(name: str, group: str, text: str) -> Program:
     files = {}
     for part in re.split(r"^### ", text, flags=re.M):
         if not part.strip():
@@ -113,7 +114,7 @@ def _program(name: str, text: str) -> Program:
                     found += [_expected(file, number, one) for one in text.split(";")]
             if "# raises: " in line:
                 raises = number, line.partition("# raises: ")[2].strip()
-    return Program(name, files, tuple(marks["break"]), tuple(marks["calls"]), raises)
+    return Program(name, group, files, tuple(marks["break"]), tuple(marks["calls"]), raises)
 
 
 def _expected(file: str, line: int, text: str) -> Expected:

@@ -13,6 +13,8 @@ from lazynb.execute.breaks import break_log
 from tests.breaks.corpus import Program, compiled, load, prepare
 
 PROGRAMS = load()
+READ_FROM_INSTRUCTIONS = {"text"}
+"""The groups of programs whose breaks are told apart by what the interpreter makes of them."""
 
 
 def run(program: Program, name: str, lazy: bool) -> dict:
@@ -38,7 +40,12 @@ def line_of(error: BaseException, name: str) -> int:
     return found
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda one: one.name)
+def parameter(program: Program):
+    marks = [pytest.mark.interpreter] if program.group in READ_FROM_INSTRUCTIONS else []
+    return pytest.param(program, marks=marks, id=program.name)
+
+
+@pytest.mark.parametrize("program", [parameter(one) for one in PROGRAMS])
 def test_breaks(program: Program, clean, place, capsys, no_other_loop):
     prepare(program, place)
     name = f"<{program.name}>"
