@@ -44,6 +44,7 @@ class OutOfMemory(TargetError):
             self.needed, self.available = map(_bytes, filter(None, sizes.groups()))
 
 
+_NO_SLICE = re.compile(r"Topology layout .* is not divisible|[Ii]nvalid topology")
 _SIZE = r"(\d+(?:\.\d+)?[KMGT]?)"
 _NEEDED = re.compile(
     rf"required[^(]*\({_SIZE}\) exceeds available HBM \({_SIZE}\)|Used {_SIZE} of {_SIZE} hbm"
@@ -106,7 +107,7 @@ def compile_for(
       CompilerMissing: it is not installed.
       CompilerCrashed: it ended.
       UnknownTarget: there is no such slice.
-      OutOfMemory, TargetError: it refused the program.
+      OutOfMemory, TargetError: it refused the program, or the chip's description.
     """
     compiler_of(target.chip.platform).required()
     question = Question(
@@ -138,8 +139,10 @@ def _topology(target: Target) -> str:
 
 def _error(target: Target, refused: Refused, dump: Dump | None) -> LazynbError:
     words = refused.message.strip()
-    if refused.at == "topology":
+    if refused.at == "topology" and _NO_SLICE.search(words):
         return UnknownTarget(f"{target.name} is no slice that there is: {words}")
+    if refused.at == "topology":
+        return TargetError(f"The compiler for {target.title} could not be told of the chip: {words}")
     if "RESOURCE_EXHAUSTED" in words or "Oom" in words:
         return OutOfMemory(f"This does not fit into the memory of {target.title}: {words}", target, dump)
     return TargetError(f"The compiler for {target.title} refused the program: {words}")
