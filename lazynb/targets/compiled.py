@@ -9,7 +9,7 @@ from typing import Any
 
 from lazynb._jax import Lowering
 from lazynb.errors import LazynbError
-from lazynb.execute.dumps import Dump
+from lazynb.execute.dumps import Dump, with_code
 from lazynb.targets.compilers import compiler_of
 from lazynb.targets.process import worker_of
 from lazynb.targets.result import Answer, Question, Refused
@@ -110,6 +110,7 @@ def compile_for(
       OutOfMemory, TargetError: it refused the program, or the chip's description.
     """
     compiler_of(target.chip.platform).required()
+    asked = {**(options or {}), **(dump.options() if dump is not None else {})}
     question = Question(
         topology=_topology(target),
         platform=target.chip.platform,
@@ -117,7 +118,7 @@ def compile_for(
         is_single=target.devices == 1,
         mesh=mesh,
         lowering=lowering,
-        options={**(options or {}), **(dump.options() if dump is not None else {})},
+        options=with_code(asked, target.chip.platform),
     )
     key, place = key_of(question, options or {}), dump.directory if dump is not None else None
     kept = load(key, place)
