@@ -14,6 +14,7 @@ from lazynb._jax.ahead import (
     Lowering as Lowering,
     compile_for as compile_for,
     lowering_of as lowering_of,
+    lowering_of_hlo as lowering_of_hlo,
     optimised_text as optimised_text,
 )
 from lazynb._jax.analysis import (

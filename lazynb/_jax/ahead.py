@@ -20,11 +20,13 @@ class Lowering(NamedTuple):
     Attributes:
       module: StableHLO as MLIR's bytecode.
       spread_inputs, spread_results: for each input and result, whether the partitioner chooses its sharding.
+      is_hlo: whether ``module`` is the text of a module of HLO instead.
     """
 
     module: bytes
     spread_inputs: tuple[bool, ...]
     spread_results: tuple[bool, ...]
+    is_hlo: bool = False
 
 
 def lowering_of(lowered: jax.stages.Lowered) -> Lowering:
@@ -40,11 +42,37 @@ def lowering_of(lowered: jax.stages.Lowered) -> Lowering:
     return Lowering(buffer.getvalue(), inputs, results)
 
 
+def lowering_of_hlo(text: str) -> Lowering:
+    """That of a module of HLO, which :func:`compile_for` reads. The layouts of its arguments and results are
+    for the compiler to choose."""
+    return Lowering(text.encode(), (), (), is_hlo=True)
+
+
+def _read_hlo(text: str) -> Lowering:
+    """Raises ValueError, or an error of XLA's, if ``text`` is no module, or has what StableHLO has not."""
+    from jaxlib import _hlo, _jax
+
+    module = _hlo.hlo_module_from_text(text)
+    code = _jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto())
+    with _mlir.make_ir_context():
+        parsed: Any = _ir.Module.parse(code)
+        [main] = [each for each in parsed.body.operations if each.attributes["sym_name"].value == "main"]
+        free = _ir.DictAttr.get({"mhlo.layout_mode": _ir.StringAttr.get("auto")})
+        inputs, results = len(main.type.inputs), len(main.type.results)
+        main.attributes["arg_attrs"] = _ir.ArrayAttr.get([free] * inputs)
+        main.attributes["res_attrs"] = _ir.ArrayAttr.get([free] * results)
+        buffer = io.BytesIO()
+        parsed.operation.write_bytecode(buffer)
+    return Lowering(buffer.getvalue(), (False,) * inputs, (False,) * results)
+
+
 def compile_for(devices: Sequence[Any], lowering: Lowering, options: Mapping[str, Any]) -> Any:
     """The executable that XLA makes of ``lowering`` for ``devices`` of a topology; it cannot run.
 
     Raises the compiler's own error.
     """
+    if lowering.is_hlo:
+        lowering = _read_hlo(lowering.module.decode())
     backend = devices[0].client
     settings = _compiler.get_compile_options(
         num_replicas=1,

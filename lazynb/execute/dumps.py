@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ from lazynb.errors import LazynbError
 
 _PASSES = {"xla_dump_hlo_pass_re": ".*", "xla_dump_hlo_as_text": True}
 _DECISIONS = {"xla_dump_fusion_visualization": True}
+_CODE = {"xla_dump_emitter_re": "^(llvm|ptx)$"}
+"""What XLA:GPU makes of each kernel; that of JAX 0.12 writes it where its emitters are asked for by name."""
+
 _KEPT = 16  # dumps on disk: a program of 1,000 operations writes 4 MB
 
 
@@ -80,6 +83,12 @@ class Dump:
         """The text of the first file that fits ``pattern``; empty if no file does."""
         files = self.files(pattern)
         return files[0].read_text(encoding="utf-8", errors="replace") if files else ""
+
+
+def with_code(options: Mapping[str, Any], platform: str) -> dict[str, Any]:
+    """Compiler options that write a dump with the code of each kernel, if they write one at all."""
+    writes = "xla_dump_to" in options and platform in ("cuda", "gpu")
+    return {**options, **(_CODE if writes else {})}
 
 
 _recent: collections.deque[Dump] = collections.deque()

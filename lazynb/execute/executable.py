@@ -179,6 +179,14 @@ class Executable:
             donated = ()
         return self._compiled_uncached(self._lowered(jaxpr, donated), options)
 
+    def compile_hlo(self, text: str) -> str:
+        """The optimised HLO of a module of HLO, compiled as the program is; empty if it runs on several
+        devices. Raises XLA's own error."""
+        if any(step.program and len(step.program) > 1 for step in self.state.path()):
+            return ""
+        lowering, settings = jc.lowering_of_hlo(text), jc.settings_now(self._config)
+        return wait(in_background(lambda: _compile_hlo(lowering, settings, self._device)))
+
     def cost_figures(self, texts: Sequence[str]) -> list[jc.Figures]:
         """What XLA says that parts of the program cost, which are HLO modules."""
         return jc.cost_figures(texts)
@@ -332,6 +340,11 @@ def _compile(lowered: jax.stages.Lowered, config_then: Any, dump: Dump | None) -
 def _compile_uncached(lowered: jax.stages.Lowered, config_then: Any, options: dict[str, Any] | None) -> Any:
     with jc.restore_config(config_then), jc.no_cache():
         return lowered.compile(compiler_options=options)
+
+
+def _compile_hlo(lowering: jc.Lowering, config_then: Any, device: Any) -> str:
+    with jc.restore_config(config_then), jc.no_cache():
+        return jc.optimised_text(jc.compile_for([device], lowering, {}))
 
 
 class Binding(NamedTuple):

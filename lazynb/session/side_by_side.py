@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from lazynb.source import Place
+from lazynb.xla.clusters import Cluster
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.cost.kernel_cost import executions
 from lazynb.xla.cost.roof import moved, written_by
+from lazynb.xla.program import CompiledTrace
 
 HERE = "this machine"
 
@@ -20,18 +24,25 @@ class Made:
     Attributes:
       target: its title.
       kernels: how many.
+      runs: how often they run, one in a loop as often as that turns; None if that is not known.
       transfers: values that are brought to another memory, beside other work where it can be.
       moved: bytes that they read and write in the device's memory, each array as a whole, a loop's body once.
+      moved_in_all: the same, a loop's body as often as it turns; None if that is not known.
       largest: bytes of the largest array that one of them writes there.
-      seconds: what the program takes at least, by the chip's published peaks; None where there are none.
+      seconds: what the program takes at least, by the chip's published peaks, a loop's body once; None where
+        there are none.
+      seconds_in_all: the same, a loop's body as often as it turns; None if that is not known.
     """
 
     target: str
     kernels: int
+    runs: int | None
     transfers: int
     moved: int
+    moved_in_all: int | None
     largest: int
     seconds: float | None
+    seconds_in_all: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,24 +60,51 @@ class LineDifference:
 
 def made(compilation: Compilation) -> Made:
     """What ``compilation`` runs."""
-    kernels = [cluster for cluster in compilation.clusters if cluster.is_kernel]
-    written = [part for cluster in kernels for part in written_by(cluster)]
+    steps = [step for trace in compilation.traces for step in _steps(trace)]
+    kernels = [step for step in steps if step.cluster.is_kernel]
+    written = [part for step in kernels for part in written_by(step.cluster)]
+    here = compilation.target is None
     return Made(
         target=HERE if compilation.target is None else compilation.target.title,
         kernels=len(kernels),
-        transfers=sum(cluster.is_begun_transfer for cluster in compilation.clusters),
-        moved=sum(moved(cluster) for cluster in compilation.clusters if cluster.kind != "control"),
+        runs=_in_all((step.times, 1) for step in kernels),
+        transfers=sum(step.cluster.is_begun_transfer for step in steps),
+        moved=sum(moved(step.cluster) for step in steps),
+        moved_in_all=_in_all((step.times, moved(step.cluster)) for step in steps),
         largest=max(written, default=0),
-        seconds=at_least(compilation),
+        seconds=None if here else sum(step.seconds for step in steps),
+        seconds_in_all=None if here else _in_all((step.times, step.seconds) for step in steps),
     )
 
 
-def at_least(compilation: Compilation) -> float | None:
-    """Seconds that the program takes at least by the chip's published figures, each kernel once. None for
-    this machine."""
-    if compilation.target is None:
-        return None
-    return sum(bound.seconds for trace in compilation.traces for bound in trace.bounds.values())
+class _Step(NamedTuple):
+    """A cluster that does something, how often it runs (None: not known), and what one run takes at least."""
+
+    cluster: Cluster
+    times: int | None
+    seconds: float
+
+
+def _steps(trace: CompiledTrace) -> list[_Step]:
+    if trace.module is None:
+        return []
+    working = [cluster for cluster in trace.clusters if cluster.kind != "control"]
+    times = executions(trace.module, [cluster.name for cluster in working])
+    least = {name: bound.seconds for name, bound in trace.bounds.items()}
+    return [_Step(cluster, times[cluster.name], least.get(cluster.name, 0.0)) for cluster in working]
+
+
+Figure = TypeVar("Figure", int, float)
+
+
+def _in_all(figures: Iterable[tuple[int | None, Figure]]) -> Figure | None:
+    """The sum of figures, each as often as its step runs; None if that is not known."""
+    total: Figure = 0
+    for times, figure in figures:
+        if figure and times is None:
+            return None
+        total += figure * (times or 0)
+    return total
 
 
 def differences(compilations: Sequence[Compilation]) -> list[LineDifference]:

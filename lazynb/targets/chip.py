@@ -20,6 +20,7 @@ class Chip:
       platform: ``tpu`` or ``cuda``, as JAX's lowering names it.
       memory: bytes of the device's own memory.
       bandwidth: bytes a second to that memory.
+      vmem: bytes of the vector memory on the chip, of each core of a TPU; None where none is published.
       peak: operations a second, by type of element as HLO writes it; ``tf32`` is for f32 at low precision.
       dimensions: of a slice of such chips; 0 where chips form no grid.
       device: what XLA must be told of a GPU, by its field of ``GpuDeviceInfoProto``.
@@ -31,6 +32,7 @@ class Chip:
     memory: int
     bandwidth: int
     peak: Mapping[str, float]
+    vmem: int | None = None
     dimensions: int = 0
     device: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from lazynb._jax import Lowering
 from lazynb.errors import LazynbError
-from lazynb.execute.dumps import Dump
+from lazynb.execute.dumps import Dump, with_code
 from lazynb.targets.compilers import compiler_of
 from lazynb.targets.process import worker_of
 from lazynb.targets.result import Answer, Question, Refused
@@ -44,6 +44,7 @@ class OutOfMemory(TargetError):
             self.needed, self.available = map(_bytes, filter(None, sizes.groups()))
 
 
+_NO_SLICE = re.compile(r"Topology layout .* is not divisible|[Ii]nvalid topology")
 _SIZE = r"(\d+(?:\.\d+)?[KMGT]?)"
 _NEEDED = re.compile(
     rf"required[^(]*\({_SIZE}\) exceeds available HBM \({_SIZE}\)|Used {_SIZE} of {_SIZE} hbm"
@@ -106,9 +107,10 @@ def compile_for(
       CompilerMissing: it is not installed.
       CompilerCrashed: it ended.
       UnknownTarget: there is no such slice.
-      OutOfMemory, TargetError: it refused the program.
+      OutOfMemory, TargetError: it refused the program, or the chip's description.
     """
     compiler_of(target.chip.platform).required()
+    asked = {**(options or {}), **(dump.options() if dump is not None else {})}
     question = Question(
         topology=_topology(target),
         platform=target.chip.platform,
@@ -116,7 +118,7 @@ def compile_for(
         is_single=target.devices == 1,
         mesh=mesh,
         lowering=lowering,
-        options={**(options or {}), **(dump.options() if dump is not None else {})},
+        options=with_code(asked, target.chip.platform),
     )
     key, place = key_of(question, options or {}), dump.directory if dump is not None else None
     kept = load(key, place)
@@ -138,8 +140,10 @@ def _topology(target: Target) -> str:
 
 def _error(target: Target, refused: Refused, dump: Dump | None) -> LazynbError:
     words = refused.message.strip()
-    if refused.at == "topology":
+    if refused.at == "topology" and _NO_SLICE.search(words):
         return UnknownTarget(f"{target.name} is no slice that there is: {words}")
+    if refused.at == "topology":
+        return TargetError(f"The compiler for {target.title} could not be told of the chip: {words}")
     if "RESOURCE_EXHAUSTED" in words or "Oom" in words:
         return OutOfMemory(f"This does not fit into the memory of {target.title}: {words}", target, dump)
     return TargetError(f"The compiler for {target.title} refused the program: {words}")

@@ -82,6 +82,12 @@ class TargetExecutable(Executable):
     def _compiled_uncached(self, lowered: jax.stages.Lowered, options: dict[str, Any] | None) -> CompiledFor:
         return compile_for(self.target, jc.lowering_of(lowered), self._mesh, options)
 
+    def compile_hlo(self, text: str) -> str:
+        """The optimised HLO of a module of HLO, compiled for the target; empty if that is a mesh."""
+        if self.target.layout is not None:
+            return ""
+        return compile_for(self.target, jc.lowering_of_hlo(text)).as_text()
+
     def cost_figures(self, texts: Sequence[str]) -> list[jc.Figures]:
         """Asks the worker process, which XLA's analysis may end.
 

@@ -22,6 +22,7 @@ from lazynb.config import config
 from lazynb.targets.compilers import compiler_of
 from lazynb.targets.result import Answer, Question
 
+_FORM = 2  # of what a dump has in it
 _KEPT = 200  # entries; one of 100 operations has some 200 KB
 
 
@@ -33,6 +34,7 @@ def key_of(question: Question, options: Mapping[str, Any]) -> str:
     """
     lowering = question.lowering
     parts = [
+        _FORM,
         jaxlib.__version__,
         compiler_of(question.platform).version,
         question.topology,

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from lazynb.xla.hlo.module import Computation, Instruction, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
-from lazynb.xla.hlo.shapes import memory_space, parts, shape_bytes
+from lazynb.xla.hlo.shapes import arrays, memory_space, parts, shape_bytes
 
 FREE = opcodes_of(OpcodeKind.FREE)
 CONTROL = opcodes_of(OpcodeKind.CONTROL)
@@ -255,7 +255,9 @@ def is_transfer(module: Module, instruction: Instruction) -> bool:
     if opcode not in _CARRYING:
         return False
     operand = module.computations[instruction.computation].instructions[instruction.operands[0]]
-    return memory_space(operand.shape) != memory_space(instruction.shape)
+    if memory_space(operand.shape) == memory_space(instruction.shape):
+        return False
+    return opcode != "copy" or arrays(operand.shape) == arrays(instruction.shape)  # no other order or type
 
 
 _ENDS = ("-done", "-update")

@@ -82,17 +82,21 @@ def _short(line: str) -> str:
 # ---- GPU ---------------------------------------------------------------------------------------------------
 
 _THUNK = re.compile(
-    r"^\s*(\d+): \w+ \[[^\]]*\] (\S+) grid: \[([\d, ]+)\] threads: \[([\d, ]+)\]\s+shared_memory: (\d+)", re.M
+    r"^\s*(\d+): \w+\s+\[[^\]]*\] (\S+) grid: \[([\d, ]+)\] threads: \[([\d, ]+)\]\s+shared_memory: (\d+)",
+    re.M,
 )
-_ANNOTATION = re.compile(r'profile_annotation: "([^"]*)"\s+thunk_id: (\d+)')
+_ANNOTATION = re.compile(r'profile_annotation: "([^"]*)"\s+thunk_id: (\d+)\s+\}\s+thunk_kind: "k(\w+)"')
 
 
 def _gpu(hlo: str, cluster: Cluster, dump: Dump) -> Code:
+    metadata = dump.text("*.thunk_metadata.txt")
     launches = {int(number): rest for number, *rest in _THUNK.findall(dump.text("*.thunk_sequence.txt"))}
-    ids = {name: int(number) for name, number in _ANNOTATION.findall(dump.text("*.thunk_metadata.txt"))}
-    launch = launches.get(ids.get(cluster.name, -1))
+    thunks = {name: (int(id_), kind) for name, id_, kind in _ANNOTATION.findall(metadata)}
+    number, kind = thunks.get(cluster.name, (-1, ""))
+    launch = launches.get(number)
     if launch is None:
-        return Code(hlo, note="XLA:GPU launches no kernel of its own making for it: only HLO is known.")
+        as_ = f" (it runs as {kind})" if kind else ""
+        return Code(hlo, note=f"XLA:GPU launches no kernel of its own making for it{as_}: only HLO is known.")
     kernel, grid, threads, shared = launch
     facts = (
         ("kernel", kernel),

@@ -37,6 +37,7 @@ from lazynb.xla.reading import Read, Reading, read
 from lazynb.xla.value_names import input_nodes, result_names, value_names
 from lazynb.xla.verify import NotTestable, verify
 
+_EARLY = 3  # passes: one of the first resolves calls
 _SMALL = 500  # instructions of a program that is compiled once more without being asked for
 
 
@@ -380,13 +381,22 @@ class CompiledTrace:
         edge = self.edges.get((boundary.producer, boundary.consumer))
         if edge is None:
             raise NotTestable("this is no boundary between two clusters of this program")
-        verified = verify(boundary, edge, self._executable, self.rules)
+        verified = verify(boundary, edge, self._executable, self.rules, self._first)
         boundaries = list(self.boundaries)
         for number, other in enumerate(boundaries):
             if (other.producer, other.consumer) == (verified.producer, verified.consumer):
                 boundaries[number] = verified
         self.boundaries = boundaries
         return verified
+
+    def _first(self) -> str:
+        """The module as XLA got it, with its calls resolved; empty if nobody wrote that down."""
+        if not self.has_dump or not self.before:
+            return ""
+        for text in (self.before, *(each.after for each in self.passes[:_EARLY])):
+            if not any(each.opcode == "call" for each in parse(text)):
+                return text
+        return ""
 
     def _with_words(self, boundary: Boundary, decisions: Mapping[tuple[str, str], str]) -> Boundary:
         """``boundary`` with the compiler's reason, if there is one. What an experiment showed stays."""

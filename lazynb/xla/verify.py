@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from lazynb.errors import LazynbError
 from lazynb.execute.executable import Executable
+from lazynb.xla.alone import Alone, NotAlone, alone
 from lazynb.xla.clusters import results
 from lazynb.xla.evidence import INFERRED, UNKNOWN, VERIFIED
 from lazynb.xla.fusion.backend_rules import BackendRules
@@ -18,14 +20,20 @@ from lazynb.xla.fusion.edges import FusionEdge
 from lazynb.xla.hlo.module import parse
 
 Changes = dict[str, Any]
-"""Arguments of ``Executable.compile_again``."""
+"""Arguments of ``Executable.compile_again``; or ``hlo``, the text of a module in the program's place."""
 
 
 class NotTestable(LazynbError):
     """No experiment can be made about this boundary; the message says why."""
 
 
-def verify(boundary: Boundary, edge: FusionEdge, executable: Executable, rules: BackendRules) -> Boundary:
+def verify(
+    boundary: Boundary,
+    edge: FusionEdge,
+    executable: Executable,
+    rules: BackendRules,
+    unfused: Callable[[], str] = lambda: "",
+) -> Boundary:
     """``boundary`` with what recompiling without its cause showed. Nothing is run.
 
     If the boundary stays, its reason is not the reason, whoever gave it: the next that applies is tried, then
@@ -35,11 +43,13 @@ def verify(boundary: Boundary, edge: FusionEdge, executable: Executable, rules: 
 
     Arguments:
       rules: those of the backend, with the options that take causes away.
+      unfused: gives the text of the module as XLA got it, with its calls resolved; empty if nobody wrote it
+        down.
 
     Raises:
       NotTestable: there is no experiment for this reason, or not for this program.
     """
-    subject = Subject(boundary, edge, executable, rules)
+    subject = Subject(boundary, edge, executable, rules, unfused)
     if boundary.verify == EACH:
         return _searched(subject)
     first = _tried(subject)
@@ -55,6 +65,8 @@ def verify(boundary: Boundary, edge: FusionEdge, executable: Executable, rules: 
     last = trials[-1]
     if last.outcome is Crossing.GONE:
         return dataclasses.replace(last.boundary, label=VERIFIED, said=boundary.said, verdict=verdict)
+    if rules.reasons[boundary.code].is_fact:
+        return dataclasses.replace(boundary, verdict=verdict)
     rest = untested[0] if untested else boundary_at(edge, rules, "refuted", UNKNOWN)
     return dataclasses.replace(rest, said=boundary.said, verdict=verdict)
 
@@ -64,25 +76,66 @@ EACH = "each-cause"
 
 
 def _searched(subject: Subject) -> Boundary:
-    """The boundary, of which no reason is known, with what taking away each cause that applies showed."""
+    """The boundary, of which no reason is known, with what taking away each cause that applies showed, and if
+    none of them is it, taking away all else."""
     trials: list[Trial] = []
-    untested: list[Boundary] = []
-    _try_others(subject, trials, untested)
-    if not trials and untested:
-        raise NotTestable(
-            "what may keep the two apart (a variable that holds the value, another reader) cannot be taken "
-            "away alone here"
-        )
-    if not trials:
-        raise NotTestable(
-            "there is nothing to take away: no variable holds this value that could be dropped, and no "
-            "other kernel reads it that could have one of its own"
-        )
+    _try_others(subject, trials, [])
     verdict = " ".join(trial.sentence for trial in trials)
-    last = trials[-1]
-    if last.outcome is Crossing.GONE:
-        return dataclasses.replace(last.boundary, label=VERIFIED, verdict=verdict)
-    return dataclasses.replace(subject.boundary, verdict=verdict)
+    if trials and trials[-1].outcome is Crossing.GONE:
+        return dataclasses.replace(trials[-1].boundary, label=VERIFIED, verdict=verdict)
+    try:
+        found = _alone(subject)
+    except NotAlone as error:
+        if trials:
+            return dataclasses.replace(subject.boundary, verdict=verdict)
+        raise NotTestable(f"the two cannot be looked at alone: {error}") from None
+    return dataclasses.replace(found, verdict=f"{verdict} {found.verdict}".strip())
+
+
+def _alone(subject: Subject) -> Boundary:
+    """The boundary with what compiling its two ends alone showed.
+
+    Raises:
+      NotAlone: it shows nothing.
+    """
+    first = subject.unfused()
+    if not first:
+        raise NotAlone("what the compiler wrote down of the program is gone")
+    try:
+        showed = alone(subject.edge, parse(first), partial(_compiled, subject))
+    except NotTestable as error:
+        raise NotAlone(str(error)) from None
+    code, outcome = _SHOWN[showed]
+    found = boundary_at(subject.edge, subject.rules, code, VERIFIED)
+    return dataclasses.replace(found, said=subject.boundary.said, verdict=f"{_ALONE}: {outcome}")
+
+
+def _compiled(subject: Subject, text: str) -> str:
+    """The optimised HLO of a module.
+
+    Raises:
+      NotTestable: the compiler refused it.
+    """
+    try:
+        optimised = subject.executable.compile_hlo(text)
+    except Exception as error:  # XLA has classes of its own
+        why = str(error).strip().partition("\n")[0]
+        raise NotTestable(f"the compiler refused a program made of its parts: {why}") from None
+    if not optimised:
+        raise NotTestable("a program for several devices is not taken apart")
+    return optimised
+
+
+_ALONE = "Compiled again with nothing but these two and what leads from the one to the other"
+_SHOWN = {
+    Alone.PAIR: ("pair", "the boundary stays."),
+    Alone.READERS: (
+        "read-elsewhere",
+        "the boundary is gone. With the others that read the array: it stays.",
+    ),
+    Alone.HELD: ("kept-alive", "the boundary is gone. With the array as a result: it stays."),
+    Alone.AROUND: ("around", "the boundary is gone."),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,12 +147,14 @@ class Subject:
       edge: the two clusters.
       executable: the program that they are in.
       rules: those of its backend.
+      unfused: gives the text of the module as XLA got it.
     """
 
     boundary: Boundary
     edge: FusionEdge
     executable: Executable
     rules: BackendRules
+    unfused: Callable[[], str] = lambda: ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,6 +207,8 @@ def _try_together(subject: Subject, trials: list[Trial]) -> None:
     """Adds the trial without any of the causes, if the boundary goes with all of them."""
     changes: Changes = {}
     for trial in trials:
+        if "hlo" in trial.changes:
+            return  # a program of its own
         for name, value in trial.changes.items():
             changes[name] = {**changes.get(name, {}), **value} if isinstance(value, dict) else value
     outcome = _outcome(subject, changes)
@@ -175,6 +232,8 @@ def _tried(subject: Subject) -> Trial:
 
 
 def _outcome(subject: Subject, changes: Changes) -> Crossing:
+    if "hlo" in changes:
+        return crossing(subject.edge, parse(_compiled(subject, changes["hlo"])))
     text = subject.executable.compile_again(**changes).as_text()
     if not text:
         raise NotTestable("this backend gives no HLO of the recompiled program")
@@ -233,9 +292,18 @@ def _no_library(subject: Subject) -> tuple[Changes, str]:
     return {"options": dict(known[library])}, f"without {library}"
 
 
+def _free_layouts(subject: Subject) -> tuple[Changes, str]:
+    """With arguments and results in the order that suits the compiler; in the program it is given."""
+    first = subject.unfused()
+    if not first:
+        raise NotTestable("what the compiler wrote down of the program is gone")
+    return {"hlo": first}, "with the order of arguments and results in memory left to the compiler"
+
+
 EXPERIMENTS: dict[str, Experiment] = {
     "drop-output": _drop_output,
     "only-this-user": _own_copy,
     "no-library": _no_library,
+    "free-layouts": _free_layouts,
 }
 """By the name in :data:`lazynb.xla.fusion.reasons.REASONS`."""

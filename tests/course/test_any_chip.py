@@ -33,9 +33,9 @@ def test_it_shows_what_its_text_says(any_chip):
     norms = shown(cell_with(notebook, "def layer_norm"))
     assert re.search(r"^h100 +1 kernel;", norms, re.M)
     assert "32.00 MiB" in shown(cell_with(notebook, "def attention"))
-    first, second, third = shown(cell_with(notebook, "def fits")).strip().splitlines()
+    first, second, third = re.split(r"^(?=width)", shown(cell_with(notebook, "def fits")), flags=re.M)[1:]
     assert "it fits" in first and "it fits" in third
-    assert "does not fit into the memory of TPU v5e" in second
+    assert "does not fit on TPU v5e" in second and "f32[16384,16384]" in second
 
 
 @needs_compilers

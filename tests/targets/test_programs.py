@@ -19,7 +19,7 @@ from lazynb.xla.reading import Reading as Dumped
 from targets.programs import PROGRAMS
 
 TARGETS = ("v5e", "v5p", "a100", "h100") if os.environ.get("LAZYNB_FULL") else ("v5e", "h100")
-RUNS = {"own kernel", "fused", "library"}
+RUNS = {"own kernel", "fused", "library", "transfer"}
 
 
 def test_there_are_forty():

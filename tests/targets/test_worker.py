@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import threading
@@ -14,10 +15,11 @@ import pytest
 import lazynb
 from lazynb import _jax as jc
 from lazynb.execute.dumps import dumping
+from lazynb.targets.compiled import TargetError, compile_for
 from lazynb.targets.compilers import compiler_of
 from lazynb.targets.process import CompilerCrashed, Worker, worker_of
 from lazynb.targets.result import CostAnswer
-from lazynb.targets.target import UnknownTarget
+from lazynb.targets.target import UnknownTarget, parse
 from lazynb.xla.reading import Reading
 
 
@@ -83,12 +85,23 @@ def test_an_interrupt_ends_the_compilation(pending):
 def test_this_process_keeps_its_devices(pending):
     lazynb.compile(pending, target="v5e")
     assert jax.default_backend() == "cpu"
-    assert not any("tpu" in name for name in os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    assert not any("tpu-jaxlib" in name for name in os.environ.get("PYTHONPATH", "").split(os.pathsep))
 
 
 def test_a_slice_that_is_none(pending):
     with pytest.raises(UnknownTarget, match="v5e:3x7 is no slice"):
         lazynb.compile(pending, target="v5e:3x7")
+
+
+def test_what_is_wrong_with_a_chip_is_said():
+    """Only a slice that there is not is none: other troubles have their own words."""
+    target = parse("h100")
+    odd = dataclasses.replace(target.chip, device={**target.chip.device, "nonsense": 3})
+    program = jax.jit(lambda x: x + 1).trace(jax.ShapeDtypeStruct((4,), jnp.float32))
+    lowering = jc.lowering_of(program.lower(lowering_platforms=("cuda",)))
+    with pytest.raises(TargetError, match="could not be told of the chip.*target_config") as caught:
+        compile_for(dataclasses.replace(target, chip=odd), lowering)
+    assert not isinstance(caught.value, UnknownTarget) and "slice" not in str(caught.value)
 
 
 class Ending(Worker):

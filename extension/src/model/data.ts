@@ -23,7 +23,7 @@ export interface Group {
 export type Label =
   "compiler said" | "rule inferred" | "verified by recompiling" | "lazynb decided" | "absent in the first pass" | "not known";
 
-export type FateKind = "own kernel" | "fused" | "library" | "folded" | "merged" | "cancelled" | "dead" | "lost";
+export type FateKind = "own kernel" | "fused" | "library" | "transfer" | "folded" | "merged" | "cancelled" | "dead" | "lost";
 
 export type ClusterKind = "loop" | "input" | "output" | "custom" | "library" | "single" | "transfer" | "control";
 

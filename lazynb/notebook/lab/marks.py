@@ -12,7 +12,7 @@ from lazynb.plain import plain_data
 from lazynb.source import Spot
 from lazynb.units import number, size
 from lazynb.view.inspection.schema import Cluster, Fate, Inspection
-from lazynb.view.inspection.words import kind as kind_words
+from lazynb.view.inspection.words import is_kernel, kind as kind_words
 from lazynb.view.words import tally
 
 _KERNELS = 8  # of one line
@@ -108,7 +108,7 @@ class _NamedFate(NamedTuple):
 
 def kernel_lines(cells: Cells, data: Inspection) -> dict[str, dict[int, LineKernels]]:
     """By cell and line, the kernels that the line's operations went to, and the fates of those in none."""
-    clusters = {cluster["id"]: cluster for cluster in data["clusters"] if cluster["kind"] != "control"}
+    clusters = {cluster["id"]: cluster for cluster in data["clusters"] if is_kernel(cluster)}
     by_cell: dict[str, dict[int, LineKernels]] = {}
     for (cell, line), fates in _fates_by_line(cells, data).items():
         by_cell.setdefault(cell, {})[line] = _kernels(fates, clusters), _fates_in_none(fates)
@@ -143,7 +143,7 @@ def _fates_in_none(fates: list[_NamedFate]) -> list[str]:
     """A phrase for each operation that went to no kernel."""
     phrases = []
     for name, fate in fates:
-        if not fate["clusters"]:
+        if not fate["clusters"] or fate["kind"] == "transfer":
             phrases.append(f"{name}: {fate['text'] or fate['kind']}")
     return list(dict.fromkeys(phrases))
 

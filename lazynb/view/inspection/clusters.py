@@ -18,6 +18,7 @@ from lazynb.xla import clusters as xla_clusters
 from lazynb.xla.cost.estimates import Estimate
 from lazynb.xla.cost.memory import Buffer
 from lazynb.xla.fusion import boundaries as xla_boundaries
+from lazynb.xla.hlo.memory_spaces import memory_of
 from lazynb.xla.value_names import input_names
 
 
@@ -256,7 +257,7 @@ def memory(index: Index, number: int) -> Any:
         "peak_step": memory.peak_step,
         "buffers": [_buffer(index, number, buffer) for buffer in memory.buffers],
         "elsewhere": [
-            {"name": space_name(space), "bytes": taken, "text": _SPACES.get(space, ("", ""))[1]}
+            {"name": memory_of(space).name, "bytes": taken, "text": memory_of(space).text}
             for space, taken in memory.elsewhere.items()
         ],
         "source": memory.source,
@@ -272,23 +273,8 @@ def _buffer(index: Index, number: int, buffer: Buffer) -> dict[str, Any]:
         **{field.name: getattr(buffer, field.name) for field in dataclasses.fields(buffer)},
         "shares": list(buffer.shares),
         "variables": list(buffer.variables),
-        "space": space_name(buffer.space),
+        "space": memory_of(buffer.space).name,
         "padding": buffer.padding,
         "nodes": trace.nodes_behind(instruction) if instruction is not None else [],
         "cluster": index.home(number, buffer.instruction),
     }
-
-
-_SPACES = {
-    1: ("VMEM", "the vector memory on the chip: what lies there crosses no bus to HBM"),
-    2: ("sync flags", ""),
-    5: ("host", "the memory of the machine that the chip is in"),
-    6: ("SMEM", "the scalar memory on the chip"),
-}
-"""XLA:TPU's memories by XLA's number, and what they are. 0 is HBM; the numbers of VMEM and SMEM are those of
-``memory_space`` in the dumps of libtpu ("vmem (color=1)")."""
-
-
-def space_name(space: int) -> str:
-    """The name of a memory; empty for the device's own."""
-    return _SPACES.get(space, (f"memory {space}", ""))[0] if space else ""

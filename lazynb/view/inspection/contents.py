@@ -34,6 +34,7 @@ from lazynb.view.inspection.schema import (
 )
 from lazynb.view.inspection.sources import Sources
 from lazynb.view.inspection.tables import EMPTY, table
+from lazynb.view.inspection.words import is_kernel
 from lazynb.view.words import plural
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fates.assignment import DEAD, Fate
@@ -267,9 +268,8 @@ def _say_what_is_missing(index: Index, data: Inspection, notes: Notes) -> None:
             notes.say(f"This backend gives no HLO{of}: there are no clusters, fates or boundaries.")
         elif not trace.has_dump:
             notes.say(_no_passes(trace.cache_event, of))
-    fused = [
-        cluster for cluster in data["clusters"] if cluster["kind"] not in ("library", "transfer", "control")
-    ]
+    kernels = filter(is_kernel, data["clusters"])
+    fused = [cluster for cluster in kernels if cluster["kind"] != "library"]
     if fused and not any(map(_has_cost, fused)):
         notes.say("XLA gives no cost for any kernel of this program.")
 
@@ -278,7 +278,7 @@ def _add_code(index: Index, data: Inspection, notes: Notes) -> None:
     """The code of each kernel, until there is as much as a saved page keeps."""
     left, without = SAVED, 0
     for cluster in data["clusters"]:
-        if cluster["kind"] in ("control", "transfer"):
+        if not is_kernel(cluster):
             continue
         code = parts.code(index, cluster["id"])
         left -= sum(len(code[key]) for key in ("hlo", "assembly", "llvm"))  # type: ignore[literal-required]

@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from lazynb.view.graph.highlights import Chip, cluster_chip
 from lazynb.view.graph.model import GraphView, Highlight
 from lazynb.view.inspection.schema import Fate, Inspection
+from lazynb.view.inspection.words import is_kernel
 
 
 def highlights(view: GraphView, data: Inspection) -> dict[int, Highlight]:
     """By box of ``view``, where its operations went."""
-    control = {cluster["id"] for cluster in data["clusters"] if cluster["kind"] == "control"}
+    kernels = {cluster["id"] for cluster in data["clusters"] if is_kernel(cluster)}
     chip_of = _chip_of(data)
     fates = {fate["node"]: fate for fate in data["fates"]}
     highlight_of = {}
@@ -22,7 +23,7 @@ def highlights(view: GraphView, data: Inspection) -> dict[int, Highlight]:
         own = [fates[member] for member in box.members if member in fates]
         counts: Counter[int] = Counter()
         for fate in own:
-            counts.update(_clusters_to_show(fate, control))
+            counts.update(_clusters_to_show(fate, kernels))
         chips = _chips([id_ for id_, _ in counts.most_common()], chip_of)
         fate_word = "" if chips else _one_word([fate["kind"] for fate in own])
         highlight_of[box.id] = Highlight(chips, fate_word)
@@ -33,12 +34,9 @@ def _chip_of(data: Inspection) -> dict[int, Chip]:
     return {cluster["id"]: cluster_chip(cluster["label"], cluster["colour"]) for cluster in data["clusters"]}
 
 
-def _clusters_to_show(fate: Fate, control: set[int]) -> list[int]:
-    """The clusters of an operation; one that only runs others (a loop) does not count beside them."""
-    clusters = fate["clusters"]
-    if len(clusters) == 1:
-        return clusters
-    return [id_ for id_ in clusters if id_ not in control]
+def _clusters_to_show(fate: Fate, kernels: set[int]) -> list[int]:
+    """The kernels of an operation; where it is in none, what runs them or brings values to them."""
+    return [id_ for id_ in fate["clusters"] if id_ in kernels] or fate["clusters"]
 
 
 def _chips(ids: Iterable[int], chip_of: Mapping[int, Chip]) -> tuple[Chip, ...]:
@@ -50,12 +48,16 @@ def _one_word(kinds: Sequence[str]) -> str:
 
 
 def line_chips(data: Inspection) -> Mapping[tuple[int, int], list[Chip]]:
-    """By source and line, the clusters that its operations went to, in the order in which they run."""
+    """By source and line, the kernels that its operations went to and the loops around them, in the order in
+    which they run."""
     places = {node["id"]: node["place"] for node in data["nodes"]}
     chip_of = _chip_of(data)
+    kernels = {cluster["id"] for cluster in data["clusters"] if cluster["kind"] != "transfer"}
     clusters: dict[tuple[int, int], set[int]] = {}
     for fate in data["fates"]:
         place = places.get(fate["node"])
         if place is not None and place["source"] is not None:
-            clusters.setdefault((place["source"], place["line"]), set()).update(fate["clusters"])
+            clusters.setdefault((place["source"], place["line"]), set()).update(
+                kernels.intersection(fate["clusters"])
+            )
     return {line: list(_chips(sorted(ids), chip_of)) for line, ids in clusters.items()}

@@ -24,7 +24,9 @@ Label = Literal[
 ]
 """How something about a compiled program is known."""
 
-FateKind = Literal["own kernel", "fused", "library", "folded", "merged", "cancelled", "dead", "lost"]
+FateKind = Literal[
+    "own kernel", "fused", "library", "transfer", "folded", "merged", "cancelled", "dead", "lost"
+]
 ClusterKind = Literal["loop", "input", "output", "custom", "library", "single", "transfer", "control"]
 Which = Literal["before", "after"]
 

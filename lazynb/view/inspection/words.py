@@ -42,8 +42,13 @@ def headline(data: Inspection) -> str:
 
 def counts(data: Inspection) -> tuple[int, int]:
     """Kernels, and transfers: one that runs beside other work counts where it starts."""
-    kernels = sum(cluster["kind"] not in ("control", "transfer") for cluster in data["clusters"])
+    kernels = sum(map(is_kernel, data["clusters"]))
     return kernels, sum(is_transfer(cluster) for cluster in data["clusters"])
+
+
+def is_kernel(cluster: Cluster) -> bool:
+    """Whether it computes: no loop around others, no transfer."""
+    return cluster["kind"] not in ("control", "transfer")
 
 
 def is_transfer(cluster: Cluster) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from html import escape
 from typing import Any
 
 from lazynb.execute.records import text_table
-from lazynb.session.side_by_side import LineDifference, differences, made
+from lazynb.session.side_by_side import Figure, LineDifference, Made, differences, made
 from lazynb.units import short_duration, size
 from lazynb.view.graph.html import fill
 from lazynb.view.words import clip, plain
@@ -62,15 +62,14 @@ class SideBySide:
     def _targets(self) -> list[dict[str, str]]:
         rows = []
         for one in map(made, self.compilations):
-            seconds = "" if one.seconds is None else f"at least {short_duration(one.seconds)}"
             rows.append(
                 {
                     "compiled for": one.target,
-                    "kernels": f"{one.kernels:,}",
+                    "kernels": _kernels(one),
                     "transfers": f"{one.transfers:,}" if one.transfers else "",
-                    "through memory": size(one.moved),
+                    "through memory": _with_turns(one.moved, one.moved_in_all, size),
                     "largest value written": size(one.largest),
-                    "estimated time": seconds,
+                    "estimated time": _at_least(one),
                 }
             )
         return rows
@@ -82,9 +81,31 @@ class SideBySide:
 
 NOTE = (
     "Estimated: no kernel is faster than its bytes by the chip's published bandwidth, or its operations by "
-    "the chip's published peaks. What runs inside a loop counts once. A transfer brings a value to another "
-    "memory."
+    "the chip's published peaks. What is in a loop counts as often as the loop turns, where XLA knows that. "
+    "A transfer brings a value to another memory."
 )
+
+
+def _kernels(one: Made) -> str:
+    if one.runs == one.kernels:
+        return f"{one.kernels:,}"
+    runs = "how often they run is not known" if one.runs is None else f"{one.runs:,} runs"
+    return f"{one.kernels:,} ({runs})"
+
+
+def _at_least(one: Made) -> str:
+    if one.seconds is None:
+        return ""
+    return f"at least {_with_turns(one.seconds, one.seconds_in_all, short_duration)}"
+
+
+def _with_turns(once: Figure, in_all: Figure | None, written: Callable[[Figure], str]) -> str:
+    """A figure with each kernel as often as it runs, and once if that is another."""
+    if once == in_all:
+        return written(once)
+    if in_all is None:
+        return f"{written(once)}, each kernel once"
+    return f"{written(in_all)} ({written(once)} with each kernel once)"
 
 
 def _line(difference: LineDifference, titles: Sequence[str]) -> dict[str, str]:

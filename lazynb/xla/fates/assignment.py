@@ -97,7 +97,7 @@ def _arguments(history: PassHistory) -> dict[int, int]:
 def _together(assigned: dict[int, Fate], clusters: Sequence[Cluster]) -> dict[int, Fate]:
     """The fates, when it is known too what XLA moved into which kernel, or wrote anew there: a kernel of two
     is nobody's own."""
-    kind_of = {cluster.name: cluster.kind for cluster in clusters if cluster.kind != "control"}
+    kind_of = {cluster.name: cluster.kind for cluster in clusters if cluster.is_kernel}
     members: Counter[str] = Counter()
     for fate in assigned.values():
         if fate.kind != "merged":

@@ -170,6 +170,8 @@ class ClusterIndex:
         if all(cluster.kind == "library" for cluster in working):
             return "library"
         kernels = _kernels(working)
+        if not kernels and any(cluster.kind == "transfer" for cluster in working):
+            return "transfer"
         if any(len(self._members[cluster.name]) > 1 for cluster in kernels):
             return "fused"
         return "own kernel"
@@ -181,7 +183,7 @@ def works(instruction: Instruction) -> bool:
 
 
 def _kernels(clusters: Iterable[Cluster]) -> list[Cluster]:
-    return [cluster for cluster in clusters if cluster.kind != "control"]
+    return [cluster for cluster in clusters if cluster.is_kernel]
 
 
 def _words(kind: str, working: Sequence[Cluster], clusters: Sequence[Cluster]) -> str:
@@ -196,6 +198,9 @@ def _words(kind: str, working: Sequence[Cluster], clusters: Sequence[Cluster]) -
     also = ", and passed on in what reads it" if passed else ""
     if kind == "library":
         return f"part of a call of {' and '.join(_libraries(working))}{also}"
+    if kind == "transfer":
+        opcodes = dict.fromkeys(cluster.opcode for cluster in working if cluster.kind == "transfer")
+        return f"no kernel: a transfer ({' and '.join(opcodes)}) brings it to another memory"
     calls = " and ".join(_calls(working, clusters))
     if not kernels and kind != "fused":
         return f"runs as {calls or 'a call'} of its own"

@@ -12,9 +12,9 @@ class Fate:
     """What XLA made of one recorded operation.
 
     Attributes:
-      kind: ``own kernel``, ``fused``, ``library``, ``folded`` (to a constant), ``merged`` (with an equal
-        operation), ``cancelled`` (nothing computes it), ``dead`` (nobody wants it) or ``lost`` (its mark
-        vanished, unexplained).
+      kind: ``own kernel``, ``fused``, ``library``, ``transfer`` (no kernel: it is brought to another
+        memory), ``folded`` (to a constant), ``merged`` (with an equal operation), ``cancelled`` (nothing
+        computes it), ``dead`` (nobody wants it) or ``lost`` (its mark vanished, unexplained).
       text: a sentence.
       label: how that is known: ``rule inferred`` (from the modules that XLA wrote), ``lazynb decided``, or
         ``absent in the first pass``.

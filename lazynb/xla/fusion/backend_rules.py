@@ -58,6 +58,10 @@ class BackendRules(abc.ABC):
         """What every dump says of the compiler's decisions, by pair of clusters; nothing by default."""
         return {}
 
+    def facts(self, edge: FusionEdge) -> str:
+        """What the HLO says of the array, whatever the reason; empty by default."""
+        return ""
+
     @abc.abstractmethod
     def keeping_alive(self, edge: FusionEdge) -> tuple[str, ...] | None:
         """The variables that alone make XLA write the array: without them ``edge.consumer`` would be its only
@@ -75,6 +79,8 @@ _WITHOUT_RULES = (
     "silent",
     "kept-alive",
     "read-elsewhere",
+    "pair",
+    "around",
     "refuted",
 )
 

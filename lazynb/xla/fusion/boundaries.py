@@ -118,7 +118,7 @@ def boundary_at(edge: FusionEdge, rules: BackendRules, code: str, label: str) ->
         shape_of(edge.values),
         sum(value.bytes for value in edge.values),
         code,
-        _sentence(edge, code, reason, variables),
+        "; ".join(filter(None, (_sentence(edge, code, reason, variables), rules.facts(edge)))),
         reason.hint,
         label,
         variables=variables,

@@ -25,7 +25,18 @@ _SPECIAL = {
 }
 """Cases of a reason that have a sentence of their own here, and not in XLA's log."""
 
-_OTHERS = {"no-rules", "silent", "all-or-none", "slower-fused", "asynchronous", "read-elsewhere"}
+_OTHERS = {
+    "no-rules",
+    "silent",
+    "all-or-none",
+    "slower-fused",
+    "asynchronous",
+    "transfer",
+    "layout",
+    "read-elsewhere",
+    "pair",
+    "around",
+}
 """Reasons that other backends have."""
 
 

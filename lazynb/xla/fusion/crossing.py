@@ -25,14 +25,14 @@ class Crossing(enum.Enum):
 def crossing(edge: FusionEdge, module: Module) -> Crossing:
     """What became of the array between the two clusters of ``edge`` in ``module``, the same program compiled
     another way."""
-    before, after = _Side(edge.module), _Side(module)
+    before, after = Side(edge.module), Side(module)
     outcomes = {_outcome(edge, before, after, array) for array in before.between(edge)}
     if Crossing.STAYS in outcomes:
         return Crossing.STAYS
     return Crossing.GONE if outcomes == {Crossing.GONE} else Crossing.UNCLEAR
 
 
-def _outcome(edge: FusionEdge, before: _Side, after: _Side, array: Array) -> Crossing:
+def _outcome(edge: FusionEdge, before: Side, after: Side, array: Array) -> Crossing:
     """What became of one array."""
     readers = before.flow.readers(array)
     own = [reader for reader in readers if before.flow.kernel(reader) == edge.consumer.name]
@@ -82,8 +82,8 @@ class _Sides:
         return self.own < self.others
 
 
-class _Side:
-    """One of the two modules."""
+class Side:
+    """One of the modules that are compared."""
 
     def __init__(self, module: Module):
         self.flow = Dataflow(module)

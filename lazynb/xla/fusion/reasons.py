@@ -15,11 +15,13 @@ class BoundaryReason:
       hint: what the user can change; may be empty.
       verify: name of the experiment that removes the cause, see :mod:`lazynb.xla.verify`; empty where there
         is none.
+      is_fact: whether the HLO itself says so; an experiment shows only whether it has to be.
     """
 
     text: str
     hint: str = ""
     verify: str = ""
+    is_fact: bool = False
 
 
 REASONS = {
@@ -123,6 +125,20 @@ REASONS = {
         "inside of itself",
         "",
         "only-this-user",
+    ),
+    "pair": BoundaryReason(
+        "it is the two themselves: {producer} and {consumer} are two kernels also in a program that has "
+        "nothing but them and what leads from the one to the other"
+    ),
+    "around": BoundaryReason(
+        "what the program does around them keeps them apart: {producer} and {consumer} alone are one kernel"
+    ),
+    "transfer": BoundaryReason("a value that is brought to another memory by an instruction of its own"),
+    "layout": BoundaryReason(
+        "a copy that puts the elements in another order or type: the two ends want them in different ones",
+        "",
+        "free-layouts",
+        is_fact=True,
     ),
     "unknown": BoundaryReason("no rule of ours explains it", "ask the compiler: it logs each decision"),
     "refuted": BoundaryReason(
