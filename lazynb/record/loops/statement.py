@@ -28,11 +28,13 @@ class Loop(NamedTuple):
 
     Attributes:
       file, line, column: where it begins.
+      is_statement: whether other statements can stand in it; if not, it is a comprehension.
     """
 
     file: str
     line: int
     column: int
+    is_statement: bool
 
 
 class Seen(NamedTuple):
@@ -66,15 +68,15 @@ class Watch:
         for loop in self._common:
             self._seen.setdefault(loop, []).append(running[loop])
 
-    def spot(self) -> Spot | None:
-        """The innermost loop that held all that was seen; None if that is not certain."""
+    def found(self) -> tuple[Loop, Spot] | None:
+        """The innermost loop that held all that was seen, and its line; None if that is not certain."""
         if not self._common:
             return None
         seen = self._seen[self._common[0]]
         backwards = sum(after.lasti < before.lasti for before, after in itertools.pairwise(seen))
         if backwards < 2 and not all(one.turns and one.lasti == seen[0].lasti for one in seen):
             return None
-        return _spot(seen[0])
+        return seen[0].loop, _spot(seen[0])
 
 
 def _spot(seen: Seen) -> Spot:
@@ -129,7 +131,8 @@ def _loops_around(source: str, file: str, span: Span, advances: bool) -> tuple[L
         if isinstance(node, _FUNCTIONS):
             found.clear()
         if _repeats(node, inner) or (advances and inner is not None and inner is _iterated(node)):
-            found.append(Loop(file, node.lineno, node.col_offset))  # type: ignore[attr-defined]
+            is_statement = isinstance(node, ast.stmt)
+            found.append(Loop(file, node.lineno, node.col_offset, is_statement))  # type: ignore[attr-defined]
         node = inner
     return tuple(reversed(found))
 
