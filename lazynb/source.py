@@ -14,6 +14,7 @@ import os
 import site
 import sys
 import sysconfig
+import threading
 from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -238,7 +239,7 @@ _is_user: dict[int, tuple[bool, CodeType]] = {}
 def is_user_file(file: str) -> bool:
     """Whether ``file`` is the user's own: not in the standard library, an installed package or lazynb, and
     not generated."""
-    if file.startswith("<frozen") or (file not in _cells and generated.is_generated(file)):
+    if file.startswith("<frozen ") or (file not in _cells and generated.is_generated(file)):
         return False
     return not file.startswith(_LIBRARY_ROOTS) and not any(mark in file for mark in _LIBRARY_MARKS)
 
@@ -397,14 +398,36 @@ def here(depth: int = 1) -> Spot:
     return tuple.__new__(Spot, (code, frame.f_lasti, _cells.get(code.co_filename), None, library, callers))
 
 
+class _Handed(threading.local):
+    """The work of a thread.
+
+    Attributes:
+      spot: the user's line that handed it over; None if it is not known.
+    """
+
+    spot: Spot | None = None
+
+
+handed = _Handed()
+
+
 def _elsewhere(frame: FrameType) -> Spot:
-    """The place where no line of the user's runs: that of generated code, or the running cell."""
+    """The place where no line of the user's runs.
+
+    That of the line that handed the work to this thread, of generated code, or of the running cell.
+    """
+    spot = handed.spot or getattr(threading.current_thread(), STARTED, None)
+    if spot is not None:
+        return spot
     frames = [frame]
     while (above := frames[-1].f_back) is not None:
         frames.append(above)
     frame = _instead(frames)
     return Spot(frame.f_code, frame.f_lasti, _cells.get(frame.f_code.co_filename), _current_cell)
 
+
+STARTED = "_lazynb_started"
+"""The attribute of a thread that has the user's line which started it."""
 
 _CALLERS = 16  # lines
 _COMPREHENSIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"))

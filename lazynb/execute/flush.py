@@ -28,7 +28,7 @@ from lazynb.execute.executable import Binding, Executable, ExecutableCache
 from lazynb.execute.failure import Attempt, Trouble, obtain
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
-from lazynb.execute.observers import Run as Run, for_all, tell
+from lazynb.execute.observers import Broke, Ran, Run as Run, for_all, tell
 from lazynb.execute.request import Request
 from lazynb.execute.verdict import judge, with_reports
 from lazynb.reasons import ASKED_FOR, REASONS
@@ -463,8 +463,8 @@ _slot, _trouble = attrgetter("_slot"), attrgetter("trouble")
 
 
 def _tell_of_run(run: Run, pending: Pending, landing: Landing, values: Sequence[Any]) -> None:
-    tensors, results = landing.tensors, landing.placed()
-    tell(pending.trace, lambda observer: observer.ran(run, pending, tensors, values, results))
+    event = Ran(run, pending, landing.tensors, values, landing.placed())
+    tell(pending.trace, lambda observer: observer.ran(event))
 
 
 class _Broken(NamedTuple):
@@ -520,7 +520,8 @@ def _note_break(
         break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)
         trace.cut_by = (kind, spot)
     if for_all or trace.observers:
-        tell(trace, lambda observer: observer.broke(kind, spot, detail, operations, runs, seconds, forced))
+        event = Broke(kind, spot, detail, operations, runs, seconds, forced)
+        tell(trace, lambda observer: observer.broke(event))
 
 
 def _needed_by(pending: Pending) -> Sequence[Pending]:

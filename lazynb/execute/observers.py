@@ -35,6 +35,46 @@ class Run(NamedTuple):
     record_seconds: float
 
 
+class Ran(NamedTuple):
+    """What observers are told of a run.
+
+    Attributes:
+      run: the run.
+      pending: what ran.
+      tensors: those that get the results; they do not have them yet.
+      values: what the program took.
+      results: what it gives to ``tensors``.
+    """
+
+    run: Run
+    pending: Pending
+    tensors: Sequence[LazyTensor]
+    values: Sequence[Any]
+    results: Sequence[Any]
+
+
+class Broke(NamedTuple):
+    """What observers are told of a trace break.
+
+    Attributes:
+      kind: a key of :data:`lazynb.reasons.REASONS`.
+      spot: the user's line.
+      detail: the function, argument or attribute that needed the value.
+      operations: how many it ran.
+      runs: those that it made necessary.
+      seconds: time until Python could continue, without the time of the observers.
+      forced: the tensor whose value was needed, which it has now.
+    """
+
+    kind: str
+    spot: Spot
+    detail: str
+    operations: int
+    runs: Sequence[Run]
+    seconds: float
+    forced: LazyTensor | None
+
+
 class Observer:
     """A base class whose methods :func:`observing` makes the flush call.
 
@@ -50,33 +90,11 @@ class Observer:
     def jax_compiled(self, compilation: JaxCompilation) -> None:
         """JAX compiled a program by itself, which is none of lazynb's."""
 
-    def ran(
-        self,
-        run: Run,
-        pending: Pending,
-        tensors: Sequence[LazyTensor],
-        values: Sequence[Any],
-        results: Sequence[Any],
-    ) -> None:
-        """A run of ``pending`` took ``values`` and gives ``results`` to ``tensors``, which do not yet have
-        them."""
+    def ran(self, event: Ran) -> None:
+        """A pending trace has run."""
 
-    def broke(
-        self,
-        kind: str,
-        spot: Spot,
-        detail: str,
-        operations: int,
-        runs: Sequence[Run],
-        seconds: float,
-        forced: LazyTensor | None,
-    ) -> None:
-        """A trace break made ``runs`` necessary.
-
-        Arguments:
-          seconds: time until Python could continue, without the time of the observers.
-          forced: the tensor whose value was needed, which it has now.
-        """
+    def broke(self, event: Broke) -> None:
+        """Python forced pending traces to run."""
 
 
 for_all: list[Observer] = []

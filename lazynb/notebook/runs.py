@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lazynb.execute.observers import Observer, Run
+from lazynb.execute.observers import Observer, Ran
 from lazynb.notebook.leftovers import Earlier
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.names import names_of
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.snapshot.trace_summary import Names
-from lazynb.record.tensor import LazyTensor
 from lazynb.source import Origin, line_of
 from lazynb.targets.target import Target
 from lazynb.xla.compilation import Compilation
@@ -51,15 +50,9 @@ class CellRuns(Observer):
         """Whether the cell ran nothing, and left nothing."""
         return self._own.is_empty and not self._left
 
-    def ran(
-        self,
-        run: Run,
-        pending: Pending,
-        tensors: Sequence[LazyTensor],
-        values: Sequence[Any],
-        results: Sequence[Any],
-    ) -> None:
-        """Notes the program of ``run``, if it is new."""
+    def ran(self, event: Ran) -> None:
+        """Notes the program that ran, if it is new."""
+        run, pending = event.run, event.pending
         key = (id(run.binding.executable), *_place(pending))
         self._runs[key] = self._runs.get(key, 0) + 1
         if self._runs[key] > 1:
@@ -73,8 +66,8 @@ class CellRuns(Observer):
         self._operations += len(pending)
         self._last = (pending,)
         gathering.describe(pending, self._names())
-        gathering.add(pending, tensors, run.binding, run.miss is not None)
-        gathering.give(pending, tensors, results)
+        gathering.add(pending, event.tensors, run.binding, run.miss is not None)
+        gathering.give(pending, event.tensors, event.results)
 
     def _names(self) -> Names:
         try:

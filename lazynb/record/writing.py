@@ -9,10 +9,13 @@ wherever it stands.
 from __future__ import annotations
 
 import builtins
-from types import CodeType, FrameType
+from collections.abc import Iterable
+from types import BuiltinMethodType, CodeType, FrameType
+from typing import Any
 
 from lazynb.cpython import in_a_container
 from lazynb.instructions import called_function, doing
+from lazynb.record.applied import applied
 from lazynb.source import is_user_code
 
 _WRITERS = frozenset(("logging", "string", "warnings", "tqdm", "click", "loguru", "absl"))
@@ -24,6 +27,8 @@ _HELPERS = frozenset(("pprint", "dataclasses", "reprlib", "collections", "functo
 _METHODS = {"print": "print", "writerow": "print", "writerows": "print", "format": "format"}
 _METHODS["format_map"] = "format"
 _FUNCTIONS: dict[int, str] = {id(builtins.print): "print", id(builtins.format): "format"}
+_METHODS_OF_TEXT = {id(vars(str)[name]): "format" for name in ("format", "format_map")}
+_LOOKS = frozenset(map(id, (builtins.str, builtins.repr, builtins.ascii)))
 
 
 def writing(frame: FrameType | None) -> str | None:
@@ -32,25 +37,25 @@ def writing(frame: FrameType | None) -> str | None:
     Arguments:
       frame: the frame that called ``repr``.
     """
-    asker, within_writer, is_found = None, False, False
+    kind, is_found = None, False
     is_inside = in_a_container()
     while frame is not None:
-        code = frame.f_code
-        if _shows(code):  # who asked for what an object shows is above
-            asker, within_writer, is_found, is_inside = None, False, False, True
+        if _shows(frame.f_code):  # who asked for what an object shows is above
+            kind, is_found, is_inside = None, False, True
         elif not is_found:
-            if is_user_code(code):
-                asker, is_found = frame, True
-            else:
-                package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-                pretty_prints = package == "pprint" and code.co_name == "pprint"  # not ``pformat``
-                within_writer |= package in _WRITERS or pretty_prints
-                is_inside |= pretty_prints
-                is_found = package not in _WRITERS and package not in _HELPERS
+            package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+            is_users = is_user_code(frame.f_code)
+            if not is_users and _is_writer(package, frame.f_code):
+                kind, is_inside = "print", is_inside or package == "pprint"
+            kind = kind or _written_by(frame)
+            is_found = is_users or kind is not None or package not in _HELPERS
         frame = frame.f_back
-    if asker is None or not is_inside:
-        return None
-    return "print" if within_writer else _written_by(asker)
+    return kind if is_inside else None
+
+
+def _is_writer(package: str, code: CodeType) -> bool:
+    """Whether a function of a library writes text for who called it."""
+    return package in _WRITERS or (package == "pprint" and code.co_name == "pprint")  # not ``pformat``
 
 
 def _shows(code: CodeType) -> bool:
@@ -66,6 +71,20 @@ def _written_by(frame: FrameType) -> str | None:
         return "format"
     if now.opname == "BINARY_OP" and now.text.startswith("%"):
         return "print"
-    if now.is_method:
-        return _METHODS.get(now.called)
-    return _FUNCTIONS.get(id(called_function(frame, now))) if now.called else None
+    if now.is_method and now.called in _METHODS:
+        return _METHODS[now.called]
+    called = id(called_function(frame, now)) if now.called else 0
+    if called in _LOOKS:
+        return None
+    return _FUNCTIONS.get(called) or _writer(applied(frame))
+
+
+def _writer(functions: Iterable[Any]) -> str | None:
+    """The kind of break of the first function that writes."""
+    for function in functions:
+        own = getattr(function, "__self__", None) if isinstance(function, BuiltinMethodType) else None
+        name = function.__name__ if isinstance(own, str) else ""
+        kind = _METHODS.get(name) or _FUNCTIONS.get(id(function)) or _METHODS_OF_TEXT.get(id(function))
+        if kind is not None:
+            return kind
+    return None

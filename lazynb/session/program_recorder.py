@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from lazynb.execute.observers import Observer, Run
-from lazynb.record.pending import Pending
+from lazynb.execute.observers import Observer, Ran
 from lazynb.record.snapshot.names import names_of, user_namespace
 from lazynb.record.snapshot.trace_summary import Names
-from lazynb.record.tensor import LazyTensor
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import Gathering
 
@@ -31,15 +28,8 @@ class ProgramRecorder(Observer):
         self._operations = 0
         self.left_out = 0
 
-    def ran(
-        self,
-        run: Run,
-        pending: Pending,
-        tensors: Sequence[LazyTensor],
-        values: Sequence[Any],
-        results: Sequence[Any],
-    ) -> None:
-        executable = run.binding.executable
+    def ran(self, event: Ran) -> None:
+        executable = event.run.binding.executable
         key = id(executable)
         self._runs[key] = self._runs.get(key, 0) + 1
         if self._runs[key] > 1:
@@ -48,10 +38,10 @@ class ProgramRecorder(Observer):
         if len(self._noted) >= _PROGRAMS or self._operations > _OPERATIONS:
             self.left_out += 1
             return
-        self._operations += len(pending)
+        self._operations += len(event.pending)
         gathering = self._noted[key] = Gathering()
-        gathering.describe(pending, _names())
-        gathering.add(pending, tensors, run.binding, run.miss is not None)
+        gathering.describe(event.pending, _names())
+        gathering.add(event.pending, event.tensors, event.run.binding, event.run.miss is not None)
 
     def compilations(self) -> list[Compilation]:
         """One for each program, in the order in which they first ran."""

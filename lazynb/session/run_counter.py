@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 from lazynb.config import config
 from lazynb.execute.breaks import BreakLog, Tally
 from lazynb.execute.executable import Executable
 from lazynb.execute.jax_compilations import JaxCompilation
 from lazynb.execute.misses import Miss, log as miss_log
-from lazynb.execute.observers import Observer, Run, observe
+from lazynb.execute.observers import Broke, Observer, Ran, observe
 from lazynb.reasons import REASONS
-from lazynb.record.pending import Pending
-from lazynb.record.tensor import LazyTensor
 from lazynb.session.jax_compiled import JaxLog
-from lazynb.source import Spot
 
 
 class Made(NamedTuple):
@@ -74,18 +71,11 @@ class RunCounter(Observer):
 
     # ---- what is seen --------------------------------------------------------------------------------------
 
-    def ran(
-        self,
-        run: Run,
-        pending: Pending,
-        tensors: Sequence[LazyTensor],
-        values: Sequence[Any],
-        results: Sequence[Any],
-    ) -> None:
+    def ran(self, event: Ran) -> None:
         with self._lock:
             self.runs += 1
-            self.operations += len(pending)
-            self._note(run.binding.executable, run.miss)
+            self.operations += len(event.pending)
+            self._note(event.run.binding.executable, event.run.miss)
 
     def _note(self, executable: Executable, miss: Miss | None) -> None:
         if self._program is not None:
@@ -104,21 +94,12 @@ class RunCounter(Observer):
         if self._steps <= config.max_explained or not self.made:
             self.made.append(Made(miss, executable.operations))
 
-    def broke(
-        self,
-        kind: str,
-        spot: Spot,
-        detail: str,
-        operations: int,
-        runs: Sequence[Run],
-        seconds: float,
-        forced: LazyTensor | None,
-    ) -> None:
-        if REASONS[kind].explicit:
+    def broke(self, event: Broke) -> None:
+        if REASONS[event.kind].explicit:
             return
         with self._lock:
-            compiles = sum(run.miss is not None and run.miss.origin == "compiled" for run in runs)
-            self._breaks.add(kind, spot, operations, compiles, seconds, detail)
+            compiles = sum(run.miss is not None and run.miss.origin == "compiled" for run in event.runs)
+            self._breaks.add(event.kind, event.spot, event.operations, compiles, event.seconds, event.detail)
 
     def jax_compiled(self, compilation: JaxCompilation) -> None:
         self.jax_log.add(compilation)

@@ -19,7 +19,7 @@ from lazynb import _jax as jc
 from lazynb.execute.breaks import BreakLog
 from lazynb.execute.donation import is_large
 from lazynb.execute.jax_compilations import JaxCompilation
-from lazynb.execute.observers import Observer, Run
+from lazynb.execute.observers import Broke, Observer, Ran, Run
 from lazynb.reasons import ASKED_FOR
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.trace_summary import TraceSummary, summarise
@@ -158,46 +158,30 @@ class RunRecorder(Observer):
         self._summarised: dict[State, int] = {}
         self._seen: dict[int, Seen] = {}  # by id of the Run, until its break is noted
 
-    def ran(
-        self,
-        run: Run,
-        pending: Pending,
-        tensors: Sequence[LazyTensor],
-        values: Sequence[Any],
-        results: Sequence[Any],
-    ) -> None:
-        self.operations += len(pending)
+    def ran(self, event: Ran) -> None:
+        self.operations += len(event.pending)
         if len(self.runs) < _RUNS and self._flows < _FLOWS:
-            self._flows += len(values) + len(results)
-            self._add(run, pending, tensors, values, results)
+            self._flows += len(event.values) + len(event.results)
+            self._add(*event)
         else:
             self.missed += 1
 
-    def broke(
-        self,
-        kind: str,
-        spot: Spot,
-        detail: str,
-        operations: int,
-        runs: Sequence[Run],
-        seconds: float,
-        forced: LazyTensor | None,
-    ) -> None:
-        misses = [run.miss for run in runs if run.miss is not None]
-        if kind != ASKED_FOR:
+    def broke(self, event: Broke) -> None:
+        misses = [run.miss for run in event.runs if run.miss is not None]
+        if event.kind != ASKED_FOR:
             compiles = sum(miss.origin == "compiled" for miss in misses)
-            self.tallies.add(kind, spot, operations, compiles, seconds, detail)
-        known = [self._seen.pop(id(run)) for run in runs if id(run) in self._seen]
+            self.tallies.add(event.kind, event.spot, event.operations, compiles, event.seconds, event.detail)
+        known = [self._seen.pop(id(run)) for run in event.runs if id(run) in self._seen]
         recorded = [seen for seen in known if seen.began >= self.began]
         if recorded:
             trace_break = SeenBreak(
                 number=len(self.breaks),
-                kind=kind,
-                spot=spot,
-                detail=detail,
+                kind=event.kind,
+                spot=event.spot,
+                detail=event.detail,
                 runs=recorded,
-                forced=forced._slot if forced is not None else None,
-                seconds=seconds,
+                forced=event.forced._slot if event.forced is not None else None,
+                seconds=event.seconds,
                 compile_seconds=sum(miss.seconds for miss in misses),
             )
             self.breaks.append(trace_break)

@@ -13,7 +13,7 @@ from lazynb.execute.breaks import break_log
 from tests.breaks.corpus import Program, compiled, load, prepare
 
 PROGRAMS = load()
-READ_FROM_INSTRUCTIONS = {"text"}
+READ_FROM_INSTRUCTIONS = {"applied", "text"}
 """The groups of programs whose breaks are told apart by what the interpreter makes of them."""
 
 

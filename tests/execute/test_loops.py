@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import time
 import tracemalloc
 import warnings
@@ -106,6 +107,64 @@ def test_the_loop_that_is_told(name, short):
     else:
         assert [one.lineno for one in warned] == [line]
         assert "lazynb.sync()" in str(warned[0].message)
+
+
+WORDS = {
+    "a statement": (
+        "y = x\nfor i in range(400):\n    y = jnp.sin(y) + x",
+        "this loop has recorded the same 2 operations again and again, and nothing has read them",
+        "Call lazynb.sync() in the loop, once every 100 repetitions of these operations. From 2,000 ",
+    ),
+    "one operation": (
+        "y = x\nfor i in range(60):\n    y = jnp.sin(y)",
+        "this loop has recorded the same operation again and again, and nothing has read it: ",
+        "Call lazynb.sync() in the loop, once every 100 repetitions of this operation.",
+    ),
+    "a comprehension": (
+        "y = [jnp.sin(x) * i for i in range(60)]",
+        "this comprehension has recorded the same 2 operations ",
+        "Make it a for statement, and call lazynb.sync() in that, once every 100 repetitions of these",
+    ),
+    "a generator": (
+        "y = list(jnp.sin(x) * i for i in range(60))",
+        "this comprehension has recorded the same 2 operations ",
+        "Make it a for statement, and call lazynb.sync() in that, once every 100 repetitions of these",
+    ),
+    "100 operations": (
+        "y = x\nfor i in range(60):\n" + "    y = jnp.sin(y) + x\n" * 49 + "    y = y * 2\n    y = y - x\n",
+        "this loop has recorded the same 100 operations ",
+        "once every 2 repetitions of these operations. From 4,000 operations on ",
+    ),
+    "200 operations": (
+        "y = x\nfor i in range(60):\n"
+        + "    y = jnp.sin(y) + x * y\n" * 66
+        + "    y = y + 1\n    y = y + x\n",
+        "this loop has recorded the same 200 operations ",
+        "at each repetition of these operations. From 8,000 operations on ",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_the_words(name, clean, monkeypatch):
+    text, what, cure = WORDS[name]
+    limit = re.search(r"From ([\d,]+)", cure)
+    monkeypatch.setattr(config, "max_program", int(limit[1].replace(",", "")) if limit else 120)
+    lazynb.clear_cache()
+    growth._told.clear()
+    (warned,) = run(f"words of {name}", text)["warned"]
+    assert what in str(warned.message) and cure in str(warned.message), warned.message
+
+
+def test_the_cure_of_a_comprehension_is_quiet(short):
+    text = (
+        "y = []\nfor i in range(60):\n    y.append(jnp.sin(x) * i)\n"
+        "    if i % 20 == 19:\n        lazynb.sync()"
+    )
+    plain = run("not cured", "y = [jnp.sin(x) * i for i in range(60)]")
+    cured = run("cured comprehension", text)
+    assert plain["warned"] and not cured["warned"]
+    np.testing.assert_array_equal(np.stack(cured["y"]), np.stack(plain["y"]))
 
 
 def test_a_loop_is_told_once(short):

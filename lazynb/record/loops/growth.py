@@ -15,7 +15,7 @@ from lazynb.config import config
 from lazynb.errors import LoopWarning
 from lazynb.record.loops.division import Division, cuts_of, ends_like, turns_together
 from lazynb.record.loops.repetition import Repetition, repetition
-from lazynb.record.loops.statement import Watch
+from lazynb.record.loops.statement import Loop, Watch
 from lazynb.source import Spot
 
 if TYPE_CHECKING:
@@ -84,13 +84,13 @@ def _look_for_loop(trace: LazyTrace, pending: Pending, frame: FrameType) -> None
     if operations >= telling.end:
         trace.telling = None
         pending.limit = max(2 * telling.part.end, operations + 1)
-        spot = telling.watch.spot()
-        if spot is not None:
-            pending.loop_spot = spot
-            _tell(pending, telling.part, spot)
+        found = telling.watch.found()
+        if found is not None:
+            loop, pending.loop_spot = found
+            _tell(pending, telling.part, loop, pending.loop_spot)
 
 
-def _tell(pending: Pending, part: Repetition, spot: Spot) -> None:
+def _tell(pending: Pending, part: Repetition, loop: Loop, spot: Spot) -> None:
     """Warns of a loop, once."""
     if spot.identity in _told:
         return
@@ -101,20 +101,30 @@ def _tell(pending: Pending, part: Repetition, spot: Spot) -> None:
     now = repetition(path)
     if now is None or now.period != part.period or now.end < pending.state.operations:
         return  # it was only just left
-    turns = turns_together(part.period)
     place = spot.place
+    what = "loop" if loop.is_statement else "comprehension"
+    several = part.period > 1
     text = (
-        f"{place.label}: this loop has recorded the same {part.period:,} operations again and again, and "
-        f"nothing has read them: {pending.state.operations:,} are pending. They become one program, "
-        f"and XLA's compile time grows faster than its length. "
-        f"Call lazynb.sync() in the loop, once every {turns:,} "
-        "repetitions of these operations."
+        f"{place.label}: this {what} has recorded the same "
+        f"{f'{part.period:,} operations' if several else 'operation'} again and again, and "
+        f"nothing has read {'them' if several else 'it'}: {pending.state.operations:,} are pending. "
+        "They become one program, and XLA's compile time grows faster than its length. "
+        f"{_cure(loop, part.period)}"
     )
     cuts = cuts_of(path, now)
     if cuts is not None:
         text += f" From {config.max_program:,} operations on lazynb cuts it by itself where it repeats"
         text += "." if cuts.keeps_bits else ", which may change the last bits of what it computes."
     warnings.warn_explicit(text, LoopWarning, place.file, place.line)
+
+
+def _cure(loop: Loop, period: int) -> str:
+    turns = turns_together(period)
+    these = "these operations" if period > 1 else "this operation"
+    often = f"once every {turns:,} repetitions of {these}" if turns > 1 else f"at each repetition of {these}"
+    if loop.is_statement:
+        return f"Call lazynb.sync() in the loop, {often}."
+    return f"Make it a for statement, and call lazynb.sync() in that, {often}."
 
 
 _told: set[tuple[object, ...]] = set()

@@ -12,12 +12,12 @@ import ast
 import dis
 import functools
 import itertools
-import linecache
 import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from lazynb.source import Spot, cell_source, is_user_code, spot_of
+from lazynb.record.expression import Span, smallest, source_of, span_of, tree, within
+from lazynb.source import Spot, is_user_code, spot_of
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.GeneratorExp)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -28,11 +28,13 @@ class Loop(NamedTuple):
 
     Attributes:
       file, line, column: where it begins.
+      is_statement: whether other statements can stand in it; if not, it is a comprehension.
     """
 
     file: str
     line: int
     column: int
+    is_statement: bool
 
 
 class Seen(NamedTuple):
@@ -66,15 +68,15 @@ class Watch:
         for loop in self._common:
             self._seen.setdefault(loop, []).append(running[loop])
 
-    def spot(self) -> Spot | None:
-        """The innermost loop that held all that was seen; None if that is not certain."""
+    def found(self) -> tuple[Loop, Spot] | None:
+        """The innermost loop that held all that was seen, and its line; None if that is not certain."""
         if not self._common:
             return None
         seen = self._seen[self._common[0]]
         backwards = sum(after.lasti < before.lasti for before, after in itertools.pairwise(seen))
         if backwards < 2 and not all(one.turns and one.lasti == seen[0].lasti for one in seen):
             return None
-        return _spot(seen[0])
+        return seen[0].loop, _spot(seen[0])
 
 
 def _spot(seen: Seen) -> Spot:
@@ -99,22 +101,13 @@ def _running(frame: types.FrameType | None) -> Iterator[Seen]:
 # ---- the source --------------------------------------------------------------------------------------------
 
 
-@functools.lru_cache(64)
-def _tree(source: str) -> ast.AST | None:
-    try:
-        return ast.parse(source)
-    except (SyntaxError, ValueError):
-        return None  # IPython's magics
-
-
 def _loops_at(code: types.CodeType, lasti: int) -> list[Loop]:
     """The loops of ``code`` that the instruction at ``lasti`` is in, the innermost first."""
-    source = cell_source(code.co_filename) or "".join(linecache.getlines(code.co_filename))
-    span = _span(code, lasti)
+    span = span_of(code, lasti)
     if span is None:
         return []
     advances = _opcode(code, lasti) == "FOR_ITER"
-    return list(_loops_around(source, code.co_filename, span, advances))
+    return list(_loops_around(source_of(code), code.co_filename, span, advances))
 
 
 def _opcode(code: types.CodeType, lasti: int) -> str:
@@ -124,64 +117,24 @@ def _opcode(code: types.CodeType, lasti: int) -> str:
     return dis.opname[code.co_code[lasti]]
 
 
-def _span(code: types.CodeType, lasti: int) -> tuple[int, int, int, int] | None:
-    positions = _positions(code)
-    span = positions[lasti // 2] if 0 <= lasti // 2 < len(positions) else (None,) * 4
-    return None if None in span else span  # type: ignore[return-value]
-
-
-@functools.lru_cache(256)
-def _positions_of(code: _ById) -> list[Any]:
-    return list(code.code.co_positions())
-
-
-class _ById:
-    """A code object, hashed by identity; its own hash walks through it."""
-
-    def __init__(self, code: types.CodeType):
-        self.code = code
-
-    def __hash__(self) -> int:
-        return id(self.code)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and other.code is self.code
-
-
-def _positions(code: types.CodeType) -> list[Any]:
-    return _positions_of(_ById(code))
-
-
 @functools.lru_cache(1024)
-def _loops_around(
-    source: str, file: str, span: tuple[int, int, int, int], advances: bool
-) -> tuple[Loop, ...]:
-    """The loops of one function around a span (first and last line, first and last column) of ``source``.
+def _loops_around(source: str, file: str, span: Span, advances: bool) -> tuple[Loop, ...]:
+    """The loops of one function around ``span`` of ``source``.
 
     Arguments:
       advances: whether a loop takes its next item there.
     """
-    node = _tree(source)
+    node = tree(source)
     found: list[Loop] = []
     while node is not None:
-        inner = next((child for child in ast.iter_child_nodes(node) if _holds(child, span)), None)
+        inner = within(node, span)
         if isinstance(node, _FUNCTIONS):
             found.clear()
         if _repeats(node, inner) or (advances and inner is not None and inner is _iterated(node)):
-            found.append(Loop(file, node.lineno, node.col_offset))  # type: ignore[attr-defined]
+            is_statement = isinstance(node, ast.stmt)
+            found.append(Loop(file, node.lineno, node.col_offset, is_statement))  # type: ignore[attr-defined]
         node = inner
     return tuple(reversed(found))
-
-
-def _holds(node: ast.AST, span: tuple[int, int, int, int]) -> bool:
-    if isinstance(node, ast.comprehension):
-        return any(_holds(child, span) for child in ast.iter_child_nodes(node))
-    if not isinstance(node, ast.expr | ast.stmt | ast.excepthandler | ast.match_case | ast.withitem):
-        return False
-    if isinstance(node, ast.match_case | ast.withitem):
-        return any(_holds(child, span) for child in ast.iter_child_nodes(node))
-    start, end = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
-    return start <= (span[0], span[2]) and (span[1], span[3]) <= end
 
 
 def _iterated(node: ast.AST) -> ast.AST | None:
@@ -208,9 +161,8 @@ def _turns(frame: types.FrameType, below: types.FrameType | None) -> bool:
     code, lasti = frame.f_code, frame.f_lasti
     if not _opcode(code, lasti).startswith("CALL"):
         return _opcode(code, lasti).startswith(("BINARY", "COMPARE", "UNARY"))
-    span = _span(code, lasti)
-    source = cell_source(code.co_filename) or "".join(linecache.getlines(code.co_filename))
-    called = _called(source, span) if span is not None else None
+    span = span_of(code, lasti)
+    called = _called(source_of(code), span) if span is not None else None
     function = _global(called, frame.f_globals) if called is not None else None
     if function is None or isinstance(function, types.BuiltinFunctionType | type):
         return False
@@ -220,14 +172,9 @@ def _turns(frame: types.FrameType, below: types.FrameType | None) -> bool:
 
 
 @functools.lru_cache(256)
-def _called(source: str, span: tuple[int, int, int, int]) -> tuple[str, ...] | None:
+def _called(source: str, span: Span) -> tuple[str, ...] | None:
     """The dotted name that the call at ``span`` calls."""
-    node = _tree(source)
-    while node is not None:
-        inner = next((child for child in ast.iter_child_nodes(node) if _holds(child, span)), None)
-        if inner is None:
-            break
-        node = inner
+    node = smallest(source, span)
     parts: list[str] = []
     function = node.func if isinstance(node, ast.Call) else None
     while isinstance(function, ast.Attribute):

@@ -1,0 +1,257 @@
+"""For each cure that a hint offers, a program in which it is applied as the hint says.
+
+By kind and by the words of the hint: the program without the break, and how often the kind breaks in it still
+(once, where one conversion after a loop stands for one in each turn). ``EXAMPLE`` is the kind's own example in
+``lazynb/break_examples.py``, which ``tests/test_reasons.py`` runs. All compute the ``out`` of the example, unless
+they bring a broken program of their own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Cure(NamedTuple):
+    """A program that does as a hint says.
+
+    Attributes:
+      program: without the break; "" for the kind's own example.
+      left: how often it breaks still.
+      broken: the program with the break; "" for the kind's own example.
+    """
+
+    program: str = ""
+    left: int = 0
+    broken: str = ""
+
+
+EXAMPLE = Cure()
+
+CURES: dict[str, dict[str, Cure]] = {
+    "bool": {
+        "jnp.where": EXAMPLE,
+        "jax.lax.cond": Cure(
+            "x = jnp.arange(5.0)\nout = jax.lax.cond(x.sum() > 3, lambda: x * 2, lambda: x)"
+        ),
+        "test less often": Cure(
+            "out = jnp.ones(4)\nfor step in range(6):\n    out = out / 2\n    if step % 3 == 2 and out.sum() < 0:\n"
+            "        break",
+            2,
+            "out = jnp.ones(4)\nfor step in range(6):\n    out = out / 2\n    if out.sum() < 0:\n        break",
+        ),
+    },
+    "int": {
+        "stay in JAX": EXAMPLE,
+        "keep the value as an array until the end": Cure(
+            "x = jnp.arange(6.0)\nhalf = (x.sum() / 2).astype(int)\nout = x * half"
+        ),
+    },
+    "float": {
+        "collect the tensors and convert them after the loop": Cure(
+            "x = jnp.ones(4)\nout = []\nfor step in range(3):\n    x = x * 0.5\n    out.append(x.sum())\n"
+            "out = [float(value) for value in out]",
+            1,
+        )
+    },
+    "complex": {
+        "stay in JAX": EXAMPLE,
+        "keep the value as an array until the end": Cure(
+            "x = jnp.arange(3.0)\nturn = x.sum().astype(complex) * 1j\nout = x * turn"
+        ),
+    },
+    "index": {
+        "index an array with the tensor itself": EXAMPLE,
+        "take the number from .shape": Cure(
+            "x = jnp.arange(6.0)\nout = 0\nfor row in range(x.shape[0]):\n    out += row",
+            0,
+            "x = jnp.arange(6.0)\nout = 0\nfor row in range((x >= 0).sum()):\n    out += row",
+        ),
+    },
+    "item": {
+        "collect the tensors and convert them after the loop": Cure(
+            "x = jnp.ones(4)\nout = []\nfor step in range(3):\n    x = x * 0.5\n    out.append(x.sum())\n"
+            "out = [value.item() for value in out]",
+            1,
+        )
+    },
+    "tolist": {
+        "stay in JAX": EXAMPLE,
+        "keep the value as an array until the end": Cure(
+            "x = jnp.arange(4.0)\nout = [value + 1 for value in x * 2]"
+        ),
+    },
+    "print": {
+        "collect the tensors, and print them after the loop": Cure(
+            "out = jnp.ones(4)\nsums = []\nfor step in range(3):\n    out = out * 0.5\n    sums.append(out.sum())\n"
+            "for total in sums:\n    print(total)",
+            1,
+        ),
+        "repr() needs no value": Cure(
+            "out = jnp.ones(4)\nfor step in range(3):\n    out = out * 0.5\n    print(repr(out.sum()))"
+        ),
+    },
+    "format": {
+        "collect the tensors, and format them after the loop": Cure(
+            "out = jnp.ones(4)\nsums = []\nfor step in range(3):\n    out = out * 0.5\n    sums.append(out.sum())\n"
+            'text = [f"{total:.3f}" for total in sums]',
+            1,
+        )
+    },
+    "asarray": {
+        "use jax.numpy": EXAMPLE,
+        "convert once at the end": Cure(
+            "x = jnp.ones(3)\nout = []\nfor step in range(3):\n    x = x * 2\n    out.append(x)\n"
+            "out = np.asarray(jnp.stack(out))",
+            1,
+            "x = jnp.ones(3)\nout = []\nfor step in range(3):\n    x = x * 2\n    out.append(np.asarray(x))",
+        ),
+    },
+    "dlpack": {
+        "hand values over once at the end": Cure(
+            "x = jnp.ones(3)\nout = []\nfor step in range(3):\n    x = x * 2\n    out.append(x)\n"
+            "out = np.from_dlpack(jnp.stack(out))",
+            1,
+            "x = jnp.ones(3)\nout = []\nfor step in range(3):\n    x = x * 2\n    out.append(np.from_dlpack(x))",
+        )
+    },
+    "pickle": {"save after the loop": EXAMPLE},
+    "bytes": {
+        "stay in JAX": EXAMPLE,
+        "keep the value as an array until the end": Cure(
+            "x = jnp.arange(4.0)\ny = x * 2\nout = y.size * y.dtype.itemsize"
+        ),
+    },
+    "attribute": {
+        "read .shape, .dtype and .sharding instead": EXAMPLE,
+        "the attribute of an input": Cure(
+            "x = jnp.arange(4.0)\nlazynb.sync(x)\nout = [shard.device.id for shard in x.addressable_shards]"
+        ),
+    },
+    "buffer": {
+        "stay in JAX": EXAMPLE,
+        "keep the value as an array until the end": Cure("x = jnp.arange(4.0)\nout = (x * 2).size * 4"),
+    },
+    "contains": {
+        "use (array == value).any() with jnp.where": EXAMPLE,
+        "jnp.isin": Cure("x = jnp.arange(4.0)\nout = jnp.where(jnp.isin(jnp.float32(3.0), x), x * 2, x)"),
+    },
+    "save": {"collect the tensors, and do it when the loop is done": EXAMPLE},
+    "plot": {"collect the tensors, and do it when the loop is done": EXAMPLE},
+    "static": {
+        "take it from .shape": Cure(
+            "x = jnp.arange(6.0)\nout = jnp.zeros(x.shape[0])",
+            0,
+            "x = jnp.arange(6.0)\nout = jnp.zeros((x >= 0).sum())",
+        ),
+        "a Python number": Cure(
+            "x = jnp.arange(6.0)\nout = x[:3]",
+            0,
+            "x = jnp.arange(6.0)\nout = x[: (x > 2).sum()]",
+        ),
+        "keep shapes fixed": EXAMPLE,
+        "jnp.where": EXAMPLE,
+        "size=": Cure(
+            "x = jnp.arange(6.0)\nout = jnp.nonzero(x > 2, size=3)[0]",
+            0,
+            "x = jnp.arange(6.0)\nout = jnp.nonzero(x > 2)[0]",
+        ),
+        "jax.lax.dynamic_slice": Cure(
+            "x = jnp.arange(6.0)\nout = jax.lax.dynamic_slice(x, ((x > 2).sum(),), (2,))",
+            0,
+            "x = jnp.arange(6.0)\nfirst = (x > 2).sum()\nout = x[first : first + 2]",
+        ),
+    },
+    "sync": {
+        "none needed where a step ends": EXAMPLE,
+        "a step needs no second one": EXAMPLE,
+    },
+    "block": {"wait once at the end": EXAMPLE},
+    "compile": {"none needed": EXAMPLE, "you asked for it": EXAMPLE},
+    "limit": {"place lazynb.sync() where a step ends": EXAMPLE},
+    "effect": {
+        "take the effect out of the loop": Cure(
+            "out = jnp.ones(4)\nfor step in range(3):\n    out = out * 0.5\njax.debug.print('{}', out.sum())",
+            1,
+        ),
+        "collect the tensors and show them when the loop is done": EXAMPLE,
+    },
+    "unrecordable": {
+        "run it once, before the loop": Cure(
+            "x = jnp.arange(4.0)\nwith jax.debug_nans(True):\n    y = x + 1\nout = jnp.zeros(4)\n"
+            "for step in range(3):\n    out = out + y",
+            1,
+            "x = jnp.arange(4.0)\nout = jnp.zeros(4)\nfor step in range(3):\n    z = out * 0 + x\n"
+            "    with jax.debug_nans(True):\n        y = z + 1\n    out = out + y",
+        )
+    },
+    "eager": {
+        "keep that code lazy": EXAMPLE,
+        "leave lazy mode when the loop is done": Cure(
+            "out = jnp.ones(4)\nfor step in range(3):\n    out = out * 2\nwith lazynb.eager():\n    out = out + 3",
+            1,
+            "out = jnp.ones(4)\nfor step in range(3):\n    out = out * 2\n    with lazynb.eager():\n        half = out + 1\n"
+            "out = out + 3",
+        ),
+    },
+    "thread": {"call lazynb.sync() before handing it over": EXAMPLE},
+    "device_put": {"move the inputs before computing with them": EXAMPLE},
+    "devices": {"move the inputs to one device first": EXAMPLE},
+    "compiled": {"call the jax.jit-ed function itself": EXAMPLE},
+    "sharding": {"call lazynb.sync() where the step or cell ends": EXAMPLE},
+    "numpy_function": {
+        "use jax.numpy": EXAMPLE,
+        "call it once, before or after the loop": Cure(
+            "prices = jnp.arange(8) * 7\nout = prices * 0\nrounded = np.round(prices, -1)\n"
+            "for step in range(3):\n    out = out + rounded",
+            1,
+            "prices = jnp.arange(8) * 7\nout = prices * 0\nfor step in range(3):\n"
+            "    out = out + np.round(prices + step * 0, -1)",
+        ),
+    },
+    "numpy_dtype": {
+        "give a dtype": Cure(
+            "counts = jnp.arange(4) * 2\nout = np.mean(counts, dtype=np.float32)",
+            0,
+            "counts = jnp.arange(4) * 2\nout = np.mean(counts)",
+        ),
+        "convert integers to float32 first": Cure(
+            "counts = jnp.arange(4) * 2\nout = np.mean(counts.astype(jnp.float32))",
+            0,
+            "counts = jnp.arange(4) * 2\nout = np.mean(counts)",
+        ),
+        "switch 64-bit mode on: jax.config.update('jax_enable_x64', True)": Cure(
+            "jax.config.update('jax_enable_x64', True)\ncounts = jnp.arange(4) * 2\nout = np.mean(counts)",
+            0,
+            "counts = jnp.arange(4) * 2\nout = np.mean(counts)",
+        ),
+    },
+    "numpy_values": {
+        "use the function of jax.numpy's, which has a fixed shape (size=, where)": Cure(
+            "x = jnp.arange(4.0)\nout = jnp.nonzero(x > 1, size=2)[0]",
+            0,
+            "x = jnp.arange(4.0)\nout = np.nonzero(x > 1)[0]",
+        ),
+        "gives nan in place of an error": Cure(
+            "m = jnp.eye(3) * 2\nout = jnp.linalg.inv(m)", 0, "m = jnp.eye(3) * 2\nout = np.linalg.inv(m)"
+        ),
+    },
+    "numpy_out": {
+        "take the result instead of out=": EXAMPLE,
+        "collect the tensors": Cure(
+            "x = jnp.ones(3)\nrows = []\nfor step in range(3):\n    rows.append(np.multiply(x, step))\n"
+            "out = jnp.stack(rows)",
+            0,
+            "x = jnp.ones(3)\nout = np.empty((3, 3), np.float32)\nfor step in range(3):\n"
+            "    np.multiply(x + 0, step, out=out[step])",
+        ),
+    },
+    "delete": {"delete inputs after lazynb.sync()": EXAMPLE},
+}
+
+TOO_LONG = {
+    "call lazynb.sync() before, once every few hundred operations": Cure(
+        "out = jnp.ones(4)\nfor step in range(2400):\n    out = jnp.cos(out)\n    if step % 400 == 399:\n        lazynb.sync()\n"
+        "out = float(out.sum())",
+    )
+}
+"""The same for the hint of a break that ran very many operations (``lazynb.execute.breaks``)."""
