@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 
 from lazynb.xla.hlo.module import Computation, Instruction, Module
@@ -34,7 +35,10 @@ def excerpt(module: Module, wanted: Collection[str], results: Sequence[str]) -> 
     body.append(f"ROOT %results_ = ({shapes}) tuple({names})")
     head = _head("excerpt_", arguments, f"({shapes})")
     entry = "\n".join([f"ENTRY {head}", *(f"  {line}" for line in body), "}"])
-    return "\n\n".join(["HloModule excerpt", *texts, entry]) + "\n"
+    return _PART.sub("_part_", "\n\n".join(["HloModule excerpt", *texts, entry]) + "\n")
+
+
+_PART = re.compile(r"(?<=[\w.\-])#(?=\d)")  # ``%sort.1#1``, as newer XLA calls a part of a result
 
 
 def _outside(
