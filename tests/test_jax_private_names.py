@@ -1059,6 +1059,14 @@ def test_a_module_from_another_process_compiles():
     assert executable.get_compiled_memory_stats().argument_size_in_bytes == 16
 
 
+def test_a_module_of_hlo_compiles():
+    text = jax.jit(lambda x: jnp.tanh(x) * 2).lower(jnp.ones((4, 8))).as_text(dialect="hlo")
+    executable = jc.compile_for(jax.devices()[:1], jc.lowering_of_hlo(text), {})
+    assert "tanh" in jc.optimised_text(executable)
+    with pytest.raises(Exception, match="(?i)pars|expect|invalid|unexpected"):
+        jc.compile_for(jax.devices()[:1], jc.lowering_of_hlo("HloModule m\n\nno computation"), {})
+
+
 def test_settings_that_identify_no_operation_have_names():
     kept = jax.config.jax_default_prng_impl
     jax.config.update("jax_default_prng_impl", "rbg")

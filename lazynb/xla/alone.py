@@ -52,7 +52,7 @@ def alone(edge: FusionEdge, first: Module, compiled: Callable[[str], str]) -> Al
         return Alone.PAIR
     if edge.others and outcome(others=edge.others) is Crossing.STAYS:
         return Alone.READERS
-    if edge.is_result and outcome(held=True) is Crossing.STAYS:
+    if edge.leaves and outcome(held=True) is Crossing.STAYS:
         return Alone.HELD
     return Alone.AROUND
 

@@ -310,3 +310,18 @@ def results(module: Module) -> Sequence[str]:
     root = computation.root
     parts = root.operands if root.opcode == "tuple" else (root.name,)
     return [writer(computation, next(iter(leaves(computation, name)), name)) for name in parts]
+
+
+def origins(module: Module) -> list[tuple[str, ...]]:
+    """By result of the program, what writes it, and behind copies what wrote what they copy."""
+    computation = module.computations[module.entry]
+    found = []
+    for name in results(module):
+        chain = [name]
+        while (last := computation.instructions[chain[-1]]).opcode in _COPYING:
+            chain.append(writer(computation, last.operands[0]))
+        found.append(tuple(chain))
+    return found
+
+
+_COPYING = frozenset({"copy", *(f"copy{end}" for end in ("-start", "-done"))})

@@ -7,7 +7,8 @@ INFERRED = "rule inferred"
 """lazynb worked it out: by the backend's rules, or from the text of the modules."""
 
 VERIFIED = "verified by recompiling"
-"""The supposed cause was removed, and what it was the cause of went with it."""
+"""The supposed cause was removed, and what it was the cause of went with it; or all else was, and that
+stayed."""
 
 DECIDED = "lazynb decided"
 """XLA was not asked: lazynb left out what nothing needs, or cut the trace into programs."""

@@ -11,7 +11,7 @@ from typing import Any
 from lazynb.errors import LazynbError
 from lazynb.execute.executable import Executable
 from lazynb.xla.alone import Alone, NotAlone, alone
-from lazynb.xla.clusters import results
+from lazynb.xla.clusters import origins
 from lazynb.xla.evidence import INFERRED, UNKNOWN, VERIFIED
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.boundaries import Boundary, boundary_at
@@ -130,7 +130,7 @@ _ALONE = "Compiled again with nothing but these two and what leads from the one 
 _SHOWN = {
     Alone.PAIR: ("pair", "the boundary stays."),
     Alone.READERS: (
-        "read-elsewhere",
+        "shared",
         "the boundary is gone. With the others that read the array: it stays.",
     ),
     Alone.HELD: ("kept-alive", "the boundary is gone. With the array as a result: it stays."),
@@ -248,9 +248,8 @@ def _drop_output(subject: Subject) -> tuple[Changes, str]:
     """Without the results that the variables hold."""
     edge, wanted = subject.edge, subject.executable.wanted
     writers = {edge.producer.name, *(other.name for other in edge.others)}
-    held = writers.intersection(edge.variables)
-    slots = zip(wanted, results(edge.module))
-    kept = tuple(slot for slot, name in slots if name not in held)
+    slots = zip(wanted, origins(edge.module))
+    kept = tuple(slot for slot, names in slots if writers.isdisjoint(names))
     if not kept or len(kept) == len(wanted):
         raise NotTestable("without what keeps the value alive, nothing of the program is left")
     named = " and ".join(f"`{name}`" for name in subject.boundary.variables) or "it"

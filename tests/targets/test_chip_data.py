@@ -6,12 +6,15 @@ import jax.numpy as jnp
 import pytest
 
 import lazynb
+from lazynb.notebook.lab.marks import Cells, kernel_lines
 from lazynb.targets.target import parse
 from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.words import counts, headline
+from lazynb.view.inspection.highlights import line_chips
+from lazynb.view.inspection.words import counts, headline, is_kernel
 from lazynb.xla.clusters import find_clusters
 from lazynb.xla.cost.roof import bounds_of, moved
 from lazynb.xla.hlo.module import parse as parse_hlo
+from targets.programs import PROGRAMS
 
 TRANSFERS = """HloModule m
 
@@ -95,3 +98,30 @@ def test_the_chip_is_in_the_inspection(target, needs):
         assert {space["name"] for space in memory["elsewhere"]} >= {"VMEM"}
         assert any(one["cycles"] for one in data["clusters"])
     assert f"of {'16 GiB' if target == 'v5e' else '79.1 GiB'}" in compilation._repr_mimebundle_()["text/html"]
+
+
+def test_a_transfer_is_a_kernel_nowhere(needs):
+    """Of two slices, one runs as a transfer to VMEM, and the other on what another transfer brought there:
+    the fates, the lines' chips and marks, the counts and the code tell of the same two kernels."""
+    with lazynb.lazy():
+        compilation = lazynb.compile(PROGRAMS["slices"](), target=needs("v5e"))
+    data = inspection(compilation)
+    kernels = {cluster["id"] for cluster in data["clusters"] if is_kernel(cluster)}
+    assert counts(data) == (2, 2) and len(kernels) == 2
+    assert [data["clusters"][id_]["opcode"] for id_ in sorted(kernels)] == ["slice", "subtract"]
+    told = {fate["kind"]: fate for fate in data["fates"] if fate["clusters"]}
+    assert told.keys() == {"own kernel", "transfer"}
+    assert not kernels & set(told["transfer"]["clusters"]) and "no kernel" in told["transfer"]["text"]
+    assert all((cluster["code"] is not None) == (cluster["id"] in kernels) for cluster in data["clusters"])
+    labels = {cluster["label"] for cluster in data["clusters"] if cluster["id"] in kernels}
+    assert {chip[0] for chips in line_chips(data).values() for chip in chips} == labels
+    lines = [line for lines in kernel_lines(OneCell(), data).values() for line in lines.values()]
+    assert {kernel["id"] for found, _ in lines for kernel in found} == kernels
+    assert any("no kernel: a transfer" in phrase for _, phrases in lines for phrase in phrases)
+
+
+class OneCell(Cells):
+    """Takes the lines of every file for one cell's."""
+
+    def of(self, file):
+        return "cell"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from lazynb import _jax as jc
 from lazynb.xla.cost.touched import Touched, touched
+from lazynb.xla.cost.trips import trip_count
 from lazynb.xla.hlo import module as hlo
 
 # What XLA's figures mean (HloCostAnalysis; tests/xla/test_cost.py holds it to this):
@@ -104,15 +105,6 @@ def executions(module: hlo.Module, names: Sequence[str]) -> dict[str, int | None
     return {name: _executions(module, module.by_name[name].computation, known) for name in names}
 
 
-def trip_count(loop: hlo.Instruction) -> int | None:
-    """Iterations of a ``while``; returns None if XLA did not find out."""
-    match = _TRIPS.search(loop.text)
-    return int(match[1]) if match else None
-
-
-_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"')
-
-
 def _executions(module: hlo.Module, computation: str, known: dict[str, int | None]) -> int | None:
     """How often a computation is executed; returns None if that is not known.
 
@@ -135,7 +127,7 @@ def _executions_by(
         return None
     if caller.opcode != "while":
         return times
-    trips = trip_count(caller)
+    trips = trip_count(module, caller)
     if trips is None:
         return None
     is_condition = caller.attribute("condition") == f"%{computation}"
@@ -144,9 +136,9 @@ def _executions_by(
 
 def _kernel_cost(extract: _Extract, kernel: hlo.Instruction, times: int | None) -> Cost:
     if _is_transfer(kernel):
-        return Cost(None, None, None, "a transfer, which runs beside other kernels")
+        return Cost(None, None, None, "a transfer, which runs beside other kernels", times)
     inner = extract.reached(kernel)
-    cost = _cost(extract.figures(kernel), _meaning(kernel, inner, times), [kernel, *inner])
+    cost = _cost(extract.figures(kernel), _meaning(extract.module, kernel, inner, times), [kernel, *inner])
     part = touched(extract.module, kernel)
     if part is not None and cost.flops is not None:
         cost = _touched_cost(cost, part, extract)
@@ -196,12 +188,14 @@ def _said(whole: Cost, cost: Cost) -> str:
     return ", ".join(said)
 
 
-def _meaning(kernel: hlo.Instruction, inner: Sequence[hlo.Instruction], times: int | None) -> str:
+def _meaning(
+    module: hlo.Module, kernel: hlo.Instruction, inner: Sequence[hlo.Instruction], times: int | None
+) -> str:
     """What the figures of ``kernel`` stand for, if that is not simply one run of it in one run of the
     program."""
     meaning = ""
     if kernel.opcode == "while":
-        trips = trip_count(kernel)
+        trips = trip_count(module, kernel)
         number = "an unknown number" if trips is None else trips
         meaning = f" of one iteration (body and condition) of {number}"
     elif kernel.opcode == "conditional":

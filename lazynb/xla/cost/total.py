@@ -6,7 +6,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from lazynb.xla.clusters import CONTROL
-from lazynb.xla.cost.kernel_cost import Cost, trip_count
+from lazynb.xla.cost.kernel_cost import Cost
+from lazynb.xla.cost.trips import trip_count
 from lazynb.xla.hlo.module import Instruction, Module
 
 
@@ -107,7 +108,7 @@ def _of_cluster(module: Module, cluster: Instruction, own: Mapping[str, float | 
         return either(inner.values())
     if cluster.opcode != "while":
         return sum(inner.values(), start=Bounds())
-    trips = trip_count(cluster)
+    trips = trip_count(module, cluster)
     body = inner[cluster.attribute("body").lstrip("%")]
     condition = inner[cluster.attribute("condition").lstrip("%")]
     if trips is None:
@@ -119,7 +120,7 @@ def _unknown(module: Module, costs: Mapping[str, Cost]) -> Iterable[str]:
     """Why figures may not be known."""
     for name, cost in costs.items():
         cluster = module.by_name[name]
-        if cluster.opcode == "while" and trip_count(cluster) is None:
+        if cluster.opcode == "while" and trip_count(module, cluster) is None:
             yield f"how often the loop {name} turns is not known"
         elif cluster.opcode == "conditional":
             yield f"which branch of {name} is taken is not known"

@@ -80,6 +80,7 @@ _WITHOUT_RULES = (
     "kept-alive",
     "read-elsewhere",
     "pair",
+    "shared",
     "around",
     "refuted",
 )
@@ -98,7 +99,7 @@ class NoRules(BackendRules):
     def candidates(self, edge: FusionEdge) -> list[str]:
         """What may keep two clusters apart on any backend, and can be taken away to see whether it does."""
         found = [self.code_of(edge)]
-        if edge.is_result:
+        if edge.leaves:
             found.append("kept-alive")
         if edge.others:
             found.append("read-elsewhere")
@@ -116,4 +117,4 @@ class NoRules(BackendRules):
 
     def keeping_alive(self, edge: FusionEdge) -> tuple[str, ...] | None:
         """Those that hold the array; whether they are the cause, an experiment says."""
-        return edge.variables.get(edge.producer.name)
+        return edge.leaving.get(edge.producer.name)

@@ -35,6 +35,7 @@ _OTHERS = {
     "layout",
     "read-elsewhere",
     "pair",
+    "shared",
     "around",
 }
 """Reasons that other backends have."""

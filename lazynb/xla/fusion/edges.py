@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from lazynb.xla.clusters import CONTROL, Cluster, Value, readers, results
+from lazynb.xla.clusters import CONTROL, Cluster, Value, origins, readers, results
 from lazynb.xla.hlo.module import Instruction, Module
 
 Variables = Callable[[int], tuple[str, ...]]
@@ -23,6 +23,7 @@ class FusionEdge:
       others: the other clusters that read it.
       variables: those of the user that hold a result, by the cluster that writes it; empty for a result that
         has no name.
+      leaving: the same by each cluster whose value leaves the program, be it as a copy.
     """
 
     module: Module
@@ -30,6 +31,7 @@ class FusionEdge:
     consumer: Cluster
     others: tuple[Cluster, ...]
     variables: dict[str, tuple[str, ...]]
+    leaving: dict[str, tuple[str, ...]]
 
     @property
     def users(self) -> int:
@@ -40,6 +42,11 @@ class FusionEdge:
     def is_result(self) -> bool:
         """Whether the array is a result of the program too."""
         return self.producer.name in self.variables
+
+    @property
+    def leaves(self) -> bool:
+        """Whether the array leaves the program too, be it as a copy."""
+        return self.producer.name in self.leaving
 
     @property
     def values(self) -> list[Value]:
@@ -74,13 +81,13 @@ class FusionEdge:
 
 def find_edges(module: Module, clusters: Sequence[Cluster], variables: Variables) -> list[FusionEdge]:
     """All edges of an optimised module."""
-    held = held_results(module, variables)
+    held, leaving = held_results(module, variables), _leaving(module, variables)
     by_name = {cluster.name: cluster for cluster in clusters}
     edges = []
     for producer, consumers in _consumers(clusters, by_name).items():
         for consumer in consumers:
             others = tuple(by_name[name] for name in consumers if name != consumer)
-            edges.append(FusionEdge(module, by_name[producer], by_name[consumer], others, held))
+            edges.append(FusionEdge(module, by_name[producer], by_name[consumer], others, held, leaving))
     return edges
 
 
@@ -99,4 +106,13 @@ def held_results(module: Module, variables: Variables) -> dict[str, tuple[str, .
     held: dict[str, tuple[str, ...]] = {}
     for number, name in enumerate(results(module)):
         held[name] = held.get(name, ()) + variables(number)
+    return held
+
+
+def _leaving(module: Module, variables: Variables) -> dict[str, tuple[str, ...]]:
+    """The user's variables for a result, by name of each instruction whose value it is."""
+    held: dict[str, tuple[str, ...]] = {}
+    for number, names in enumerate(origins(module)):
+        for name in names:
+            held[name] = held.get(name, ()) + variables(number)
     return held

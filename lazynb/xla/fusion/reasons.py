@@ -130,6 +130,10 @@ REASONS = {
         "it is the two themselves: {producer} and {consumer} are two kernels also in a program that has "
         "nothing but them and what leads from the one to the other"
     ),
+    "shared": BoundaryReason(
+        "{consumer} is not alone in reading what {producer} gives: the two alone are one kernel, with the "
+        "others that read it they are not"
+    ),
     "around": BoundaryReason(
         "what the program does around them keeps them apart: {producer} and {consumer} alone are one kernel"
     ),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections.abc import Collection, Sequence
 
 from lazynb.xla.hlo.module import Computation, Instruction, Module
 
@@ -26,30 +27,42 @@ def excerpt(module: Module, wanted: Collection[str], results: Sequence[str]) -> 
         raise NoExcerpt("they are parts of different loops or branches")
     computation = module.computations[computations.pop()]
     kept = [each for each in computation.instructions.values() if each.name in wanted]
-    body = [*_arguments(computation, kept), *map(_line, kept)]
+    arguments, constants = _outside(computation, kept)
+    body = [*map(_argument, range(len(arguments)), arguments), *map(_line, [*constants, *kept])]
     texts = [_written(module.computations[name]) for name in _called(module, kept)]
     shapes = ", ".join(module.by_name[name].shape for name in results)
     names = ", ".join(f"%{name}" for name in results)
     body.append(f"ROOT %results_ = ({shapes}) tuple({names})")
-    entry = "\n".join(["ENTRY %excerpt_ {", *(f"  {line}" for line in body), "}"])
-    return "\n\n".join(["HloModule excerpt", *texts, entry]) + "\n"
+    head = _head("excerpt_", arguments, f"({shapes})")
+    entry = "\n".join([f"ENTRY {head}", *(f"  {line}" for line in body), "}"])
+    return _PART.sub("_part_", "\n\n".join(["HloModule excerpt", *texts, entry]) + "\n")
 
 
-def _arguments(computation: Computation, kept: Sequence[Instruction]) -> Iterator[str]:
-    """A parameter for each value from outside; a constant stays one."""
+_PART = re.compile(r"(?<=[\w.\-])#(?=\d)")  # ``%sort.1#1``, as newer XLA calls a part of a result
+
+
+def _outside(
+    computation: Computation, kept: Sequence[Instruction]
+) -> tuple[list[Instruction], list[Instruction]]:
+    """What instructions read of others: values that become arguments, and constants."""
     inside = {each.name for each in kept}
-    read = dict.fromkeys(name for each in kept for name in each.operands if name not in inside)
-    number = 0
-    for name in read:
-        source = computation.instructions[name]
-        if source.opcode == "constant":
-            yield _line(source)
-            continue
-        if source.shape.startswith(("(", "token")):
-            raise NoExcerpt("it reads a tuple as a whole")
-        known = f', metadata={{op_name="{source.scope}"}}' if source.opcode == "parameter" else ""
-        yield f"%{name} = {source.shape} parameter({number}){known}"
-        number += 1
+    names = dict.fromkeys(name for each in kept for name in each.operands if name not in inside)
+    read = [computation.instructions[name] for name in names]
+    constants = [each for each in read if each.opcode == "constant"]
+    values = [each for each in read if each.opcode != "constant"]
+    if any(each.shape.startswith(("(", "token")) for each in values):
+        raise NoExcerpt("it reads a tuple as a whole")
+    return values, constants
+
+
+def _argument(number: int, value: Instruction) -> str:
+    known = f', metadata={{op_name="{value.scope}"}}' if value.opcode == "parameter" else ""
+    return f"%{value.name} = {value.shape} parameter({number}){known}"
+
+
+def _head(name: str, parameters: Sequence[Instruction], shape: str) -> str:
+    written = ", ".join(f"{each.name}: {each.shape}" for each in parameters)
+    return f"%{name} ({written}) -> {shape} {{"
 
 
 def _called(module: Module, kept: Sequence[Instruction]) -> list[str]:
@@ -66,7 +79,8 @@ def _called(module: Module, kept: Sequence[Instruction]) -> list[str]:
 
 def _written(computation: Computation) -> str:
     lines = [f"  {each.text}" for each in computation.instructions.values()]
-    return "\n".join([f"%{computation.name} {{", *lines, "}"])
+    head = _head(computation.name, computation.parameters, computation.root.shape)
+    return "\n".join([head, *lines, "}"])
 
 
 def _line(instruction: Instruction) -> str:
