@@ -26,6 +26,7 @@ from lazynb.session.cache_info import (
 from lazynb.session.events import Event as Event, events as events
 from lazynb.session.explain import Explanation as Explanation, explain as explain
 from lazynb.session.function import compile_function as _compile_function, is_function as _is_function
+from lazynb.targets.shards import shard_like as shard_like
 from lazynb.targets.target import parse as _target_of
 from lazynb.version import __version__ as __version__
 from lazynb.view.graph.graph import Graph as Graph
@@ -88,10 +89,11 @@ def compile(
       target: a chip to compile for that need not be there, and how many: ``v5e``, ``v5e:4x4``, ``h100:8``;
         ``lazynb targets`` lists them. ``cpu``, and None, are this machine.
       mesh: axes and sizes of a mesh of all the target's devices: ``"data=4,model=4"``, or a dictionary.
-        Without it the program runs on one of them.
-      shard: how inputs lie on the mesh, by the user's name or that of the function's parameter:
-        ``"x=data,."`` (several in a list), or a dictionary. Others lie as the user's arrays do on axes of
-        the same names, else whole on each device.
+        Without it the mesh that the arrays lie on, if it has as many devices; else the program runs on one of
+        them.
+      shard: how inputs lie on the mesh: by the user's name or that of the function's parameter,
+        ``"x=data,."`` or a dictionary; of a whole tree, :func:`shard_like`; or a list of these. Others lie as
+        the user's arrays do on axes of the same names, else whole on each device.
       kwargs: the function's.
 
     Returns:
@@ -102,18 +104,24 @@ def compile(
     function, also:
       TraceBreakError: it needs a value.
     With a target also:
-      ValueError: there is no such target, or the mesh does not fit.
+      ValueError: there is no such target, the mesh does not fit, or no input is called as ``shard`` says.
       LazynbError: its compiler is not installed, refused the program, or ended.
     """
     __tracebackhide__ = True
     chosen = _target_of(target)
     if chosen is not None:
         chosen = chosen.on_mesh(mesh, shard)
-    if what and _is_function(what[0]):
-        return _remember(_compile_function(what[0], what[1:], kwargs, _user_namespace(), chosen))
-    if kwargs:
+    is_called = bool(what) and _is_function(what[0])
+    if kwargs and not is_called:
         raise TypeError(f"compile() got an unexpected keyword argument {next(iter(kwargs))!r}")
-    return _remember(_compile_tensors(what, _user_namespace(), target=chosen))
+    try:
+        if is_called:
+            return _remember(_compile_function(what[0], what[1:], kwargs, _user_namespace(), chosen))
+        return _remember(_compile_tensors(what, _user_namespace(), target=chosen))
+    except TraceBreakError:  # which of the user's lines
+        raise
+    except LazynbError as error:  # the target's: its message says it all
+        raise error.with_traceback(None) from None
 
 
 def inspect(

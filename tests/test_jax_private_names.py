@@ -1067,6 +1067,41 @@ def test_a_module_of_hlo_compiles():
         jc.compile_for(jax.devices()[:1], jc.lowering_of_hlo("HloModule m\n\nno computation"), {})
 
 
+def test_programs_without_the_devices_of_their_arrays():
+    mesh = jax.sharding.AbstractMesh((2,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,))
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+
+    def program(x):
+        y, _ = jax.lax.scan(lambda carry, _: (jnp.tanh(carry), None), jax.sharding.reshard(x, rows), None, 3)
+        return jax.jit(lambda y: y * 2)(y)
+
+    with jax.sharding.use_abstract_mesh(mesh):
+        jaxpr = jax.make_jaxpr(program)(jax.ShapeDtypeStruct((4, 2), jnp.float32, sharding=rows))
+    assert "4@data" in str(jaxpr) and "mesh" in str(jaxpr)
+    plain = jc.unplaced(jaxpr)
+    assert "data" not in str(plain) and "reshard" not in str(plain)
+    assert jc.as_function(plain)(jnp.ones((4, 2)))[0].shape == (4, 2)
+
+
+def test_a_constraint_stays_on_a_mesh_with_its_axes():
+    auto = (jax.sharding.AxisType.Auto,)
+    mesh = jax.sharding.AbstractMesh((2,), ("data",), axis_types=auto)
+    larger = jax.sharding.AbstractMesh((8,), ("data",), axis_types=auto)
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("data"))
+    jaxpr = jax.make_jaxpr(lambda x: jax.lax.with_sharding_constraint(x * 2, rows) + 1)(jnp.ones(8))
+    assert "sharding_constraint" not in str(jc.unplaced(jaxpr))
+    [constraint] = [one for one in jc.unplaced(jaxpr, larger).eqns if "constraint" in one.primitive.name]
+    assert constraint.params["sharding"].mesh == larger
+    other = jax.sharding.AbstractMesh((8,), ("model",), axis_types=auto)
+    assert "sharding_constraint" not in str(jc.unplaced(jaxpr, other))
+
+
+def test_no_mesh_can_be_put_in_force():
+    mesh = jax.sharding.AbstractMesh((2,), ("data",))
+    with jax.sharding.use_abstract_mesh(mesh), jc.without_mesh():
+        assert jax.sharding.get_abstract_mesh().empty
+
+
 def test_settings_that_identify_no_operation_have_names():
     kept = jax.config.jax_default_prng_impl
     jax.config.update("jax_default_prng_impl", "rbg")

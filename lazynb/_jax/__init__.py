@@ -118,6 +118,7 @@ from lazynb._jax.config import (
     traced_settings as traced_settings,
     untraced_settings as untraced_settings,
     user_cache_dir as user_cache_dir,
+    without_mesh as without_mesh,
     x64_in as x64_in,
 )
 from lazynb._jax.config_changes import (
@@ -199,3 +200,4 @@ from lazynb._jax.tracing import (
     set_trace as set_trace,
     typeof as typeof,
 )
+from lazynb._jax.unplaced import unplaced as unplaced

@@ -211,6 +211,11 @@ def lowering_settings() -> Settings:
     return Settings({_config.traceback_in_locations_limit: 0, _config.disable_jit: False})
 
 
+def without_mesh() -> Settings:
+    """No mesh is in force (``jax.set_mesh``)."""
+    return Settings({_device_context: _mesh.empty_concrete_mesh, _abstract_mesh: _mesh.empty_abstract_mesh})
+
+
 def default_device() -> Any:
     """The device on which operations on uncommitted values run."""
     device = _config.default_device.value

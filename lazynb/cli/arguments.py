@@ -190,7 +190,7 @@ def _add_inspect(commands: Any) -> None:
         action="append",
         default=[],
         help="how an argument lies on the mesh, by its parameter's name, an axis or . for each dimension: "
-        "x=data,.; several times",
+        "x=data,.; or a name in FILE.py of what lazynb.shard_like gave; several times",
     )
     inspect.add_argument("--html", metavar="FILE", help="write the inspector to FILE, which needs no network")
     inspect.add_argument("--json", metavar="FILE", help="write it to FILE as JSON")

@@ -21,7 +21,7 @@ from lazynb.errors import LazynbError
 from lazynb.session.function import compile_function
 from lazynb.targets.mesh import BadMesh
 from lazynb.targets.target import Target, UnknownTarget, parse_all
-from lazynb.view.inspection.saved import NotSaved, Saved, entry_of, opened
+from lazynb.view.inspection.saved import NOT_WHOLE, NotSaved, Saved, entry_of, opened
 from lazynb.view.reports.targets import SideBySide
 from lazynb.xla.compilation import Compilation
 
@@ -40,17 +40,23 @@ def inspect(options: argparse.Namespace) -> int:
         compilations = _compiled(options)
         if compilations is None:
             return _FAILED
+        above = ""
         if len(compilations) > 1:
-            print(SideBySide(compilations))
-        saved = Saved(
-            [entry_of(compilation, title=options.what) for compilation in compilations], options.what
-        )
+            table = SideBySide(compilations)
+            above = table.to_html()
+            print(table, end="\n\n")
+        entries = [entry_of(compilation, title=options.what) for compilation in compilations]
+        saved = Saved(entries, options.what, above)
     print(saved)
     try:
         if options.html is not None:
             print(f"written to {saved.save_html(options.html)}", file=sys.stderr)
         if options.json is not None:
             print(f"written to {saved.save(options.json)}", file=sys.stderr)
+    except NOT_WHOLE as error:
+        if not options.what.endswith(".json"):
+            raise
+        raise Unusable(f"lazynb inspect: {options.what} holds an inspection that is not whole") from error
     except OSError as error:
         raise Unusable(
             f"lazynb inspect: it cannot be written to {error.filename}: {error.strerror}"
@@ -73,10 +79,11 @@ def _opened(options: argparse.Namespace) -> Saved:
 
 def _compiled(options: argparse.Namespace) -> list[Compilation] | None:
     """A compilation for each target; None if the user's code failed, which was shown."""
-    targets = _targets(options)
+    asked = _targets(options)
     file, name = _split(options.what)
     try:
         module = _module(file)
+        targets = _on_mesh(asked, options, module)
         function = _attribute(module, name, file)
         args = _arguments(module, options.args, file)
         return [compile_function(function, args, {}, vars(module), target) for target in targets]
@@ -93,13 +100,29 @@ def _compiled(options: argparse.Namespace) -> list[Compilation] | None:
 
 def _targets(options: argparse.Namespace) -> list[Target | None]:
     try:
-        targets = parse_all(options.targets or "cpu") or [None]
-        if (options.mesh or options.shard) and targets == [None]:
-            raise BadMesh("a mesh is of a target's devices: add --for, such as --for v5e:4x4")
-        return [
-            target.on_mesh(options.mesh, options.shard) if target is not None else None for target in targets
-        ]
-    except (UnknownTarget, BadMesh) as error:
+        targets = parse_all("cpu" if options.targets is None else options.targets)
+    except UnknownTarget as error:
+        raise Unusable(f"lazynb inspect: {error}") from None
+    if (options.mesh or options.shard) and targets == [None]:
+        raise Unusable("lazynb inspect: a mesh is of a target's devices: add --for, such as --for v5e:4x4")
+    _on_mesh(targets, options)  # says what is wrong before the file runs
+    return targets
+
+
+def _on_mesh(
+    targets: list[Target | None], options: argparse.Namespace, module: ModuleType | None = None
+) -> list[Target | None]:
+    """The targets, each with its devices as a mesh.
+
+    Arguments:
+      module: the user's file, in which ``--shard`` may name what ``lazynb.shard_like`` gave.
+    """
+    shards = [text for text in options.shard if "=" in text or module is not None]
+    if module is not None:
+        shards = [getattr(module, text, text) if "=" not in text else text for text in shards]
+    try:
+        return [target and target.on_mesh(options.mesh, shards) for target in targets]
+    except BadMesh as error:
         raise Unusable(f"lazynb inspect: {error}") from None
 
 

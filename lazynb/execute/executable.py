@@ -134,7 +134,7 @@ class Executable:
         compiled.
         """
         start, before = time.perf_counter(), in_use()
-        with _announced(self.operations):
+        with announced(self.operations):
             arguments = self._packing.arguments(inputs)
             lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs, self._donated)
             self._arguments = [jc.abstract(argument) for argument in arguments]
@@ -321,7 +321,7 @@ def _is_put(step: State) -> bool:
 
 
 @contextlib.contextmanager
-def _announced(operations: int) -> Iterator[None]:
+def announced(operations: int) -> Iterator[None]:
     """Tells the observers that the body makes a program."""
     recorder = thread_trace()
     tell(recorder, lambda observer: observer.compiling(operations))

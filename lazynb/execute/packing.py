@@ -74,3 +74,58 @@ class Packing:
             for position, number in enumerate(numbers):
                 values[number] = elements[self._avals[number].weak_type][position]
         return values
+
+
+class Written(Packing):
+    """Numbers that are written into the program, as ``jax.jit`` does it: they are no arguments.
+
+    A number that fills an array (``jnp.ones``) or seeds a random key stays an argument: XLA would work out
+    with it what the user's data stand for, and nothing would be left to see.
+
+    Arguments:
+      path: the steps of the program.
+      values: of all inputs.
+    """
+
+    def __init__(self, path: Sequence[State], values: Sequence[Any]):
+        inputs = [state for state in path if state.operation is None]
+        super().__init__(inputs, packs=False)
+        filling = _filling(path)
+        self._written = {
+            number: _number(values[number], state.avals[0])
+            for number, state in enumerate(inputs)
+            if state.is_host_scalar and state.first not in filling
+        }
+        self._single = [number for number in self._single if number not in self._written]
+
+    @property
+    def single(self) -> list[int]:
+        """The numbers of the inputs that are arguments."""
+        return self._single
+
+    def inputs(self, arguments: Sequence[Any]) -> list[Any]:
+        """The inputs, while JAX traces the program."""
+        given = dict(zip(self._single, arguments, strict=True))
+        return [self._written.get(number, given.get(number)) for number in range(len(self._avals))]
+
+
+def _number(value: Any, aval: Any) -> Any:
+    """``value`` as JAX takes it for a number of that type: weakly typed ones are Python's."""
+    number = np.asarray(value, aval.dtype)[()]
+    return number.item() if aval.weak_type and np.dtype(aval.dtype).kind in "bifc" else number
+
+
+def _filling(path: Sequence[State]) -> set[int]:
+    """The slots of numbers of which alone an array is made."""
+    numbers: dict[int, set[int]] = {}  # by slot of a scalar, of which numbers alone it is made
+    found: set[int] = set()
+    for state in path:
+        if state.is_host_scalar:
+            numbers[state.first] = {state.first}
+        elif state.operands and all(slot in numbers for slot in state.operands):
+            made_of = set().union(*(numbers[slot] for slot in state.operands))
+            if all(aval.shape == () for aval in state.avals):
+                numbers.update((slot, made_of) for slot in range(state.first, state.slots))
+            else:
+                found |= made_of
+    return found

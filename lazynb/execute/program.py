@@ -128,4 +128,5 @@ def lower(
         program = jax.jit(lazynb, donate_argnums=donated)
         if platform is None:
             return program.lower(*arguments)
-        return program.trace(*arguments).lower(lowering_platforms=(platform,))
+        with jc.without_mesh():  # its devices are others
+            return program.trace(*arguments).lower(lowering_platforms=(platform,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -31,7 +32,9 @@ from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.session.jax_compiled import JaxObserver, in_a_line
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
+from lazynb.targets.chip import chips
 from lazynb.targets.mesh import BadMesh
+from lazynb.targets.shards import ShardLike
 from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.units import duration
 from lazynb.view.graph.pending import graph_of
@@ -189,7 +192,8 @@ class LazyMagics(Magics):
         metavar="NAME=AXES",
         action="append",
         default=[],
-        help="how a variable lies on the mesh, an axis or . for each dimension: x=data,.; several times",
+        help="how a variable lies on the mesh, an axis or . for each dimension: x=data,.; or the name of "
+        "what lazynb.shard_like gave; several times",
     )
     @cell_magic
     def compile(self, line: str, cell: str) -> None:
@@ -202,9 +206,11 @@ class LazyMagics(Magics):
         __tracebackhide__ = True
         options = parse_argstring(self.compile, line)
         tabs = _tabs(options.show)
-        if options.name is not None and not options.name.isidentifier():
-            raise UsageError(f"%%compile: {options.name!r} is no variable name")
-        targets = _on_mesh(self._targets(options.targets), options.mesh, options.shard)
+        if options.name is not None:
+            _check_name(options.name, options.targets)
+        targets = _on_mesh(
+            self._targets(options.targets), options.mesh, _shards(options.shard, self.shell.user_ns)
+        )
         beside, ahead = JaxObserver(), not comes_later()
         with observing(beside):
             value, runs = self._run_lazily(cell, ahead)
@@ -235,7 +241,7 @@ class LazyMagics(Magics):
         if text is None:
             return self._extension.targets
         try:
-            return parse_all(text) or [None]
+            return parse_all(text.strip("'\""))
         except UnknownTarget as error:
             raise UsageError(f"--for: {error}") from None
 
@@ -346,7 +352,24 @@ def _no_arguments(name: str, line: str, prefix: str = "%") -> None:
         raise UsageError(f"{prefix}{name} takes no arguments; see {prefix}{name}?")
 
 
-def _on_mesh(targets: list[Target | None], mesh: str | None, shards: list[str]) -> list[Target | None]:
+def _check_name(name: str, targets: str | None) -> None:
+    """
+    Raises:
+      UsageError: ``name`` is no name for a variable, or a chip's.
+    """
+    if targets is not None and (targets.endswith(",") or name.partition(":")[0].lower() in (*chips(), "cpu")):
+        asked = f"{targets.rstrip(',')},{name}"
+        raise UsageError(f"%%compile --for: write several chips by commas, without spaces: --for {asked}")
+    if not name.isidentifier():
+        raise UsageError(f"%%compile: {name!r} is no variable name")
+
+
+def _shards(texts: list[str], namespace: Mapping[str, Any]) -> list[Any]:
+    """What ``--shard`` says: text, or a variable that holds it."""
+    return [held if isinstance(held := namespace.get(text), ShardLike) else text for text in texts]
+
+
+def _on_mesh(targets: list[Target | None], mesh: str | None, shards: list[Any]) -> list[Target | None]:
     """The targets, each with its devices as a mesh; this machine has none."""
     if (mesh or shards) and targets == [None]:
         raise UsageError(
@@ -370,6 +393,8 @@ def _compiled_for(
         }
     except LazynbError as error:
         raise UsageError(f"%%compile --for: {error}") from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("no target was compiled for; what is pending stays so") from None
 
 
 def _tabs(text: str) -> list[str]:

@@ -57,7 +57,10 @@ def compile_function(
         raise LazynbError("A function is compiled for a chip outside of JAX's transformations (jit, grad).")
     called = _unjitted(function)
     given = TypesOnly()
-    args, kwargs = jax.tree.map(lambda leaf: _argument(leaf, given, target), (args, dict(kwargs)))
+    types: list[tuple[Any, Any]] = []
+    args, kwargs = jax.tree.map(lambda leaf: _argument(leaf, given, target, types), (args, dict(kwargs)))
+    if target is not None:
+        target = target.with_types(types)
     names = _names(called, args, kwargs, namespace, given)
     with running_nothing():
         try:
@@ -76,17 +79,34 @@ def _unjitted(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-def _argument(leaf: Any, given: TypesOnly, target: Target | None) -> Any:
-    """What the function gets: a type, a pending tensor and a NumPy array become tensors without a value."""
-    if isinstance(leaf, LazyTensor) and leaf._pending is not None:
-        leaf = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
-    if isinstance(leaf, np.ndarray) and jax.dtypes.issubdtype(leaf.dtype, np.number):
-        leaf = jax.eval_shape(lambda array: array, leaf)
-    if not isinstance(leaf, jax.ShapeDtypeStruct):
+def _argument(leaf: Any, given: TypesOnly, target: Target | None, types: list[tuple[Any, Any]]) -> Any:
+    """What the function gets: a type, a pending tensor and a NumPy array become tensors without a value; for
+    a target, an array that is spread over devices too.
+
+    Arguments:
+      types: takes the argument with the type that stands for it.
+    """
+    type_ = _type(leaf, target)
+    if type_ is None:
         return leaf
     if target is None:  # a sharding is the target's
-        leaf = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
-    return given.tensor(leaf)
+        type_ = jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)
+    tensor = given.tensor(type_)
+    types.append((leaf, given.types[id(tensor)]))
+    return tensor
+
+
+def _type(leaf: Any, target: Target | None) -> jax.ShapeDtypeStruct | None:
+    """The type of an argument that is given without a value; None for one that keeps its value."""
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf
+    if isinstance(leaf, LazyTensor) and leaf._pending is not None:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type)
+    if isinstance(leaf, np.ndarray) and jax.dtypes.issubdtype(leaf.dtype, np.number):
+        return jax.eval_shape(lambda array: array, leaf)  # type: ignore[no-any-return]
+    if target is not None and isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) > 1:
+        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type, sharding=leaf.sharding)
+    return None
 
 
 def _called(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:

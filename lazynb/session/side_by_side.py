@@ -28,7 +28,7 @@ class Made:
       transfers: values that are brought to another memory, beside other work where it can be.
       moved: bytes that they read and write in the device's memory, each array as a whole, a loop's body once.
       moved_in_all: the same, a loop's body as often as it turns; None if that is not known.
-      largest: bytes of the largest array that one of them writes there.
+      largest: bytes of the largest array that a kernel or a transfer writes there.
       seconds: what the program takes at least, by the chip's published peaks, a loop's body once; None where
         there are none.
       seconds_in_all: the same, a loop's body as often as it turns; None if that is not known.
@@ -62,7 +62,8 @@ def made(compilation: Compilation) -> Made:
     """What ``compilation`` runs."""
     steps = [step for trace in compilation.traces for step in _steps(trace)]
     kernels = [step for step in steps if step.cluster.is_kernel]
-    written = [part for step in kernels for part in written_by(step.cluster)]
+    ended = [step.cluster for step in steps if not step.cluster.opcode.endswith("-start")]
+    written = [part for cluster in ended for part in written_by(cluster)]
     here = compilation.target is None
     return Made(
         target=HERE if compilation.target is None else compilation.target.title,

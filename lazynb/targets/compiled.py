@@ -11,6 +11,7 @@ from lazynb._jax import Lowering
 from lazynb.errors import LazynbError
 from lazynb.execute.dumps import Dump, with_code
 from lazynb.targets.compilers import compiler_of
+from lazynb.targets.mesh import BadMesh
 from lazynb.targets.process import worker_of
 from lazynb.targets.result import Answer, Question, Refused
 from lazynb.targets.store import key_of, load, save
@@ -107,6 +108,7 @@ def compile_for(
       CompilerMissing: it is not installed.
       CompilerCrashed: it ended.
       UnknownTarget: there is no such slice.
+      BadMesh: the mesh cannot be laid on it.
       OutOfMemory, TargetError: it refused the program, or the chip's description.
     """
     compiler_of(target.chip.platform).required()
@@ -142,6 +144,12 @@ def _error(target: Target, refused: Refused, dump: Dump | None) -> LazynbError:
     words = refused.message.strip()
     if refused.at == "topology" and _NO_SLICE.search(words):
         return UnknownTarget(f"{target.name} is no slice that there is: {words}")
+    if refused.at == "mesh":
+        return BadMesh(f"The mesh {target.layout} cannot be laid on {target.name}: {words}")
+    if "No space left on device" in words:
+        return TargetError(
+            f"The disk is full: the compiler for {target.title} cannot write its files: {words}"
+        )
     if refused.at == "topology":
         return TargetError(f"The compiler for {target.title} could not be told of the chip: {words}")
     if "RESOURCE_EXHAUSTED" in words or "Oom" in words:

@@ -11,15 +11,15 @@ import jax
 from lazynb import _jax as jc
 from lazynb.errors import LazynbError
 from lazynb.execute.dumps import new_dump
-from lazynb.execute.executable import Binding, Executable
+from lazynb.execute.executable import Binding, Executable, announced
 from lazynb.execute.flush import executables, execution
-from lazynb.execute.packing import Packing
+from lazynb.execute.packing import Written
 from lazynb.execute.program import lower
 from lazynb.execute.request import Request
 from lazynb.record.pending import Pending
 from lazynb.record.trie import State
 from lazynb.source import Place
-from lazynb.targets.compiled import CompiledFor, OutOfMemory, compile_for
+from lazynb.targets.compiled import CompiledFor, OutOfMemory, TargetError, compile_for
 from lazynb.targets.process import worker_of
 from lazynb.targets.target import Target
 
@@ -31,9 +31,10 @@ class NotHere(LazynbError):
 class TargetExecutable(Executable):
     """A program for ``target``, of some results of a recorded trace without dead operations.
 
-    No input is donated, and no scalars are packed: the program is the user's.
+    No input is donated, and the numbers in the user's lines are constants, as under ``jax.jit``.
 
     Arguments:
+      values: of its inputs.
       shardings: of its inputs, on the target's mesh.
     """
 
@@ -45,17 +46,16 @@ class TargetExecutable(Executable):
         wanted: tuple[int, ...],
         config_then: Any,
         target: Target,
+        values: Sequence[Any],
         shardings: Sequence[Any] = (),
     ):
         super().__init__(state, wanted, (), config_then, Place("", 0, ""))
         self.target = target
         self._mesh = target.layout.sizes if target.layout is not None else ()
         taken = [step for step in state.path() if step.operation is None]
-        self._packing = Packing(taken, packs=False)
+        self._packing: Written = Written(state.path(), values)
         placed = shardings or [None] * len(taken)
-        self._arguments = [
-            _type(step.avals[0], sharding) for step, sharding in zip(taken, placed, strict=True)
-        ]
+        self._arguments = [_type(taken[number].avals[0], placed[number]) for number in self._packing.single]
 
     @property
     def platform(self) -> str:
@@ -65,18 +65,25 @@ class TargetExecutable(Executable):
     def compile(self, inputs: Sequence[Any] = ()) -> None:
         """Compiles it in the worker process.
 
-        Raises JAX's error if an operation cannot be lowered for the chip, and those of
-        :func:`lazynb.targets.compiled.compile_for`.
+        Raises as :func:`lazynb.targets.compiled.compile_for` does; TargetError also if JAX cannot lower an
+        operation for the chip.
         """
         start, dump = time.perf_counter(), new_dump(self.elsewhere)
-        lowered = self._lowered(self._jaxpr, self._donated)
-        self.compiled = compile_for(self.target, jc.lowering_of(lowered), self._mesh, dump=dump)
+        with announced(self.operations):
+            try:
+                lowering = jc.lowering_of(self._lowered(self._jaxpr, self._donated))
+            except Exception as error:
+                words = f"{type(error).__name__}: {error}"
+                raise TargetError(f"JAX cannot lower the program for {self.target.title}: {words}") from error
+            self.compiled = compile_for(self.target, lowering, self._mesh, dump=dump)
         self.dump, self.origin = dump, self.compiled.origin
         self.compile_seconds = time.perf_counter() - start
 
     def _lowered(self, jaxpr: Any, donated: tuple[int, ...]) -> jax.stages.Lowered:
+        layout = self.target.layout
+        own = jc.unplaced(jaxpr, layout.mesh if layout is not None else None)
         return lower(
-            jaxpr, self._arguments, self._config, self._packing.inputs, donated, self.target.chip.platform
+            own, self._arguments, self._config, self._packing.inputs, donated, self.target.chip.platform
         )
 
     def _compiled_uncached(self, lowered: jax.stages.Lowered, options: dict[str, Any] | None) -> CompiledFor:
@@ -119,7 +126,7 @@ def prepare_for(
     Arguments:
       names: the user's names of arrays, by ``id``.
 
-    Raises what :meth:`TargetExecutable.compile` raises; the pending trace stays as it was.
+    Raises as :meth:`TargetExecutable.compile` does; the pending trace stays as it was.
     """
     with pending.trace.lock:
         execution.finish(pending)
@@ -133,7 +140,7 @@ def prepare_for(
     if target.layout is not None:
         place = target.layout.sharding
         shardings = [place(value, names.get(id(value), ())) for value in values]
-    executable = TargetExecutable(state, slots, pending.root.config, target, shardings)
+    executable = TargetExecutable(state, slots, pending.root.config, target, values, shardings)
     binding = Binding(executable, inputs)
     try:
         executable.compile()

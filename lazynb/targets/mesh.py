@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
-from lazynb.errors import LazynbError
+from lazynb.targets.shards import Axes, BadMesh as BadMesh, ShardLike, flat, said_of, sharding_of, written
 
-
-class BadMesh(LazynbError, ValueError):
-    """The mesh or a sharding cannot be what the user means; the message says why."""
+_SHOWN = 12  # names in a message
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +24,12 @@ class Layout:
       axes: names and sizes of the mesh's axes.
       shards: by the user's name of an input, the axis (or None) along which each dimension is split. A name
         of a container is that of all arrays in it.
+      trees: how all arrays of a tree lie.
     """
 
     axes: tuple[tuple[str, int], ...]
-    shards: tuple[tuple[str, tuple[str | None, ...]], ...] = ()
+    shards: tuple[tuple[str, Axes], ...] = ()
+    trees: tuple[ShardLike, ...] = ()
 
     @property
     def devices(self) -> int:
@@ -50,44 +51,75 @@ class Layout:
         return AbstractMesh(self.sizes, names, axis_types=(AxisType.Auto,) * len(names))
 
     def sharding(self, value: Any, names: Sequence[str]) -> NamedSharding:
-        """Where an input lies: as the user says by one of its ``names``, else as the array itself is sharded
-        on axes of the same names, else whole on each device.
+        """Where an input lies: as the user says by one of its ``names`` or of a tree that it is in, else as
+        the array itself is sharded on axes of the same names, else whole on each device.
 
         Raises:
           BadMesh: the sharding does not fit the array.
         """
         spec = self._named(names)
         if spec is None:
+            spec = self.in_tree(value)
+        if spec is None:
             spec = self._own(value)
         self._check(spec, value, names)
         return NamedSharding(self.mesh, PartitionSpec(*spec))
 
-    def _named(self, names: Sequence[str]) -> tuple[str | None, ...] | None:
+    def in_tree(self, value: Any) -> Axes | None:
+        """What the user says of a tree that ``value`` is in; None if there is none."""
+        return next((axes for tree in self.trees if (axes := tree.of(value)) is not None), None)
+
+    def _named(self, names: Sequence[str]) -> Axes | None:
         shards = dict(self.shards)
         for name in names:
-            for asked in (name, re.split(r"[.\[]", name, maxsplit=1)[0]):
+            for asked in _called(name):
                 if asked in shards:
                     return shards[asked]
         return None
 
-    def _own(self, value: Any) -> tuple[Any, ...]:
-        sharding = getattr(value, "sharding", None)
-        if not isinstance(sharding, NamedSharding):
+    def check_inputs(self, values: Sequence[Any], names: Iterable[Sequence[str]]) -> None:
+        """
+        Arguments:
+          values: the inputs.
+          names: of each.
+
+        Raises:
+          BadMesh: the user says how an input lies that there is not.
+        """
+        known = {asked for each in names for name in each for asked in _called(name)}
+        for name, _ in self.shards:
+            if name not in known:
+                there = ", ".join(sorted(name for name in known if name.isidentifier())[:_SHOWN])
+                which = f"its inputs are {there}" if there else "none of its inputs has a name"
+                raise BadMesh(f"The program reads no {name!r} that could be sharded: {which}.")
+        for tree in self.trees:
+            if all(tree.of(value) is None for value in values):
+                raise BadMesh(
+                    "The program reads none of the arrays that lazynb.shard_like was given: give it those "
+                    "that the function is called with."
+                )
+
+    def _own(self, value: Any) -> Axes:
+        sharding = sharding_of(value)
+        if sharding is None:
             return ()
         spec = tuple(sharding.spec)
         known = dict(self.axes)
-        return spec if all(axis in known for axis in _flat(spec)) else ()
+        return spec if all(axis in known for axis in flat(spec)) else ()
 
     def _check(self, spec: Sequence[Any], value: Any, names: Sequence[str]) -> None:
         shape = tuple(value.shape)
         name = names[0] if names else "an input"
         if len(spec) > len(shape):
             raise BadMesh(
-                f"{name} has {len(shape)} dimensions, and its sharding {_written(spec)} {len(spec)}."
+                f"{name} has {len(shape)} dimensions, and its sharding {written(spec)} {len(spec)}."
             )
+        twice = [axis for axis, count in collections.Counter(flat(spec)).items() if count > 1]
+        if twice:
+            raise BadMesh(f"{name} is sharded on {twice[0]!r} twice: {written(spec)}.")
         sizes = dict(self.axes)
         for dimension, axes in enumerate(spec):
-            parts = math.prod(sizes[axis] for axis in _flat([axes]))
+            parts = math.prod(sizes[axis] for axis in flat([axes]))
             if shape[dimension] % parts:
                 raise BadMesh(
                     f"Dimension {dimension} of {name} has {shape[dimension]} elements, which {parts} devices "
@@ -100,7 +132,8 @@ def layout(mesh: Any = None, shards: Any = None) -> Layout | None:
 
     Arguments:
       mesh: ``data=4,model=4``, or a dictionary of the sizes.
-      shards: ``x=data,.`` (several in a list), or a dictionary of axes, or of ``PartitionSpec``.
+      shards: ``x=data,.``, a dictionary of axes or of ``PartitionSpec``, what :func:`shard_like` gives, or a
+        list of these.
 
     Raises:
       BadMesh: they do not fit each other.
@@ -110,13 +143,27 @@ def layout(mesh: Any = None, shards: Any = None) -> Layout | None:
         if shards:
             raise BadMesh("A sharding needs a mesh: --mesh data=4,model=4 (mesh= in Python).")
         return None
-    asked = Layout(axes, tuple(_shards(shards).items()))
+    named, trees = said_of(shards) if shards is not None else ({}, ())
     known = dict(axes)
-    for name, spec in asked.shards:
-        for axis in _flat(spec):
+    for name, spec in [*named.items(), *(said for tree in trees for said in tree.said())]:
+        for axis in flat(spec):
             if axis not in known:
                 raise BadMesh(f"{name} is sharded on {axis!r}; the mesh has {', '.join(known)}.")
-    return asked
+    return Layout(axes, tuple(named.items()), trees)
+
+
+def layout_of(values: Iterable[Any], devices: int) -> Layout | None:
+    """The mesh that ``values`` lie on already, if it has that many devices; None without one."""
+    for value in values:
+        sharding = sharding_of(value)
+        if sharding is not None and sharding.mesh.size == devices:
+            return Layout(tuple(sharding.mesh.shape.items()))
+    return None
+
+
+def _called(name: str) -> tuple[str, str]:
+    """What the user may call an array: ``params['w']``, ``params``."""
+    return name, re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
 def _axes(mesh: Any) -> tuple[tuple[str, int], ...]:
@@ -133,35 +180,3 @@ def _axes(mesh: Any) -> tuple[tuple[str, int], ...]:
     if len(dict(axes)) < len(axes):
         raise BadMesh(f"{mesh!r} names an axis twice.")
     return tuple(axes)
-
-
-def _shards(shards: Any) -> dict[str, tuple[str | None, ...]]:
-    if not shards:
-        return {}
-    if isinstance(shards, Mapping):
-        return {str(name): tuple(spec) for name, spec in shards.items()}
-    texts = [shards] if isinstance(shards, str) else list(shards)
-    return dict(map(_shard, texts))
-
-
-def _shard(text: str) -> tuple[str, tuple[str | None, ...]]:
-    name, equals, axes = text.partition("=")
-    parts = [part.strip() for part in axes.split(",")]
-    if not equals or not name.strip() or not all(part == "." or part.isidentifier() for part in parts):
-        raise BadMesh(f"{text!r} is no sharding. Write a name and an axis (or .) a dimension: x=data,.")
-    return name.strip(), tuple(None if part == "." else part for part in parts)
-
-
-def _flat(spec: Sequence[Any]) -> list[str]:
-    """The axes of a specification; a dimension may be split along several."""
-    found: list[str] = []
-    for part in spec:
-        if isinstance(part, str):
-            found.append(part)
-        elif part is not None:
-            found.extend(part)
-    return found
-
-
-def _written(spec: Sequence[Any]) -> str:
-    return ",".join("." if part is None else str(part) for part in spec)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -39,6 +41,7 @@ class Worker:
         self._process: subprocess.Popen[str] | None = None
         self._connection: Connection | None = None
         self._log: IO[bytes] | None = None
+        self._asked_at = 0  # how much it had written till then
 
     def ask(self, question: Question) -> Answer | Refused:
         """What the compiler answers.
@@ -76,6 +79,7 @@ class Worker:
         """
         with self._lock, self._ends_if_unfinished():
             connection = self._connected()
+            self._asked_at = self._log.seek(0, os.SEEK_END) if self._log is not None else 0
             connection.send(question)
             while not connection.poll(_LOOK):
                 self._check()
@@ -87,11 +91,11 @@ class Worker:
         try:
             yield
         except (EOFError, OSError):
-            words = self._last_words()
+            how = self._end()
             self.close()
             raise CompilerCrashed(
-                f"The compiler for {self._compiler.name.upper()}s ended while it compiled. Its last words: "
-                f"{words or 'none'}"
+                f"The compiler for {self._compiler.name.upper()}s ended while it compiled{how}. The next "
+                "time another process is started."
             ) from None
         except BaseException:
             self.close()
@@ -129,12 +133,24 @@ class Worker:
             self._process.stdin.flush()
             self._connection = _accepted(listener, self._check)
 
-    def _last_words(self) -> str:
+    def _end(self) -> str:
+        """How the process ended, and what it said of that."""
+        status = None
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                status = self._process.wait(_LOOK)
+        if status == -signal.SIGKILL:  # it could say nothing
+            return ": somebody killed it, perhaps the system, which had no more memory"
+        how = "" if status is None or status >= 0 else f" ({signal.Signals(-status).name})"
+        words = last_words(self._said())
+        return f"{how}: {words}" if words else how
+
+    def _said(self) -> str:
+        """What it wrote since it was asked."""
         if self._log is None:
             return ""
-        self._log.seek(0)
-        lines = self._log.read().decode("utf-8", "replace").strip().splitlines()
-        return " / ".join(line.strip() for line in lines[-3:])
+        self._log.seek(self._asked_at)
+        return self._log.read().decode("utf-8", "replace")
 
     def close(self) -> None:
         """Ends the process, if there is one."""
@@ -146,6 +162,16 @@ class Worker:
         if self._log is not None:
             self._log.close()
         self._connection = self._process = self._log = None
+
+
+# of Google's log, of Python's and LLVM's: what is no error is chatter, or a stack trace of the compiler
+_ERROR = re.compile(r"^(?:F\d{4} [\d:.]+ +\d+ (?:\S+\] )?|(?=[\w.]*(?:Error|Exception|ERROR): ))(.*)")
+
+
+def last_words(text: str) -> str:
+    """The last error among what the compiler wrote; empty if there is none."""
+    found = [match[1] for line in text.splitlines() if (match := _ERROR.match(line.strip()))]
+    return found[-1].strip() if found else ""
 
 
 def _environment(directory: Path) -> dict[str, str]:

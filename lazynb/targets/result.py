@@ -77,7 +77,7 @@ class Refused:
     Attributes:
       kind: the class of the error.
       message: its text.
-      at: ``topology`` or ``compile``.
+      at: ``topology``, ``mesh`` or ``compile``.
     """
 
     kind: str

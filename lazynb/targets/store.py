@@ -85,9 +85,10 @@ def save(key: str, answer: Answer, dump: Path | None) -> None:
     place = _place()
     with contextlib.suppress(OSError):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=place, suffix=".new", delete=False) as file:
-            _write(file, answer, dump)
-        os.replace(file.name, place / f"{key}.zip")
+        with tempfile.TemporaryDirectory(dir=place) as new:  # nothing stays of what the disk has no room for
+            with open(Path(new) / "entry", "wb") as file:
+                _write(file, answer, dump)
+            os.replace(file.name, place / f"{key}.zip")
         _bound(place)
 
 

@@ -6,11 +6,12 @@ import dataclasses
 import difflib
 import math
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lazynb.errors import LazynbError
 from lazynb.targets.chip import Chip, chips
-from lazynb.targets.mesh import BadMesh, Layout, layout
+from lazynb.targets.mesh import BadMesh, Layout, layout, layout_of
 
 
 class UnknownTarget(LazynbError, ValueError):
@@ -44,6 +45,32 @@ class Target:
             raise BadMesh(f"The mesh {made} has {made.devices} devices, and {self.name} has {self.devices}.")
         return dataclasses.replace(self, layout=made)
 
+    def for_inputs(self, values: Sequence[Any], names: Mapping[int, tuple[str, ...]]) -> Target:
+        """The target for a program that reads ``values``: without a mesh it takes the one that they lie on,
+        if that has as many devices.
+
+        Arguments:
+          names: the user's names of arrays, by ``id``.
+
+        Raises:
+          BadMesh: the user says how an input lies that there is not.
+        """
+        if self.layout is None:
+            return dataclasses.replace(self, layout=layout_of(values, self.devices))
+        self.layout.check_inputs(values, [names.get(id(value), ()) for value in values])
+        return self
+
+    def with_types(self, types: Sequence[tuple[Any, Any]]) -> Target:
+        """The target for a program that reads types in the place of arrays.
+
+        Arguments:
+          types: pairs of an array and of what stands for it.
+        """
+        if self.layout is None or not self.layout.trees:
+            return self
+        trees = tuple([tree.with_types(types) for tree in self.layout.trees])
+        return dataclasses.replace(self, layout=dataclasses.replace(self.layout, trees=trees))
+
     @property
     def devices(self) -> int:
         """How many there are."""
@@ -51,21 +78,25 @@ class Target:
 
     @property
     def title(self) -> str:
-        """``TPU v5e``, ``16 TPU v5e (4x4)``, ``8 NVIDIA H100 (SXM)``"""
+        """``TPU v5e``, ``16 TPU v5e (4x4)``, ``8 NVIDIA H100 (SXM)``; without a mesh ``one of 16 ...``."""
         if self.devices == 1:
             return self.chip.title
+        which = "" if self.layout is not None else "one of "
         if self.chip.platform == "cuda" and self.shape[0] == 1:
-            return f"{self.devices} {self.chip.title}"
-        return f"{self.devices} {self.chip.title} ({'x'.join(map(str, self.shape))})"
+            return f"{which}{self.devices} {self.chip.title}"
+        return f"{which}{self.devices} {self.chip.title} ({'x'.join(map(str, self.shape))})"
 
 
 def parse_all(text: str) -> list[Target | None]:
     """The targets that ``text`` names, by commas, each once.
 
     Raises:
-      UnknownTarget: one of them is none.
+      UnknownTarget: one of them is none, or it names none.
     """
-    return list(dict.fromkeys(parse(one) for one in text.split(",") if one.strip()))
+    targets = list(dict.fromkeys(parse(one) for one in text.split(",") if one.strip()))
+    if not targets:
+        raise UnknownTarget(f"{text!r} names no chip. Write one or several, by commas: v5e, cpu,v5e,h100.")
+    return targets
 
 
 _WRITTEN = re.compile(r"([a-z0-9-]+)(?::(\d+(?:x\d+)*))?")

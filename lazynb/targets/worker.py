@@ -50,7 +50,9 @@ def answer(question: Question, known: dict[Any, Any]) -> Answer | Refused:
     at = "topology"
     try:
         if key not in known:
-            known[key] = _devices(question)
+            topology = _topology(question)
+            at = "mesh"
+            known[key] = _devices(topology, question.mesh)
         at = "compile"
         start = time.perf_counter()
         executable = jc.compile_for(known[key], question.lowering, question.options)
@@ -60,13 +62,12 @@ def answer(question: Question, known: dict[Any, Any]) -> Answer | Refused:
         return Refused(type(error).__name__, str(error), at)
 
 
-def _devices(question: Question) -> list[Any]:
+def _devices(topology: Any, sizes: tuple[int, ...]) -> list[Any]:
     """The devices that the program runs on, in the order of its mesh."""
-    topology = _topology(question)
-    if not question.mesh:
+    if not sizes:
         return [topology.devices[0]]
-    names = tuple(f"axis_{number}" for number in range(len(question.mesh)))
-    mesh = topologies.make_mesh(topology, question.mesh, names)
+    names = tuple(f"axis_{number}" for number in range(len(sizes)))
+    mesh = topologies.make_mesh(topology, sizes, names)
     return list(mesh.devices.flat)
 
 

@@ -149,6 +149,8 @@ def compile_waiting(
     Arguments:
       about: what a :class:`Compilation` knows besides.
     """
+    if target is not None:
+        target = target.for_inputs([value for pending in waiting for value in pending.inputs], names)
     gathering = Gathering()
     for pending in waiting:
         gathering.describe(pending, names)

@@ -16,12 +16,16 @@ from lazynb.view.inspection.saved import NotSaved, Saved, entry_of, opened
 PROGRAM = """
     import jax
     import jax.numpy as jnp
+    import lazynb
 
     def step(params, x):
         return jax.nn.softmax(jnp.tanh(x @ params["w"]), -1)
 
     def example_args():
-        return {"w": jax.ShapeDtypeStruct((8, 4), jnp.float32)}, jax.ShapeDtypeStruct((3, 8), jnp.bfloat16)
+        return params, jax.ShapeDtypeStruct((3, 8), jnp.bfloat16)
+
+    params = {"w": jax.ShapeDtypeStruct((8, 4), jnp.float32)}
+    shards = lazynb.shard_like(params, jax.sharding.PartitionSpec(None, "model"))
 
     def plain(x, w):
         return x @ w + 1
@@ -75,6 +79,11 @@ def test_a_function(program, capsys, arguments, operations):
         (["train_it.py:whole", "--for", "h9000"], ["no chip 'h9000'"]),
         (["train_it.py:whole", "--mesh", "data=4"], ["add --for"]),
         (["train_it.py:whole", "--for", "v5e:2x2", "--mesh", "data=3"], ["has 3 devices"]),
+        (["train_it.py:whole", "--for", ""], ["'' names no chip"]),
+        (
+            ["train_it.py:whole", "--for", "v5e:2x2", "--mesh", "data=4", "--shard", "nope"],
+            ["is no sharding"],
+        ),
         (["train_it.py:whole", "--html", "absent/a.html"], ["cannot be written to absent/a.html"]),
         (["absent.json"], ["absent.json cannot be read"]),
         (["other.json"], ["holds no inspection"]),
@@ -104,8 +113,12 @@ def test_other_chips(program, capsys):
     arguments = ["inspect", "train_it.py:step", "--args", "example_args", "--for"]
     assert main([*arguments, "v5e:2x2", "--mesh", "model=4", "--shard", "params=.,model"]) == 0
     assert "compiled for 4 TPU v5e" in capsys.readouterr().out
-    assert main([*arguments, "cpu,v5e,h100", "--json", "three.json"]) == 0
+    assert main([*arguments, "v5e:2x2", "--mesh", "model=4", "--shard", "shards"]) == 0
+    assert "compiled for 4 TPU v5e" in capsys.readouterr().out
+    assert main([*arguments, "cpu,v5e,h100", "--json", "three.json", "--html", "three.html"]) == 0
     assert "this machine" in capsys.readouterr().out
+    with open("three.html") as page:
+        assert 'class="lazynb-targets"' in page.read().partition('<div id="lazynb-root">')[0]
     assert [data["target"] for data in opened("three.json").inspections] == [
         "",
         "TPU v5e",
@@ -148,6 +161,10 @@ def test_the_views_are_those_of_the_compilation(program, tmp_path):
         ("{}", "holds no inspection"),
         ('{"version": 99, "lazynb": "9.9", "inspections": []}', "written by lazynb 9.9"),
         ('{"version": 1, "inspections": [{}]}', "not whole"),
+        ('{"version": 1, "inspections": []}', "nothing was compiled"),
+        ('{"version": 1, "inspections": [{"inspection": null, "graph": []}]}', "not whole"),
+        ('{"version": 1, "inspections": [{"inspection": {"programs": []}, "graph": []}]}', "not whole"),
+        ("[" * 100_000, "holds no inspection"),
     ],
 )
 def test_files_that_are_none(tmp_path, text, words):

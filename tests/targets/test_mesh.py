@@ -74,3 +74,15 @@ def test_what_is_summed_over_the_mesh(needs, target, mesh):
     assert not any("all-reduce" in cluster.opcode for cluster in whole.clusters)
     assert any("all-reduce" in cluster.opcode for cluster in split.clusters)
     assert split.memory.argument_bytes < whole.memory.argument_bytes
+
+
+def test_numbers_are_constants_but_those_that_stand_for_data(needs):
+    """As under ``jax.jit``; of ``jnp.ones`` XLA would work out everything that follows."""
+    needs("v5e")
+    with lazynb.lazy():
+        x = jnp.ones((64, 64))
+        made = lazynb.compile(
+            (jnp.tanh(x * 3.0) / 7 + jax.random.normal(jax.random.key(1), (64, 64))).sum(), target="v5e"
+        )
+    module = made.traces[0].module
+    assert len(module.computations[module.entry].parameters) == 2  # the one, and the seed

@@ -32,8 +32,8 @@ def asked(monkeypatch):
     return asked
 
 
-def softmax(scale=1.0):
-    return jax.nn.softmax(jnp.ones((64, 64)) * scale, -1)
+def softmax(value=1.0):
+    return jax.nn.softmax(jnp.full((64, 64), value), -1)
 
 
 @pytest.mark.parametrize("target", ["v5e", "h100"])
@@ -42,7 +42,7 @@ def test_the_same_program_is_compiled_once(needs, kept, asked, target):
     with lazynb.lazy():
         first = lazynb.compile(softmax(), target=target)
     with lazynb.lazy():
-        again = lazynb.compile(softmax(2.0), target=target)  # another number is no other program
+        again = lazynb.compile(softmax(2.0), target=target)  # other data are no other program
         assert len(asked) == 1 and again.cache_event == "disk"
         assert [one.name for one in again.clusters] == [one.name for one in first.clusters]
         assert len(again.hlo.passes) == len(first.hlo.passes) > 0

@@ -15,12 +15,12 @@ from lazynb.targets.target import UnknownTarget, parse, parse_all
         ("v5e", "v5e", (1, 1), "TPU v5e"),
         (" V5E ", "v5e", (1, 1), "TPU v5e"),
         ("v5e:1x1", "v5e", (1, 1), "TPU v5e"),
-        ("v5e:4x4", "v5e:4x4", (4, 4), "16 TPU v5e (4x4)"),
-        ("v5p:2x2x1", "v5p:2x2x1", (2, 2, 1), "4 TPU v5p (2x2x1)"),
+        ("v5e:4x4", "v5e:4x4", (4, 4), "one of 16 TPU v5e (4x4)"),
+        ("v5p:2x2x1", "v5p:2x2x1", (2, 2, 1), "one of 4 TPU v5p (2x2x1)"),
         ("h100", "h100", (1, 1), "NVIDIA H100 (SXM)"),
-        ("h100:8", "h100:8", (1, 8), "8 NVIDIA H100 (SXM)"),
-        ("h100:4x8", "h100:4x8", (4, 8), "32 NVIDIA H100 (SXM) (4x8)"),
-        ("h100:1x8", "h100:8", (1, 8), "8 NVIDIA H100 (SXM)"),
+        ("h100:8", "h100:8", (1, 8), "one of 8 NVIDIA H100 (SXM)"),
+        ("h100:4x8", "h100:4x8", (4, 8), "one of 32 NVIDIA H100 (SXM) (4x8)"),
+        ("h100:1x8", "h100:8", (1, 8), "one of 8 NVIDIA H100 (SXM)"),
     ],
 )
 def test_names(text, name, shape, title):
@@ -58,7 +58,16 @@ def test_what_is_no_target(text, words):
 
 def test_several_each_once():
     assert parse_all("cpu, v5e,h100:8,v5e") == [None, parse("v5e"), parse("h100:8")]
-    assert parse_all("") == []
+
+
+@pytest.mark.parametrize("text", ["", " ", ",", " , "])
+def test_a_list_without_a_chip(text):
+    with pytest.raises(UnknownTarget, match="names no chip"):
+        parse_all(text)
+
+
+def test_the_devices_of_a_mesh_are_all_of_them():
+    assert parse("v5e:4x4").on_mesh("data=16").title == "16 TPU v5e (4x4)"
 
 
 def test_the_list_has_each_chip_and_says_what_to_install(monkeypatch, tmp_path):

@@ -15,10 +15,11 @@ import pytest
 import lazynb
 from lazynb import _jax as jc
 from lazynb.execute.dumps import dumping
-from lazynb.targets.compiled import TargetError, compile_for
+from lazynb.targets.compiled import TargetError, _error, compile_for
 from lazynb.targets.compilers import compiler_of
-from lazynb.targets.process import CompilerCrashed, Worker, worker_of
-from lazynb.targets.result import CostAnswer
+from lazynb.targets.mesh import BadMesh
+from lazynb.targets.process import CompilerCrashed, Worker, last_words, worker_of
+from lazynb.targets.result import CostAnswer, Refused
 from lazynb.targets.target import UnknownTarget, parse
 from lazynb.xla.reading import Reading
 
@@ -142,3 +143,38 @@ def test_costs_are_asked_of_the_process_once_and_when_somebody_looks(name, needs
     assert len(asked) == 1
     compilation.total_cost
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
+    "written, words",
+    [
+        ("", ""),
+        ("E1123 20:39:57.8 15185 hook.cc:467] Dumping core\n@ 0x7f0 (unknown)", ""),
+        (
+            "F1123 20:39:57.6 15185 target.cc:17] Check failed: 1000 vs. 16\n@ 0x7f0",
+            "Check failed: 1000 vs. 16",
+        ),
+        ("Traceback\n  File x\nModuleNotFoundError: No module named 'jax'", "ModuleNotFoundError: No module"),
+    ],
+)
+def test_last_words_are_errors(written, words):
+    assert last_words(written).startswith(words) and bool(last_words(written)) == bool(words)
+
+
+def test_what_jax_cannot_lower_for_the_chip_is_one_message(pending):
+    def called_back(x):
+        return jax.pure_callback(lambda a: a, jax.ShapeDtypeStruct((64, 64), jnp.float32), x) + 1
+
+    with pytest.raises(TargetError, match="JAX cannot lower the program for TPU v5e"):
+        lazynb.compile(called_back, jax.ShapeDtypeStruct((64, 64), jnp.float32), target="v5e")
+    assert lazynb.compile(pending, target="v5e").clusters
+
+
+def test_a_mesh_that_the_slice_cannot_hold(pending):
+    with pytest.raises(BadMesh, match="data=2,model=8 cannot be laid on v5e:4x4"):
+        lazynb.compile(pending, target="v5e:4x4", mesh="data=2,model=8")
+
+
+def test_a_full_disk_is_no_full_chip():
+    refused = Refused("XlaRuntimeError", "RESOURCE_EXHAUSTED: /tmp/x; No space left on device", "compile")
+    assert "The disk is full" in str(_error(parse("h100"), refused, None))

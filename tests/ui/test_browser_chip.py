@@ -110,3 +110,38 @@ def test_a_line_is_selected_in_all_inspectors_of_the_cell(show):
     assert "line:0:3" in things(page, "#second .lz-source", "lz-stuck")
     page.keyboard.press("Escape")
     assert things(page, "#second .lz-source", "lz-stuck") == []
+
+
+ROW = """() => {
+  const { file } = JSON.parse(document.getElementById("data").textContent).sources[0];
+  const row = document.createElement("span");
+  Object.assign(row.dataset, { lazynbFile: file, lazynbLine: "3" });
+  row.textContent = "line 3";
+  const table = document.createElement("div");
+  table.className = "lazynb-targets";
+  table.append(row);
+  document.body.prepend(table);
+}"""
+
+
+def test_a_line_of_the_table_of_chips_is_selected_with_the_pointer_and_the_keyboard(show):
+    page = show(on_chip())
+    page.evaluate(ROW)
+    row, line = page.locator(".lazynb-targets span"), "line:0:3"
+    row.click()
+    assert line in things(page, ".lz-source", "lz-stuck")
+    assert (row.get_attribute("role"), row.get_attribute("aria-pressed")) == ("button", "true")
+    row.focus()
+    page.keyboard.press("Enter")
+    assert things(page, ".lz-source", "lz-stuck") == [] and row.get_attribute("aria-pressed") == "false"
+    page.locator(f".lz-source {thing(line)}").click()
+    assert row.get_attribute("aria-pressed") == "true"
+
+
+def test_a_line_of_another_cell_is_not_selected(show):
+    page = show(on_chip())
+    page.evaluate(ROW)
+    row = page.locator(".lazynb-targets span")
+    page.evaluate("document.querySelector('.lazynb-targets span').dataset.lazynbFile = 'another cell'")
+    row.click()
+    assert things(page, ".lz-source", "lz-stuck") == [] and row.get_attribute("role") is None

@@ -1,8 +1,14 @@
-/** One selection in all inspectors of a cell: the line that is clicked in one is selected in the others on the page. */
+/** One selection in all that shows a cell: the line that is clicked in one inspector, or in the table of several chips, is selected in
+ * all of them on the page. */
 
 import type { Store } from "../model/store";
 
 const EVENT = "lazynb-line";
+
+interface At {
+  file: string;
+  line: number;
+}
 
 interface Line {
   from: Store;
@@ -11,28 +17,73 @@ interface Line {
   line: number | null;
 }
 
+/** A click or a key on a line of the table, with what the first inspector that heard of it decided. */
+type Chosen = Event & { lazynbSelects?: boolean };
+
+/** The lines of the table that `SideBySide` writes. */
+const ROWS = "[data-lazynb-line]";
+
+const rowAt = (target: EventTarget | null): HTMLElement | null =>
+  target instanceof Element ? target.closest<HTMLElement>(ROWS) : null;
+
+const placeOf = ({ dataset }: HTMLElement): At => ({ file: dataset.lazynbFile ?? "", line: Number(dataset.lazynbLine) });
+
 /** The user's line that was clicked, by itself or as the place of an operation. */
-function clicked({ stuck, data, relations }: Store): { file: string; line: number } | null {
+function clicked({ stuck, data, relations }: Store): At | null {
   if (stuck?.kind === "line") return { file: data.sources[stuck.source]?.file ?? "", line: stuck.line };
   const place = stuck?.kind === "node" ? relations.nodes.get(stuck.id)?.place : null;
   return place && place.source !== null ? { file: data.sources[place.source]?.file ?? "", line: place.line } : null;
 }
 
 export function shareLines(store: Store, signal: AbortSignal): () => void {
-  let told: Line | null = null; // what another inspector said is not said again
-  const take = (event: Event) => {
-    const said = (event as CustomEvent<Line>).detail;
-    const source = data().findIndex(({ file }) => file === said.file);
-    if (said.from === store || source < 0) return;
-    told = said;
-    if (said.line === null) store.clear();
-    else store.stick({ kind: "line", source, line: said.line });
-    told = null;
-  };
-  const data = () => store.data.sources;
+  let told = false; // what another said is not said again
   let last = "";
-  window.addEventListener(EVENT, take, { signal });
+
+  const sourceOf = (file: string) => store.data.sources.findIndex((source) => source.file === file);
+
+  function select(file: string, line: number | null): void {
+    const source = sourceOf(file);
+    if (source < 0) return;
+    told = true;
+    if (line === null) store.clear();
+    else store.stick({ kind: "line", source, line });
+    told = false;
+  }
+
+  function choose(event: Chosen): void {
+    const row = rowAt(event.target);
+    if (!row || (event instanceof KeyboardEvent && event.key !== "Enter" && event.key !== " ")) return;
+    event.preventDefault();
+    event.lazynbSelects ??= row.getAttribute("aria-pressed") !== "true"; // each inspector hears of it, and all do the same
+    const { file, line } = placeOf(row);
+    select(file, event.lazynbSelects ? line : null);
+  }
+
+  /** The rows of this cell: without an inspector they are text. */
+  function markRows(): void {
+    const at = clicked(store);
+    for (const row of document.querySelectorAll<HTMLElement>(ROWS)) {
+      const place = placeOf(row);
+      if (sourceOf(place.file) < 0) continue;
+      row.tabIndex = 0;
+      row.setAttribute("role", "button");
+      row.setAttribute("aria-pressed", String(place.file === at?.file && place.line === at.line));
+    }
+  }
+
+  window.addEventListener(
+    EVENT,
+    (event) => {
+      const said = (event as CustomEvent<Line>).detail;
+      if (said.from !== store) select(said.file, said.line);
+    },
+    { signal },
+  );
+  document.addEventListener("click", choose, { signal });
+  document.addEventListener("keydown", choose, { signal });
+  markRows();
   return store.on("stuck", () => {
+    markRows();
     const at = clicked(store);
     const file = at?.file ?? last;
     last = at?.file ?? "";

@@ -6,7 +6,7 @@ import { h, s } from "../ui/dom";
 import { bytes, clip, count, listed } from "../model/format";
 import { curve, layOut } from "../graph/layout";
 import { colourOf, inkOn } from "../ui/palette";
-import { lineKey, placeWords } from "../model/program";
+import { kernelWords, lineKey, placeWords } from "../model/program";
 import type { Thing } from "../model/selection";
 import type { Store } from "../model/store";
 import { tag } from "../ui/selectable";
@@ -69,13 +69,9 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
   const blocks = !draft ? clusters.map((one) => alone(one, store)) : draft.length > MOST ? together(clusters, "cell") : draft;
   const unit = draft === blocks ? "line" : "cell";
   if (blocks.length > MOST)
-    return h(
-      "div.muted.map-note",
-      {},
-      `No map: ${clusters.length} kernels in ${blocks.length} cells would be too small to read.`,
-    );
+    return h("div.muted.map-note", {}, `No map: ${kernelWords(clusters)} in ${blocks.length} cells would be too small to read.`);
   const note = draft
-    ? h("div.muted.map-note", {}, `${clusters.length} kernels are too many to draw one by one: a block is a ${unit}.`)
+    ? h("div.muted.map-note", {}, `${kernelWords(clusters)} are too many to draw one by one: a block is a ${unit}.`)
     : null;
   const at = new Map(blocks.flatMap((block, i) => block.clusters.map((cluster) => [cluster.id, i] as const)));
   const paired = new Map<string, Boundary[]>();

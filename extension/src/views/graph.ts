@@ -50,7 +50,14 @@ export function graphView(context: Context): View {
     if (!clientWidth || !size.width) return;
     const across = Math.max(least === LEAST ? LEAST_ACROSS : 0, (clientWidth - 8) / size.width);
     setZoom(Math.min(1, across, Math.max(least, (clientHeight - 8) / size.height)), false);
+    if (!fitted) toTop();
     fitted = true;
+  };
+  /** Scrolls to where the graph begins, which may be far from the left of a wide picture. */
+  const toTop = () => {
+    const boxes = [...stage.querySelectorAll(".lz-box:not(.lz-frame)")].map((box) => box.getBoundingClientRect());
+    const first = boxes.reduce<DOMRect | null>((best, box) => (best && best.top <= box.top ? best : box), null);
+    if (first) canvas.scrollLeft += (first.left + first.right) / 2 - canvas.getBoundingClientRect().left - canvas.clientWidth / 2;
   };
   const level = h("span.level", { "aria-live": "polite" });
 

@@ -56,8 +56,12 @@ def page(compilation: Compilation, *, title: str = "", ran: bool = True) -> str:
     return page_of([(data, compilation.snapshot)], title)
 
 
-def page_of(entries: Sequence[tuple[Inspection, Snapshot]], title: str = "") -> str:
-    """One page with an inspector for each of ``entries``, which are inspections with their graphs."""
+def page_of(entries: Sequence[tuple[Inspection, Snapshot]], title: str = "", above: str = "") -> str:
+    """One page with an inspector for each of ``entries``, which are inspections with their graphs.
+
+    Arguments:
+      above: HTML that stands before them.
+    """
     static = "\n".join(to_html(data, graph) for data, graph in entries)
     code = front_end()
     body = static
@@ -66,7 +70,7 @@ def page_of(entries: Sequence[tuple[Inspection, Snapshot]], title: str = "") -> 
         data = _script(shown[0] if len(shown) == 1 else shown)
         body = fill("page_script", static=static, data=data, code=_script(code))
     heading = title or f"lazynb: {headline(entries[0][0]) if entries else 'no program'}"
-    return fill("page", title=escape(plain(heading)), body=body)
+    return fill("page", title=escape(plain(heading)), above=above, body=body)
 
 
 def _script(data: Any) -> str:

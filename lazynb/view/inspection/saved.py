@@ -24,6 +24,10 @@ class NotSaved(ValueError):
     """The file holds no inspection that this lazynb can show; the text says why."""
 
 
+NOT_WHOLE = (LookupError, TypeError, AttributeError, ValueError)
+"""What showing an inspection raises of which a part is missing, or is something else."""
+
+
 class Entry(NamedTuple):
     """One inspection, and the graph that it draws."""
 
@@ -38,9 +42,14 @@ class Saved:
       entries: one for each program, in the order in which they first ran.
     """
 
-    def __init__(self, entries: Sequence[Entry], name: str = ""):
+    def __init__(self, entries: Sequence[Entry], name: str = "", above: str = ""):
+        """
+        Arguments:
+          above: HTML that stands before them on a page.
+        """
         self.entries = tuple(entries)
         self._name = name
+        self._above = above
 
     @property
     def inspections(self) -> list[Inspection]:
@@ -69,7 +78,9 @@ class Saved:
           OSError: the file cannot be written.
         """
         target = Path(path)
-        target.write_text(page_of(self.entries, title or self._name), encoding="utf-8", errors="replace")
+        target.write_text(
+            page_of(self.entries, title or self._name, self._above), encoding="utf-8", errors="replace"
+        )
         return target
 
     def __repr__(self) -> str:
@@ -107,7 +118,7 @@ def opened(path: str | os.PathLike[str]) -> Saved:
     try:
         written = json.loads(Path(path).read_bytes())
         entries, version = written["inspections"], written["version"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise NotSaved(
             f"{name} holds no inspection: lazynb run --save and lazynb inspect --json write one"
         ) from None
@@ -118,8 +129,12 @@ def opened(path: str | os.PathLike[str]) -> Saved:
         )
     try:
         found = [Entry(entry["inspection"], _graph(entry["graph"])) for entry in entries]
-    except (KeyError, TypeError):
+        for entry in found:
+            to_text(entry.data)  # whether it can be shown
+    except NOT_WHOLE:
         raise NotSaved(f"{name} holds an inspection that is not whole") from None
+    if not found:
+        raise NotSaved(f"{name} holds no inspection: nothing was compiled in the program that wrote it")
     return Saved(found, Path(path).name)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from lazynb.execute.records import text_table
 from lazynb.session.side_by_side import Figure, LineDifference, Made, differences, made
+from lazynb.source import Place
 from lazynb.units import short_duration, size
 from lazynb.view.graph.html import fill
 from lazynb.view.words import clip, plain
@@ -23,6 +24,7 @@ class SideBySide:
 
     def __init__(self, compilations: Sequence[Compilation]):
         self.compilations = tuple(compilations)
+        self._found: list[LineDifference] | None = None
 
     def __getitem__(self, number: int) -> Compilation:
         return self.compilations[number]
@@ -44,18 +46,20 @@ class SideBySide:
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
     ) -> dict[str, Any]:
-        return {"text/plain": repr(self), "text/html": self._html()}
+        return {"text/plain": repr(self), "text/html": self.to_html()}
 
-    def _html(self) -> str:
+    def to_html(self) -> str:
+        """The tables."""
         rows = self._lines()
         heading = "Lines that share kernels with other lines on one target than on another"
         if not rows:
             heading = "On each of them the same lines share a kernel"
+        places = [difference.place for difference in self._differences()]
         return fill(
             "targets",
             targets=_table(self._targets()),
             heading=escape(heading),
-            lines=_table(rows) if rows else "",
+            lines=_table(rows, places) if rows else "",
             note=escape(NOTE),
         )
 
@@ -76,7 +80,12 @@ class SideBySide:
 
     def _lines(self) -> list[dict[str, str]]:
         titles = [made(one).target for one in self.compilations]
-        return [_line(each, titles) for each in differences(self.compilations)]
+        return [_line(each, titles) for each in self._differences()]
+
+    def _differences(self) -> list[LineDifference]:
+        if self._found is None:
+            self._found = differences(self.compilations)
+        return self._found
 
 
 NOTE = (
@@ -116,15 +125,29 @@ def _line(difference: LineDifference, titles: Sequence[str]) -> dict[str, str]:
     return cells
 
 
-def _table(rows: Sequence[dict[str, str]]) -> str:
+def _table(rows: Sequence[dict[str, str]], places: Sequence[Place] = ()) -> str:
+    """
+    Arguments:
+      places: of the first cell of each row. The inspectors on the page make it a button that selects it.
+    """
     head = "".join(f'<th style="{_CELL}">{escape(plain(name))}</th>' for name in rows[0])
-    body = "".join(f"<tr>{''.join(map(_cell, row.values()))}</tr>" for row in rows)
+    body = ""
+    for number, row in enumerate(rows):
+        first, *others = row.values()
+        linked = _linked(first, places[number]) if places else _cell(first)
+        body += f"<tr>{linked}{''.join(map(_cell, others))}</tr>"
     return (
         f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
 
 
 _CELL = "text-align:left;vertical-align:top;padding:3px 16px 3px 0"
+
+
+def _linked(text: str, place: Place) -> str:
+    file = escape(place.file, quote=True)
+    said = f'data-lazynb-file="{file}" data-lazynb-line="{place.line}"'
+    return f'<td style="{_CELL}"><span {said}>{escape(plain(text))}</span></td>'
 
 
 def _cell(text: str) -> str:
