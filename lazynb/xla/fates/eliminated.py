@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from lazynb.xla.evidence import ABSENT, INFERRED
+from lazynb.xla.fates import moves
 from lazynb.xla.fates.cluster_index import ClusterIndex
 from lazynb.xla.fates.fate import Fate
 from lazynb.xla.fates.operation_graph import OperationGraph
@@ -38,8 +39,6 @@ class Eliminated:
         if fate.kind == "cancelled" and fate.by == "reshape-decomposer":
             text = "no work: another name for the same bytes (`reshape-decomposer`)"
             fate = Fate("cancelled", text, by=fate.by)
-        if fate.kind == "cancelled":
-            fate = self._moved(mark) or fate
         if fate.kind == "cancelled" and clusters:
             text = f"what is left of it: {fate.text}"
             fate = dataclasses.replace(self._cluster_index.fate(mark), followed=False, text=text)
@@ -92,24 +91,31 @@ class Eliminated:
             seen.update(instruction.operands)
         return False
 
-    def _moved(self, mark: int) -> Fate | None:
-        """The fate of work that is done under the mark of an operation that never was such work: XLA moved it
-        there. That operation reads this one, or is read by it, with none of them between. Returns None if
-        there is no such place."""
+    def _moved(self, mark: int, index: int, names: set[str]) -> Fate | None:
+        """The fate of work that pass ``index`` removed, if XLA put it at another place, under the mark of an
+        operation that never was such work. That operation reads this one, or is read by it, with none of them
+        between. Returns None if there is no such place."""
+        for since, work in ((index, names), (0, self._work(0, mark))):
+            moved = moves.moved(self._history, since, index, work)
+            clusters = self._places(mark, moved)
+            if clusters:
+                opcodes = {self._history.last.by_name[name].opcode for name in moved}
+                what = " and ".join(f"`{opcode}`" for opcode in sorted(opcodes))
+                text = f"XLA moved it: its {what} is done at another place"
+                return Fate("fused", text, clusters=tuple(clusters), followed=False)
+        return None
+
+    def _places(self, mark: int, names: set[str]) -> dict[str, None]:
+        """The clusters of those of ``names`` that may do the work of an operation."""
         clusters: dict[str, None] = {}
-        opcodes = sorted(self._hard(mark))
-        for opcode in opcodes:
+        for opcode in sorted(self._hard(mark)):
             places: dict[int, list[str]] = {}
             for other, instruction, cluster in self._unexplained.get(opcode, ()):
-                if self._may_be(instruction, mark):
+                if instruction.name in names and self._may_be(instruction, mark):
                     places.setdefault(other, []).append(cluster)
             for other in [mark] if mark in places else self._graph.nearest(list(places), mark):
                 clusters.update(dict.fromkeys(places[other]))
-        if not clusters:
-            return None
-        what = " and ".join(f"`{opcode}`" for opcode in opcodes)
-        text = f"XLA moved it: its {what} is done at another place"
-        return Fate("fused", text, clusters=tuple(clusters), followed=False)
+        return clusters
 
     def _may_be(self, instruction: Instruction, mark: int) -> bool:
         """Whether an instruction may do the work of an operation: nothing else enters it, but where it moves
@@ -160,8 +166,8 @@ class Eliminated:
     def _followed(self, mark: int) -> Fate:
         indices = [index for index in range(len(self._history)) if self._work(index, mark)]
         if not indices:
-            return self._vanished(0, set(self._history.at_first[mark]))
-        return self._vanished(indices[-1], self._work(indices[-1], mark))
+            return self._vanished(mark, 0, set(self._history.at_first[mark]))
+        return self._vanished(mark, indices[-1], self._work(indices[-1], mark))
 
     def _work(self, index: int, mark: int) -> set[str]:
         """What bears the mark and does work; all that bears it if the operation never did any."""
@@ -170,16 +176,17 @@ class Eliminated:
             return set(names)
         return {name for name in names if module.by_name[name].opcode not in ARRANGING}
 
-    def _vanished(self, index: int, names: set[str]) -> Fate:
+    def _vanished(self, mark: int, index: int, names: set[str]) -> Fate:
         """The fate of what ``names`` were. Module ``index`` has them, and the next has them no longer under
         their mark."""
         while index < len(self._history.passes):
             outcome = self._outcome(index, names)
-            if isinstance(outcome, Fate):
-                return outcome
             if not outcome:
                 by = self._history.passes[index].name
-                return Fate("cancelled", f"nothing reads it any more: `{by}` removed it", by=by)
+                outcome = Fate("cancelled", f"nothing reads it any more: `{by}` removed it", by=by)
+            if isinstance(outcome, Fate):
+                moved = self._moved(mark, index, names) if outcome.kind == "cancelled" else None
+                return moved or outcome
             names, index = outcome, index + 1
         return self._unmarked(names)
 
