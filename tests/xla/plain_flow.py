@@ -95,28 +95,28 @@ class PlainFlow:
 
     def _sliced(self, name: str, source: str) -> list[str]:
         """What a slice takes elements from: the source, or those that it was put together from."""
-        given, line = self.operands(source), self.lines[source]
-        ranges = [
-            (int(low), int(high))
-            for low, high in re.findall(r"\[(\d+):(\d+)", self.lines[name].partition("slice={")[2])
-        ]
+        line = self.lines[source]
+        shown = plain_hlo.operands(plain_hlo.table_of([line]), source)
+        given = self.operands(source)
+        text = self.lines[name].partition("slice={")[2]
+        ranges = [(int(low), int(high)) for low, high in re.findall(r"\[(\d+):(\d+)", text)]
         if self.opcode[source] == "concatenate":
             axis = int(re.search(r"dimensions=\{(\d+)\}", line)[1])
-            ends = list(itertools.accumulate(self.sizes(one)[axis] for one in given))
+            ends = list(itertools.accumulate(self.sizes(one)[axis] for one in shown))
             low, high = ranges[axis]
             return [one for one, start, end in zip(given, [0, *ends], ends) if start < high and low < end]
         if self.opcode[source] == "pad" and not re.search(r"padding=[^,]*_\d+_", line):
-            widths = re.search(r"padding=([\d_x-]+)", line)[1].split("x")
-            lows = [int(width.split("_")[0]) for width in widths]
-            inside = [(low, low + size) for low, size in zip(lows, self.sizes(given[0]))]
+            lows = [int(low) for low in re.findall(r"(-?\d+)_", re.search(r"padding=([\d_x-]+)", line)[1])]
+            inside = [(low, low + size) for low, size in zip(lows, self.sizes(shown[0]))]
             if all(start <= low and high <= end for (low, high), (start, end) in zip(ranges, inside)):
                 return given[:1]
         return [source]
 
-    def sizes(self, name: str) -> list[int]:
-        return [
-            int(size) for size in re.search(r" = \w+\[([\d,]*)\]", self.lines[name])[1].split(",") if size
-        ]
+    def sizes(self, shown: str) -> list[int]:
+        """The sizes of an operand as it is written: an instruction, or a part of one."""
+        name, _, part = shown.partition("#")
+        shapes = re.findall(r"\[([\d,]*)\]", plain_hlo.LINE.match(self.lines[name])[2])
+        return [int(size) for size in shapes[int(part or 0)].split(",") if size]
 
     def parameters(self, block: str) -> list[str]:
         names = [plain_hlo.LINE.match(line).group(1) for line in self.blocks[block]]

@@ -47,14 +47,14 @@ class Eliminated:
     def _arrived(self, mark: int) -> bool:
         """Whether what does the operation's work is in the optimised module."""
         instructions = self._cluster_index.instructions(mark)
+        if self._needs_input(mark):  # its mark may be on constants of what became of others
+            is_constant = self._cluster_index.dataflow.is_constant
+            instructions = [one for one in instructions if not is_constant(one)]
         if any(instruction.opcode not in ARRANGING for instruction in instructions):
             return True
         if self._hard(mark):
             return False
-        arranged = [instruction for instruction in instructions if instruction.opcode != "constant"]
-        if self._needs_input(mark):  # its mark may be on constants of what became of others
-            return not all(map(self._cluster_index.dataflow.is_constant, arranged))
-        return bool(arranged)
+        return any(instruction.opcode != "constant" for instruction in instructions)
 
     def _hard(self, mark: int) -> set[str]:
         """The opcodes that do the operation's work; none if it only arranges values."""
@@ -188,7 +188,7 @@ class Eliminated:
                 moved = self._moved(mark, index, names) if outcome.kind == "cancelled" else None
                 return moved or outcome
             names, index = outcome, index + 1
-        return self._unmarked(names)
+        return self._unmarked(mark, names)
 
     def _outcome(self, index: int, names: set[str]) -> Fate | set[str]:
         """What one pass did: a fate, or the unmarked instructions that stand for the operation now."""
@@ -235,18 +235,31 @@ class Eliminated:
             return _made_one(marks[0], by)
         return set(names)
 
-    def _unmarked(self, names: set[str]) -> Fate:
-        """The fate of what arrived in the optimised module under no mark."""
+    def _unmarked(self, mark: int, names: set[str]) -> Fate:
+        """The fate of what arrived in the optimised module under no mark; what bears the mark there and
+        serves others is none of it."""
+        last = self._history.last
+        serving = {one.name for one in self._cluster_index.instructions(mark)}
+        names = {
+            name for name in names & last.by_name.keys() if last.by_name[name].mark is None or name in serving
+        }
+        names |= self._copies(serving)
         holders = map(self._cluster_index.cluster, sorted(names))
         clusters = tuple(dict.fromkeys(holder for holder in holders if holder is not None))
         if clusters:
             text = "XLA wrote it anew without its mark; found by what reads it"
             return Fate("fused", text, clusters=clusters, followed=False)
-        last = self._history.last
         if names and all(name in last.by_name and is_constant(last, name) for name in names):
             return Fate("folded", "folded to a constant", followed=False)
         text = "no work is left of it, only another name for the same bytes"
         return Fate("cancelled", text, followed=False)
+
+    def _copies(self, names: set[str]) -> set[str]:
+        """What copies ``names`` without a mark: the work of what was made another view of the same bytes."""
+        dataflow, by_name = self._cluster_index.dataflow, self._history.last.by_name
+        readers = [reader for name in names for reader in dataflow.readers(by_name[name])]
+        copies = [one for one in readers if isinstance(one, Instruction) and one.opcode == "copy"]
+        return {one.name for one in copies if one.mark is None}
 
 
 def _is_read_by(module: Module, name: str, readers: set[str]) -> bool:
