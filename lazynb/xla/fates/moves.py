@@ -111,7 +111,9 @@ class _Step(NamedTuple):
         was, given = _given(self.before, read), _given(self.after, now)
         if not was.isdisjoint(names):
             return not given.isdisjoint(self._sources(names))
-        pairs = itertools.product(map(self.before.by_name.get, was), map(self.after.by_name.get, given))
+        pairs = itertools.product(
+            map(self.before.by_name.__getitem__, was), map(self.after.by_name.__getitem__, given)
+        )
         return any(self._is_without(one, other, names) for one, other in pairs)
 
     def _sources(self, names: Collection[str]) -> set[str]:
