@@ -125,7 +125,7 @@ class Execution:
                 _wait_for(awaited._value, runs[-1].binding.executable)
         finally:  # an interrupt ends the wait, not the run
             seconds = time.perf_counter() - trace.told_seconds - start
-            broken = _Broken(trace, runs, seconds, operations)
+            broken = _Broken(trace, runs, seconds)
             if together is None:
                 _note_break(broken, kind, spot, detail, awaited, forced)
             else:
@@ -473,13 +473,16 @@ class _Broken(NamedTuple):
     Attributes:
       trace: the recorder of what was pending.
       seconds: from the break to the value that it waited for, if it waits.
-      operations: how many were pending.
     """
 
     trace: LazyTrace
     runs: Sequence[Run]
     seconds: float
-    operations: int
+
+    @property
+    def operations(self) -> int:
+        """How many ran; what nobody could ask for any more did not."""
+        return sum([run.binding.executable.operations for run in self.runs])
 
 
 def _joined(broken: Sequence[_Broken]) -> _Broken:
@@ -490,7 +493,6 @@ def _joined(broken: Sequence[_Broken]) -> _Broken:
         broken[-1].trace,
         [run for one in broken for run in one.runs],
         sum(one.seconds for one in broken),
-        sum(one.operations for one in broken),
     )
 
 
@@ -508,7 +510,8 @@ def _note_break(
       awaited: the tensor for whose value the break waited.
       forced: the tensor whose value was needed; None if there is not one alone.
     """
-    trace, runs, seconds, operations = broken
+    trace, runs, seconds = broken
+    operations = broken.operations
     compiles, compiling = 0, 0.0  # compiling: seconds to compile programs and to load others
     for run in runs:
         if run.miss is not None:

@@ -7,6 +7,7 @@ a loop depends on all that goes into it, as the recorded operation does.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 
@@ -21,6 +22,9 @@ WRAPPING = {"fusion", "call", "async-start"}
 class PlainFlow:
     """The flow of values through a module.
 
+    Arguments:
+      parts: whether a slice of what was joined or padded takes only what lies in it.
+
     Attributes:
       opcode: by instruction.
       mark: by instruction, the number of its operation; None if it bears none.
@@ -28,7 +32,8 @@ class PlainFlow:
       results: by instruction, the results of the program that it enters.
     """
 
-    def __init__(self, text: str):
+    def __init__(self, text: str, parts: bool = False):
+        self.parts = parts
         self.lines: dict[str, str] = {}
         self.opcode: dict[str, str] = {}
         self.mark: dict[str, int | None] = {}
@@ -65,6 +70,8 @@ class PlainFlow:
         operands = self.operands(name)
         if self.opcode[name] == "get-tuple-element":
             operands = [self._part(operands[0], name)]
+        if self.parts and self.opcode[name] == "slice":
+            operands = self._sliced(name, operands[0])
         is_wrapped = self.opcode[name] in WRAPPING and plain_hlo.called(self.lines[name])
         for operand in () if is_wrapped else operands:
             self._edge(operand, name)
@@ -85,6 +92,31 @@ class PlainFlow:
         if self.opcode[inner] != "tuple" or (inner == source and self.roots["ENTRY"] == source):
             return source
         return self.operands(inner)[int(re.search(r"index=(\d+)", self.lines[name])[1])]
+
+    def _sliced(self, name: str, source: str) -> list[str]:
+        """What a slice takes elements from: the source, or those that it was put together from."""
+        line = self.lines[source]
+        shown = plain_hlo.operands(plain_hlo.table_of([line]), source)
+        given = self.operands(source)
+        text = self.lines[name].partition("slice={")[2]
+        ranges = [(int(low), int(high)) for low, high in re.findall(r"\[(\d+):(\d+)", text)]
+        if self.opcode[source] == "concatenate":
+            axis = int(re.search(r"dimensions=\{(\d+)\}", line)[1])
+            ends = list(itertools.accumulate(self.sizes(one)[axis] for one in shown))
+            low, high = ranges[axis]
+            return [one for one, start, end in zip(given, [0, *ends], ends) if start < high and low < end]
+        if self.opcode[source] == "pad" and not re.search(r"padding=[^,]*_\d+_", line):
+            lows = [int(low) for low in re.findall(r"(-?\d+)_", re.search(r"padding=([\d_x-]+)", line)[1])]
+            inside = [(low, low + size) for low, size in zip(lows, self.sizes(shown[0]))]
+            if all(start <= low and high <= end for (low, high), (start, end) in zip(ranges, inside)):
+                return given[:1]
+        return [source]
+
+    def sizes(self, shown: str) -> list[int]:
+        """The sizes of an operand as it is written: an instruction, or a part of one."""
+        name, _, part = shown.partition("#")
+        shapes = re.findall(r"\[([\d,]*)\]", plain_hlo.LINE.match(self.lines[name])[2])
+        return [int(size) for size in shapes[int(part or 0)].split(",") if size]
 
     def parameters(self, block: str) -> list[str]:
         names = [plain_hlo.LINE.match(line).group(1) for line in self.blocks[block]]

@@ -390,7 +390,7 @@ def many_parts():
     return jnp.concatenate([e[k : k + 9] * k for k in range(12)]), e.sum()
 
 
-@case("exp>gather -, exp>add gone")
+@case("exp>gather gone, exp>add gone")
 def gathered():
     e = jnp.exp(X)
     return e[jnp.array([3, 5, 7])], e + 1

@@ -132,9 +132,11 @@ class ClusterIndex:
         return self._cluster_of.get(name)
 
     def certain(self, mark: int) -> bool:
-        """Whether its mark alone says what became of it: instructions that do work bear it."""
-        names = self.marked.get(mark, ())
-        return any(works(self._module.by_name[name]) and name in self._cluster_of for name in names)
+        """Whether its mark alone says what became of it: instructions that do work bear it, on more than
+        constants."""
+        names = [name for name in self.marked.get(mark, ()) if name in self._cluster_of]
+        instructions = map(self._module.by_name.__getitem__, names)
+        return any(works(one) and not self.dataflow.is_constant(one) for one in instructions)
 
     def fate(self, mark: int) -> Fate:
         """The fate of an operation of which there is something in the optimised module."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from lazynb.xla.evidence import ABSENT, INFERRED
+from lazynb.xla.fates import moves
 from lazynb.xla.fates.cluster_index import ClusterIndex
 from lazynb.xla.fates.fate import Fate
 from lazynb.xla.fates.operation_graph import OperationGraph
@@ -38,8 +39,6 @@ class Eliminated:
         if fate.kind == "cancelled" and fate.by == "reshape-decomposer":
             text = "no work: another name for the same bytes (`reshape-decomposer`)"
             fate = Fate("cancelled", text, by=fate.by)
-        if fate.kind == "cancelled":
-            fate = self._moved(mark) or fate
         if fate.kind == "cancelled" and clusters:
             text = f"what is left of it: {fate.text}"
             fate = dataclasses.replace(self._cluster_index.fate(mark), followed=False, text=text)
@@ -48,14 +47,14 @@ class Eliminated:
     def _arrived(self, mark: int) -> bool:
         """Whether what does the operation's work is in the optimised module."""
         instructions = self._cluster_index.instructions(mark)
+        if self._needs_input(mark):  # its mark may be on constants of what became of others
+            is_constant = self._cluster_index.dataflow.is_constant
+            instructions = [one for one in instructions if not is_constant(one)]
         if any(instruction.opcode not in ARRANGING for instruction in instructions):
             return True
         if self._hard(mark):
             return False
-        arranged = [instruction for instruction in instructions if instruction.opcode != "constant"]
-        if self._needs_input(mark):  # its mark may be on constants of what became of others
-            return not all(map(self._cluster_index.dataflow.is_constant, arranged))
-        return bool(arranged)
+        return any(instruction.opcode != "constant" for instruction in instructions)
 
     def _hard(self, mark: int) -> set[str]:
         """The opcodes that do the operation's work; none if it only arranges values."""
@@ -92,24 +91,31 @@ class Eliminated:
             seen.update(instruction.operands)
         return False
 
-    def _moved(self, mark: int) -> Fate | None:
-        """The fate of work that is done under the mark of an operation that never was such work: XLA moved it
-        there. That operation reads this one, or is read by it, with none of them between. Returns None if
-        there is no such place."""
+    def _moved(self, mark: int, index: int, names: set[str]) -> Fate | None:
+        """The fate of work that pass ``index`` removed, if XLA put it at another place, under the mark of an
+        operation that never was such work. That operation reads this one, or is read by it, with none of them
+        between. Returns None if there is no such place."""
+        for since, work in ((index, names), (0, self._work(0, mark))):
+            moved = moves.moved(self._history, since, index, work)
+            clusters = self._places(mark, moved)
+            if clusters:
+                opcodes = {self._history.last.by_name[name].opcode for name in moved}
+                what = " and ".join(f"`{opcode}`" for opcode in sorted(opcodes))
+                text = f"XLA moved it: its {what} is done at another place"
+                return Fate("fused", text, clusters=tuple(clusters), followed=False)
+        return None
+
+    def _places(self, mark: int, names: set[str]) -> dict[str, None]:
+        """The clusters of those of ``names`` that may do the work of an operation."""
         clusters: dict[str, None] = {}
-        opcodes = sorted(self._hard(mark))
-        for opcode in opcodes:
+        for opcode in sorted(self._hard(mark)):
             places: dict[int, list[str]] = {}
             for other, instruction, cluster in self._unexplained.get(opcode, ()):
-                if self._may_be(instruction, mark):
+                if instruction.name in names and self._may_be(instruction, mark):
                     places.setdefault(other, []).append(cluster)
             for other in [mark] if mark in places else self._graph.nearest(list(places), mark):
                 clusters.update(dict.fromkeys(places[other]))
-        if not clusters:
-            return None
-        what = " and ".join(f"`{opcode}`" for opcode in opcodes)
-        text = f"XLA moved it: its {what} is done at another place"
-        return Fate("fused", text, clusters=tuple(clusters), followed=False)
+        return clusters
 
     def _may_be(self, instruction: Instruction, mark: int) -> bool:
         """Whether an instruction may do the work of an operation: nothing else enters it, but where it moves
@@ -160,8 +166,8 @@ class Eliminated:
     def _followed(self, mark: int) -> Fate:
         indices = [index for index in range(len(self._history)) if self._work(index, mark)]
         if not indices:
-            return self._vanished(0, set(self._history.at_first[mark]))
-        return self._vanished(indices[-1], self._work(indices[-1], mark))
+            return self._vanished(mark, 0, set(self._history.at_first[mark]))
+        return self._vanished(mark, indices[-1], self._work(indices[-1], mark))
 
     def _work(self, index: int, mark: int) -> set[str]:
         """What bears the mark and does work; all that bears it if the operation never did any."""
@@ -170,18 +176,19 @@ class Eliminated:
             return set(names)
         return {name for name in names if module.by_name[name].opcode not in ARRANGING}
 
-    def _vanished(self, index: int, names: set[str]) -> Fate:
+    def _vanished(self, mark: int, index: int, names: set[str]) -> Fate:
         """The fate of what ``names`` were. Module ``index`` has them, and the next has them no longer under
         their mark."""
         while index < len(self._history.passes):
             outcome = self._outcome(index, names)
-            if isinstance(outcome, Fate):
-                return outcome
             if not outcome:
                 by = self._history.passes[index].name
-                return Fate("cancelled", f"nothing reads it any more: `{by}` removed it", by=by)
+                outcome = Fate("cancelled", f"nothing reads it any more: `{by}` removed it", by=by)
+            if isinstance(outcome, Fate):
+                moved = self._moved(mark, index, names) if outcome.kind == "cancelled" else None
+                return moved or outcome
             names, index = outcome, index + 1
-        return self._unmarked(names)
+        return self._unmarked(mark, names)
 
     def _outcome(self, index: int, names: set[str]) -> Fate | set[str]:
         """What one pass did: a fate, or the unmarked instructions that stand for the operation now."""
@@ -228,18 +235,31 @@ class Eliminated:
             return _made_one(marks[0], by)
         return set(names)
 
-    def _unmarked(self, names: set[str]) -> Fate:
-        """The fate of what arrived in the optimised module under no mark."""
+    def _unmarked(self, mark: int, names: set[str]) -> Fate:
+        """The fate of what arrived in the optimised module under no mark; what bears the mark there and
+        serves others is none of it."""
+        last = self._history.last
+        serving = {one.name for one in self._cluster_index.instructions(mark)}
+        names = {
+            name for name in names & last.by_name.keys() if last.by_name[name].mark is None or name in serving
+        }
+        names |= self._copies(serving)
         holders = map(self._cluster_index.cluster, sorted(names))
         clusters = tuple(dict.fromkeys(holder for holder in holders if holder is not None))
         if clusters:
             text = "XLA wrote it anew without its mark; found by what reads it"
             return Fate("fused", text, clusters=clusters, followed=False)
-        last = self._history.last
         if names and all(name in last.by_name and is_constant(last, name) for name in names):
             return Fate("folded", "folded to a constant", followed=False)
         text = "no work is left of it, only another name for the same bytes"
         return Fate("cancelled", text, followed=False)
+
+    def _copies(self, names: set[str]) -> set[str]:
+        """What copies ``names`` without a mark: the work of what was made another view of the same bytes."""
+        dataflow, by_name = self._cluster_index.dataflow, self._history.last.by_name
+        readers = [reader for name in names for reader in dataflow.readers(by_name[name])]
+        copies = [one for one in readers if isinstance(one, Instruction) and one.opcode == "copy"]
+        return {one.name for one in copies if one.mark is None}
 
 
 def _is_read_by(module: Module, name: str, readers: set[str]) -> bool:

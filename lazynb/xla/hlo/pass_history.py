@@ -106,11 +106,11 @@ class PassHistory:
         known = self.first
         for index in range(len(self) - 1):
             before, after = self.module(index), self.module(index + 1)
-            known = _inherited(after, known, _stands_for(self.match(index)), before.by_name)
+            known = _inherited(after, known, stands_for(self.match(index)), before.by_name)
         return {name: known.get(name, _NO_MARKS) for name in self.last.by_name}
 
 
-def _stands_for(match: InstructionMatch) -> dict[str, set[str]]:
+def stands_for(match: InstructionMatch) -> dict[str, set[str]]:
     """By name after a pass, the instructions before it in whose place that one is read."""
     stands_for: dict[str, set[str]] = {}
     for before, names in [*match.same.items(), *match.instead.items()]:

@@ -1,0 +1,74 @@
+"""What XLA computes at another place is told so, and no other instruction of the kind is taken for it."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import lazynb
+from lazynb.xla.evidence import INFERRED
+
+X = np.random.default_rng(0).normal(size=(8, 16)).astype(np.float32)
+chosen = jax.jit(lambda a: jnp.where(jnp.ones(a.shape, bool), a, a * 7))
+same = jax.jit(lambda a: a * 1.0)
+double_negative = jax.jit(lambda a: jnp.negative(jnp.negative(a)))
+
+
+def standard(a):
+    return a / (a.std(-1, keepdims=True) + 1e-5)  # XLA multiplies with 1 / ... instead
+
+
+def halving(a):
+    return lax.fori_loop(0, 3, lambda i, c: c * 0.5 + i, a)
+
+
+REMOVED = {
+    "after_a_division": lambda x: chosen(standard(x)),
+    "after_a_loop": lambda x: chosen(halving(standard(x))),
+    "before_a_division": lambda x: standard(chosen(x)),
+    "neutral_before_a_division": lambda x: standard(same(x)),
+    "neutral_after_a_division": lambda x: same(standard(x)),
+    "neutral_before_another_division": lambda x: same(x) / (1 + jnp.abs(x).sum()),
+    "neutral_after_a_power": lambda x: same(x**3),
+    "neutral_before_a_power": lambda x: same(x) ** 3,
+    "neutral_after_a_scatter_of_a_power": lambda x: same((x**3).at[jnp.array([0, 2])].add(2.0)),
+    "neutral_between_products": lambda x: (same(x @ x.T / 3.0)) @ x,
+    "negated_before_a_subtraction": lambda x: 1.0 - double_negative(x),
+}
+"""Programs whose jitted function computes nothing."""
+
+
+@pytest.mark.parametrize("name", REMOVED)
+def test_what_was_removed_is_not_said_to_be_moved(name):
+    lazynb.clear_cache()
+    with lazynb.lazy():
+        compilation = lazynb.compile(REMOVED[name](jnp.asarray(X)))
+    [node] = [node for node in compilation.snapshot.nodes if node.name in ("lambda", "<lambda>")]
+    fate = compilation.fates[node.id]
+    assert fate.kind == "cancelled" and not fate.clusters, fate
+
+
+def scattered(x):
+    """The constant is added before the rows are."""
+    y = x.at[jnp.array([0, 2, 5])].add(x[:3])
+    return y + 1.0, "add", "add"
+
+
+def turned(x):
+    """All is computed in the order of the argument, then turned."""
+    return x.T * 3.0, "transpose", "transpose"
+
+
+@pytest.mark.parametrize("program", [scattered, turned])
+def test_what_was_moved_is_found(program):
+    lazynb.clear_cache()
+    with lazynb.lazy():
+        result, name, opcode = program(jnp.asarray(X))
+        compilation = lazynb.compile(result)
+    fates = [compilation.fates[node.id] for node in compilation.snapshot.nodes if node.name == name]
+    fate = fates[-1]
+    assert fate.text == f"XLA moved it: its `{opcode}` is done at another place" and fate.label == INFERRED
+    assert len(fate.clusters) == 1
