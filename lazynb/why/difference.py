@@ -181,7 +181,7 @@ class _Candidate:
         comparables = self.old_comparable, comparable
         self.sources = SourcePair(other, miss)
         reached = Reached(self.sources, comparables, (other, miss))
-        trace_bounds = TraceBounds(other, miss, comparables, reached.is_passed)
+        trace_bounds = TraceBounds(other, miss, comparables, reached)
         self.comparison = Comparison(
             *comparables,
             settings_explained=bool(self.settings),
@@ -205,7 +205,8 @@ class _Candidate:
             return False
         if change.fields["name"].startswith("the variable"):
             return False
-        return change.at.place is not None and change.at.place.text == self.other.spot.place.text
+        spot = (self.miss if change.kind == "alive" else self.other).spot
+        return change.at.line == (spot.code.co_filename, line_of(spot.code, spot.lasti))
 
     def _key(self, side: int, step: ProgramStep) -> str:
         """Equal for steps whose statements correspond."""
