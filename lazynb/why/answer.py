@@ -11,7 +11,8 @@ from functools import partial
 
 from lazynb.execute.events import log
 from lazynb.execute.misses import Miss
-from lazynb.why.difference import Cause, Difference, difference
+from lazynb.why.difference import difference
+from lazynb.why.told import Cause, Difference
 
 _known: weakref.WeakKeyDictionary[Miss, Sequence[Cause]] = weakref.WeakKeyDictionary()
 

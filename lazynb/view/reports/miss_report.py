@@ -24,7 +24,7 @@ from lazynb.view.graph.svg import Drawing, LayoutUnavailable, draw
 from lazynb.view.style import ADDED, CHANGED, REMOVED
 from lazynb.view.words import clip, plain, plural, short_avals
 from lazynb.why.answer import difference_of
-from lazynb.why.difference import Difference
+from lazynb.why.told import Difference
 
 _BOXES = 40
 _CONTEXT = 2
