@@ -51,7 +51,8 @@ class Region:
             return
         block: Any = None
         try:
-            raised.log.add(error)
+            if error is not None:
+                raised.log.add(error)
             block = self._last()
             self._close(block)
         except BaseException:

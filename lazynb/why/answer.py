@@ -14,7 +14,7 @@ from lazynb.execute.events import log
 from lazynb.execute.misses import Miss
 
 if TYPE_CHECKING:
-    from lazynb.why.difference import Cause, Difference
+    from lazynb.why.told import Cause, Difference
 
 _known: weakref.WeakKeyDictionary[Miss, Sequence[Cause]] = weakref.WeakKeyDictionary()
 

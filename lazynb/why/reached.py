@@ -74,6 +74,13 @@ class Reached:
             fields.update(was="were", stand="stand", it="them")
         return Change(told.kind, fields, now, before, told.at)
 
+    def stands(self, steps: Sequence[ProgramStep], side: int) -> bool:
+        """Whether a cell that recorded the other program has the line of one of ``steps`` too, as it is or
+        edited."""
+        recorded = self._misses[1 - side].sources
+        found = [self._pair.partner(side, step.line) for step in steps if step.line is not None]
+        return any(there is not None and there[0] in recorded for there in found)
+
     def is_passed(self, steps: Sequence[ProgramStep], side: int) -> bool:
         """Whether the lines of ``steps``, which only ``side`` has, were not reached by the other run: an
         exception left the lines before, or they stand before the trace break there, in no loop with it. Then

@@ -20,6 +20,9 @@ _DEFINING = 20
 _GAP = 60
 """Statements between two that correspond, beyond which only the same statement is looked for."""
 
+_OWN, _RECORDED = 20_000, 10_000
+"""Statements more that the cells count for which asked for the two programs, and those that recorded them."""
+
 _ALIKE = 0.5
 """Share of a statement that must be left for it to be the same one, edited."""
 
@@ -48,11 +51,13 @@ class Sources:
 
     Attributes:
       texts: by file, the cells in the order of their last runs.
+      recorded: the files that recorded operations.
       functions: what they call and define.
     """
 
     def __init__(self, miss: Miss):
         self.texts = dict(_texts(miss))
+        self.recorded = miss.sources.keys()
         self.functions = Signatures(map(source_of, self.texts.values()))
 
     def source(self, file: str) -> Source | None:
@@ -72,7 +77,7 @@ def _texts(miss: Miss) -> Iterator[tuple[str, str]]:
             break
         if run.file in own or run.file in defining:
             continue
-        defined = defined_in(source_of(run.text)) & left
+        defined = given_by(source_of(run.text)) & left
         if defined:
             defining[run.file] = run.text
             left = (left - defined) | _free_names([run.text])
@@ -94,6 +99,18 @@ def defined_in(source: Source) -> set[str]:
     names: set[str] = set()
     for statement in source.statements:
         names |= bound_by(statement.node)
+    return names
+
+
+def given_by(source: Source) -> set[str]:
+    """The names that a cell gives to other cells: those that it binds outside of functions and classes."""
+    names: set[str] = set()
+    inner = 0  # the last line of the function or class before
+    for statement in source.statements:
+        if statement.node.lineno > inner:
+            names |= bound_by(statement.node)
+            if isinstance(statement.node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+                inner = statement.node.end_lineno or 0
     return names
 
 
@@ -182,9 +199,11 @@ class SourcePair:
                 del before[same], now[file]
                 yield same, file
         for file in list(now):
-            scores = {
-                other: self._shared(before[other], now[file]) + ((other, file) == own) for other in before
-            }
+            scores = {other: self._shared(before[other], now[file]) for other in before}
+            for other, score in scores.items():
+                recorded = other in self.sides[0].recorded and file in self.sides[1].recorded
+                is_own = (other, file) == own
+                scores[other] += is_own if not score else _OWN * is_own + _RECORDED * recorded
             best = max(scores, key=scores.__getitem__, default=None)
             if best is not None and scores[best] > 0:
                 del before[best]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import linecache
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from lazynb.cell_history import CellRun, history
 from lazynb.execute.misses import Miss
@@ -12,6 +12,7 @@ from lazynb.record.loops.growth import CUT
 from lazynb.source import Place, Spot, cell_source, line_of
 from lazynb.why.alignment import Alignment
 from lazynb.why.comparable import Comparable, ProgramStep
+from lazynb.why.reached import Reached
 from lazynb.why.unpaired import ELIDED, listed
 
 Sides = tuple[Sequence[ProgramStep], Sequence[ProgramStep]]
@@ -53,8 +54,7 @@ class TraceBounds:
     otherwise the user has added or removed it.
 
     Arguments:
-      is_passed: whether steps that one side alone has stand before the trace break of the other side, which
-        then has not cut them off.
+      reached: says which lines stand in both sources, and were not reached.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class TraceBounds:
         before: Miss,
         now: Miss,
         comparables: tuple[Comparable, Comparable],
-        is_passed: Callable[[Sequence[ProgramStep], int], bool] = lambda steps, side: False,
+        reached: Reached,
     ):
-        self._is_passed = is_passed
+        self._reached = reached
         self._misses = before, now
         self._comparables = comparables
         self.bounds: list[Bound] = []
@@ -80,8 +80,8 @@ class TraceBounds:
             self._compare_ends(tails)
         if _start(before) != _start(now):
             self._compare_starts(heads)
-        self._compare_cells(heads)
-        self._compare_cells(tails)
+        self._compare_cells(heads, alignment)
+        self._compare_cells(tails, alignment)
         old = {number for bound in self.bounds for number in bound.before}
         new = {number for bound in self.bounds for number in bound.now}
         return old, new, any(bound.kind in _ENDS for bound in self.bounds)
@@ -89,7 +89,7 @@ class TraceBounds:
     def _compare_ends(self, tails: Sides) -> None:
         """Adds the trace break that cuts off the tail of one program."""
         before, now = self._misses
-        if any(tails[side] and self._is_passed(tails[side], side) for side in (0, 1)):
+        if any(tails[side] and self._reached.is_passed(tails[side], side) for side in (0, 1)):
             return
         if tails[0] and not self._off_line(tails[1], 1) and self._written(tails[0], 0):
             self._add("broke", now.kind, now.spot, tails)
@@ -119,13 +119,15 @@ class TraceBounds:
         lines = {other.text(step) for step in other.operations}
         return all(step.primitive.name in ELIDED and own.text(step) in lines for step in steps)
 
-    def _compare_cells(self, leftover: Sides) -> None:
+    def _compare_cells(self, leftover: Sides, alignment: Alignment) -> None:
         """Adds the end of a cell that cuts off what is left over on one side alone."""
         before, now = leftover
         if bool(before) == bool(now):
             return
         side, steps = (0, before) if before else (1, now)
         numbers = {step.number for step in steps}
+        if self._reached.stands(steps, side) or not self._is_handed_over(numbers, side, alignment):
+            return
         if any(numbers & {*bound.now, *bound.before} for bound in self.bounds):
             return
         found = self._elsewhere(steps, side)
@@ -136,6 +138,29 @@ class TraceBounds:
                 self.bounds.append(Bound("cell_merged", "", found, own, none, words))
             else:
                 self.bounds.append(Bound("cell_split", "", found, none, own, words))
+
+    def _is_handed_over(self, numbers: set[int], side: int, alignment: Alignment) -> bool:
+        """Whether a value goes from the steps ``numbers`` of ``side`` to the other program, or back.
+
+        It is an input of the other alone, or a result. Or the steps have nothing to do with others.
+        """
+        own, other = self._comparables[side], self._comparables[1 - side]
+        partner, back = (alignment.old, alignment.new) if side else (alignment.new, alignment.old)
+        alone = True
+        for step in own.operations:
+            inside = step.number in numbers
+            there = other.steps[partner[step.number]] if step.number in partner else None
+            for place, (number, result) in enumerate(step.operands):
+                if (number in numbers) == inside or not (inside or own.steps[number].is_operation):
+                    continue
+                alone = alone and not own.steps[number].is_operation
+                if inside and (partner.get(number), result) in other.wanted:
+                    return True
+                if not inside and there is not None and place < len(there.operands):
+                    taken = other.steps[there.operands[place][0]]
+                    if not taken.is_operation and taken.number not in back:
+                        return True
+        return alone
 
     def _elsewhere(self, steps: Sequence[ProgramStep], side: int) -> Place | None:
         """The first line of ``steps``, left over on ``side``, if all stand in cells that recorded neither

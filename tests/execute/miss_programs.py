@@ -72,8 +72,6 @@ class Line:
         if self.kind in PARAMETERS:
             name = PARAMETERS[self.kind]
             return "parameter", f"`{name[0]}` of `{name[1]}` was {self.choice}, now {other}{at}"
-        if self.kind == "jitted":
-            return "nested", f"in `lambda`: `{other}` in place of `{self.choice}`{at}"
         before, now = BINARY.get(self.choice, self.choice), BINARY.get(other, other)
         return "replaced", f"`{now}` in place of `{before}`{at}"
 

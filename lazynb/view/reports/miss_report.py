@@ -27,7 +27,7 @@ from lazynb.view.words import clip, plain, plural, short_avals
 from lazynb.why.answer import difference_of
 
 if TYPE_CHECKING:
-    from lazynb.why.difference import Difference
+    from lazynb.why.told import Difference
 
 _BOXES = 40
 _CONTEXT = 2
