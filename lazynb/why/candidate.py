@@ -18,9 +18,16 @@ from lazynb.why.sides import Change
 from lazynb.why.source_pair import SourcePair
 from lazynb.why.told import Cause, Difference, cause_of, shown
 from lazynb.why.trace_bounds import Bound, TraceBounds
+from lazynb.why.words import words_alike
 
 _ALIKE = 0.5
 """Share of the cell that must be left for an edit of it to be the cause."""
+
+SAME_WORDS = 0.3
+"""Share of the names and numbers of the cells that must be in both, if one is an edit of the other."""
+
+_UNLIKE = 0.75
+"""Share of the operations that must correspond in programs whose sources are not alike."""
 
 
 class Candidate:
@@ -84,12 +91,17 @@ class Candidate:
             size = min(len(units), len(likeness))
         else:
             size = max(len(units), len(likeness))
-        if self.sources.likeness >= _ALIKE and any(map(is_edit, self.changes)):
+        if self.has_like_source and any(map(is_edit, self.changes)):
             return True  # what the user edited is known
         same_line = self.other.spot.place.text == self.miss.spot.place.text
         same_end = same_line and not REASONS[self.miss.kind].barrier
-        share = 0.3 if same_end else 0.5
+        share = 0.3 if same_end else 0.5 if self.has_like_source else _UNLIKE
         return sum(sum(unit) / len(unit) for unit in likeness.values()) >= share * size
+
+    @property
+    def has_like_source(self) -> bool:
+        """Whether the one source may be an edit of the other: in its form, and in its words."""
+        return self.sources.likeness >= _ALIKE and words_alike(self.miss, self.other) >= SAME_WORDS
 
     def _is_asked(self, step: ProgramStep) -> bool:
         """Whether the line of a trace break that the other program does not have recorded an operation."""

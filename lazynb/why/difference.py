@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import functools
 import linecache
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 from lazynb.execute.misses import Miss
 from lazynb.record.loops.growth import CUT
-from lazynb.why.candidate import Candidate
+from lazynb.why.candidate import SAME_WORDS, Candidate
 from lazynb.why.comparable import Comparable, comparable_of
 from lazynb.why.recurrence import as_recurrence
 from lazynb.why.told import Difference, divided_cause, forgotten_cause, new_cause, unnamed_cause
+from lazynb.why.words import words_alike
 
 _EXACT = 4
 """Earlier traces that are laid beside a miss step by step; which, is decided by what they are made of."""
 
 _LOOKED_AT = 200
 """The latest earlier traces, of which what they are made of is compared."""
-
-_ALIKE = 0.5
-"""Share of the cell that must be left for an edit of it to be the cause."""
-
-_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 def difference(miss: Miss, earlier: Sequence[Miss], runs: Callable[[], Sequence[Miss]]) -> Difference:
@@ -51,12 +44,17 @@ def difference(miss: Miss, earlier: Sequence[Miss], runs: Callable[[], Sequence[
     candidates = _candidates(remembered, miss, comparable)
     related = [candidate for candidate in candidates if candidate.is_related]
     if related:
-        best = min(related, key=lambda candidate: (candidate.distance, -candidate.other.number))
+        best = min(related, key=_nearness)
         return best.difference(as_recurrence(best.changes, miss, comparable, earlier, runs()))
     for candidate in candidates:
         if candidate.is_same:
             return candidate.same_program(unnamed_cause(candidate.other, miss))
     return Difference([new_cause(miss, earlier)], None)
+
+
+def _nearness(candidate: Candidate) -> tuple[bool, float, int]:
+    """Least for the nearest: its source may be an edit of the other, and there is least to tell."""
+    return not candidate.has_like_source, candidate.distance, -candidate.other.number
 
 
 def _candidates(ranked: Sequence[Miss], miss: Miss, comparable: Comparable) -> list[Candidate]:
@@ -88,20 +86,9 @@ def _by_likeness(miss: Miss, earlier: Sequence[Miss]) -> list[Miss]:
         score = shared / max(size, others, 1) + 0.3 * shared / max(1, min(size, others))
         if other.spot.place.text == asked:
             score += 0.2
-        if not score and _words_alike(miss, other) >= _ALIKE:
-            score = 0.1
+        words = words_alike(miss, other)
+        if words >= SAME_WORDS:
+            score += 0.3 * words
         if score > 0:
             scored.append((score, other.number, other))
     return [other for *_, other in sorted(scored, key=lambda entry: entry[:2], reverse=True)]
-
-
-def _words_alike(miss: Miss, other: Miss) -> float:
-    """The share of the words that the sources of two programs have in common, from 0 to 1."""
-    own, theirs = ("\n".join(each.sources.values()) for each in (miss, other))
-    shared = (_words_in(own) & _words_in(theirs)).total()
-    return shared / max(_words_in(own).total(), _words_in(theirs).total(), 1)
-
-
-@functools.lru_cache(maxsize=256)
-def _words_in(text: str) -> Counter[str]:
-    return Counter(_WORD.findall(text))

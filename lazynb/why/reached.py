@@ -163,11 +163,11 @@ class Reached:
 
     def _unrecorded(self, step: ProgramStep, side: int) -> Located | None:
         """The statement of the other source that the one of ``step`` corresponds to, if the other program has
-        nothing of it."""
+        nothing of it. Of a cell that recorded nothing of the other program, nothing can be said."""
         there = self._pair.partner(side, step.line) if step.line is not None else None
         if there is None or (there[0], id(there[1].node)) in self._recorded[1 - side]:
             return None
-        return there
+        return there if there[0] in self._misses[1 - side].sources else None
 
     def _statements(self, side: int) -> set[tuple[str, int]]:
         """The statements that recorded operations of one program: by file and the id of the node."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence, Set
 
 from lazynb.cell_history import history
 from lazynb.execute.misses import Miss
@@ -77,7 +78,7 @@ def _texts(miss: Miss) -> Iterator[tuple[str, str]]:
             break
         if run.file in own or run.file in defining:
             continue
-        defined = given_by(source_of(run.text)) & left
+        defined = given_by(run.text) & left
         if defined:
             defining[run.file] = run.text
             left = (left - defined) | _free_names([run.text])
@@ -102,11 +103,12 @@ def defined_in(source: Source) -> set[str]:
     return names
 
 
-def given_by(source: Source) -> set[str]:
+@functools.lru_cache(maxsize=2048)
+def given_by(text: str) -> Set[str]:
     """The names that a cell gives to other cells: those that it binds outside of functions and classes."""
     names: set[str] = set()
     inner = 0  # the last line of the function or class before
-    for statement in source.statements:
+    for statement in source_of(text).statements:
         if statement.node.lineno > inner:
             names |= bound_by(statement.node)
             if isinstance(statement.node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
@@ -142,12 +144,21 @@ class SourcePair:
         self._partners: tuple[dict[tuple[str, int], Located], ...] = {}, {}  # by file and the id of a node
         self._old: dict[tuple[str, int], Statement] = {}  # by file and the id of a present statement's node
         self._alike: dict[int, float] = {}  # by the id of a present statement's node
-        self.likeness = 0.0
         own = before.spot.code.co_filename, now.spot.code.co_filename
-        for old, new in self._paired_files(own):
-            likeness = self._compare(old, new)
-            if (old, new) == own or (old in before.sources and new in now.sources):
-                self.likeness = max(self.likeness, likeness)
+        self._ran = tuple({file, *side.recorded} for file, side in zip(own, self.sides, strict=True))
+        pairs = list(self._paired_files(own))
+        alike = {pair: self._compare(*pair) for pair in pairs}
+        # Where others asked, what is the same is only what both call.
+        shared = () if own in pairs else tuple(pair for pair in pairs if self._is_same(*pair))
+        size = sum(self._size_of_ran(side, {pair[side] for pair in shared}) for side in (0, 1))
+        self.likeness = sum(alike[pair] for pair in pairs if pair not in shared) / size if size else 0.0
+
+    def _is_same(self, before: str, now: str) -> bool:
+        return self.sides[0].texts[before] == self.sides[1].texts[now]
+
+    def _size_of_ran(self, side: int, without: Set[str]) -> int:
+        sources = filter(None, map(self.sides[side].source, self._ran[side] - without))
+        return sum(statement.size for source in sources for statement in source.statements)
 
     def key(self, side: int, line: tuple[str, int], text: str) -> str:
         """Equal for the lines of two statements that correspond; else the ``text`` of the line."""
@@ -191,7 +202,17 @@ class SourcePair:
     # ---- which file is which -------------------------------------------------------------------------------
 
     def _paired_files(self, own: tuple[str, str]) -> Iterator[tuple[str, str]]:
-        before, now = (dict(side.texts) for side in self.sides)
+        """The files that correspond: first those that ran, then those that define what these call."""
+        for ran in (True, False):
+            before, now = (
+                {file: text for file, text in side.texts.items() if (file in own_ran) == ran}
+                for side, own_ran in zip(self.sides, self._ran, strict=True)
+            )
+            yield from self._paired_among(before, now, own)
+
+    def _paired_among(
+        self, before: dict[str, str], now: dict[str, str], own: tuple[str, str]
+    ) -> Iterator[tuple[str, str]]:
         for file, text in list(now.items()):
             same = file if before.get(file) == text else None
             same = same or next((other for other in before if before[other] == text), None)
@@ -219,7 +240,7 @@ class SourcePair:
     # ---- which statement is which --------------------------------------------------------------------------
 
     def _compare(self, before: str, now: str) -> float:
-        """Pairs the statements of two files, and returns how alike they are."""
+        """Pairs the statements of two files. Returns how much of the two together is alike, if both ran."""
         old, new = self.sides[0].source(before), self.sides[1].source(now)
         assert old is not None and new is not None
         functions = self.sides[0].functions, self.sides[1].functions
@@ -235,8 +256,7 @@ class SourcePair:
             self._alike[id(b.node)] = 1 - cost / (a.size + b.size)
             alike += 2 * min(a.size, b.size) * (1 - cost / (a.size + b.size))
             self.edits += [UserEdit(edit, (before, now), (a, b)) for edit in edits]
-        size = sum(statement.size for statement in (*old.statements, *new.statements))
-        return alike / size if size else 0.0
+        return alike if before in self._ran[0] and now in self._ran[1] else 0.0
 
     def _note_alone(self, file: str, statements: Sequence[Statement], side: int, pairs: Pairs) -> None:
         paired = {id(pair[side].node) for pair in pairs}

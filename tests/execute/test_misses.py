@@ -375,10 +375,10 @@ def test_the_table_of_the_cache(cells):
 
 
 def test_reading_the_counts_explains_nothing(cells, monkeypatch):
-    from lazynb.why import answer
+    from lazynb.why import difference
 
     cells.run("float(jnp.sin(x).sum())")
-    monkeypatch.setattr(answer, "difference", None)
+    monkeypatch.setattr(difference, "difference", None)
     info = lazynb.cache_info()
     assert (info.hits, info.misses, len(info), len(info.missed)) == (0, 1, 1, 1)
 
