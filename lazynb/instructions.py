@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dis
 import functools
+import inspect
+import sys
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
@@ -46,11 +48,44 @@ def called_function(frame: FrameType, now: Doing) -> Any:
     """
     if now.is_method:
         return None
-    for names in (frame.f_locals, frame.f_globals, frame.f_builtins):
-        if now.called in names:
-            value = names[now.called]
-            return value.func if isinstance(value, functools.partial) else value
-    return None
+    value = named(frame, now.called)
+    return value.func if isinstance(value, functools.partial) else value
+
+
+def named(frame: FrameType, name: str) -> Any:
+    """What ``name`` stands for in ``frame``; None if it is not known."""
+    code = frame.f_code
+    scopes: tuple[dict[str, Any], ...] = (frame.f_globals, frame.f_builtins)
+    is_function = code.co_flags & inspect.CO_OPTIMIZED
+    if not is_function or name in (*code.co_varnames, *code.co_cellvars, *code.co_freevars):
+        scopes = (locals_of(frame), *scopes)
+    return next((names[name] for names in scopes if name in names), None)
+
+
+def locals_of(frame: FrameType) -> dict[str, Any]:
+    """The frame's local variables.
+
+    Before Python 3.13, reading them leaves a copy in the frame, which would keep the values alive. The copy
+    is emptied, unless the function or a debugger may use it too.
+    """
+    copy = frame.f_locals
+    variables = dict(copy)
+    leaves_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
+    if leaves_copy and frame.f_trace is None and not _sees_locals(frame.f_code):
+        copy.clear()
+    return variables
+
+
+def _sees_locals(code: CodeType) -> bool:
+    """Whether ``code`` uses a function that gives the copy.
+
+    An attribute of such a name, as in the assertions that pytest rewrites, does not count.
+    """
+    names = {"locals", "vars", "dir", "eval", "exec"}
+    if names.isdisjoint(code.co_names):
+        return False
+    loads = [step for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
+    return any(step.argval in names for step in loads)
 
 
 def _read(code: CodeType, lasti: int) -> Doing:

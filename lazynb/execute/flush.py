@@ -479,11 +479,6 @@ class _Broken(NamedTuple):
     runs: Sequence[Run]
     seconds: float
 
-    @property
-    def operations(self) -> int:
-        """How many ran; what nobody could ask for any more did not."""
-        return sum([run.binding.executable.operations for run in self.runs])
-
 
 def _joined(broken: Sequence[_Broken]) -> _Broken:
     """Several as one."""
@@ -511,9 +506,10 @@ def _note_break(
       forced: the tensor whose value was needed; None if there is not one alone.
     """
     trace, runs, seconds = broken
-    operations = broken.operations
+    operations = 0  # that ran; what nobody could ask for any more did not
     compiles, compiling = 0, 0.0  # compiling: seconds to compile programs and to load others
     for run in runs:
+        operations += run.binding.executable.operations
         if run.miss is not None:
             compiles += run.miss.origin == "compiled"
             compiling += run.miss.seconds

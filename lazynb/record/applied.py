@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from types import FrameType, MemberDescriptorType
 from typing import Any
 
+from lazynb.instructions import named
 from lazynb.record.expression import smallest, source_of, span_of
 
 
@@ -32,7 +33,7 @@ def applied(frame: FrameType) -> Iterator[Any]:
     elif isinstance(node, ast.For | ast.AsyncFor):  # Python 3.11 places its steps so
         yield from _lazily(node.iter, frame)
     elif isinstance(node, _COMPREHENSIONS):
-        yield from _held(frame.f_locals.get(".0"))
+        yield from _held(named(frame, ".0"))
         for part in node.generators:
             yield from _lazily(part.iter, frame)
     elif isinstance(node, ast.expr):
@@ -73,10 +74,7 @@ def _value(node: ast.AST, frame: FrameType) -> Any:
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
     if isinstance(node, ast.Name):
-        for names in (frame.f_locals, frame.f_globals, frame.f_builtins):
-            if node.id in names:
-                return plain(names[node.id])
-        return None
+        return plain(named(frame, node.id))
     if isinstance(node, ast.Attribute):
         owner = _value(node.value, frame)
         return plain(_attribute(owner, node.attr)) if owner is not None else None

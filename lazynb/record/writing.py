@@ -45,10 +45,12 @@ def writing(frame: FrameType | None) -> str | None:
         elif not is_found:
             package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
             is_users = is_user_code(frame.f_code)
+            is_helper = not is_users and package in _HELPERS
             if not is_users and _is_writer(package, frame.f_code):
                 kind, is_inside = "print", is_inside or package == "pprint"
-            kind = kind or _written_by(frame)
-            is_found = is_users or kind is not None or package not in _HELPERS
+            else:
+                kind = _written_by(frame, is_helper)
+            is_found = kind is not None or not is_helper
         frame = frame.f_back
     return kind if is_inside else None
 
@@ -64,14 +66,18 @@ def _shows(code: CodeType) -> bool:
     return name.startswith("_repr_") or name in ("__repr__", "__str__", "__format__", "__rich_repr__")
 
 
-def _written_by(frame: FrameType) -> str | None:
-    """The kind of break, if the instruction that runs in ``frame`` writes text."""
+def _written_by(frame: FrameType, is_helper: bool) -> str | None:
+    """The kind of break, if the instruction that runs in ``frame`` writes text.
+
+    Arguments:
+      is_helper: whether its methods are its own: ``format`` is no text's.
+    """
     now = doing(frame)
     if now.opname.startswith("FORMAT_") or now.opname == "CONVERT_VALUE":
         return "format"
     if now.opname == "BINARY_OP" and now.text.startswith("%"):
         return "print"
-    if now.is_method and now.called in _METHODS:
+    if now.is_method and now.called in _METHODS and not is_helper:
         return _METHODS[now.called]
     called = id(called_function(frame, now)) if now.called else 0
     if called in _LOOKS:

@@ -267,12 +267,12 @@ def test_no_value_is_kept():
 
 
 def test_explaining_survives_a_difference_that_cannot_be_worked_out(monkeypatch):
-    import lazynb.why.answer
+    import lazynb.why.difference
 
     def fails(miss, earlier, runs):
         raise RuntimeError("no difference")
 
-    monkeypatch.setattr(lazynb.why.answer, "difference", fails)
+    monkeypatch.setattr(lazynb.why.difference, "difference", fails)
     with (
         pytest.raises(lazynb.BudgetExceeded, match="why cannot be told"),
         lazynb.lazy(),

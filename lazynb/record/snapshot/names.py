@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dis
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from types import CodeType, FrameType, ModuleType
+from types import ModuleType
 from typing import Any
 
 import jax
 
+from lazynb.instructions import locals_of
 from lazynb.record.tensor import LazyTensor
 from lazynb.source import is_user_file, user_frame
 
@@ -31,34 +30,8 @@ def user_namespace() -> dict[str, Any]:
         seen.update(namespace())
     if is_user_file(frame.f_code.co_filename):
         seen.update(frame.f_globals)
-        seen.update(_locals(frame))
+        seen.update(locals_of(frame))
     return seen
-
-
-def _locals(frame: FrameType) -> dict[str, Any]:
-    """The frame's local variables.
-
-    Before Python 3.13, reading them leaves a copy in the frame, which would keep the values alive. The copy
-    is emptied, unless the function or a debugger may use it too.
-    """
-    copy = frame.f_locals
-    variables = dict(copy)
-    leaves_copy = sys.version_info < (3, 13) and frame.f_code.co_flags & inspect.CO_OPTIMIZED
-    if leaves_copy and frame.f_trace is None and not _sees_locals(frame.f_code):
-        copy.clear()
-    return variables
-
-
-def _sees_locals(code: CodeType) -> bool:
-    """Whether ``code`` uses a function that gives the copy.
-
-    An attribute of such a name, as in the assertions that pytest rewrites, does not count.
-    """
-    names = {"locals", "vars", "dir", "eval", "exec"}
-    if names.isdisjoint(code.co_names):
-        return False
-    loads = [step for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")]
-    return any(step.argval in names for step in loads)
 
 
 def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:

@@ -63,24 +63,24 @@ class _Step(NamedTuple):
         """Whether a new instruction may do what ``names`` did."""
         replaced = stands_for(self.match)
         for top in self._tops(one):
-            stood = replaced.get(top.name, set())
-            if not stood and self._is_put_between(top):
-                return True
+            read = self._read_before(top)
+            stood = replaced.get(top.name, set()) | {name for name in read if name not in self.after.by_name}
+            if not stood and read:
+                return True  # it was put between two that were there before
             if top is not one and not stood.isdisjoint(names):
                 return True
             if top is one and any(self._follows(one, name, names) for name in stood - set(names)):
                 return True
         return False
 
-    def _is_put_between(self, top: Instruction) -> bool:
-        """Whether a new instruction stands between two that were there before."""
+    def _read_before(self, top: Instruction) -> set[str]:
+        """What those that read a new instruction, and were there before, read in its place then."""
+        found: set[str] = set()
         for user in _users(self.after, top):
             was = self.before.by_name.get(user.name)
-            if was is not None and len(was.operands) == len(user.operands):
-                read = [old for old, now in zip(was.operands, user.operands) if now == top.name]
-                if any(old in self.after.by_name for old in read):
-                    return True
-        return False
+            if was is not None and was.opcode == user.opcode and len(was.operands) == len(user.operands):
+                found |= {old for old, now in zip(was.operands, user.operands) if now == top.name}
+        return found - {top.name}
 
     def _tops(self, one: Instruction) -> Iterator[Instruction]:
         """The new instructions that what is not new reads, and that ``one`` is a part of."""
