@@ -91,8 +91,8 @@ def compile(
       mesh: axes and sizes of a mesh of all the target's devices: ``"data=4,model=4"``, or a dictionary.
         Without it the mesh that the arrays lie on, if it has as many devices; else the program runs on one of
         them.
-      shard: how inputs lie on the mesh: by the user's name or that of the function's parameter,
-        ``"x=data,."`` or a dictionary; of a whole tree, :func:`shard_like`; or a list of these. Others lie as
+      shard: how inputs lie on the mesh, by the user's name or that of the function's parameter:
+        ``"x=data,."``, a dictionary, for a whole tree :func:`shard_like`, or a list of these. Others lie as
         the user's arrays do on axes of the same names, else whole on each device.
       kwargs: the function's.
 
@@ -100,12 +100,11 @@ def compile(
       A :class:`Compilation`: ``clusters``, ``fates``, ``boundaries``, ``hlo``, ``cache_event``. A later run
       uses its programs.
 
-    Raises JAX's error for a program that cannot be lowered or compiled; the pending graph is as before. For a
-    function, also:
-      TraceBreakError: it needs a value.
-    With a target also:
+    Raises:
+      Exception: JAX's error if the program cannot be lowered or compiled; the pending graph is as before.
+      TraceBreakError: the function needs a value.
       ValueError: there is no such target, the mesh does not fit, or no input is called as ``shard`` says.
-      LazynbError: its compiler is not installed, refused the program, or ended.
+      LazynbError: the target's compiler is not installed, refused the program, or ended.
     """
     __tracebackhide__ = True
     chosen = _target_of(target)
