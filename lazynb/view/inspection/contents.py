@@ -325,7 +325,8 @@ def _bounded(data: Inspection, notes: Notes) -> Inspection:
         (_drop_instructions, "the instructions of the clusters and the memory"),
         (_drop_values, f"what each cluster reads, and all but the {_BOUNDARIES:,} largest boundaries"),
     ):
-        drop(data)
+        if not drop(data):
+            continue
         notes.say(f"The program is large: {what} are left out here.")
         if size(data) <= _LARGEST:
             break
@@ -340,31 +341,41 @@ def _rows(data: Inspection) -> int:
     return count
 
 
-def _drop_code(data: Inspection) -> None:
-    for cluster in data["clusters"]:
+# Each returns whether there was anything to leave out.
+
+
+def _drop_code(data: Inspection) -> bool:
+    with_code = [cluster for cluster in data["clusters"] if cluster["code"] is not None]
+    for cluster in with_code:
         cluster["code"] = None
+    return bool(with_code)
 
 
-def _drop_texts(data: Inspection) -> None:
+def _drop_texts(data: Inspection) -> bool:
     for program in data["programs"]:
         program["hlo"]["before"], program["hlo"]["after"] = hlo.NONE, hlo.NONE
+    return True
 
 
-def _drop_changes(data: Inspection) -> None:
-    for program in data["programs"]:
-        for step in program["hlo"]["passes"]:
-            step["changes"] = None
+def _drop_changes(data: Inspection) -> bool:
+    steps = [step for program in data["programs"] for step in program["hlo"]["passes"]]
+    changed = [step for step in steps if step["changes"]]
+    for step in steps:
+        step["changes"] = None
+    return bool(changed)
 
 
-def _drop_instructions(data: Inspection) -> None:
+def _drop_instructions(data: Inspection) -> bool:
     for cluster in data["clusters"]:
         cluster["instructions"] = [cluster["name"]]
     for program in data["programs"]:
         program["memory"] = None
+    return True
 
 
-def _drop_values(data: Inspection) -> None:
+def _drop_values(data: Inspection) -> bool:
     for cluster in data["clusters"]:
         cluster["inputs"], cluster["outputs"] = [], []
     largest = sorted(data["boundaries"], key=lambda boundary: -boundary["bytes"])[:_BOUNDARIES]
     data["boundaries"] = sorted(largest, key=lambda boundary: boundary["id"])
+    return True
