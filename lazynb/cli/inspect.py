@@ -19,11 +19,11 @@ from lazynb.cli.arguments import Unusable
 from lazynb.cli.tracebacks import trim
 from lazynb.errors import LazynbError
 from lazynb.session.function import compile_function
+from lazynb.session.side_by_side import for_each
 from lazynb.targets.mesh import BadMesh
 from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.view.inspection.saved import NOT_WHOLE, NotSaved, Saved, entry_of, opened
 from lazynb.view.reports.targets import SideBySide
-from lazynb.xla.compilation import Compilation
 
 _FAILED = 1
 
@@ -34,18 +34,19 @@ def inspect(options: argparse.Namespace) -> int:
     Raises:
       Unusable: it cannot be shown; the text says why.
     """
+    status = 0
     if options.what.endswith(".json"):
         saved = _opened(options)
     else:
-        compilations = _compiled(options)
-        if compilations is None:
+        table = _compiled(options)
+        if table is None:
             return _FAILED
         above = ""
-        if len(compilations) > 1:
-            table = SideBySide(compilations)
+        if len(table) > 1 or table.refused:
             above = table.to_html()
             print(table, end="\n\n")
-        entries = [entry_of(compilation, title=options.what) for compilation in compilations]
+            status = _FAILED if table.refused else 0
+        entries = [entry_of(compilation, title=options.what) for compilation in table.compilations]
         saved = Saved(entries, options.what, above)
     print(saved)
     try:
@@ -61,7 +62,7 @@ def inspect(options: argparse.Namespace) -> int:
         raise Unusable(
             f"lazynb inspect: it cannot be written to {error.filename}: {error.strerror}"
         ) from None
-    return 0
+    return status
 
 
 def _opened(options: argparse.Namespace) -> Saved:
@@ -77,8 +78,8 @@ def _opened(options: argparse.Namespace) -> Saved:
         raise Unusable(f"lazynb inspect: {error}") from None
 
 
-def _compiled(options: argparse.Namespace) -> list[Compilation] | None:
-    """A compilation for each target; None if the user's code failed, which was shown."""
+def _compiled(options: argparse.Namespace) -> SideBySide | None:
+    """The compilations for the targets; None if the user's code failed, which was shown."""
     asked = _targets(options)
     file, name = _split(options.what)
     try:
@@ -86,7 +87,10 @@ def _compiled(options: argparse.Namespace) -> list[Compilation] | None:
         targets = _on_mesh(asked, options, module)
         function = _attribute(module, name, file)
         args = _arguments(module, options.args, file)
-        return [compile_function(function, args, {}, vars(module), target) for target in targets]
+        found, refused = for_each(
+            targets, lambda target: compile_function(function, args, {}, vars(module), target)
+        )
+        return SideBySide(list(found.values()), refused)
     except Unusable:
         raise
     except LazynbError as error:

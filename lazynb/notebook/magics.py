@@ -32,6 +32,7 @@ from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.session.jax_compiled import JaxObserver, in_a_line
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
+from lazynb.session.side_by_side import for_each
 from lazynb.targets.chip import chips
 from lazynb.targets.mesh import BadMesh
 from lazynb.targets.shards import ShardLike
@@ -215,23 +216,24 @@ class LazyMagics(Magics):
         with observing(beside):
             value, runs = self._run_lazily(cell, ahead)
             waiting, shown_if_empty = execution.waiting([]), holders(tensors_in([value]))
-            elsewhere = _compiled_for(targets, runs, waiting, ahead)
+            elsewhere, refused = _compiled_for(targets, runs, waiting, ahead)
             runs.describe(waiting)
             snapshot = runs.snapshot(shown_if_empty)
             drawing = DrawingLayout(snapshot)
             runs.compile(waiting, ahead)
             here = remember(runs.compilation(shown_if_empty, snapshot))
         here.beside = in_a_line(beside.log.rows())
-        compilations = [elsewhere.get(target, here) for target in targets]
+        both = {**elsewhere, None: here}
+        compilations = [both[target] for target in targets if target in both]
+        table = SideBySide(compilations, refused)
         if options.name is not None:
-            named = compilations[0] if len(targets) == 1 else SideBySide(compilations)
-            self.shell.user_ns[options.name] = named
+            self.shell.user_ns[options.name] = compilations[0] if len(targets) == 1 else table
         if not options.no_run:
             execution.run_all("compile")
         if value is not NOTHING:
             self.shell.displayhook(value)
         if len(targets) > 1:
-            display(SideBySide(compilations))
+            display(table)
         for compilation in compilations:
             ran = compilation.target is None and not options.no_run
             display(shown(compilation, ran=ran, tabs=tabs, arranged=drawing.arranged))
@@ -383,14 +385,17 @@ def _on_mesh(targets: list[Target | None], mesh: str | None, shards: list[Any]) 
 
 def _compiled_for(
     targets: list[Target | None], runs: CellRuns, waiting: list[Pending], ahead: bool
-) -> dict[Target | None, Compilation]:
-    """What is pending as the compilers of ``targets`` make it."""
+) -> tuple[dict[Target | None, Compilation], dict[str, str]]:
+    """What is pending as the compilers of the ``targets`` that are not this machine make it, and why some do
+    not."""
+
+    def compiled(target: Target | None) -> Compilation:
+        assert target is not None
+        return remember(runs.compile_for(waiting, target, ahead))
+
+    others = [target for target in targets if target is not None]
     try:
-        return {
-            target: remember(runs.compile_for(waiting, target, ahead))
-            for target in targets
-            if target is not None
-        }
+        return for_each(others, compiled, may_be_empty=None in targets)
     except LazynbError as error:
         raise UsageError(f"%%compile --for: {error}") from None
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ import jax
 from lazynb import _jax as jc
 from lazynb.errors import LazynbError
 from lazynb.execute.dumps import new_dump
+from lazynb.execute.error_notes import failing_lines
 from lazynb.execute.executable import Binding, Executable, announced
 from lazynb.execute.flush import executables, execution
 from lazynb.execute.packing import Written
@@ -22,6 +23,10 @@ from lazynb.source import Place
 from lazynb.targets.compiled import CompiledFor, OutOfMemory, TargetError, compile_for
 from lazynb.targets.process import worker_of
 from lazynb.targets.target import Target
+
+
+class NotLowered(TargetError):
+    """JAX has no rule for an operation on the chip."""
 
 
 class NotHere(LazynbError):
@@ -65,7 +70,7 @@ class TargetExecutable(Executable):
     def compile(self, inputs: Sequence[Any] = ()) -> None:
         """Compiles it in the worker process.
 
-        Raises as :func:`lazynb.targets.compiled.compile_for` does; TargetError also if JAX cannot lower an
+        Raises as :func:`lazynb.targets.compiled.compile_for` does; NotLowered if JAX cannot lower an
         operation for the chip.
         """
         start, dump = time.perf_counter(), new_dump(self.elsewhere)
@@ -74,7 +79,7 @@ class TargetExecutable(Executable):
                 lowering = jc.lowering_of(self._lowered(self._jaxpr, self._donated))
             except Exception as error:
                 words = f"{type(error).__name__}: {error}"
-                raise TargetError(f"JAX cannot lower the program for {self.target.title}: {words}") from error
+                raise NotLowered(f"JAX cannot lower the program for {self.target.title}: {words}") from error
             self.compiled = compile_for(self.target, lowering, self._mesh, dump=dump)
         self.dump, self.origin = dump, self.compiled.origin
         self.compile_seconds = time.perf_counter() - start
@@ -147,6 +152,9 @@ def prepare_for(
     except OutOfMemory as error:
         error.binding = binding
         raise
+    except NotLowered as error:
+        lines = failing_lines(request, target.chip.platform)
+        raise NotLowered("\n  ".join([f"{error}. It stands at", *lines]) if lines else str(error)) from error
     finally:
         executables.trie.prune(state)
     return binding, True

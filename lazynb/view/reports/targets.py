@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -20,10 +20,12 @@ class SideBySide:
 
     Attributes:
       compilations: one for each target.
+      refused: why there is none, by the title of a target that cannot run the cell.
     """
 
-    def __init__(self, compilations: Sequence[Compilation]):
+    def __init__(self, compilations: Sequence[Compilation], refused: Mapping[str, str] | None = None):
         self.compilations = tuple(compilations)
+        self.refused = dict(refused or {})
         self._found: list[LineDifference] | None = None
 
     def __getitem__(self, number: int) -> Compilation:
@@ -33,14 +35,17 @@ class SideBySide:
         return len(self.compilations)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """A dictionary for each target: title, kernels, bytes, seconds."""
-        return [vars(made(one)) for one in self.compilations]
+        """A dictionary for each target: title, kernels, bytes, seconds; or why there are none."""
+        refused = [{"target": title, "refused": why} for title, why in self.refused.items()]
+        return [*(vars(made(one)) for one in self.compilations), *refused]
 
     def __repr__(self) -> str:
         lines = text_table(self._targets())
         if rows := self._lines():
             lines += ["", "Lines that share kernels with other lines on one target than on another:"]
             lines += text_table(rows)
+        for title, why in self.refused.items():
+            lines += ["", f"Not compiled for {title}. {why}"]
         return "\n".join([*lines, "", NOTE])
 
     def _repr_mimebundle_(
@@ -60,6 +65,7 @@ class SideBySide:
             targets=_table(self._targets()),
             heading=escape(heading),
             lines=_table(rows, places) if rows else "",
+            refused="".join(_not_compiled(title, why) for title, why in self.refused.items()),
             note=escape(NOTE),
         )
 
@@ -93,6 +99,12 @@ NOTE = (
     "the chip's published peaks. What is in a loop counts as often as the loop turns, where XLA knows that. "
     "A transfer brings a value to another memory."
 )
+
+
+def _not_compiled(title: str, why: str) -> str:
+    lines = "\n".join(map(plain, why.splitlines()))
+    said = f"<b>Not compiled for {escape(plain(title))}.</b> {escape(lines)}"
+    return f'<div style="margin:8px 0;white-space:pre-wrap">{said}</div>'
 
 
 def _kernels(one: Made) -> str:
