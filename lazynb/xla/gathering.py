@@ -100,10 +100,10 @@ class Gathering:
 
     def _explained(self, error: OutOfMemory, pending: Pending) -> OutOfMemory:
         wanted = tuple([tensor._slot for tensor in pending.live()])
-        operations = {}
+        origins = None
         if error.binding is not None:
-            operations = origins_of(pending, error.binding, wanted, self._description).operations
-        return explained(error, operations, self.snapshot())
+            origins = origins_of(pending, error.binding, wanted, self._description)
+        return explained(error, origins, self.snapshot())
 
     def _add_prepared(self, pending: Pending, prepared: tuple[Binding, bool] | None) -> None:
         if prepared is not None:
