@@ -75,7 +75,12 @@ def graph(*tensors: _Any) -> Graph:
 
 
 def compile(
-    *what: _Any, target: str | None = None, mesh: _Any = None, shard: _Any = None, **kwargs: _Any
+    *what: _Any,
+    target: str | None = None,
+    mesh: _Any = None,
+    shard: _Any = None,
+    as_jit: bool = False,
+    **kwargs: _Any,
 ) -> Compilation:
     """Compiles the operations that tensors (or pytrees of them) need, or a function for its arguments. Runs
     nothing.
@@ -115,8 +120,8 @@ def compile(
         raise TypeError(f"compile() got an unexpected keyword argument {next(iter(kwargs))!r}")
     try:
         if is_called:
-            return _remember(_compile_function(what[0], what[1:], kwargs, _user_namespace(), chosen))
-        return _remember(_compile_tensors(what, _user_namespace(), target=chosen))
+            return _remember(_compile_function(what[0], what[1:], kwargs, _user_namespace(), chosen, as_jit))
+        return _remember(_compile_tensors(what, _user_namespace(), target=chosen, as_jit=as_jit))
     except TraceBreakError:  # which of the user's lines
         raise
     except LazynbError as error:  # the target's: its message says it all

@@ -222,6 +222,15 @@ class Executable:
         """The program as JAX lowers it, with the scopes of its operations."""
         return self._lowered(self._jaxpr, self._donated).as_text(debug_info=True)
 
+    def input_type(self, number: int) -> Any:
+        """What input ``number`` was lowered for: a type, with its sharding if it is committed; a number
+        itself."""
+        position = self._packing.position(number)
+        if position is not None:
+            return self._arguments[position]
+        aval = self._packing.avals[number]
+        return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+
     def abstract_result(self, number: int) -> jax.ShapeDtypeStruct:
         """The type of result ``number``, with its sharding if it is committed."""
         aval, sharding = self._jaxpr.out_avals[number], self._abstract_sharding(number)
