@@ -24,6 +24,7 @@ from lazynb.targets.mesh import BadMesh
 from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.view.inspection.saved import NOT_WHOLE, NotSaved, Saved, entry_of, opened
 from lazynb.view.reports.targets import SideBySide
+from lazynb.xla.compilation import Compilation
 
 _FAILED = 1
 
@@ -66,9 +67,9 @@ def inspect(options: argparse.Namespace) -> int:
 
 
 def _opened(options: argparse.Namespace) -> Saved:
-    for name in ("args", "targets", "mesh", "shard"):
+    for name in ("args", "targets", "mesh", "shard", "as_jit"):
         if getattr(options, name):
-            option = {"targets": "for"}.get(name, name)
+            option = {"targets": "for", "as_jit": "as-jit"}.get(name, name)
             raise Unusable(f"lazynb inspect: --{option} goes with a function, not with a saved file")
     try:
         return opened(options.what)
@@ -90,7 +91,14 @@ def _compiled(options: argparse.Namespace) -> SideBySide | None:
         found, refused = for_each(
             targets, lambda target: compile_function(function, args, {}, vars(module), target)
         )
-        return SideBySide(list(found.values()), refused)
+        jitted: dict[Target | None, Compilation] = {}
+        if options.as_jit:
+            jitted, _ = for_each(
+                list(found), lambda target: compile_function(function, args, {}, vars(module), target, True)
+            )
+        return SideBySide(
+            [one[target] for target in found for one in (found, jitted) if target in one], refused
+        )
     except Unusable:
         raise
     except LazynbError as error:

@@ -87,11 +87,20 @@ def for_each(
             refused[target] = error
     if refused and not found and not may_be_empty:
         raise next(iter(refused.values()))
-    return found, {_title(target): str(error) for target, error in refused.items()}
+    return found, {title_of(target): str(error) for target, error in refused.items()}
 
 
-def _title(target: Target | None) -> str:
-    return HERE if target is None else target.title
+def title_of(target: Target | None, is_jit: bool = False) -> str:
+    """What the user reads for a target, and for a program compiled as ``jax.jit`` of the code would be."""
+    title = HERE if target is None else target.title
+    return f"{title}, as jax.jit" if is_jit else title
+
+
+def pairs(compilations: Sequence[Compilation]) -> list[tuple[Compilation, Compilation]]:
+    """What lazynb runs beside what ``jax.jit`` would run, by target."""
+    lazy = {title_of(one.target): one for one in compilations if one.form is None}
+    jitted = {title_of(one.target): one for one in compilations if one.form is not None}
+    return [(lazy[title], jitted[title]) for title in lazy if title in jitted]
 
 
 def made(compilation: Compilation) -> Made:
@@ -102,7 +111,7 @@ def made(compilation: Compilation) -> Made:
     written = [part for cluster in ended for part in written_by(cluster)]
     here = compilation.target is None
     return Made(
-        target=_title(compilation.target),
+        target=title_of(compilation.target, compilation.form is not None),
         kernels=len(kernels),
         runs=_in_all((step.times, 1) for step in kernels),
         transfers=sum(step.cluster.is_begun_transfer for step in steps),

@@ -1,7 +1,7 @@
 """The program that ``jax.jit`` of the user's code would compile, made of what lazynb recorded of it.
 
-Under ``jax.jit`` only what a function returns is a result. Arrays from outside are its arguments; a number is a
-constant, and so is an array that the code itself makes.
+Under ``jax.jit`` only what a function returns is a result. Arrays from outside are its arguments; a number is
+a constant, and so is an array that the code itself makes.
 """
 
 from __future__ import annotations

@@ -90,16 +90,17 @@ class Gathering:
         for tensor, result in zip(tensors, results):
             self._given[id(result)] = weakref.ref(result), (id(pending), tensor._slot)
 
-    def returned(self, leaf: Any) -> Returned:
+    def _returned(self, leaf: Any, is_constant: Callable[[Any], bool]) -> Returned:
         """A leaf of what the user's code returns: a tensor, an array or a number."""
         value = self.value_of(id(leaf))
         if value is None and isinstance(leaf, LazyTensor):
             if leaf._pending is not None:
                 return Returned(self._description.result(leaf._pending, leaf._slot))
             leaf = leaf._value
-        if isinstance(leaf, np.ndarray):
-            leaf = jc.typeof(leaf)
-            leaf = jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+            value = self.value_of(id(leaf))
+        if isinstance(leaf, np.ndarray) and not is_constant(leaf):
+            aval = jc.typeof(leaf)
+            leaf = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
         return Returned(value, jc.abstract(leaf) if isinstance(leaf, jax.Array) else leaf)
 
     def value_of(self, identity: int) -> Value | None:
@@ -130,7 +131,7 @@ class Gathering:
             raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
         sources = [of_pending(pending, self._description) for pending in self._described]
         arguments = [value for value in map(self.value_of, first) if value is not None]
-        leaves = list(map(self.returned, returned))
+        leaves = [self._returned(leaf, is_constant) for leaf in returned]
         return Jitted(sources, self.snapshot(), leaves, is_constant, arguments)
 
     def compile(self, pending: Pending) -> None:

@@ -20,7 +20,9 @@ def without_names(text):
     parts = re.split(r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\n", text, flags=re.M)
     text = parts[0] + "".join(part.partition("\n\n")[2] for part in parts[1:])
     text = re.sub(r',? ?metadata=\{(?:[^{}"]|"[^"]*"|\{[^{}]*\})*\}', "", text)
-    text = re.sub(r"^(?:ENTRY )?%.*\{$", lambda m: re.sub(r"(?<=[(, /])[\w.\-]+: ", "", m[0]), text, flags=re.M)
+    text = re.sub(
+        r"^(?:ENTRY )?%.*\{$", lambda m: re.sub(r"(?<=[(, /])[\w.\-]+: ", "", m[0]), text, flags=re.M
+    )
     defined = re.finditer(r"^\s*(?:ROOT |ENTRY )?%([\w.\-]+) (?:=|\()", text, re.M)
     names = {found[1]: f"%v{number}" for number, found in enumerate(defined)}
     return [line for line in re.sub(r"%([\w.\-]+)", lambda m: names[m[1]], text).splitlines() if line]

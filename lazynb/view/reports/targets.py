@@ -7,7 +7,8 @@ from html import escape
 from typing import Any
 
 from lazynb.execute.records import text_table
-from lazynb.session.side_by_side import Figure, LineDifference, Made, differences, made
+from lazynb.session.liveness import liveness
+from lazynb.session.side_by_side import Figure, LineDifference, Made, differences, made, pairs
 from lazynb.source import Place
 from lazynb.units import short_duration, size
 from lazynb.view.graph.html import fill
@@ -16,7 +17,7 @@ from lazynb.xla.compilation import Compilation
 
 
 class SideBySide:
-    """The compilations of one cell for several targets, in the order asked for.
+    """The compilations of one cell for several targets, and as ``jax.jit`` of it, in the order asked for.
 
     Attributes:
       compilations: one for each target.
@@ -44,6 +45,8 @@ class SideBySide:
         if rows := self._lines():
             lines += ["", "Lines that share kernels with other lines on one target than on another:"]
             lines += text_table(rows)
+        for sentence in self._alive():
+            lines += ["", sentence]
         for title, why in self.refused.items():
             lines += ["", f"Not compiled for {title}. {why}"]
         return "\n".join([*lines, "", NOTE])
@@ -65,6 +68,7 @@ class SideBySide:
             targets=_table(self._targets()),
             heading=escape(heading),
             lines=_table(rows, places) if rows else "",
+            alive="".join(_paragraph(sentence) for sentence in self._alive()),
             refused="".join(_not_compiled(title, why) for title, why in self.refused.items()),
             note=escape(NOTE),
         )
@@ -84,6 +88,13 @@ class SideBySide:
             )
         return rows
 
+    def _alive(self) -> list[str]:
+        """Why lazynb's programs write what ``jax.jit``'s do not; the same for each target, so said once."""
+        sentences = [
+            said for lazy, jitted in pairs(self.compilations) for said in liveness(lazy, jitted).sentences()
+        ]
+        return list(dict.fromkeys(sentences))
+
     def _lines(self) -> list[dict[str, str]]:
         titles = [made(one).target for one in self.compilations]
         return [_line(each, titles) for each in self._differences()]
@@ -99,6 +110,10 @@ NOTE = (
     "the chip's published peaks. What is in a loop counts as often as the loop turns, where XLA knows that. "
     "A transfer brings a value to another memory."
 )
+
+
+def _paragraph(text: str) -> str:
+    return f'<div style="margin:8px 0">{escape(plain(text))}</div>'
 
 
 def _not_compiled(title: str, why: str) -> str:
