@@ -22,7 +22,7 @@ from lazynb.record.types_only import TypesOnly, running_nothing
 from lazynb.targets.target import Target
 from lazynb.xla.as_jit import leaves_of
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.gathering import Gathering, compile_waiting
+from lazynb.xla.gathering import Gathering, compile_waiting, written_down
 
 
 def is_function(obj: Any) -> bool:
@@ -135,7 +135,8 @@ def _jitted(
         gathering.describe(pending, names)
     arguments = {*call.arguments, *map(id, call.given.types.values())}
     jitted = gathering.as_jit(leaves_of(result), lambda array: id(array) not in arguments, call.arguments)
-    return jitted.compile(call.target)
+    with written_down():
+        return jitted.compile(call.target)
 
 
 def _unjitted(function: Callable[..., Any]) -> Callable[..., Any]:

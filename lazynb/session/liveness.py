@@ -58,7 +58,7 @@ def liveness(lazy: Compilation, jitted: Compilation) -> Liveness:
         for value, aval in zip(trace.origins.results, trace.result_types, strict=True):
             if value not in given:
                 arrays[value] = 0 if jc.is_key(aval) else aval.size * np.dtype(aval.dtype).itemsize
-    names = []
+    names: list[str] = []
     for node, result in arrays:
         found = lazy.snapshot.nodes[node]
         names += found.result_names[result][:1] if found.result_names else found.names[:1]

@@ -65,7 +65,9 @@ def of_pending(pending: Pending, description: Description) -> Source:
 
 def of_program(trace: CompiledTrace) -> Source:
     """The operations of a program."""
-    origins, steps, taken = trace.origins, [], []
+    origins = trace.origins
+    steps: list[tuple[State, Value]] = []
+    taken: list[Taken] = []
     path = trace._executable.state.path()
     for step in path:
         if step.operation is None:
