@@ -49,7 +49,7 @@ class SideBySide:
             lines += ["", sentence]
         for title, why in self.refused.items():
             lines += ["", f"Not compiled for {title}. {why}"]
-        return "\n".join([*lines, "", NOTE])
+        return "\n".join([*lines, "", self._note()])
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
@@ -70,7 +70,7 @@ class SideBySide:
             lines=_table(rows, places) if rows else "",
             alive="".join(_paragraph(sentence) for sentence in self._alive()),
             refused="".join(_not_compiled(title, why) for title, why in self.refused.items()),
-            note=escape(NOTE),
+            note=escape(self._note()),
         )
 
     def _targets(self) -> list[dict[str, str]]:
@@ -86,7 +86,13 @@ class SideBySide:
                     "estimated time": _at_least(one),
                 }
             )
-        return rows
+        filled = {name for row in rows for name, text in row.items() if text}
+        return [{name: text for name, text in row.items() if name in filled} for row in rows]
+
+    def _note(self) -> str:
+        here = all(one.target is None for one in self.compilations)
+        jitted = any(one.form is not None for one in self.compilations)
+        return " ".join([*([] if here else [ESTIMATED]), *([NOT_RUN] if jitted else []), COUNTED])
 
     def _alive(self) -> list[str]:
         """Why lazynb's programs write what ``jax.jit``'s do not; the same for each target, so said once."""
@@ -105,11 +111,14 @@ class SideBySide:
         return self._found
 
 
-NOTE = (
+ESTIMATED = (
     "Estimated: no kernel is faster than its bytes by the chip's published bandwidth, or its operations by "
-    "the chip's published peaks. What is in a loop counts as often as the loop turns, where XLA knows that. "
-    "A transfer brings a value to another memory."
+    "the chip's published peaks. A transfer brings a value to another memory."
 )
+NOT_RUN = (
+    "What stands under jax.jit was compiled to be looked at; the values are those of lazynb's own program."
+)
+COUNTED = "What is in a loop counts as often as the loop turns, where XLA knows that."
 
 
 def _paragraph(text: str) -> str:
