@@ -74,3 +74,18 @@ def test_code_whose_values_are_at_hand(name):
         )
         [trace] = made_of.compile().traces
     assert without_names(trace.text) == without_names(truth.as_text())
+
+
+def test_numbers_among_the_arguments_are_arguments_and_what_is_closed_over_a_constant():
+    table = jax.numpy.arange(8.0)
+
+    def function(x, rate, turns, *, shift):
+        return (x * rate + table) * turns + shift
+
+    args, options = (jax.numpy.ones(8), 0.1, 3), {"shift": np.float32(2)}
+    static = jax.jit(function, static_argnums=2)
+    for called in (function, static):
+        truth = (static if called is static else jax.jit(function)).lower(*args, **options).compile()
+        compilation = lazynb.compile(called, *args, as_jit=True, **options)
+        assert without_names(compilation.traces[0].text) == without_names(truth.as_text())
+        assert compilation.form.arguments == (3 if called is static else 4)
