@@ -234,15 +234,6 @@ class Executable:
         arguments = {number for at in range(len(self._packing)) for number in self._packing.taken(at)}
         return sum(inputs[number].is_host_scalar for number in arguments)
 
-    def input_type(self, number: int) -> Any:
-        """What input ``number`` was lowered for: a type, with its sharding if it is committed; a number
-        itself."""
-        position = self._packing.position(number)
-        if position is not None:
-            return self._arguments[position]
-        aval = self._packing.avals[number]
-        return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
-
     def abstract_result(self, number: int) -> jax.ShapeDtypeStruct:
         """The type of result ``number``, with its sharding if it is committed."""
         aval, sharding = self._jaxpr.out_avals[number], self._abstract_sharding(number)

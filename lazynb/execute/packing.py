@@ -51,10 +51,6 @@ class Packing:
         """The positions among the arguments of the inputs ``numbers``, which are arrays."""
         return tuple([self._single.index(number) for number in numbers])
 
-    def position(self, number: int) -> int | None:
-        """The position among the arguments of input ``number``; None if that is packed, or no argument."""
-        return self._single.index(number) if number in self._single else None
-
     def taken(self, position: int) -> list[int]:
         """The numbers of the inputs that argument ``position`` holds."""
         if position < len(self._single):

@@ -162,8 +162,7 @@ class Jitted:
 
     def _origins(self, path: _Path) -> Origins:
         nodes = {number: node for number, (node, _) in enumerate(self._outside)}
-        results = {number: result for number, (_, result) in enumerate(self._outside)}
-        return Origins(path.nodes, nodes, self._wanted, results)
+        return Origins(path.nodes, nodes, self._wanted)
 
     def _form(self) -> Form:
         names = []

@@ -18,14 +18,12 @@ class Origins:
     Attributes:
       operations: node by mark, the number of a step in the program's own trace.
       inputs: node by number of the program's input.
-      taken: by number of the input, of which result of its node it is.
       results: for each result of the program, its node and the number of the node's result.
     """
 
     operations: dict[int, int]
     inputs: dict[int, int]
     results: tuple[tuple[int, int], ...]
-    taken: dict[int, int] = dataclasses.field(default_factory=dict)
 
 
 def origins_of(
@@ -41,18 +39,16 @@ def origins_of(
     slots = {new: slot for slot, new in moved.items()}
     operations: dict[int, int] = {}
     inputs: dict[int, int] = {}
-    taken: dict[int, int] = {}
     for step in binding.executable.state.path():
         if step.first not in slots:
             continue
-        node, result = description.result(pending, slots[step.first])
+        node, _ = description.result(pending, slots[step.first])
         if step.operation is not None:
             operations[step.depth - 1] = node
         else:
-            taken[len(inputs)] = result
             inputs[len(inputs)] = node
     results = tuple(description.result(pending, slot) for slot in wanted)
-    return Origins(operations, inputs, results, taken)
+    return Origins(operations, inputs, results)
 
 
 _ARGUMENT = re.compile(r"args\[(\d+)\]")

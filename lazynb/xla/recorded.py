@@ -11,7 +11,6 @@ from lazynb import _jax as jc
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.trie import HOST, Root, State
-from lazynb.xla.program import CompiledTrace
 
 Value = tuple[int, int]
 """A node of the graph, and the number of its result."""
@@ -39,7 +38,7 @@ class Applied(NamedTuple):
 
 
 class Source(NamedTuple):
-    """Where operations are recorded: a pending trace, or a program made of one.
+    """Where operations are recorded.
 
     Attributes:
       root: under which configuration of JAX.
@@ -61,23 +60,6 @@ def of_pending(pending: Pending, description: Description) -> Source:
         Taken(step, _type(value), _holding(value)) for step, value in zip(inputs, pending.inputs, strict=True)
     ]
     return Source(pending.root, steps, taken)
-
-
-def of_program(trace: CompiledTrace) -> Source:
-    """The operations of a program."""
-    origins = trace.origins
-    steps: list[tuple[State, Value]] = []
-    taken: list[Taken] = []
-    path = trace._executable.state.path()
-    for step in path:
-        if step.operation is None:
-            number = len(taken)
-            steps.append((step, (origins.inputs[number], origins.taken[number])))
-            taken.append(Taken(step, trace._executable.input_type(number), trace._inputs[number][1]))
-        elif step.avals:
-            steps.append((step, (origins.operations[step.depth - 1], 0)))
-    assert path[0].parent is not None
-    return Source(path[0].parent, steps, taken)
 
 
 def outside(given: Any) -> Taken:
