@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -89,3 +90,11 @@ def test_numbers_among_the_arguments_are_arguments_and_what_is_closed_over_a_con
         compilation = lazynb.compile(called, *args, as_jit=True, **options)
         assert without_names(compilation.traces[0].text) == without_names(truth.as_text())
         assert compilation.form.arguments == (3 if called is static else 4)
+
+
+def test_a_constant_result_is_not_removed():
+    """XLA's kernel that writes the zeros bears no mark."""
+    made = lazynb.compile(lambda x: (jnp.zeros(3), x + 1), jnp.ones(3), as_jit=True)
+    fates = {made.snapshot.nodes[node].name: fate for node, fate in made.fates.items()}
+    assert fates["broadcast_in_dim"].kind == "folded" and fates["add"].kind == "own kernel"
+    assert "constant" in fates["broadcast_in_dim"].text

@@ -62,10 +62,11 @@ def _followed(
 ) -> dict[int, Fate]:
     """The fates by the passes; what was merged is worked out first, for it says whom an instruction
     serves."""
+    constants = graph.constants() if graph is not None else frozenset()
     if graph is not None:
         graph = dataclasses.replace(graph, arguments=_arguments(history))
     index = ClusterIndex(module, clusters, graph, history.lineage)
-    eliminated = Eliminated(history, index, graph or OperationGraph({}))
+    eliminated = Eliminated(history, index, graph or OperationGraph({}), constants)
     assigned = {mark: _certain(index, mark) or eliminated.fate(mark) for mark in marks}
     merged = {mark: fate for mark, fate in assigned.items() if fate.kind == "merged"}
     if not merged:
@@ -75,7 +76,7 @@ def _followed(
         if fate.merged_with is not None:
             equal.setdefault(fate.merged_with, []).append(mark)
     index = ClusterIndex(module, clusters, graph, history.lineage, equal)
-    eliminated = Eliminated(history, index, graph or OperationGraph({}))
+    eliminated = Eliminated(history, index, graph or OperationGraph({}), constants)
     assigned = {mark: _certain(index, mark) or eliminated.fate(mark) for mark in marks if mark not in merged}
     for mark, fate in merged.items():
         assigned[mark] = dataclasses.replace(fate, clusters=tuple(index.clusters(mark)))

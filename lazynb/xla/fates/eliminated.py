@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import cached_property
 
 from lazynb.xla.evidence import ABSENT, INFERRED
@@ -19,8 +19,19 @@ from lazynb.xla.hlo.pass_history import ARRANGING, PassHistory, equal
 class Eliminated:
     """Follows what vanished through the passes."""
 
-    def __init__(self, history: PassHistory, cluster_index: ClusterIndex, graph: OperationGraph):
+    def __init__(
+        self,
+        history: PassHistory,
+        cluster_index: ClusterIndex,
+        graph: OperationGraph,
+        constants: Container[int] = (),
+    ):
+        """
+        Arguments:
+          constants: the marks of operations that no argument of the program enters.
+        """
         self._history = history
+        self._constants = constants
         self._graph = graph
         self._cluster_index = cluster_index
         self._equal: dict[int, dict[str, int]] = {}
@@ -30,7 +41,7 @@ class Eliminated:
         if self._arrived(mark):
             return self._cluster_index.fate(mark)
         if not self._history.opcodes.get(mark):
-            return self._lowered_away()
+            return self._lowered_away(mark)
         clusters = tuple(self._cluster_index.clusters(mark))
         if not self._needs_input(mark):
             text = "folded to a constant: no input of the program is in it"
@@ -60,8 +71,14 @@ class Eliminated:
         """The opcodes that do the operation's work; none if it only arranges values."""
         return self._history.opcodes.get(mark, set()) - ARRANGING - {"call"}
 
-    def _lowered_away(self) -> Fate:
-        """The fate of an operation that has no instruction in the first module."""
+    def _lowered_away(self, mark: int) -> Fate:
+        """The fate of an operation that no instruction in the first module bears the mark of.
+
+        StableHLO's constants, and what only spreads them, become HLO without their scopes.
+        """
+        if mark in self._constants:
+            text = "folded to a constant: no input of the program is in it"
+            return Fate("folded", text, INFERRED, followed=False)
         text = "simplified away before XLA's first pass: no HLO instruction was made of it"
         if self._unmarked_at_first:
             return Fate("cancelled", text, INFERRED, by="lowering", followed=False)

@@ -27,6 +27,10 @@ class OperationGraph:
     arguments: Mapping[int, int] = dataclasses.field(default_factory=dict)
     results: Sequence[int | None] = ()
 
+    def constants(self) -> frozenset[int]:
+        """The marks of operations that no argument of the program enters."""
+        return frozenset(mark for mark, entering in self.arguments.items() if not entering)
+
     def shares(self, arguments: int, mark: int) -> bool:
         """Whether one of ``arguments`` enters an operation, if there is one, as far as that is known."""
         return not arguments or bool(arguments & self.arguments.get(mark, arguments))
