@@ -50,7 +50,8 @@ def test_the_values_are_named(needs):
         assert len(lazynb.graph(y)) > 0
     head, *values = message.splitlines()
     assert "This does not fit on TPU v5e: it needs" in head and "of 15.8 GiB" in head
-    assert 1 <= len(values) <= 6
+    values = [value for value in values if not value.startswith("  and ")]  # how many more there are
+    assert 1 <= len(values) <= 5
     assert all("13.4 GiB  f32[60000,60000]" in value for value in values[:2])
     assert any("y = jnp.sort(a, axis=0)" in value for value in values)
 

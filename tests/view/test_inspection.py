@@ -325,12 +325,16 @@ class Large:
 @pytest.mark.parametrize("each, most", [(10, 6_000_000), (1, 9_300_000)])
 def test_ten_thousand_operations_are_quick_and_small(each, most, live):
     compilation = Large(10_000, each)
-    start = time.process_time()
-    data = inspection(compilation, live=live)  # type: ignore[arg-type]
-    seconds = time.process_time() - start
+    seconds = []
+    for _ in range(3):  # the least counts: another process on the core makes the time longer
+        start = time.process_time()
+        data = inspection(compilation, live=live)  # type: ignore[arg-type]
+        seconds.append(time.process_time() - start)
+        if seconds[-1] < 3:
+            break
     assert len(data["clusters"]) == 10_000 // each and len(data["fates"]) == 10_000
     assert size(data) < most, size(data)
-    assert seconds < 5, seconds  # under 1 s on a machine that does nothing else
+    assert min(seconds) < 3, seconds  # under 1 s on a machine that does nothing else
     assert any("left out" in note for note in data["notes"]) == (each == 1)
 
 
