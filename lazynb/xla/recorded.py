@@ -129,10 +129,6 @@ class Recorded:
         kept.reverse()
         return kept
 
-    def value_of(self, array: Any) -> Value | None:
-        """The input that ``array`` is; None if it is none."""
-        return self._same.get(id(array))
-
 
 def values_read(operations: Iterable[Applied]) -> Iterator[Value]:
     """What ``operations`` read, in order."""
