@@ -93,9 +93,13 @@ def _compiled(options: argparse.Namespace) -> SideBySide | None:
         )
         jitted: dict[Target | None, Compilation] = {}
         if options.as_jit:
-            jitted, _ = for_each(
-                list(found), lambda target: compile_function(function, args, {}, vars(module), target, True)
+            jitted, not_jitted = for_each(
+                list(found),
+                lambda target: compile_function(function, args, {}, vars(module), target, True),
+                may_be_empty=True,
+                is_jit=True,
             )
+            refused.update(not_jitted)
         return SideBySide(
             [one[target] for target in found for one in (found, jitted) if target in one], refused
         )

@@ -452,8 +452,7 @@ def _jitted(
     except NotOneFunction as error:
         return {}, {title_of(target, is_jit=True): f"{error}." for target in targets}
     with written_down(ahead):
-        found, refused = for_each(targets, jitted.compile, may_be_empty=True)
-    return found, {f"{title}, as jax.jit": why for title, why in refused.items()}
+        return for_each(targets, jitted.compile, may_be_empty=True, is_jit=True)
 
 
 def _tabs(text: str) -> list[str]:

@@ -68,12 +68,14 @@ def for_each(
     compiled: Callable[[Target | None], Compilation],
     *,
     may_be_empty: bool = False,
+    is_jit: bool = False,
 ) -> tuple[dict[Target | None, Compilation], dict[str, str]]:
     """What ``compiled`` gives for each target; and by title why it gives nothing, for those whose compiler is
     missing or refuses the program.
 
     Arguments:
       may_be_empty: whether it is no error if no target is left.
+      is_jit: whether it compiles as ``jax.jit`` of the code would be.
 
     Raises:
       LazynbError: no target is left; the error is that of the first.
@@ -87,7 +89,7 @@ def for_each(
             refused[target] = error
     if refused and not found and not may_be_empty:
         raise next(iter(refused.values()))
-    return found, {title_of(target): str(error) for target, error in refused.items()}
+    return found, {title_of(target, is_jit): str(error) for target, error in refused.items()}
 
 
 def title_of(target: Target | None, is_jit: bool = False) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 import lazynb
 from lazynb.cli.main import main
+from lazynb.targets.compiled import TargetError
 from lazynb.targets.compilers import compiler_of
 from lazynb.view.inspection.saved import NotSaved, Saved, entry_of, opened
 
@@ -138,6 +139,21 @@ def test_a_chip_that_cannot_run_it_leaves_the_others(program, capsys, monkeypatc
     said = capsys.readouterr().out
     assert "Not compiled for TPU v5e. " in said and "lazynb targets install tpu" in said
     assert "this machine" in said
+
+
+def test_what_is_refused_as_jit_alone_is_said(program, capsys, monkeypatch):
+    from lazynb.cli import inspect as module
+
+    plainly = module.compile_function
+
+    def refusing(function, args, kwargs, namespace, target=None, as_jit=False):
+        if as_jit:
+            raise TargetError("It is too large.")
+        return plainly(function, args, kwargs, namespace, target)
+
+    monkeypatch.setattr(module, "compile_function", refusing)
+    assert main(["inspect", f"{program}:plain", "--args", "f32[16,8],f32[8,4]", "--as-jit"]) == 1
+    assert "Not compiled for this machine, as jax.jit. It is too large." in capsys.readouterr().out
 
 
 # ---- files -------------------------------------------------------------------------------------------------
