@@ -65,6 +65,7 @@ class Compilation:
       runs: how often each program ran before the compilation was made: those that a trace break of the cell
         needed.
       unlisted: how many other programs the cell ran.
+      notes: sentences: what cannot be known of it, and why.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Compilation:
         runs: Sequence[int] = (),
         unlisted: int = 0,
         target: Target | None = None,
+        notes: Sequence[str] = (),
     ):
         self.traces = tuple(traces)
         self.snapshot = snapshot
@@ -86,6 +88,7 @@ class Compilation:
         self.runs = tuple(runs) or (0,) * len(self.traces)
         self.unlisted = unlisted
         self.target = target
+        self.notes = tuple(notes)
 
     @property
     def operations(self) -> int:
@@ -94,10 +97,10 @@ class Compilation:
 
     @property
     def cache_event(self) -> str:
-        """``hit`` when nothing was compiled, else ``compiled`` or ``disk``; empty when nothing was
-        pending."""
+        """``hit`` when nothing was compiled, else ``compiled`` or ``disk``; ``given`` for a program that was
+        given compiled; empty when nothing was pending."""
         events = [trace.cache_event for trace in self.traces]
-        return next((event for event in ("compiled", "disk", "hit") if event in events), "")
+        return next((event for event in ("compiled", "disk", "hit", "given") if event in events), "")
 
     @property
     def compile_seconds(self) -> float:

@@ -23,6 +23,7 @@ _EVENTS = {  # the costliest first
     "compiled": "compiled",
     "disk": "loaded from the persistent cache",
     "hit": "cache hit, nothing compiled",
+    "given": "given compiled",
 }
 
 
