@@ -20,7 +20,18 @@ class Compilable(Protocol):
     dump: Dump | None
     donated: tuple[int, ...]
     elsewhere: bool
-    _packing: Packing
+
+    @property
+    def _packing(self) -> Packing:
+        """How its inputs become its arguments."""
+
+    @property
+    def numbers(self) -> int:
+        """How many of Python's numbers are inputs."""
+
+    @property
+    def result_types(self) -> Sequence[Any]:
+        """JAX's type of each result."""
 
     @property
     def wanted(self) -> tuple[int, ...]:

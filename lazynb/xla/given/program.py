@@ -49,6 +49,7 @@ class Given:
     """
 
     elsewhere = False
+    numbers = 0
     donated: tuple[int, ...] = ()
 
     def __init__(
@@ -125,6 +126,14 @@ class Given:
           NotTestable: always.
         """
         return self.wanted
+
+    @property
+    def result_types(self) -> Sequence[Any]:
+        """
+        Raises:
+          NotTestable: always.
+        """
+        raise NotTestable("the types of the results are those that the program was written with")
 
     def stablehlo(self) -> str:
         """As it was given, with marks; empty for one that was compiled."""
