@@ -236,8 +236,10 @@ class Compilation:
     def __repr__(self) -> str:
         if not self.traces:
             return "Compilation(nothing pending)"
-        time = short_duration(self.compile_seconds)
         event = self.cache_event
+        if event == "given":  # by somebody who knows how long it took, and whether it ran
+            return f"Compilation({self.operations} operations, given compiled)"
+        time = short_duration(self.compile_seconds)
         if self.form is not None:
             event += " as jax.jit"
         if self.target is not None:

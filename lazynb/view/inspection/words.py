@@ -93,7 +93,8 @@ def _runs(data: Inspection) -> list[str]:
         which = "it" if len(data["programs"]) == 1 else f"{len(early)} of them"
         times = f", {sum(early):,} times" if sum(early) > len(early) else ""
         phrases.append(f"{which} ran at a trace break{times}")
-    if not data["ran"] and len(early) < len(data["programs"]):
+    given = all(program["cache"] == "given" for program in data["programs"])  # nobody knows whether it ran
+    if not data["ran"] and not given and len(early) < len(data["programs"]):
         phrases.append("the last not run" if early else "not run")
     return phrases
 
