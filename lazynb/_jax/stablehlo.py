@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import copy
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -85,9 +85,6 @@ class StableHlo:
     def text(self) -> str:
         """As MLIR prints it, with locations."""
         return str(self.module.operation.get_asm(enable_debug_info=True))
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._functions.values())
 
 
 def _symbol(operation: Any) -> str:
