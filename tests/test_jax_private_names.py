@@ -1195,3 +1195,9 @@ def test_the_platforms_of_what_was_lowered_and_compiled():
     assert jc.platform_of(lowered.compile()) == "cpu"
     traced = jax.jit(jnp.tanh).trace(jnp.ones(3))
     assert jc.platforms_of(traced.lower(lowering_platforms=("tpu",))) == ("tpu",)
+
+
+def test_the_portable_form_of_stablehlo_is_read():
+    exported = export.export(jax.jit(jnp.tanh))(jnp.ones(3))
+    module = jc.StableHlo(exported.mlir_module_serialized)
+    assert "stablehlo.tanh" in module.text() and module.main is not None

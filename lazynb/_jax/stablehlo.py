@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,13 +15,14 @@ from jax._src import compiler as _compiler
 from jax._src.interpreters import mlir as _mlir
 from jax._src.lib import xla_client as _xc
 from jax._src.lib.mlir import ir as _ir
+from jax._src.lib.mlir.dialects import hlo as _hlo_dialect
 
 
 class StableHlo:
     """A module of StableHLO of its own, which may be changed.
 
     Arguments:
-      code: its text, or MLIR's bytecode.
+      code: its text, or MLIR's bytecode, also of the portable form that ``jax.export`` writes.
 
     Raises:
       ValueError: ``code`` is no module; the text says where.
@@ -30,9 +32,12 @@ class StableHlo:
         self.context = _mlir.make_ir_context()
         with self.context:
             try:
-                self.module: Any = _ir.Module.parse(code)
+                self.module = _stablehlo_in(_ir.Module.parse(code))
             except _ir.MLIRError as error:
                 raise ValueError(str(error).strip()) from None
+            attributes = self.module.operation.attributes
+            if "sym_name" not in attributes:  # JAX asks for it
+                attributes["sym_name"] = _ir.StringAttr.get("module")
         self._functions = {_symbol(each): each for each in self.module.body.operations}
         self._copies = 0
 
@@ -87,6 +92,15 @@ class StableHlo:
         return str(self.module.operation.get_asm(enable_debug_info=True))
 
 
+def _stablehlo_in(module: Any) -> Any:
+    """``module``, out of the portable form if it has that."""
+    if not any(each.operation.name.startswith("vhlo.") for each in module.body.operations):
+        return module
+    buffer = io.BytesIO()
+    module.operation.write_bytecode(buffer)
+    return _hlo_dialect.deserialize_portable_artifact(module.context, buffer.getvalue())
+
+
 def _symbol(operation: Any) -> str:
     attributes = operation.attributes
     return attributes["sym_name"].value if "sym_name" in attributes else ""
@@ -112,7 +126,7 @@ def stablehlo_of_hlo(text: str) -> StableHlo:
         module = _hlo.hlo_module_from_text(text)
         return StableHlo(_jax.mlir.hlo_to_stablehlo(module.as_serialized_hlo_module_proto()))
     except Exception as error:  # RuntimeError or one of XLA's own classes, by release
-        raise ValueError(str(error).strip().partition("\n")[0]) from None
+        raise ValueError(_why(error)) from None
 
 
 def full_text(text: str) -> str:
@@ -126,7 +140,14 @@ def full_text(text: str) -> str:
     try:
         return str(_hlo.hlo_module_from_text(text).to_string())
     except Exception as error:  # RuntimeError or one of XLA's own classes, by release
-        raise ValueError(str(error).strip().partition("\n")[0]) from None
+        raise ValueError(_why(error)) from None
+
+
+def _why(error: Exception) -> str:
+    """What XLA says of a text that it cannot read, in a line."""
+    said = str(error).strip()
+    found = re.search(r"^was parsing (\d+):\d+: error: (.*)", said, re.MULTILINE)
+    return said.partition("\n")[0] if found is None else f"XLA cannot read line {found[1]}: {found[2]}"
 
 
 def with_module(lowered: jax.stages.Lowered, changed: StableHlo) -> jax.stages.Lowered:

@@ -49,8 +49,7 @@ def compile_given(obj: Any) -> Compilation:
     if isinstance(obj, jax.stages.Compiled):
         return read_compiled(obj)
     if isinstance(obj, Exported):
-        _check_platform(obj.platforms, "exported")
-        return read_text(obj.mlir_module(), obj.fun_name)
+        return read_exported(obj)
     return compile_lowered(obj.lower() if isinstance(obj, jax.stages.Traced) else obj)
 
 
@@ -84,6 +83,26 @@ def compile_lowered(lowered: jax.stages.Lowered) -> Compilation:
             return marked.compile(compiler_options=options or None)
 
     return _of(module, read, compile, here)
+
+
+def read_exported(exported: Exported) -> Compilation:
+    """What XLA makes of ``exported`` on this machine.
+
+    Raises:
+      NotGiven: it is for another platform, or for arguments whose sizes are open.
+      Exception: XLA's error.
+    """
+    _check_platform(exported.platforms, "exported")
+    for aval in exported.in_avals:
+        if not all(isinstance(size, int) for size in aval.shape):
+            raise NotGiven(
+                f"this was exported for arguments of any size ({aval}): "
+                "lazynb.inspect(jax.jit(exported.call).lower(...)) shows what is made of it for some"
+            )
+    if len(exported.platforms) > 1:  # its module chooses between them while it runs
+        args, kwargs = jax.tree.unflatten(exported.in_tree, exported.in_avals)
+        return compile_lowered(jax.jit(exported.call).lower(*args, **kwargs))
+    return _of_stablehlo(exported.mlir_module_serialized, exported.fun_name)
 
 
 def read_compiled(compiled: jax.stages.Compiled) -> Compilation:
@@ -150,11 +169,8 @@ def _in_full(text: str) -> str:
     """
     try:
         parse(text)
-    except ValueError as broken:
-        try:
-            return jc.full_text(text)
-        except ValueError:
-            raise broken from None
+    except ValueError:  # a short form, perhaps
+        return jc.full_text(text)
     return text
 
 
