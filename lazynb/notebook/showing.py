@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any
 
+from lazynb.notebook.defined import inspecting, is_for_arrays
 from lazynb.notebook.page import lab
 from lazynb.record.snapshot.names import user_namespace
 from lazynb.record.tensor import LazyTensor
@@ -91,6 +92,9 @@ def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> 
         return _compile(tensors, namespace)
     if is_given(obj):
         return remember(compile_given(obj))
+    if is_for_arrays(obj):
+        call = inspecting(getattr(obj, "__name__", "f"), obj)
+        raise TypeError(f"a function is compiled for its arguments: {call}")
     if obj is not None:
         raise TypeError(
             "lazynb.inspect takes a LazyTensor, a Graph, a Compilation, a function, what jax.jit lowered or "

@@ -87,6 +87,7 @@ class Compilation:
       form: what is a result, an argument and a constant, if it was compiled as ``jax.jit`` of the code would
         be, without being run; None for what lazynb runs.
       beside: what JAX compiled by itself meanwhile, in a line; empty if nothing, or if nobody looked.
+      instead: where there is no program, a sentence that says what to do; empty if nobody knows.
       cell: the notebook cell that recorded the graph; None if it is not known, or not one.
       earlier: what earlier cells had left pending and was compiled with it, a compilation for each cell.
       runs: how often each program ran before the compilation was made: those that a trace break of the cell
@@ -111,6 +112,7 @@ class Compilation:
         self.traces = tuple(traces)
         self.snapshot = snapshot
         self.beside = ""
+        self.instead = ""
         self.cell = cell
         self.earlier = tuple(earlier)
         self.runs = tuple(runs) or (0,) * len(self.traces)

@@ -94,6 +94,7 @@ def inspection(
         "ran": ran and compilation.is_run,
         "target": "" if compilation.target is None else compilation.target.title,
         "form": "" if compilation.form is None else str(compilation.form),
+        "instead": compilation.instead,
         "chip": parts.chip(compilation.target),
         "cell": compilation.cell,
         "earlier": earlier,

@@ -29,6 +29,8 @@ _EVENTS = {  # the costliest first
 
 def headline(data: Inspection) -> str:
     """For example ``13 operations → 4 kernels``."""
+    if not data["programs"] and data.get("instead"):  # older data have none
+        return data["instead"]
     if not data["programs"]:
         return "The cell recorded no operations" if data["earlier"] else "Nothing was pending"
     operations = plural(sum(program["operations"] for program in data["programs"]), "operation")
