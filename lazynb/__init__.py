@@ -6,6 +6,7 @@ of running them. The pending operations compile and run as one program when Pyth
 
 from __future__ import annotations
 
+import os as _os
 from typing import Any as _Any
 
 from lazynb.config import config as config
@@ -35,6 +36,7 @@ from lazynb.view.inspection.show import install as _install_inspector, remember 
 from lazynb.view.reports.explanation import install as _install_explanation
 from lazynb.xla.compilation import Compilation as Compilation
 from lazynb.xla.gathering import compile_tensors as _compile_tensors
+from lazynb.xla.given.given import compile_given as _compile_given, is_given as _is_given
 
 _execution.show = _show
 _install_inspector()
@@ -90,7 +92,8 @@ def compile(
     Arguments:
       what: tensors; or a function and its arguments, which may be arrays or, where only the type is known,
         ``jax.ShapeDtypeStruct``. The function, jitted or not, is recorded operation by operation; it may need
-        no value.
+        no value. Or a stage of ``jax.jit``: what ``lower`` or ``trace`` gave is compiled as it is; of what
+        ``compile`` gave, what is left in it is shown.
       target: a chip to compile for that need not be there, and how many: ``v5e``, ``v5e:4x4``, ``h100:8``;
         ``lazynb targets`` lists them. ``cpu``, and None, are this machine.
       mesh: axes and sizes of a mesh of all the target's devices: ``"data=4,model=4"``, or a dictionary.
@@ -101,7 +104,7 @@ def compile(
         the user's arrays do on axes of the same names, else whole on each device.
       as_jit: compile what ``jax.jit`` of the function compiles, or of one that returns the tensors: these
         alone are results, arrays and numbers from outside are arguments, numbers in the code are constants.
-        Nothing runs that program; it is there to be looked at.
+        Nothing runs that program; it is there to be looked at. A stage of ``jax.jit`` is that already.
       kwargs: the function's.
 
     Returns:
@@ -116,6 +119,8 @@ def compile(
         function of ``jax.jit``.
     """
     __tracebackhide__ = True
+    if what and _is_given(what[0]):
+        return _remember(_given(what, target, mesh, shard, kwargs))
     chosen = _target_of(target)
     if chosen is not None:
         chosen = chosen.on_mesh(mesh, shard)
@@ -129,6 +134,21 @@ def compile(
     except TraceBreakError:  # which of the user's lines
         raise
     except LazynbError as error:  # the target's: its message says it all
+        raise error.with_traceback(None) from None
+
+
+def _given(what: tuple[_Any, ...], target: _Any, mesh: _Any, shard: _Any, kwargs: _Any) -> Compilation:
+    """The compilation of a stage of ``jax.jit``, which takes no arguments."""
+    __tracebackhide__ = True
+    beside = [*what[1:], *kwargs.values(), *filter(None, (target, mesh, shard))]
+    if beside:
+        raise TypeError(
+            f"{type(what[0]).__name__} is a program for its own arguments and chip: {beside[0]!r} goes with "
+            "a function"
+        )
+    try:
+        return _compile_given(what[0])
+    except LazynbError as error:  # its message says it all
         raise error.with_traceback(None) from None
 
 
@@ -146,8 +166,10 @@ def inspect(
 
     Arguments:
       obj: a :class:`Compilation`; a :class:`LazyTensor` or a :class:`Graph`, which is compiled first; a
-        function, with its arguments, which is compiled as :func:`compile` does it; the path of a file that
-        ``lazynb run --save`` or ``lazynb inspect --json`` wrote; by default the last compilation.
+        function, with its arguments, which is compiled as :func:`compile` does it; what ``jax.jit(f)`` gives
+        with ``.trace(...)``, ``.lower(...)`` or ``.lower(...).compile()``, or ``jax.export``; the path of a
+        file that ``lazynb run --save`` or ``lazynb inspect --json`` wrote, or of a program as text: HLO
+        (``.hlo``, ``.txt``) or StableHLO (``.mlir``); by default the last compilation.
       target, mesh, shard: as those of :func:`compile`, for a function.
 
     Returns: an object to display: in a notebook a widget (it needs ``anywidget``), elsewhere its static form.
@@ -156,6 +178,8 @@ def inspect(
     Raises:
       TypeError: ``obj`` is none of these.
       ValueError: nothing was compiled yet, or the file holds no inspection.
+      OSError: the file cannot be read.
+      LazynbError: the program is for another machine, or its text is no program; the message says which.
     """
     __tracebackhide__ = True
     from lazynb.notebook.showing import inspect as inspect_
@@ -164,6 +188,11 @@ def inspect(
         compilation = compile(obj, *args, target=target, mesh=mesh, shard=shard, **kwargs)
         return inspect_(compilation, ran=False)
     given = [*args, *kwargs, *filter(None, (target, mesh, shard))]
+    if not given and (_is_given(obj) or isinstance(obj, (str, _os.PathLike))):
+        try:
+            return inspect_(obj)
+        except LazynbError as error:  # its message says it all
+            raise error.with_traceback(None) from None
     if given:
         raise TypeError(f"lazynb.inspect takes {given[0]!r} only with a function, as its argument or target")
     return inspect_(obj)

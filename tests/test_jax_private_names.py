@@ -1116,3 +1116,88 @@ def test_static_arguments_have_positions_and_names():
     function = jax.jit(lambda x, n, mode: x * n, static_argnums=1, static_argnames="mode")
     assert set(jc.static_arguments(function)) == {1, "mode"}
     assert jc.static_arguments(len) == ()
+
+
+# ---- modules of StableHLO ----------------------------------------------------------------------------------
+
+
+def _lowered():
+    inner = jax.jit(jnp.tanh)
+    return jax.jit(lambda x: inner(x) * 2 + inner(x + 1)).lower(jnp.ones((4, 8)))
+
+
+def test_a_module_of_stablehlo_is_read_and_changed():
+    lowered = _lowered()
+    module = jc.stablehlo_of(lowered)
+    assert module.devices == 1
+    block = module.main.regions[0].blocks[0]
+    first, *_, last = [each.operation for each in block.operations if each.operation.name == "func.call"]
+    assert module.called(first) is module.called(last)
+    copied = module.own_copy(last)
+    assert module.called(last) is copied is not module.called(first)
+    assert module.called(block.operations[len(block.operations) - 1].operation) is None
+    module.name(first, "n7/tanh")
+    module.name(block.arguments[0], "args[0]")
+    module.unname(last)
+    assert 'loc("n7/tanh"' in module.text() and 'loc("args[0]"' in module.text()
+    assert "n7/tanh" not in lowered.as_text(debug_info=True)  # it was a copy
+
+
+def test_a_changed_module_stands_in_for_the_lowered_one():
+    lowered = _lowered()
+    module = jc.stablehlo_of(lowered)
+    for each in module.called(_calls(module)[0]).regions[0].blocks[0].operations:
+        module.name(each.operation, "n3/marked")
+    changed = jc.with_module(lowered, module).compile()
+    assert "n3/marked" in changed.as_text() and "n3/marked" not in lowered.compile().as_text()
+    x = jnp.full((4, 8), 0.5)
+    assert (changed(x) == lowered.compile()(x)).all()
+
+
+def _calls(module):
+    operations = module.main.regions[0].blocks[0].operations
+    return [each.operation for each in operations if each.operation.name == "func.call"]
+
+
+@pytest.mark.parametrize("code", ["", "no module", "module { func.func @main( }", b"ML\xefRno bytecode"])
+def test_what_is_no_module_of_stablehlo(code):
+    try:
+        assert jc.StableHlo(code).main is None  # an empty text is an empty module
+    except ValueError:
+        assert code
+
+
+def test_how_many_devices_a_module_says_it_runs_on():
+    attributes = "mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 2 : i32"
+    assert jc.StableHlo(f"module attributes {{{attributes}}} {{}}").devices == 8
+    assert jc.StableHlo("module {}").devices == 1
+
+
+def test_hlo_as_stablehlo_and_in_full():
+    text = _lowered().as_text(dialect="hlo")
+    assert "stablehlo.tanh" in jc.stablehlo_of_hlo(text).text()
+    short = "HloModule m\n\nENTRY e {\n  p = f32[3] parameter(0)\n  ROOT t = f32[3] tanh(p)\n}\n"
+    assert "%t = f32[3]{0} tanh(%p)" in jc.full_text(short)
+    for read in (jc.stablehlo_of_hlo, jc.full_text):
+        with pytest.raises(ValueError, match="."):
+            read("HloModule m\n\nno computation")
+
+
+def test_a_module_of_stablehlo_compiles():
+    found = jc.compile_module(jc.stablehlo_of(_lowered()), {"xla_cpu_enable_fast_math": False})
+    assert "is_scheduled=true" in found.text and found.platform == "cpu"
+    assert found.memory.argument_size_in_bytes == 4 * 8 * 4
+
+
+def test_the_platforms_of_what_was_lowered_and_compiled():
+    lowered = _lowered()
+    assert jc.platforms_of(lowered) == ("cpu",)
+    assert jc.platform_of(lowered.compile()) == "cpu"
+    traced = jax.jit(jnp.tanh).trace(jnp.ones(3))
+    assert jc.platforms_of(traced.lower(lowering_platforms=("tpu",))) == ("tpu",)
+
+
+def test_the_portable_form_of_stablehlo_is_read():
+    exported = export.export(jax.jit(jnp.tanh))(jnp.ones(3))
+    module = jc.StableHlo(exported.mlir_module_serialized)
+    assert "stablehlo.tanh" in module.text() and module.main is not None

@@ -10,7 +10,7 @@ import { total } from "../src/model/rates";
 import { read } from "../src/model/read";
 import { lit, highlightsOf, type Thing } from "../src/model/selection";
 import { Store } from "../src/model/store";
-import { isLiteral, nodeTitle, nodeWords, shortAval } from "../src/model/words";
+import { came, isLiteral, nodeTitle, nodeWords, shortAval } from "../src/model/words";
 
 const node = (id: number, more: Partial<Node> = {}): Node => ({
   id,
@@ -148,6 +148,14 @@ test("words for nodes", () => {
   expect(ungrouped([half, node(1)])).toEqual([1]);
   expect(nodeWords(node(1, { name: "add", names: ["h"] }))).toBe("add (h)");
   expect(shortAval("bfloat16[2,3]")).toBe("bf16[2,3]");
+});
+
+test.each([
+  ["compiled", 0.193, "compiled in 193 ms"],
+  ["hit", 0, "cache hit"],
+  ["given", 0, "given compiled"],
+])("how a program was come by: %s", (cache, compile_seconds, words) => {
+  expect(came({ cache, compile_seconds } as Program)).toBe(words);
 });
 
 describe("one selection", () => {

@@ -171,6 +171,17 @@ from lazynb._jax.running import (
     capturing_call as capturing_call,
     recovered as recovered,
 )
+from lazynb._jax.stablehlo import (
+    Found as Found,
+    StableHlo as StableHlo,
+    compile_module as compile_module,
+    full_text as full_text,
+    platform_of as platform_of,
+    platforms_of as platforms_of,
+    stablehlo_of as stablehlo_of,
+    stablehlo_of_hlo as stablehlo_of_hlo,
+    with_module as with_module,
+)
 from lazynb._jax.substitution import (
     ASSEMBLING as ASSEMBLING,
     AmbientPatches as AmbientPatches,

@@ -55,7 +55,8 @@ before; LAZYNB_COMPILERS names another directory."""
 
 INSPECT_DESCRIPTION = """Compiles a function and shows its kernels, the lines in each, and why they are not
 fewer. Nothing is run: of the arguments, types are enough. Or opens what lazynb run --save wrote, perhaps on
-another machine."""
+another machine. Or reads a program: StableHLO, and HLO before XLA's passes, are compiled here; optimised HLO
+is shown as it is."""
 
 INSPECT_EPILOG = """examples:
   lazynb inspect train.py:step --args "f32[128,64],f32[64]" --for v5e
@@ -63,6 +64,8 @@ INSPECT_EPILOG = """examples:
       --shard x=data,. --html step.html
   lazynb inspect train.py:main --for cpu,v5e,h100
   lazynb inspect on-h100.json --html on-h100.html
+  lazynb inspect step.mlir --html step.html     # jax.jit(f).lower(...).as_text(debug_info=True)
+  lazynb inspect step.hlo --json step.json      # .compile().as_text(), or a file that XLA dumped
 
 arguments of the function:
   TYPES is one or more of f32[128,64], bf16[8], i32, bool[3]. Or name a function without arguments, or a
@@ -173,7 +176,9 @@ def _add_inspect(commands: Any) -> None:
         **_PLAIN,
     )
     inspect.add_argument(
-        "what", metavar="FILE.py:FUNCTION | FILE.json", help="a function of a program, or a saved inspection"
+        "what",
+        metavar="FILE.py:FUNCTION | FILE.json | FILE.hlo | FILE.mlir",
+        help="a function of a program, a saved inspection, or a program as HLO (also .txt) or StableHLO",
     )
     inspect.add_argument("--args", metavar="TYPES | NAME", help="the function's arguments, see below")
     inspect.add_argument(

@@ -1,4 +1,4 @@
-"""``lazynb inspect``: a function for a chip, or a saved file."""
+"""``lazynb inspect``: a function, here or for a chip; a saved inspection; a program as text."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.view.inspection.saved import NOT_WHOLE, NotSaved, Saved, entry_of, opened
 from lazynb.view.reports.targets import SideBySide
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.given.given import SUFFIXES, NotGiven, read_file
 
 _FAILED = 1
 
@@ -38,6 +39,8 @@ def inspect(options: argparse.Namespace) -> int:
     status = 0
     if options.what.endswith(".json"):
         saved = _opened(options)
+    elif options.what.endswith(SUFFIXES):
+        saved = Saved([entry_of(_read(options), title=os.path.basename(options.what))], options.what)
     else:
         table = _compiled(options)
         if table is None:
@@ -66,11 +69,30 @@ def inspect(options: argparse.Namespace) -> int:
     return status
 
 
-def _opened(options: argparse.Namespace) -> Saved:
+def _alone(options: argparse.Namespace, what: str) -> None:
+    """
+    Raises:
+      Unusable: there is an option that only a function takes.
+    """
     for name in ("args", "targets", "mesh", "shard", "as_jit"):
         if getattr(options, name):
             option = {"targets": "for", "as_jit": "as-jit"}.get(name, name)
-            raise Unusable(f"lazynb inspect: --{option} goes with a function, not with a saved file")
+            raise Unusable(f"lazynb inspect: --{option} goes with a function, not with {what}")
+
+
+def _read(options: argparse.Namespace) -> Compilation:
+    """A program in a file of HLO or StableHLO."""
+    _alone(options, "a file of HLO or StableHLO")
+    try:
+        return read_file(options.what)
+    except OSError as error:
+        raise Unusable(f"lazynb inspect: {options.what} cannot be read: {error.strerror}") from None
+    except NotGiven as error:
+        raise Unusable(f"lazynb inspect: {error}") from None
+
+
+def _opened(options: argparse.Namespace) -> Saved:
+    _alone(options, "a saved file")
     try:
         return opened(options.what)
     except OSError as error:
@@ -147,7 +169,7 @@ def _split(what: str) -> tuple[Path, str]:
     if not colon or not file or not all(part.isidentifier() for part in name.split(".")):
         raise Unusable(
             f"lazynb inspect: {what} names no function: write a file and a function, such as train.py:step, "
-            "or a file that lazynb run --save wrote"
+            "a file that lazynb run --save wrote, or a program as text: step.hlo, step.mlir"
         )
     return Path(file), name
 

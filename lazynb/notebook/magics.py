@@ -20,6 +20,7 @@ from lazynb.execute.observers import observing
 from lazynb.execute.records import plural
 from lazynb.notebook.as_jit import JitForm, has_value
 from lazynb.notebook.cell import NOTHING, run_body
+from lazynb.notebook.defined import what_to_do
 from lazynb.notebook.explain import explain_cell
 from lazynb.notebook.leftovers import holders
 from lazynb.notebook.runs import CellRuns
@@ -239,6 +240,7 @@ class LazyMagics(Magics):
             runs.compile(waiting, ahead)
             here = remember(runs.compilation(shown_if_empty, snapshot))
         here.beside = in_a_line(beside.log.rows())
+        instead = what_to_do(self.shell.transform_cell(cell), self.shell.user_ns)
         both = {**elsewhere, None: here}
         compilations = [one[target] for target in targets for one in (both, jitted) if target in one]
         table = SideBySide(compilations, {**refused, **not_jitted})
@@ -252,6 +254,7 @@ class LazyMagics(Magics):
         if not is_one:
             display(table)
         for compilation in compilations:
+            compilation.instead = instead
             arranged = drawing.arranged if compilation.form is None else lambda: None
             ran = compilation.is_run and not options.no_run
             display(shown(compilation, ran=ran, tabs=tabs, arranged=arranged))
@@ -322,7 +325,10 @@ class LazyMagics(Magics):
 
     @magic_arguments()
     @argument(
-        "expression", nargs="*", help="a compilation, a graph or a tensor; without: the last compilation"
+        "expression",
+        nargs="*",
+        help="a compilation, a graph, a tensor, or what jax.jit lowered or compiled; without: the last "
+        "compilation",
     )
     @argument(
         "--html", metavar="FILE", help="write the inspector to FILE, which needs no kernel and no network"

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Collection
 from typing import Any
 
+from lazynb.notebook.defined import inspecting, is_for_arrays
 from lazynb.notebook.page import lab
 from lazynb.record.snapshot.names import user_namespace
 from lazynb.record.tensor import LazyTensor
@@ -21,6 +22,7 @@ from lazynb.view.inspection.show import bundle, last, remember
 from lazynb.view.inspection.text import to_text
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import compile_tensors
+from lazynb.xla.given.given import SUFFIXES, compile_given, is_given, read_file
 
 
 class Static:
@@ -60,15 +62,20 @@ def inspect(obj: Any = None, namespace: dict[str, Any] | None = None, *, ran: bo
       ran: whether a compilation was run.
     """
     if isinstance(obj, (str, os.PathLike)):
-        return FromFile(opened(obj).entries, os.path.basename(obj))
+        if not os.fspath(obj).endswith(SUFFIXES):
+            return FromFile(opened(obj).entries, os.path.basename(obj))
+        return shown(remember(read_file(obj)), ran=False)
     if isinstance(obj, Graph) and not obj.pending():
         return obj
-    return shown(compilation_of(obj, namespace), ran=ran and not isinstance(obj, (Graph, LazyTensor)))
+    return shown(
+        compilation_of(obj, namespace),
+        ran=ran and not isinstance(obj, (Graph, LazyTensor)) and not is_given(obj),
+    )
 
 
 def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> Compilation:
-    """The compilation of a tensor or a pending graph, which makes one; a compilation itself; without
-    anything, the last.
+    """The compilation of a tensor, a pending graph or a stage of ``jax.jit``, which makes one; a compilation
+    itself; without anything, the last.
 
     Raises:
       TypeError: ``obj`` is none of these.
@@ -83,10 +90,15 @@ def compilation_of(obj: Any = None, namespace: dict[str, Any] | None = None) -> 
         if not tensors:
             raise ValueError("nothing of this graph is pending any more, so there is nothing to compile")
         return _compile(tensors, namespace)
+    if is_given(obj):
+        return remember(compile_given(obj))
+    if is_for_arrays(obj):
+        call = inspecting(getattr(obj, "__name__", "f"), obj)
+        raise TypeError(f"a function is compiled for its arguments: {call}")
     if obj is not None:
         raise TypeError(
-            "lazynb.inspect takes a LazyTensor, a Graph, a Compilation, a function, a file or nothing, not "
-            f"{type(obj).__name__}"
+            "lazynb.inspect takes a LazyTensor, a Graph, a Compilation, a function, what jax.jit lowered or "
+            f"compiled, a file or nothing, not {type(obj).__name__}"
         )
     newest = last()
     if newest is None:

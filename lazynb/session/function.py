@@ -23,12 +23,17 @@ from lazynb.targets.target import Target
 from lazynb.xla.as_jit import leaves_of
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import Gathering, compile_waiting, written_down
+from lazynb.xla.given.given import is_given
 
 
 def is_function(obj: Any) -> bool:
     """Whether ``obj`` is to be called. A callable that holds pending tensors (a model) is a container of
-    these."""
-    return callable(obj) and not any(tensor._pending is not None for tensor in tensors_in([obj]))
+    these; what ``jax.jit`` compiled is a program already."""
+    return (
+        callable(obj)
+        and not is_given(obj)
+        and not any(tensor._pending is not None for tensor in tensors_in([obj]))
+    )
 
 
 def compile_function(

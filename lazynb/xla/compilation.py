@@ -87,11 +87,13 @@ class Compilation:
       form: what is a result, an argument and a constant, if it was compiled as ``jax.jit`` of the code would
         be, without being run; None for what lazynb runs.
       beside: what JAX compiled by itself meanwhile, in a line; empty if nothing, or if nobody looked.
+      instead: where there is no program, a sentence that says what to do; empty if nobody knows.
       cell: the notebook cell that recorded the graph; None if it is not known, or not one.
       earlier: what earlier cells had left pending and was compiled with it, a compilation for each cell.
       runs: how often each program ran before the compilation was made: those that a trace break of the cell
         needed.
       unlisted: how many other programs the cell ran.
+      notes: sentences: what cannot be known of it, and why.
     """
 
     def __init__(
@@ -104,16 +106,19 @@ class Compilation:
         runs: Sequence[int] = (),
         unlisted: int = 0,
         target: Target | None = None,
+        notes: Sequence[str] = (),
         form: Form | None = None,
     ):
         self.traces = tuple(traces)
         self.snapshot = snapshot
         self.beside = ""
+        self.instead = ""
         self.cell = cell
         self.earlier = tuple(earlier)
         self.runs = tuple(runs) or (0,) * len(self.traces)
         self.unlisted = unlisted
         self.target = target
+        self.notes = tuple(notes)
         self.form = form
 
     @property
@@ -129,10 +134,10 @@ class Compilation:
 
     @property
     def cache_event(self) -> str:
-        """``hit`` when nothing was compiled, else ``compiled`` or ``disk``; empty when nothing was
-        pending."""
+        """``hit`` when nothing was compiled, else ``compiled`` or ``disk``; ``given`` for a program that was
+        given compiled; empty when nothing was pending."""
         events = [trace.cache_event for trace in self.traces]
-        return next((event for event in ("compiled", "disk", "hit") if event in events), "")
+        return next((event for event in ("compiled", "disk", "hit", "given") if event in events), "")
 
     @property
     def compile_seconds(self) -> float:
@@ -233,8 +238,10 @@ class Compilation:
     def __repr__(self) -> str:
         if not self.traces:
             return "Compilation(nothing pending)"
-        time = short_duration(self.compile_seconds)
         event = self.cache_event
+        if event == "given":  # by somebody who knows how long it took, and whether it ran
+            return f"Compilation({self.operations} operations, given compiled)"
+        time = short_duration(self.compile_seconds)
         if self.form is not None:
             event += " as jax.jit"
         if self.target is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
@@ -17,6 +17,13 @@ from lazynb.record.tensor import LazyTensor
 
 class InputsGone(LazynbError):
     """What a program takes is no longer there, so it cannot be run again."""
+
+
+class Arrays(Protocol):
+    """The inputs of a program, for a run."""
+
+    def values(self) -> list[Any]:
+        """One for each."""
 
 
 class Inputs:

@@ -10,18 +10,18 @@ from functools import cached_property
 from typing import Any
 
 from lazynb.execute.dumps import Dump, DumpUnavailable
-from lazynb.execute.executable import Executable
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.targets.executable import TargetExecutable
 from lazynb.xla.clusters import Cluster, find_clusters
 from lazynb.xla.code import Code, kernel_code
+from lazynb.xla.compilable import Compilable
 from lazynb.xla.cost.estimates import Estimate, estimates
 from lazynb.xla.cost.kernel_cost import Cost, kernel_costs
 from lazynb.xla.cost.memory import Memory, memory_stats, parse_memory
 from lazynb.xla.cost.profile import Profile, Timing, profile
 from lazynb.xla.cost.roof import Bound, bounds_of
 from lazynb.xla.cost.total import NOTHING, Total, program_total
-from lazynb.xla.fates.assignment import Fate, fates
+from lazynb.xla.fates.assignment import Fate, fates, standing
 from lazynb.xla.fates.operation_graph import OperationGraph, graph_of
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.backends import rules_of
@@ -31,7 +31,7 @@ from lazynb.xla.fusion.fusion_log import latest, read_decisions, renamed
 from lazynb.xla.hlo.module import Instruction, Module, parse
 from lazynb.xla.hlo.pass_history import Marks
 from lazynb.xla.hlo.passes import Pass, read_passes
-from lazynb.xla.inputs import Inputs, fresh
+from lazynb.xla.inputs import Arrays, fresh
 from lazynb.xla.origins import Origins
 from lazynb.xla.reading import Read, Reading, read
 from lazynb.xla.value_names import input_nodes, result_names, value_names
@@ -46,14 +46,15 @@ class CompiledTrace:
 
     Attributes:
       operations: recorded operations in it; dead ones are left out.
-      cache_event: ``hit``, ``compiled``, or ``disk`` (compiled in an earlier process).
+      cache_event: ``hit``, ``compiled``, ``disk`` (compiled in an earlier process), or ``given`` (somebody
+        gave it compiled).
       compile_seconds: seconds of lowering and compiling or loading; 0 for a hit.
       origins: nodes of the graph behind its marks, inputs and results.
       measured: what the last :meth:`profile` measured.
     """
 
     def __init__(
-        self, executable: Executable, is_new: bool, origins: Origins, snapshot: Snapshot, inputs: Inputs
+        self, executable: Compilable, is_new: bool, origins: Origins, snapshot: Snapshot, inputs: Arrays
     ):
         self._executable = executable
         self._inputs = inputs
@@ -193,7 +194,9 @@ class CompiledTrace:
         if self.module is None:
             unknown = Fate("lost", "this backend gives no HLO, so nobody can tell")
             return dict.fromkeys(nodes.values(), unknown)
-        if self.has_dump:
+        if self.cache_event == "given":
+            by_mark = standing(nodes, self.module, self.clusters)
+        elif self.has_dump:
             by_mark = self._followed(self.written)
         else:
             by_mark = self._followed(None)

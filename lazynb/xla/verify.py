@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from lazynb.errors import LazynbError
-from lazynb.execute.executable import Executable
 from lazynb.xla.alone import Alone, NotAlone, alone
 from lazynb.xla.clusters import origins
+from lazynb.xla.compilable import Compilable
 from lazynb.xla.evidence import INFERRED, UNKNOWN, VERIFIED
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.boundaries import Boundary, boundary_at
@@ -30,7 +30,7 @@ class NotTestable(LazynbError):
 def verify(
     boundary: Boundary,
     edge: FusionEdge,
-    executable: Executable,
+    executable: Compilable,
     rules: BackendRules,
     unfused: Callable[[], str] = lambda: "",
 ) -> Boundary:
@@ -152,7 +152,7 @@ class Subject:
 
     boundary: Boundary
     edge: FusionEdge
-    executable: Executable
+    executable: Compilable
     rules: BackendRules
     unfused: Callable[[], str] = lambda: ""
 

@@ -59,7 +59,7 @@ def test_bad_input_is_refused(clean, monkeypatch):
         lazynb.inspect("y")
     for bad in (3, [1]):
         with pytest.raises(
-            TypeError, match="takes a LazyTensor, a Graph, a Compilation, a function, a file or nothing, not"
+            TypeError, match="takes a LazyTensor, a Graph, a Compilation, a function, what jax.jit .* not"
         ):
             lazynb.inspect(bad)
     monkeypatch.setattr(inspection_show, "_last", [])

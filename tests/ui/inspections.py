@@ -559,6 +559,7 @@ def small(**more: Any) -> Json:
         "ran": True,
         "target": "",
         "form": "",
+        "instead": "",
         "sources": [{"file": "<ipython-input-3>", "cell": 3, "first": 1, "lines": CELL}],
         "nodes": NODES,
         "fates": FATES,

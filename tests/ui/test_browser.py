@@ -299,7 +299,12 @@ def test_a_kernel_in_a_loop_is_executed_often(show):
 
 @pytest.mark.parametrize(
     ("cache", "words"),
-    [("compiled", "compiled in 183 ms"), ("disk", "loaded in 183 ms (disk)"), ("hit", "cache hit")],
+    [
+        ("compiled", "compiled in 183 ms"),
+        ("disk", "loaded in 183 ms (disk)"),
+        ("hit", "cache hit"),
+        ("given", "given compiled"),
+    ],
 )
 def test_how_the_program_was_come_by(show, cache, words):
     made = data.small()

@@ -318,7 +318,8 @@ class Large:
         )
         self.traces = (trace,)
         self.runs, self.cell, self.earlier, self.unlisted = (0,), None, (), 0
-        self.target, self.form, self.is_run, self.beside = None, None, True, ""
+        self.target, self.form, self.is_run = None, None, True
+        self.beside, self.instead, self.notes = "", "", ()
 
 
 @pytest.mark.parametrize("live", [True, False])

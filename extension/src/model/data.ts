@@ -396,6 +396,8 @@ export interface Inspection {
   target: string;
   /** Compiled as `jax.jit` of the code would be: what is a result, an argument, a constant; else ''. */
   form: string;
+  /** Where there is no program: what to do, in a sentence; '' if nobody knows. */
+  instead: string;
   /** Null: this machine. */
   chip: Chip | null;
   /** That recorded the operations; null if it is not known, or not one. */

@@ -20,10 +20,11 @@ export function nodeWords(node: Node): string {
   return own.length ? `${nodeTitle(node)} (${listed(own, 3)})` : nodeTitle(node);
 }
 
-/** How a program was come by: "compiled in 193 ms", "loaded in 28 ms (disk)", "cache hit". */
+/** How a program was come by: "compiled in 193 ms", "loaded in 28 ms (disk)", "cache hit", "given compiled". */
 export function came({ cache, compile_seconds: time }: Program): string {
   const known = Number.isFinite(time);
   if (cache === "hit") return "cache hit";
+  if (cache === "given") return "given compiled"; // in a time that lazynb does not know
   if (cache === "disk") return known ? `loaded in ${seconds(time)} (disk)` : "loaded (disk)";
   if (cache === "compiled" || !cache) return known ? `compiled in ${seconds(time)}` : cache;
   return known ? `${cache} in ${seconds(time)}` : cache;

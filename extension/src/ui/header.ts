@@ -77,6 +77,7 @@ function cellsOf({ cell, sources }: Inspection): string {
 const CAME: Record<string, string> = {
   hit: "the executable was in the cache: nothing was compiled",
   disk: "the executable came from the persistent cache on disk",
+  given: "lazynb did not compile it, and does not know how long that took nor whether it ran",
 };
 
 function events({ programs, ran, target, form }: Inspection): HTMLElement[] {
@@ -84,7 +85,7 @@ function events({ programs, ran, target, form }: Inspection): HTMLElement[] {
   const made = [];
   if (form) made.push(h("span.event", { title: `what jax.jit of the code would compile: ${form}` }, "as jax.jit"));
   if (target) made.push(h("span.event", { title: "what this was compiled for; it is not here" }, `compiled for ${target}`));
-  if (!ran && programs.length && !programs.every(({ runs }) => runs)) {
+  if (!ran && !programs.every(({ runs, cache }) => runs || cache === "given")) {
     const words = programs.some(({ runs }) => runs) ? "the last not run" : "not run";
     made.push(h("span.event", { title: "compiled, but not run" }, words));
   }

@@ -48,11 +48,9 @@ export function fusionView(context: Context): View {
         h(
           "div.empty",
           {},
-          !store.data.programs.length
-            ? "Nothing was compiled, so there is no kernel to show."
-            : store.data.ran
-              ? "No kernel runs in this program: everything was folded or unused."
-              : "The program was not compiled, so there is no kernel to show.",
+          store.data.programs.length
+            ? "No kernel runs in this program: everything was folded or unused."
+            : "Nothing was compiled, so there is no kernel to show.",
         ),
       );
     for (const cluster of clusters.slice(0, shown)) {

@@ -94,6 +94,7 @@ def inspection(
         "ran": ran and compilation.is_run,
         "target": "" if compilation.target is None else compilation.target.title,
         "form": "" if compilation.form is None else str(compilation.form),
+        "instead": compilation.instead,
         "chip": parts.chip(compilation.target),
         "cell": compilation.cell,
         "earlier": earlier,
@@ -118,6 +119,8 @@ def inspection(
     if not live:
         notes.attempt("The code of the kernels is missing", lambda: _add_code(index, data, notes), None)
     _say_what_is_missing(index, data, notes)
+    for note in compilation.notes:
+        notes.say(note)
     if compilation.beside:
         notes.say(f"{compilation.beside}.")
     if compilation.unlisted:
@@ -267,7 +270,7 @@ def _say_what_is_missing(index: Index, data: Inspection, notes: Notes) -> None:
         of = f" of program {number + 1}" if len(index.traces) > 1 else ""
         if not trace.text:
             notes.say(f"This backend gives no HLO{of}: there are no clusters, fates or boundaries.")
-        elif not trace.has_dump:
+        elif not trace.has_dump and trace.cache_event != "given":
             notes.say(_no_passes(trace.cache_event, of))
     kernels = filter(is_kernel, data["clusters"])
     fused = [cluster for cluster in kernels if cluster["kind"] != "library"]

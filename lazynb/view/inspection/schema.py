@@ -374,6 +374,7 @@ class Inspection(TypedDict):
     form: (
         str  # compiled as `jax.jit` of the code would be: what is a result, an argument, a constant; else ''
     )
+    instead: str  # where there is no program: what to do, in a sentence; '' if nobody knows
     chip: Chip | None  # None: this machine
     cell: int | None  # that recorded the operations; None if it is not known, or not one
     earlier: list[Leftover]

@@ -23,11 +23,14 @@ _EVENTS = {  # the costliest first
     "compiled": "compiled",
     "disk": "loaded from the persistent cache",
     "hit": "cache hit, nothing compiled",
+    "given": "given compiled",
 }
 
 
 def headline(data: Inspection) -> str:
     """For example ``13 operations → 4 kernels``."""
+    if not data["programs"] and data.get("instead"):  # older data have none
+        return data["instead"]
     if not data["programs"]:
         return "The cell recorded no operations" if data["earlier"] else "Nothing was pending"
     operations = plural(sum(program["operations"] for program in data["programs"]), "operation")
@@ -92,7 +95,8 @@ def _runs(data: Inspection) -> list[str]:
         which = "it" if len(data["programs"]) == 1 else f"{len(early)} of them"
         times = f", {sum(early):,} times" if sum(early) > len(early) else ""
         phrases.append(f"{which} ran at a trace break{times}")
-    if not data["ran"] and len(early) < len(data["programs"]):
+    given = all(program["cache"] == "given" for program in data["programs"])  # nobody knows whether it ran
+    if not data["ran"] and not given and len(early) < len(data["programs"]):
         phrases.append("the last not run" if early else "not run")
     return phrases
 

@@ -53,6 +53,13 @@ def fates(
     return _followed(marks, module, clusters, history, graph)
 
 
+def standing(marks: Iterable[int], module: Module, clusters: Sequence[Cluster]) -> dict[int, Fate]:
+    """The fates of operations that are instructions of the optimised module itself: each is where it
+    stands."""
+    index = ClusterIndex(module, clusters)
+    return {mark: index.fate(mark) for mark in marks}
+
+
 def _followed(
     marks: Sequence[int],
     module: Module,
