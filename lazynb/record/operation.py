@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lazynb import _jax as jc
+from lazynb.record.inside import positioned
 from lazynb.record.structure import params_structure
 
 
@@ -20,7 +21,16 @@ class Operation:
       name: see :func:`operation_name`.
     """
 
-    __slots__ = ("__weakref__", "_nameless", "_outside", "context", "name", "params", "primitive")
+    __slots__ = (
+        "__weakref__",
+        "_nameless",
+        "_outside",
+        "_positioned",
+        "context",
+        "name",
+        "params",
+        "primitive",
+    )
 
     def __init__(self, primitive: Any, params: dict[str, Any]):
         self.primitive = primitive
@@ -29,6 +39,15 @@ class Operation:
         self.name = operation_name(primitive, params)
         self._outside: frozenset[str] | None = None
         self._nameless: Operation | None = None
+        self._positioned: dict[str, Any] | None = None
+
+    @property
+    def positioned(self) -> dict[str, Any]:
+        """Its parameters, with what is inside under the scopes of its positions, see
+        :mod:`lazynb.record.inside`."""
+        if self._positioned is None:
+            self._positioned = positioned(self.primitive, self.params)
+        return self._positioned
 
     @property
     def nameless(self) -> Operation:

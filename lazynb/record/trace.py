@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import operator
 import sys
@@ -221,6 +222,8 @@ class LazyTrace(jc.Trace):
             if operation.calls_back:
                 pending = self._before_callback(pending)
             origin = self.origin_of(sys._getframe(2))
+            if primitive.name in jc.CALLING:
+                origin = dataclasses.replace(origin, inside=params)
             while True:
                 try:
                     state = self._step(pending, operation, args)

@@ -9,6 +9,7 @@ from lazynb.execute.executable import Binding
 from lazynb.execute.program import needed_steps
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
+from lazynb.xla.hlo.module import Mark
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -16,14 +17,19 @@ class Origins:
     """What a program was made from, as node numbers of a snapshot.
 
     Attributes:
-      operations: node by mark, the number of a step in the program's own trace.
+      operations: node by mark: the number of a step in the program's own trace, and of what is inside of a
+        step its position there.
       inputs: node by number of the program's input.
       results: for each result of the program, its node and the number of the node's result.
+      loops: marks of the loops and branches whose inside is among the operations.
+      carried: by mark of an operation in loops, those of them that give it its values.
     """
 
-    operations: dict[int, int]
+    operations: dict[Mark, int]
     inputs: dict[int, int]
     results: tuple[tuple[int, int], ...]
+    loops: frozenset[Mark] = frozenset()
+    carried: dict[Mark, tuple[Mark, ...]] = dataclasses.field(default_factory=dict)
 
 
 def origins_of(
@@ -37,18 +43,24 @@ def origins_of(
     steps = needed_steps(pending.state.path(), wanted)
     _, moved = pending.trie.copy(pending.root, steps)
     slots = {new: slot for slot, new in moved.items()}
-    operations: dict[int, int] = {}
+    operations: dict[Mark, int] = {}
+    loops: set[Mark] = set()
+    carried: dict[Mark, tuple[Mark, ...]] = {}
     inputs: dict[int, int] = {}
     for step in binding.executable.state.path():
         if step.first not in slots:
             continue
-        node, _ = description.result(pending, slots[step.first])
-        if step.operation is not None:
-            operations[step.depth - 1] = node
-        else:
-            inputs[len(inputs)] = node
+        if step.operation is None:
+            inputs[len(inputs)], _ = description.result(pending, slots[step.first])
+            continue
+        step_mark = (step.depth - 1,)
+        made = description.made(pending, slots[step.first])
+        operations.update((step_mark + path, node) for path, node in made.nodes.items())
+        loops.update(step_mark + path for path in made.loops)
+        for path, around in made.carried.items():
+            carried[step_mark + path] = tuple(step_mark + loop for loop in around)
     results = tuple(description.result(pending, slot) for slot in wanted)
-    return Origins(operations, inputs, results)
+    return Origins(operations, inputs, results, frozenset(loops), carried)
 
 
 _ARGUMENT = re.compile(r"args\[(\d+)\]")

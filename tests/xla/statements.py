@@ -171,7 +171,8 @@ class Reading:
     def at_first(self, node: int) -> list[str]:
         if self.first is None:
             return []
-        return [name for name, mark in self.first.mark.items() if self.node_of.get(mark) == node]
+        marks = {mark for mark, number in self.node_of.items() if number == node}
+        return [name for name in self.first.lines if not marks.isdisjoint(self.first.marks(name))]
 
     def company(self) -> Iterator[str]:
         """A kernel of its own holds no other operation, a kernel that is shared does; a library is called."""

@@ -13,13 +13,13 @@ from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.targets.compiled import OutOfMemory
 from lazynb.units import size
 from lazynb.xla.cost.memory import Buffer, Memory, parse_memory
-from lazynb.xla.hlo.module import Module, parse
+from lazynb.xla.hlo.module import Mark, Module, parse
 
 _MOST = 5
 _LEAST = 0.01  # of the peak: smaller values are not the matter
 
 
-def explained(error: OutOfMemory, operations: Mapping[int, int], snapshot: Snapshot) -> OutOfMemory:
+def explained(error: OutOfMemory, operations: Mapping[Mark, int], snapshot: Snapshot) -> OutOfMemory:
     """``error`` with the largest values of the program in its message.
 
     Arguments:
@@ -69,7 +69,7 @@ def _values(error: OutOfMemory) -> tuple[Memory, list[Buffer], Module | None] | 
     return (memory, largest[:_MOST], parse(text) if text else None) if largest else None
 
 
-def _line(buffer: Buffer, module: Module | None, operations: Mapping[int, int], snapshot: Snapshot) -> str:
+def _line(buffer: Buffer, module: Module | None, operations: Mapping[Mark, int], snapshot: Snapshot) -> str:
     """``7.5 GiB  f32[20000,40000], between kernels (tanh, cell 3, line 2: y = jnp.tanh(x))``"""
     shape = re.sub(r"\{[^}]*\}", "", buffer.shape) or buffer.name
     kinds = {
@@ -85,10 +85,10 @@ def _line(buffer: Buffer, module: Module | None, operations: Mapping[int, int], 
     return words + (_written(snapshot.nodes[node]) if node >= 0 else "")
 
 
-def _mark(buffer: Buffer, module: Module | None) -> int:
-    """The mark of the operation that gives a value; -1 if it has none."""
+def _mark(buffer: Buffer, module: Module | None) -> Mark:
+    """The mark of the operation that gives a value; empty if it has none."""
     instruction = module.by_name.get(buffer.instruction) if module is not None else None
-    return -1 if instruction is None or instruction.mark is None else instruction.mark
+    return () if instruction is None or instruction.mark is None else instruction.mark
 
 
 def _written(node: Node) -> str:
