@@ -45,7 +45,7 @@ class CompiledTrace:
     """One compiled program of a pending graph.
 
     Attributes:
-      operations: recorded operations in it; dead ones are left out.
+      operations: recorded operations in it, with those inside of others; dead ones are left out.
       cache_event: ``hit``, ``compiled``, or ``disk`` (compiled in an earlier process).
       compile_seconds: seconds of lowering and compiling or loading; 0 for a hit.
       origins: nodes of the graph behind its marks, inputs and results.
@@ -63,7 +63,7 @@ class CompiledTrace:
         self._fates: dict[int, Fate] | None = None
         self._fates_complete = False
         self._nodes_of: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # as of which fates
-        self.operations = executable.operations
+        self.operations = len(origins.operations)
         self.cache_event = executable.origin if is_new else "hit"
         self.compile_seconds = executable.compile_seconds if is_new else 0.0
 
