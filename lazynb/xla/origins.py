@@ -22,6 +22,7 @@ class Origins:
       inputs: node by number of the program's input.
       results: for each result of the program, its node and the number of the node's result.
       loops: marks of the loops and branches whose inside is among the operations.
+      constants: marks of calls of functions that give constants, which are the call's own.
       carried: by mark of an operation in loops, those of them that give it its values.
     """
 
@@ -29,6 +30,7 @@ class Origins:
     inputs: dict[int, int]
     results: tuple[tuple[int, int], ...]
     loops: frozenset[Mark] = frozenset()
+    constants: frozenset[Mark] = frozenset()
     carried: dict[Mark, tuple[Mark, ...]] = dataclasses.field(default_factory=dict)
 
 
@@ -45,6 +47,7 @@ def origins_of(
     slots = {new: slot for slot, new in moved.items()}
     operations: dict[Mark, int] = {}
     loops: set[Mark] = set()
+    constants: set[Mark] = set()
     carried: dict[Mark, tuple[Mark, ...]] = {}
     inputs: dict[int, int] = {}
     for step in binding.executable.state.path():
@@ -57,10 +60,11 @@ def origins_of(
         made = description.made(pending, slots[step.first])
         operations.update((step_mark + path, node) for path, node in made.nodes.items())
         loops.update(step_mark + path for path in made.loops)
+        constants.update(step_mark + path for path in made.constants)
         for path, around in made.carried.items():
             carried[step_mark + path] = tuple(step_mark + loop for loop in around)
     results = tuple(description.result(pending, slot) for slot in wanted)
-    return Origins(operations, inputs, results, frozenset(loops), carried)
+    return Origins(operations, inputs, results, frozenset(loops), frozenset(constants), carried)
 
 
 _ARGUMENT = re.compile(r"args\[(\d+)\]")

@@ -76,11 +76,13 @@ class Made:
       nodes: by position inside of it; it has the empty one.
       loops: positions of the loops and branches.
       carried: by position, the loops that give the operation its values.
+      constants: positions of calls whose own node gives constants alone.
     """
 
     nodes: dict[Path, int] = dataclasses.field(default_factory=dict)
     loops: set[Path] = dataclasses.field(default_factory=set)
     carried: dict[Path, tuple[Path, ...]] = dataclasses.field(default_factory=dict)
+    constants: set[Path] = dataclasses.field(default_factory=set)
 
 
 AddNode = Callable[[Step, Sequence[Any], Sequence[Result], Around], int]
@@ -122,6 +124,7 @@ class Opening:
         results = self._body(step.path, number, (jaxpr, written), given, inside)
         if all(value.result is not None for value in results):
             return results
+        self.made.constants.add(step.path)
         own = self._node(step, [], avals, inside)
         return [value if value.result is not None else mine for value, mine in zip(results, own)]
 

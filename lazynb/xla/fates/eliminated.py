@@ -77,6 +77,8 @@ class Eliminated:
 
     def _needs_input(self, mark: Mark) -> bool:
         """Whether an argument of the program enters the operation."""
+        if mark in self._graph.constants:
+            return False
         module = self._history.module(0)
         waiting = list(self._history.at_first.get(mark, ()))
         seen: set[str] = set()

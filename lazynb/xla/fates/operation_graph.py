@@ -23,12 +23,14 @@ class OperationGraph:
       results: for each result of the program the mark of its operation; None if it is an input.
       loops: by mark of an operation in a loop, that of the outermost loop: there, an operation may read what
         a later one gave in the turn before.
+      constants: operations that are the constants of a function.
     """
 
     operands: Mapping[Mark, Sequence[Mark]]
     arguments: Mapping[Mark, int] = dataclasses.field(default_factory=dict)
     results: Sequence[Mark | None] = ()
     loops: Mapping[Mark, Mark] = dataclasses.field(default_factory=dict)
+    constants: Container[Mark] = frozenset()
 
     def shares(self, arguments: int, mark: Mark) -> bool:
         """Whether one of ``arguments`` enters an operation, if there is one, as far as that is known."""
@@ -87,7 +89,8 @@ def graph_of(origins: Origins, snapshot: Snapshot, packing: Packing) -> Operatio
         entering[node] = reduce(or_, [entering.get(operand, 0) for operand in read], 0)
     loops = _loops(origins)
     arguments = {mark: entering[nodes[loops.get(mark, mark)]] for mark in nodes}
-    return OperationGraph(operands, arguments, [mark_of.get(node) for node, _ in origins.results], loops)
+    results = [mark_of.get(node) for node, _ in origins.results]
+    return OperationGraph(operands, arguments, results, loops, origins.constants)
 
 
 def _loops(origins: Origins) -> dict[Mark, Mark]:
