@@ -28,7 +28,7 @@ from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
 from lazynb.xla.fusion.edges import FusionEdge, find_edges
 from lazynb.xla.fusion.fusion_log import latest, read_decisions, renamed
-from lazynb.xla.hlo.module import Instruction, Module, parse
+from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
 from lazynb.xla.hlo.pass_history import Marks
 from lazynb.xla.hlo.passes import Pass, read_passes
 from lazynb.xla.inputs import Inputs, fresh
@@ -197,7 +197,7 @@ class CompiledTrace:
             fates[nodes[mark]] = dataclasses.replace(fate, merged_with=partner)
         return fates
 
-    def _followed(self, written: Read | None) -> dict[int, Fate]:
+    def _followed(self, written: Read | None) -> dict[Mark, Fate]:
         assert self.module is not None
         return fates(self.origins.operations, self.module, self.clusters, written, self._operation_graph)
 
