@@ -75,7 +75,12 @@ def graph(*tensors: _Any) -> Graph:
 
 
 def compile(
-    *what: _Any, target: str | None = None, mesh: _Any = None, shard: _Any = None, **kwargs: _Any
+    *what: _Any,
+    target: str | None = None,
+    mesh: _Any = None,
+    shard: _Any = None,
+    as_jit: bool = False,
+    **kwargs: _Any,
 ) -> Compilation:
     """Compiles the operations that tensors (or pytrees of them) need, or a function for its arguments. Runs
     nothing.
@@ -94,6 +99,9 @@ def compile(
       shard: how inputs lie on the mesh, by the user's name or that of the function's parameter:
         ``"x=data,."``, a dictionary, for a whole tree :func:`shard_like`, or a list of these. Others lie as
         the user's arrays do on axes of the same names, else whole on each device.
+      as_jit: compile what ``jax.jit`` of the function compiles, or of one that returns the tensors: these
+        alone are results, arrays and numbers from outside are arguments, numbers in the code are constants.
+        Nothing runs that program; it is there to be looked at.
       kwargs: the function's.
 
     Returns:
@@ -104,7 +112,8 @@ def compile(
       Exception: JAX's error if the program cannot be lowered or compiled; the pending graph is as before.
       TraceBreakError: the function needs a value.
       ValueError: there is no such target, the mesh does not fit, or no input is called as ``shard`` says.
-      LazynbError: the target's compiler is not installed, refused the program, or ended.
+      LazynbError: the target's compiler is not installed, refused the program, or ended; there is no such
+        function of ``jax.jit``.
     """
     __tracebackhide__ = True
     chosen = _target_of(target)
@@ -115,8 +124,8 @@ def compile(
         raise TypeError(f"compile() got an unexpected keyword argument {next(iter(kwargs))!r}")
     try:
         if is_called:
-            return _remember(_compile_function(what[0], what[1:], kwargs, _user_namespace(), chosen))
-        return _remember(_compile_tensors(what, _user_namespace(), target=chosen))
+            return _remember(_compile_function(what[0], what[1:], kwargs, _user_namespace(), chosen, as_jit))
+        return _remember(_compile_tensors(what, _user_namespace(), target=chosen, as_jit=as_jit))
     except TraceBreakError:  # which of the user's lines
         raise
     except LazynbError as error:  # the target's: its message says it all

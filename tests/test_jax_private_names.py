@@ -1149,3 +1149,9 @@ def test_settings_that_identify_no_operation_have_names():
     finally:
         jax.config.update("jax_default_prng_impl", kept)
     assert settings["jax_default_prng_impl"] == "rbg" and "jax_enable_x64" not in settings
+
+
+def test_static_arguments_have_positions_and_names():
+    function = jax.jit(lambda x, n, mode: x * n, static_argnums=1, static_argnames="mode")
+    assert set(jc.static_arguments(function)) == {1, "mode"}
+    assert jc.static_arguments(len) == ()

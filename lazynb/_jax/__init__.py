@@ -88,6 +88,7 @@ from lazynb._jax.building import (
     no_effects as no_effects,
     separate_consts as separate_consts,
     source_file as source_file,
+    static_arguments as static_arguments,
     traced as traced,
     with_content as with_content,
 )

@@ -141,3 +141,9 @@ def depending(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
         if any(not isinstance(var, Literal) and var in reached for var in eqn.invars):
             reached.update(eqn.outvars)
     return [not isinstance(var, Literal) and var in reached for var in inner.outvars]
+
+
+def static_arguments(function: Any) -> tuple[int | str, ...]:
+    """Positions and names of the arguments of a jitted function that are no arrays; empty for another."""
+    known = getattr(function, "_jit_info", None)
+    return (*known.static_argnums, *known.static_argnames) if known is not None else ()

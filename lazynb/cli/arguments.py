@@ -192,6 +192,11 @@ def _add_inspect(commands: Any) -> None:
         help="how an argument lies on the mesh, by its parameter's name, an axis or . for each dimension: "
         "x=data,.; or a name in FILE.py of what lazynb.shard_like gave; several times",
     )
+    inspect.add_argument(
+        "--as-jit",
+        action="store_true",
+        help="show beside it what jax.jit of the function would run: numbers in it are constants",
+    )
     inspect.add_argument("--html", metavar="FILE", help="write the inspector to FILE, which needs no network")
     inspect.add_argument("--json", metavar="FILE", help="write it to FILE as JSON")
 

@@ -19,6 +19,7 @@ from lazynb.cli.arguments import Unusable
 from lazynb.cli.tracebacks import trim
 from lazynb.errors import LazynbError
 from lazynb.session.function import compile_function
+from lazynb.session.side_by_side import for_each
 from lazynb.targets.mesh import BadMesh
 from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.view.inspection.saved import NOT_WHOLE, NotSaved, Saved, entry_of, opened
@@ -34,18 +35,19 @@ def inspect(options: argparse.Namespace) -> int:
     Raises:
       Unusable: it cannot be shown; the text says why.
     """
+    status = 0
     if options.what.endswith(".json"):
         saved = _opened(options)
     else:
-        compilations = _compiled(options)
-        if compilations is None:
+        table = _compiled(options)
+        if table is None:
             return _FAILED
         above = ""
-        if len(compilations) > 1:
-            table = SideBySide(compilations)
+        if len(table) > 1 or table.refused:
             above = table.to_html()
             print(table, end="\n\n")
-        entries = [entry_of(compilation, title=options.what) for compilation in compilations]
+            status = _FAILED if table.refused else 0
+        entries = [entry_of(compilation, title=options.what) for compilation in table.compilations]
         saved = Saved(entries, options.what, above)
     print(saved)
     try:
@@ -61,13 +63,13 @@ def inspect(options: argparse.Namespace) -> int:
         raise Unusable(
             f"lazynb inspect: it cannot be written to {error.filename}: {error.strerror}"
         ) from None
-    return 0
+    return status
 
 
 def _opened(options: argparse.Namespace) -> Saved:
-    for name in ("args", "targets", "mesh", "shard"):
+    for name in ("args", "targets", "mesh", "shard", "as_jit"):
         if getattr(options, name):
-            option = {"targets": "for"}.get(name, name)
+            option = {"targets": "for", "as_jit": "as-jit"}.get(name, name)
             raise Unusable(f"lazynb inspect: --{option} goes with a function, not with a saved file")
     try:
         return opened(options.what)
@@ -77,8 +79,8 @@ def _opened(options: argparse.Namespace) -> Saved:
         raise Unusable(f"lazynb inspect: {error}") from None
 
 
-def _compiled(options: argparse.Namespace) -> list[Compilation] | None:
-    """A compilation for each target; None if the user's code failed, which was shown."""
+def _compiled(options: argparse.Namespace) -> SideBySide | None:
+    """The compilations for the targets; None if the user's code failed, which was shown."""
     asked = _targets(options)
     file, name = _split(options.what)
     try:
@@ -86,7 +88,17 @@ def _compiled(options: argparse.Namespace) -> list[Compilation] | None:
         targets = _on_mesh(asked, options, module)
         function = _attribute(module, name, file)
         args = _arguments(module, options.args, file)
-        return [compile_function(function, args, {}, vars(module), target) for target in targets]
+        found, refused = for_each(
+            targets, lambda target: compile_function(function, args, {}, vars(module), target)
+        )
+        jitted: dict[Target | None, Compilation] = {}
+        if options.as_jit:
+            jitted, _ = for_each(
+                list(found), lambda target: compile_function(function, args, {}, vars(module), target, True)
+            )
+        return SideBySide(
+            [one[target] for target in found for one in (found, jitted) if target in one], refused
+        )
     except Unusable:
         raise
     except LazynbError as error:

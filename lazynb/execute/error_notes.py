@@ -32,12 +32,22 @@ def add_note(error: BaseException, request: Request, *, running: bool = False) -
     if running:
         guilty = [step for step in operations if _may_fail(step)]
     else:
-        guilty = [step for step in operations if _fails_alone(step, request.pending)]
+        guilty = _failing(request)
     with contextlib.suppress(AttributeError):  # an error without attributes
         setattr(error, _BLAMED, guilty)
     lines = _lines(guilty or operations, request.origins)
     if lines:
         error.add_note(_note(len(guilty or operations), lines, len(guilty) == 1))
+
+
+def failing_lines(request: Request, platform: str) -> list[str]:
+    """The user's lines of the operations that JAX cannot lower for ``platform``, each once."""
+    return _lines(_failing(request, platform), request.origins)
+
+
+def _failing(request: Request, platform: str | None = None) -> list[State]:
+    operations = [step for step in request.steps if step.operation is not None]
+    return [step for step in operations if _fails_alone(step, request.pending, platform)]
 
 
 def refusal(error: Exception, step: State, origins: list[Origin | None]) -> Exception:
@@ -100,8 +110,12 @@ def _may_fail(step: State) -> bool:
     return step.operation is not None and step.operation.may_fail
 
 
-def _fails_alone(step: State, pending: Pending) -> bool:
-    """Whether JAX cannot lower the operation of ``step`` by itself."""
+def _fails_alone(step: State, pending: Pending, platform: str | None) -> bool:
+    """Whether JAX cannot lower the operation of ``step`` by itself.
+
+    Arguments:
+      platform: for this one; None: for this machine.
+    """
     avals = {}
     for slot in dict.fromkeys(step.operands):
         owner = pending.owner(slot)
@@ -113,7 +127,7 @@ def _fails_alone(step: State, pending: Pending) -> bool:
     ]
     jaxpr = program.jaxpr([variables[slot] for slot in range(step.first, step.slots)])
     try:
-        lower(jaxpr, arguments, pending.root.config)
+        lower(jaxpr, arguments, pending.root.config, platform=platform)
     except Exception:
         return True
     return False

@@ -222,6 +222,18 @@ class Executable:
         """The program as JAX lowers it, with the scopes of its operations."""
         return self._lowered(self._jaxpr, self._donated).as_text(debug_info=True)
 
+    @property
+    def result_types(self) -> Sequence[Any]:
+        """JAX's type of each result."""
+        return self._jaxpr.out_avals  # type: ignore[no-any-return]
+
+    @property
+    def numbers(self) -> int:
+        """How many of Python's numbers are inputs; those that are written into the program are none."""
+        inputs = [step for step in self.state.path() if step.operation is None]
+        arguments = {number for at in range(len(self._packing)) for number in self._packing.taken(at)}
+        return sum(inputs[number].is_host_scalar for number in arguments)
+
     def abstract_result(self, number: int) -> jax.ShapeDtypeStruct:
         """The type of result ``number``, with its sharding if it is committed."""
         aval, sharding = self._jaxpr.out_avals[number], self._abstract_sharding(number)

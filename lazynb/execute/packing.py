@@ -9,7 +9,7 @@ JAX 0.10.2). So the scalars of one dtype become one array, which the program tak
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,9 @@ class Packing:
 
     Arguments:
       packs: whether scalars are packed at all.
+
+    Attributes:
+      avals: types of the inputs.
     """
 
     def __init__(self, inputs: Sequence[State], packs: bool = True):
@@ -38,7 +41,7 @@ class Packing:
         for _, numbers in self._groups:
             packed.update(numbers)
         self._single = [number for number in range(len(inputs)) if number not in packed]
-        self._avals = [state.avals[0] for state in inputs]
+        self.avals = [state.avals[0] for state in inputs]
 
     def __len__(self) -> int:
         """How many arguments there are."""
@@ -65,19 +68,50 @@ class Packing:
 
     def inputs(self, arguments: Sequence[Any]) -> list[Any]:
         """The inputs, taken out of ``arguments`` while JAX traces the program."""
-        values: list[Any] = [None] * len(self._avals)
+        values: list[Any] = [None] * len(self.avals)
         for number, argument in zip(self._single, arguments, strict=False):
             values[number] = argument
         for (_, numbers), packed in zip(self._groups, arguments[len(self._single) :], strict=True):
-            weak_types = {self._avals[number].weak_type for number in numbers}
+            weak_types = {self.avals[number].weak_type for number in numbers}
             elements = {weak: jc.elements(packed, weak) for weak in weak_types}
             for position, number in enumerate(numbers):
-                values[number] = elements[self._avals[number].weak_type][position]
+                values[number] = elements[self.avals[number].weak_type][position]
         return values
 
 
-class Written(Packing):
-    """Numbers that are written into the program, as ``jax.jit`` does it: they are no arguments.
+class Constants(Packing):
+    """Some inputs are written into the program, as ``jax.jit`` does it with what a function closes over: they
+    are no arguments.
+
+    Arguments:
+      constants: their values, by number of the input.
+    """
+
+    def __init__(self, inputs: Sequence[State], constants: Mapping[int, Any]):
+        super().__init__(inputs, packs=False)
+        self._written = {
+            number: _number(value, self.avals[number]) if inputs[number].is_host_scalar else value
+            for number, value in constants.items()
+        }
+        self._single = [number for number in self._single if number not in self._written]
+
+    @property
+    def single(self) -> list[int]:
+        """The numbers of the inputs that are arguments."""
+        return self._single
+
+    def arguments(self, values: Sequence[Any]) -> Sequence[Any]:
+        """The arguments for input ``values``."""
+        return [values[number] for number in self._single]
+
+    def inputs(self, arguments: Sequence[Any]) -> list[Any]:
+        """The inputs, while JAX traces the program."""
+        given = dict(zip(self._single, arguments, strict=True))
+        return [self._written.get(number, given.get(number)) for number in range(len(self.avals))]
+
+
+class Written(Constants):
+    """Numbers are written into the program, as ``jax.jit`` does it: they are no arguments.
 
     A number that fills an array (``jnp.ones``) or seeds a random key stays an argument: XLA would work out
     with it what the user's data stand for, and nothing would be left to see.
@@ -89,24 +123,13 @@ class Written(Packing):
 
     def __init__(self, path: Sequence[State], values: Sequence[Any]):
         inputs = [state for state in path if state.operation is None]
-        super().__init__(inputs, packs=False)
         filling = _filling(path)
-        self._written = {
-            number: _number(values[number], state.avals[0])
+        numbers = {
+            number: values[number]
             for number, state in enumerate(inputs)
             if state.is_host_scalar and state.first not in filling
         }
-        self._single = [number for number in self._single if number not in self._written]
-
-    @property
-    def single(self) -> list[int]:
-        """The numbers of the inputs that are arguments."""
-        return self._single
-
-    def inputs(self, arguments: Sequence[Any]) -> list[Any]:
-        """The inputs, while JAX traces the program."""
-        given = dict(zip(self._single, arguments, strict=True))
-        return [self._written.get(number, given.get(number)) for number in range(len(self._avals))]
+        super().__init__(inputs, numbers)
 
 
 def _number(value: Any, aval: Any) -> Any:

@@ -35,7 +35,7 @@ class Inspector(anywidget.AnyWidget):
     """Shows a compilation and answers its front end's requests.
 
     Arguments:
-      compilation: what to show.
+      compilation: what to show; None for data from a file, of which nothing more is known.
       data: the compilation as plain data; None if the inspector works it out. Empty data stand for what
         follows, see :meth:`complete_later`.
       static: MIME bundle of the static form, which stands in a saved notebook.
@@ -49,7 +49,7 @@ class Inspector(anywidget.AnyWidget):
 
     def __init__(
         self,
-        compilation: Compilation,
+        compilation: Compilation | None,
         data: Inspection | None = None,
         static: dict[str, Any] | None = None,
         *,
@@ -57,9 +57,10 @@ class Inspector(anywidget.AnyWidget):
         show: tuple[str, ...] = (),
     ):
         if data is None:
+            assert compilation is not None
             data = inspection(compilation, ran=ran, live=True)
         super().__init__(data=data, show=list(show))
-        self._compilation: Compilation | None = compilation
+        self._compilation = compilation
         self._ran = ran
         self._static = static or {}
         self._answers: Answers | None = None

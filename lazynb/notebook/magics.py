@@ -18,6 +18,7 @@ from lazynb.execute.breaks import breaks
 from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.observers import observing
 from lazynb.execute.records import plural
+from lazynb.notebook.as_jit import JitForm, has_value
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.explain import explain_cell
 from lazynb.notebook.leftovers import holders
@@ -32,6 +33,7 @@ from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.session.jax_compiled import JaxObserver, in_a_line
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
+from lazynb.session.side_by_side import for_each, title_of
 from lazynb.targets.chip import chips
 from lazynb.targets.mesh import BadMesh
 from lazynb.targets.shards import ShardLike
@@ -45,6 +47,7 @@ from lazynb.view.inspection.show import remember
 from lazynb.view.reports.miss_report import explained_miss
 from lazynb.view.reports.prediction import Reveal
 from lazynb.view.reports.targets import SideBySide
+from lazynb.xla.as_jit import NotOneFunction
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import written_down
 
@@ -195,6 +198,18 @@ class LazyMagics(Magics):
         help="how a variable lies on the mesh, an axis or . for each dimension: x=data,.; or the name of "
         "what lazynb.shard_like gave; several times",
     )
+    @argument(
+        "--as-jit",
+        action="store_true",
+        help="show beside it what jax.jit of the cell would run: only the last expression is a result, "
+        "arrays from outside are arguments, numbers are constants; it is not run",
+    )
+    @argument(
+        "--returns",
+        metavar="NAMES",
+        default="",
+        help="the results under --as-jit, by commas, such as loss,params; without: the last expression",
+    )
     @cell_magic
     def compile(self, line: str, cell: str) -> None:
         """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression
@@ -211,30 +226,51 @@ class LazyMagics(Magics):
         targets = _on_mesh(
             self._targets(options.targets), options.mesh, _shards(options.shard, self.shell.user_ns)
         )
+        form = self._form(options.as_jit, options.returns, cell)
         beside, ahead = JaxObserver(), not comes_later()
         with observing(beside):
             value, runs = self._run_lazily(cell, ahead)
             waiting, shown_if_empty = execution.waiting([]), holders(tensors_in([value]))
-            elsewhere = _compiled_for(targets, runs, waiting, ahead)
+            elsewhere, refused = _compiled_for(targets, runs, waiting, ahead)
+            jitted, not_jitted = _jitted(targets, runs, waiting, form, value, ahead)
             runs.describe(waiting)
             snapshot = runs.snapshot(shown_if_empty)
             drawing = DrawingLayout(snapshot)
             runs.compile(waiting, ahead)
             here = remember(runs.compilation(shown_if_empty, snapshot))
         here.beside = in_a_line(beside.log.rows())
-        compilations = [elsewhere.get(target, here) for target in targets]
+        both = {**elsewhere, None: here}
+        compilations = [one[target] for target in targets for one in (both, jitted) if target in one]
+        table = SideBySide(compilations, {**refused, **not_jitted})
+        is_one = len(targets) == 1 and form is None
         if options.name is not None:
-            named = compilations[0] if len(targets) == 1 else SideBySide(compilations)
-            self.shell.user_ns[options.name] = named
+            self.shell.user_ns[options.name] = compilations[0] if is_one else table
         if not options.no_run:
             execution.run_all("compile")
         if value is not NOTHING:
             self.shell.displayhook(value)
-        if len(targets) > 1:
-            display(SideBySide(compilations))
+        if not is_one:
+            display(table)
         for compilation in compilations:
-            ran = compilation.target is None and not options.no_run
-            display(shown(compilation, ran=ran, tabs=tabs, arranged=drawing.arranged))
+            arranged = drawing.arranged if compilation.form is None else lambda: None
+            ran = compilation.is_run and not options.no_run
+            display(shown(compilation, ran=ran, tabs=tabs, arranged=arranged))
+
+    def _form(self, as_jit: bool, names: str, cell: str) -> JitForm | None:
+        """What ``--as-jit`` and ``--returns`` ask for; None if for nothing.
+
+        Raises:
+          UsageError: the cell gives nothing.
+        """
+        asked = [name.strip() for name in names.split(",") if name.strip()]
+        if not as_jit and not asked:
+            return None
+        if not asked and not has_value(self.shell.transform_cell(cell)):
+            raise UsageError(
+                "%%compile --as-jit: the cell ends in no expression, so a jitted function of it would return "
+                "nothing: end it in one, or name the results, such as --returns loss,params"
+            )
+        return JitForm(tuple(asked), self.shell.user_ns)
 
     def _targets(self, text: str | None) -> list[Target | None]:
         """What ``--for`` asks for, else what ``%lazy --for`` did; None stands for this machine."""
@@ -383,18 +419,41 @@ def _on_mesh(targets: list[Target | None], mesh: str | None, shards: list[Any]) 
 
 def _compiled_for(
     targets: list[Target | None], runs: CellRuns, waiting: list[Pending], ahead: bool
-) -> dict[Target | None, Compilation]:
-    """What is pending as the compilers of ``targets`` make it."""
+) -> tuple[dict[Target | None, Compilation], dict[str, str]]:
+    """What is pending as the compilers of the ``targets`` that are not this machine make it, and why some do
+    not."""
+
+    def compiled(target: Target | None) -> Compilation:
+        assert target is not None
+        return remember(runs.compile_for(waiting, target, ahead))
+
+    others = [target for target in targets if target is not None]
     try:
-        return {
-            target: remember(runs.compile_for(waiting, target, ahead))
-            for target in targets
-            if target is not None
-        }
+        return for_each(others, compiled, may_be_empty=None in targets)
     except LazynbError as error:
         raise UsageError(f"%%compile --for: {error}") from None
     except KeyboardInterrupt:
         raise KeyboardInterrupt("no target was compiled for; what is pending stays so") from None
+
+
+def _jitted(
+    targets: list[Target | None],
+    runs: CellRuns,
+    waiting: list[Pending],
+    form: JitForm | None,
+    value: Any,
+    ahead: bool,
+) -> tuple[dict[Target | None, Compilation], dict[str, str]]:
+    """What ``jax.jit`` of the cell would compile for each target, and why there is nothing for some."""
+    if form is None:
+        return {}, {}
+    try:
+        jitted = runs.as_jit(waiting, form.leaves(value), form.is_made_within)
+    except NotOneFunction as error:
+        return {}, {title_of(target, is_jit=True): f"{error}." for target in targets}
+    with written_down(ahead):
+        found, refused = for_each(targets, jitted.compile, may_be_empty=True)
+    return found, {f"{title}, as jax.jit": why for title, why in refused.items()}
 
 
 def _tabs(text: str) -> list[str]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from lazynb.execute.observers import Observer, Ran
+from lazynb.execute.observers import Broke, Observer, Ran
+from lazynb.notebook.as_jit import why_not
 from lazynb.notebook.leftovers import Earlier
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.names import names_of
@@ -13,6 +14,7 @@ from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.snapshot.trace_summary import Names
 from lazynb.source import Origin, line_of
 from lazynb.targets.target import Target
+from lazynb.xla.as_jit import Jitted, NotOneFunction
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import Gathering, compile_waiting, written_down
 
@@ -44,6 +46,7 @@ class CellRuns(Observer):
         self._unlisted = 0
         self._operations = 0
         self._last: Sequence[Pending] = ()  # that ran
+        self._broke: Broke | None = None  # the first trace break
 
     @property
     def is_empty(self) -> bool:
@@ -68,6 +71,10 @@ class CellRuns(Observer):
         gathering.describe(pending, self._names())
         gathering.add(pending, event.tensors, run.binding, run.miss is not None)
         gathering.give(pending, event.tensors, event.results)
+
+    def broke(self, event: Broke) -> None:
+        """Notes the first trace break."""
+        self._broke = self._broke or event
 
     def _names(self) -> Names:
         try:
@@ -103,6 +110,27 @@ class CellRuns(Observer):
         own = [pending for pending in waiting if pending not in self._earlier]
         names = names_of(self._namespace)
         return compile_waiting(own or waiting, names, ahead, target, cell=self.cell)
+
+    def as_jit(
+        self, waiting: Sequence[Pending], leaves: Sequence[Any], is_constant: Callable[[Any], bool]
+    ) -> Jitted:
+        """What ``jax.jit`` of the cell would compile, with ``leaves`` for its results.
+
+        Arguments:
+          is_constant: whether the cell itself made an array.
+
+        Raises:
+          NotOneFunction: the cell is no jitted function; the message says why.
+        """
+        if self._broke is not None:
+            raise NotOneFunction(why_not(self._broke))
+        if len(self._own):
+            raise NotOneFunction("a part of the cell ran before its end")
+        gathering, names = Gathering(), names_of(self._namespace)
+        for pending in waiting:
+            if pending not in self._earlier:
+                gathering.describe(pending, names)
+        return gathering.as_jit(leaves, is_constant)
 
     # ---- what is shown -------------------------------------------------------------------------------------
 

@@ -13,11 +13,12 @@ from lazynb.record.tensor import LazyTensor
 from lazynb.view.graph.graph import Graph
 from lazynb.view.graph.svg import Arrangement
 from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.html import TABS
+from lazynb.view.inspection.html import TABS, to_html
 from lazynb.view.inspection.page import front_end
-from lazynb.view.inspection.saved import opened
+from lazynb.view.inspection.saved import Saved, opened
 from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.show import bundle, last, remember
+from lazynb.view.inspection.text import to_text
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import compile_tensors
 
@@ -37,6 +38,21 @@ class Static:
         return self._forms
 
 
+class FromFile(Saved):
+    """Inspections from a file, each as an inspector where one can live."""
+
+    def _ipython_display_(self) -> None:
+        if not somebody_looks() or no_widget():
+            raise NotImplementedError  # then IPython takes the static forms
+        from IPython.display import display
+
+        from lazynb.notebook.inspector import Inspector
+
+        for data, graph in self.entries:
+            static = {"text/plain": to_text(data), "text/html": to_html(data, graph)}
+            display(Inspector(None, data, static))
+
+
 def inspect(obj: Any = None, namespace: dict[str, Any] | None = None, *, ran: bool = True) -> Any:
     """See :func:`lazynb.inspect`.
 
@@ -44,7 +60,7 @@ def inspect(obj: Any = None, namespace: dict[str, Any] | None = None, *, ran: bo
       ran: whether a compilation was run.
     """
     if isinstance(obj, (str, os.PathLike)):
-        return opened(obj)
+        return FromFile(opened(obj).entries, os.path.basename(obj))
     if isinstance(obj, Graph) and not obj.pending():
         return obj
     return shown(compilation_of(obj, namespace), ran=ran and not isinstance(obj, (Graph, LazyTensor)))

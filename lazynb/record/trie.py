@@ -138,6 +138,13 @@ class State:
         return f"State(depth={self.depth}, {self.operation or 'input'})"
 
 
+def apart(parent: State, step: State, key: Hashable, operands: tuple[int, ...]) -> State:
+    """The same step as ``step`` after ``parent``, in no trie."""
+    state = State(parent, key, step.operation, operands, step.avals, step.devices)
+    state.program = step.program
+    return state
+
+
 class Root(State):
     """The start of all traces that are opened under one configuration of JAX.
 

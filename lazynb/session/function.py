@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -13,15 +13,16 @@ import numpy as np
 from lazynb import _jax as jc
 from lazynb.errors import LazynbError, TraceBreakError
 from lazynb.execute.flush import tensors_in
-from lazynb.record.pending import closure
+from lazynb.record.pending import Pending, closure
 from lazynb.record.snapshot.names import names_of
 from lazynb.record.stand_in import JITTED
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 from lazynb.record.types_only import TypesOnly, running_nothing
 from lazynb.targets.target import Target
+from lazynb.xla.as_jit import leaves_of
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.gathering import compile_waiting
+from lazynb.xla.gathering import Gathering, compile_waiting, written_down
 
 
 def is_function(obj: Any) -> bool:
@@ -36,6 +37,7 @@ def compile_function(
     kwargs: Mapping[str, Any],
     namespace: Mapping[str, Any],
     target: Target | None = None,
+    as_jit: bool = False,
 ) -> Compilation:
     """Compiles what ``function(*args, **kwargs)`` computes, and runs nothing.
 
@@ -46,30 +48,95 @@ def compile_function(
         takes.
       namespace: the user's variables; the function's parameters come before them.
       target: compile for this one.
+      as_jit: compile what ``jax.jit(function)`` compiles, rather than what lazynb runs: numbers among the
+        arguments are arguments, those in the function are constants, and so are the arrays that it closes
+        over.
 
     Raises:
       TraceBreakError: the function needs a value.
-      LazynbError: called inside a JAX transformation.
+      LazynbError: called inside a JAX transformation; ``jax.jit`` could not compile the function.
       Exception: what the function raises.
     """
     __tracebackhide__ = True
     if not (jc.is_eval(jc.current_trace()) or isinstance(jc.current_trace(), LazyTrace)):
         raise LazynbError("A function is compiled for a chip outside of JAX's transformations (jit, grad).")
-    called = _unjitted(function)
-    given = TypesOnly()
-    types: list[tuple[Any, Any]] = []
-    args, kwargs = jax.tree.map(lambda leaf: _argument(leaf, given, target, types), (args, dict(kwargs)))
-    if target is not None:
-        target = target.with_types(types)
-    names = _names(called, args, kwargs, namespace, given)
+    called, call = _unjitted(function), _Call(target, as_jit)
+    args, kwargs = call.with_types(args, dict(kwargs), jc.static_arguments(function) if as_jit else ())
+    names = _names(called, args, kwargs, namespace, call.given)
     with running_nothing():
         try:
             result = _called(called, args, kwargs)
             gc.collect()  # what only a cycle of references holds is no result
-            waiting = given.put_into(closure(tensors_in([result])))
-            return compile_waiting(waiting, names, target=target)
+            waiting = call.given.put_into(closure(tensors_in([result])))
+            if as_jit:
+                return _jitted(call, waiting, result, names)
+            return compile_waiting(waiting, names, target=call.target)
         finally:
-            given.close()
+            call.given.close()
+
+
+class _Call:
+    """One call for types.
+
+    Attributes:
+      given: the arguments that have a type only.
+      arguments: ids of what the function gets for arrays, in the order of the call.
+      target: what is compiled for.
+    """
+
+    def __init__(self, target: Target | None, as_jit: bool):
+        self.given = TypesOnly()
+        self.arguments: list[int] = []
+        self.target = target
+        self._as_jit = as_jit
+        self._types: list[tuple[Any, Any]] = []  # arguments with the types that stand for them
+
+    def with_types(self, args: Any, kwargs: Any, static: Collection[int | str]) -> tuple[Any, Any]:
+        """The arguments, of which arrays have their types alone.
+
+        Arguments:
+          static: positions and names of arguments that keep their values.
+        """
+        args = tuple([arg if at in static else self._tree(arg) for at, arg in enumerate(args)])
+        kwargs = {
+            name: kwargs[name] if name in static else self._tree(kwargs[name]) for name in sorted(kwargs)
+        }
+        if self.target is not None:
+            self.target = self.target.with_types(self._types)
+        return args, kwargs
+
+    def _tree(self, tree: Any) -> Any:
+        return jax.tree.map(self._argument, tree)
+
+    def _argument(self, leaf: Any) -> Any:
+        """What the function gets: a type, a pending tensor and a NumPy array become tensors without a value;
+        for a target, an array that is spread over devices too; as under ``jax.jit``, a number too."""
+        type_ = _type(leaf, self.target)
+        if type_ is None and self._as_jit and isinstance(leaf, bool | int | float | complex | np.generic):
+            aval = jc.typeof(leaf)
+            type_ = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+        if type_ is None:
+            self.arguments.append(id(leaf))
+            return leaf
+        if self.target is None:  # a sharding is the target's
+            type_ = jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)
+        tensor = self.given.tensor(type_)
+        self.arguments.append(id(tensor))
+        self._types.append((leaf, self.given.types[id(tensor)]))
+        return tensor
+
+
+def _jitted(
+    call: _Call, waiting: Sequence[Pending], result: Any, names: Mapping[int, tuple[str, ...]]
+) -> Compilation:
+    """What ``jax.jit`` compiles of a function that was recorded."""
+    gathering = Gathering()
+    for pending in waiting:
+        gathering.describe(pending, names)
+    arguments = {*call.arguments, *map(id, call.given.types.values())}
+    jitted = gathering.as_jit(leaves_of(result), lambda array: id(array) not in arguments, call.arguments)
+    with written_down():
+        return jitted.compile(call.target)
 
 
 def _unjitted(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -77,23 +144,6 @@ def _unjitted(function: Callable[..., Any]) -> Callable[..., Any]:
     while isinstance(function, JITTED):
         function = function.__wrapped__
     return function
-
-
-def _argument(leaf: Any, given: TypesOnly, target: Target | None, types: list[tuple[Any, Any]]) -> Any:
-    """What the function gets: a type, a pending tensor and a NumPy array become tensors without a value; for
-    a target, an array that is spread over devices too.
-
-    Arguments:
-      types: takes the argument with the type that stands for it.
-    """
-    type_ = _type(leaf, target)
-    if type_ is None:
-        return leaf
-    if target is None:  # a sharding is the target's
-        type_ = jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)
-    tensor = given.tensor(type_)
-    types.append((leaf, given.types[id(tensor)]))
-    return tensor
 
 
 def _type(leaf: Any, target: Target | None) -> jax.ShapeDtypeStruct | None:

@@ -12,7 +12,7 @@ import jax
 from lazynb.execute.executable import Executable
 from lazynb.execute.program import needed_steps
 from lazynb.reasons import REASONS
-from lazynb.record.trie import Root, State
+from lazynb.record.trie import Root, State, apart
 from lazynb.session.run_recorder import Held, Seen, SeenBreak
 from lazynb.source import Place
 from lazynb.units import milliseconds
@@ -192,7 +192,7 @@ class Merged:
                     operands = tuple([moved[seen.number, slot] for slot in step.operands])
                     for result in range(step.slots - step.first):
                         moved[seen.number, step.first + result] = state.slots + result
-                    state = _after(state, step, (step.operation, operands), operands)
+                    state = apart(state, step, (step.operation, operands), operands)
                     continue
                 held, earlier = sources[step.first]
                 if earlier is not None and earlier in moved:
@@ -200,7 +200,7 @@ class Merged:
                     continue
                 if id(held) not in outside:
                     outside[id(held)] = state.slots
-                    state = _after(state, step, step.key, ())
+                    state = apart(state, step, step.key, ())
                     self._inputs.append(held)
                 moved[seen.number, step.first] = outside[id(held)]
         return state, moved
@@ -219,13 +219,6 @@ class Merged:
                 left.remove(kind)
                 taken.append(number)
         return tuple(taken)
-
-
-def _after(parent: State, step: State, key: Any, operands: tuple[int, ...]) -> State:
-    """The same step as ``step``, after ``parent``."""
-    state = State(parent, key, step.operation, operands, step.avals, step.devices)
-    state.program = step.program
-    return state
 
 
 class Spread(NamedTuple):

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
+from lazynb.errors import LazynbError
 from lazynb.source import Place
+from lazynb.targets.compiled import TargetError
+from lazynb.targets.compilers import CompilerMissing
+from lazynb.targets.process import CompilerCrashed
+from lazynb.targets.target import Target
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.cost.kernel_cost import executions
@@ -58,6 +63,46 @@ class LineDifference:
     shared: tuple[tuple[int, ...], ...]
 
 
+def for_each(
+    targets: Sequence[Target | None],
+    compiled: Callable[[Target | None], Compilation],
+    *,
+    may_be_empty: bool = False,
+) -> tuple[dict[Target | None, Compilation], dict[str, str]]:
+    """What ``compiled`` gives for each target; and by title why it gives nothing, for those whose compiler is
+    missing or refuses the program.
+
+    Arguments:
+      may_be_empty: whether it is no error if no target is left.
+
+    Raises:
+      LazynbError: no target is left; the error is that of the first.
+    """
+    found: dict[Target | None, Compilation] = {}
+    refused: dict[Target | None, LazynbError] = {}
+    for target in targets:
+        try:
+            found[target] = compiled(target)
+        except (TargetError, CompilerMissing, CompilerCrashed) as error:
+            refused[target] = error
+    if refused and not found and not may_be_empty:
+        raise next(iter(refused.values()))
+    return found, {title_of(target): str(error) for target, error in refused.items()}
+
+
+def title_of(target: Target | None, is_jit: bool = False) -> str:
+    """What the user reads for a target, and for a program compiled as ``jax.jit`` of the code would be."""
+    title = HERE if target is None else target.title
+    return f"{title}, as jax.jit" if is_jit else title
+
+
+def pairs(compilations: Sequence[Compilation]) -> list[tuple[Compilation, Compilation]]:
+    """What lazynb runs beside what ``jax.jit`` would run, by target."""
+    lazy = {title_of(one.target): one for one in compilations if one.form is None}
+    jitted = {title_of(one.target): one for one in compilations if one.form is not None}
+    return [(lazy[title], jitted[title]) for title in lazy if title in jitted]
+
+
 def made(compilation: Compilation) -> Made:
     """What ``compilation`` runs."""
     steps = [step for trace in compilation.traces for step in _steps(trace)]
@@ -66,7 +111,7 @@ def made(compilation: Compilation) -> Made:
     written = [part for cluster in ended for part in written_by(cluster)]
     here = compilation.target is None
     return Made(
-        target=HERE if compilation.target is None else compilation.target.title,
+        target=title_of(compilation.target, compilation.form is not None),
         kernels=len(kernels),
         runs=_in_all((step.times, 1) for step in kernels),
         transfers=sum(step.cluster.is_begun_transfer for step in steps),

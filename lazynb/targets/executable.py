@@ -11,9 +11,10 @@ import jax
 from lazynb import _jax as jc
 from lazynb.errors import LazynbError
 from lazynb.execute.dumps import new_dump
+from lazynb.execute.error_notes import failing_lines
 from lazynb.execute.executable import Binding, Executable, announced
 from lazynb.execute.flush import executables, execution
-from lazynb.execute.packing import Written
+from lazynb.execute.packing import Constants, Written
 from lazynb.execute.program import lower
 from lazynb.execute.request import Request
 from lazynb.record.pending import Pending
@@ -24,6 +25,10 @@ from lazynb.targets.process import worker_of
 from lazynb.targets.target import Target
 
 
+class NotLowered(TargetError):
+    """JAX has no rule for an operation on the chip."""
+
+
 class NotHere(LazynbError):
     """A program was to run that was compiled for a chip that is not there."""
 
@@ -31,10 +36,10 @@ class NotHere(LazynbError):
 class TargetExecutable(Executable):
     """A program for ``target``, of some results of a recorded trace without dead operations.
 
-    No input is donated, and the numbers in the user's lines are constants, as under ``jax.jit``.
+    No input is donated.
 
     Arguments:
-      values: of its inputs.
+      packing: which inputs are constants: at least the numbers in the user's lines, as under ``jax.jit``.
       shardings: of its inputs, on the target's mesh.
     """
 
@@ -46,14 +51,14 @@ class TargetExecutable(Executable):
         wanted: tuple[int, ...],
         config_then: Any,
         target: Target,
-        values: Sequence[Any],
+        packing: Constants,
         shardings: Sequence[Any] = (),
     ):
         super().__init__(state, wanted, (), config_then, Place("", 0, ""))
         self.target = target
         self._mesh = target.layout.sizes if target.layout is not None else ()
         taken = [step for step in state.path() if step.operation is None]
-        self._packing: Written = Written(state.path(), values)
+        self._packing: Constants = packing
         placed = shardings or [None] * len(taken)
         self._arguments = [_type(taken[number].avals[0], placed[number]) for number in self._packing.single]
 
@@ -65,7 +70,7 @@ class TargetExecutable(Executable):
     def compile(self, inputs: Sequence[Any] = ()) -> None:
         """Compiles it in the worker process.
 
-        Raises as :func:`lazynb.targets.compiled.compile_for` does; TargetError also if JAX cannot lower an
+        Raises as :func:`lazynb.targets.compiled.compile_for` does; NotLowered if JAX cannot lower an
         operation for the chip.
         """
         start, dump = time.perf_counter(), new_dump(self.elsewhere)
@@ -74,7 +79,7 @@ class TargetExecutable(Executable):
                 lowering = jc.lowering_of(self._lowered(self._jaxpr, self._donated))
             except Exception as error:
                 words = f"{type(error).__name__}: {error}"
-                raise TargetError(f"JAX cannot lower the program for {self.target.title}: {words}") from error
+                raise NotLowered(f"JAX cannot lower the program for {self.target.title}: {words}") from error
             self.compiled = compile_for(self.target, lowering, self._mesh, dump=dump)
         self.dump, self.origin = dump, self.compiled.origin
         self.compile_seconds = time.perf_counter() - start
@@ -140,13 +145,17 @@ def prepare_for(
     if target.layout is not None:
         place = target.layout.sharding
         shardings = [place(value, names.get(id(value), ())) for value in values]
-    executable = TargetExecutable(state, slots, pending.root.config, target, values, shardings)
+    packing = Written(state.path(), values)
+    executable = TargetExecutable(state, slots, pending.root.config, target, packing, shardings)
     binding = Binding(executable, inputs)
     try:
         executable.compile()
     except OutOfMemory as error:
         error.binding = binding
         raise
+    except NotLowered as error:
+        lines = failing_lines(request, target.chip.platform)
+        raise NotLowered("\n  ".join([f"{error}. It stands at", *lines]) if lines else str(error)) from error
     finally:
         executables.trie.prune(state)
     return binding, True

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from lazynb.execute.records import Records
+from lazynb.execute.records import Records, plural
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.targets.target import Target
 from lazynb.units import short_duration
@@ -48,6 +48,31 @@ class Hlo:
         return Records(passes, "XLA wrote no passes down", _pass_row)
 
 
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """That a program is compiled as ``jax.jit`` of the user's code would be.
+
+    Attributes:
+      results: the user's name for each; empty where there is none.
+      arguments: how many arrays come from outside.
+      constants: how many numbers and arrays are written into the program.
+    """
+
+    results: tuple[str, ...]
+    arguments: int
+    constants: int
+
+    def __str__(self) -> str:
+        named = [f"`{name}`" for name in dict.fromkeys(self.results) if name]
+        unnamed = self.results.count("")
+        if unnamed:
+            named.append(plural(unnamed, "other value") if named else plural(unnamed, "value"))
+        return (
+            f"returns {', '.join(named) or 'nothing'}; {plural(self.arguments, 'argument')}, "
+            f"{plural(self.constants, 'constant')}"
+        )
+
+
 class Compilation:
     """The compiled programs of a pending graph. Making one runs nothing; the programs are kept for the run.
 
@@ -59,6 +84,8 @@ class Compilation:
       traces: the programs, in the order in which they run.
       snapshot: the graph that was compiled; its node numbers are those of ``fates``.
       target: what it was compiled for, without being run; None for this machine.
+      form: what is a result, an argument and a constant, if it was compiled as ``jax.jit`` of the code would
+        be, without being run; None for what lazynb runs.
       beside: what JAX compiled by itself meanwhile, in a line; empty if nothing, or if nobody looked.
       cell: the notebook cell that recorded the graph; None if it is not known, or not one.
       earlier: what earlier cells had left pending and was compiled with it, a compilation for each cell.
@@ -77,6 +104,7 @@ class Compilation:
         runs: Sequence[int] = (),
         unlisted: int = 0,
         target: Target | None = None,
+        form: Form | None = None,
     ):
         self.traces = tuple(traces)
         self.snapshot = snapshot
@@ -86,6 +114,13 @@ class Compilation:
         self.runs = tuple(runs) or (0,) * len(self.traces)
         self.unlisted = unlisted
         self.target = target
+        self.form = form
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is what runs when the graph runs: not compiled for another chip, nor as ``jax.jit``
+        would be."""
+        return self.target is None and self.form is None
 
     @property
     def operations(self) -> int:
@@ -200,8 +235,12 @@ class Compilation:
             return "Compilation(nothing pending)"
         time = short_duration(self.compile_seconds)
         event = self.cache_event
+        if self.form is not None:
+            event += " as jax.jit"
         if self.target is not None:
-            event = f"{event} for {self.target.title}, not run"
+            event += f" for {self.target.title}"
+        if not self.is_run:
+            event += ", not run"
         return f"Compilation({self.operations} operations, {event}, {time})"
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import jax
+import numpy as np
+
+from lazynb import _jax as jc
 from lazynb.execute.dumps import dumping
 from lazynb.execute.executable import Binding
 from lazynb.execute.flush import execution
@@ -19,12 +23,14 @@ from lazynb.record.tensor import LazyTensor
 from lazynb.targets.compiled import OutOfMemory
 from lazynb.targets.executable import prepare_for
 from lazynb.targets.target import Target
+from lazynb.xla.as_jit import Jitted, NotOneFunction, Returned, leaves_of
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.cost.too_large import explained
 from lazynb.xla.inputs import Inputs
 from lazynb.xla.origins import Origins, origins_of
 from lazynb.xla.program import CompiledTrace
 from lazynb.xla.reading import Reading
+from lazynb.xla.recorded import Value, of_pending
 
 
 class Gathering:
@@ -74,7 +80,7 @@ class Gathering:
         """
         wanted = tuple([tensor._slot for tensor in tensors])
         origins = origins_of(pending, binding, wanted, self._description)
-        self._programs.append((binding, is_new, origins, Inputs(pending, binding.inputs)))
+        self._programs.append((binding, is_new, origins, Inputs.of(pending, binding.inputs)))
 
     def give(self, pending: Pending, tensors: Sequence[LazyTensor], results: Sequence[Any]) -> None:
         """``results`` are the values of ``tensors`` of ``pending``: the programs after it take them from it.
@@ -83,6 +89,50 @@ class Gathering:
         """
         for tensor, result in zip(tensors, results):
             self._given[id(result)] = weakref.ref(result), (id(pending), tensor._slot)
+
+    def _returned(self, leaf: Any, is_constant: Callable[[Any], bool]) -> Returned:
+        """A leaf of what the user's code returns: a tensor, an array or a number."""
+        value = self.value_of(id(leaf))
+        if value is None and isinstance(leaf, LazyTensor):
+            if leaf._pending is not None:
+                return Returned(self._description.result(leaf._pending, leaf._slot))
+            leaf = leaf._value
+            value = self.value_of(id(leaf))
+        if isinstance(leaf, np.ndarray) and not is_constant(leaf):
+            aval = jc.typeof(leaf)
+            leaf = jax.ShapeDtypeStruct(aval.shape, aval.dtype)
+        return Returned(value, jc.abstract(leaf) if isinstance(leaf, jax.Array) else leaf)
+
+    def value_of(self, identity: int) -> Value | None:
+        """The input of which ``identity`` is the id; None if there is none."""
+        for pending in self._described:
+            slot = pending.slots_of.get(identity)
+            if slot is not None:
+                return self._description.result(pending, slot)
+        return None
+
+    def as_jit(
+        self,
+        returned: Sequence[Any],
+        is_constant: Callable[[Any], bool],
+        first: Sequence[int] = (),
+    ) -> Jitted:
+        """What ``jax.jit`` would compile of the pending traces that are described.
+
+        Arguments:
+          returned: the leaves that the function returns: tensors, arrays and numbers.
+          is_constant: whether an array that the operations take is made by the code itself.
+          first: ids of the first arguments, in their order.
+
+        Raises:
+          NotOneFunction: see :class:`lazynb.xla.as_jit.Jitted`.
+        """
+        if not self._described:
+            raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
+        sources = [of_pending(pending, self._description) for pending in self._described]
+        arguments = [value for value in map(self.value_of, first) if value is not None]
+        leaves = [self._returned(leaf, is_constant) for leaf in returned]
+        return Jitted(sources, self.snapshot(), leaves, is_constant, arguments)
 
     def compile(self, pending: Pending) -> None:
         """Makes the program of ``pending``, which is described already, and adds it. Runs nothing.
@@ -100,10 +150,10 @@ class Gathering:
 
     def _explained(self, error: OutOfMemory, pending: Pending) -> OutOfMemory:
         wanted = tuple([tensor._slot for tensor in pending.live()])
-        operations = {}
+        origins = None
         if error.binding is not None:
-            operations = origins_of(pending, error.binding, wanted, self._description).operations
-        return explained(error, operations, self.snapshot())
+            origins = origins_of(pending, error.binding, wanted, self._description)
+        return explained(error, origins, self.snapshot())
 
     def _add_prepared(self, pending: Pending, prepared: tuple[Binding, bool] | None) -> None:
         if prepared is not None:
@@ -124,7 +174,11 @@ class Gathering:
 
 
 def compile_tensors(
-    tensors: Sequence[Any], namespace: Mapping[str, Any], ahead: bool = True, target: Target | None = None
+    tensors: Sequence[Any],
+    namespace: Mapping[str, Any],
+    ahead: bool = True,
+    target: Target | None = None,
+    as_jit: bool = False,
 ) -> Compilation:
     """Compiles what ``tensors`` (or pytrees of them) need, or all that is pending of this thread, and runs
     nothing.
@@ -134,11 +188,21 @@ def compile_tensors(
       ahead: read what XLA writes down while it still compiles, which slows it a little; else when it is asked
         for.
       target: compile for this one, and leave the caches alone.
+      as_jit: compile what ``jax.jit`` of a function that returns ``tensors`` compiles, and leave the caches
+        alone.
 
     Raises what JAX raises for a program that cannot be lowered or compiled; the pending graph stays as it
     was.
     """
-    return compile_waiting(execution.waiting(tensors), names_of(namespace), ahead, target)
+    waiting, names = execution.waiting(tensors), names_of(namespace)
+    if not as_jit:
+        return compile_waiting(waiting, names, ahead, target)
+    leaves = leaves_of(tensors)
+    gathering = Gathering()
+    for pending in waiting:
+        gathering.describe(pending, names)
+    with written_down(ahead):
+        return gathering.as_jit(leaves, lambda array: False).compile(target)
 
 
 def compile_waiting(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -23,18 +23,24 @@ class Inputs:
     """The inputs of one program.
 
     Arguments:
-      pending: the trace that was compiled.
-      numbers: of the trace's inputs that the program takes, in its order.
+      inputs: the type of each, and what gives its value while that exists.
 
     Attributes:
       made_up: how many inputs of the last :meth:`values` were made up.
     """
 
-    def __init__(self, pending: Pending, numbers: Sequence[int]):
-        steps = [state for state in pending.state.path() if state.operation is None]
-        self._avals = [steps[number].avals[0] for number in numbers]
-        self._held = [_hold(pending.inputs[number]) for number in numbers]
+    def __init__(self, inputs: Sequence[tuple[Any, Callable[[], Any]]]):
+        self._inputs = list(inputs)
         self.made_up = 0
+
+    @classmethod
+    def of(cls, pending: Pending, numbers: Sequence[int]) -> Inputs:
+        """Those inputs of a trace that a program takes, by their numbers, in the program's order."""
+        steps = [state for state in pending.state.path() if state.operation is None]
+        return cls([(steps[number].avals[0], hold(pending.inputs[number])) for number in numbers])
+
+    def __getitem__(self, number: int) -> tuple[Any, Callable[[], Any]]:
+        return self._inputs[number]
 
     def values(self) -> list[Any]:
         """An array (or a host scalar) for each input: the user's own while it exists, else one of the same
@@ -43,12 +49,12 @@ class Inputs:
         Raises:
           InputsGone: an input is gone and cannot be made up.
         """
-        values = [_concrete(held()) for held in self._held]
-        self.made_up = sum(value is None for value in values)
-        return [made_up(aval) if value is None else value for value, aval in zip(values, self._avals)]
+        values = [(aval, _concrete(held())) for aval, held in self._inputs]
+        self.made_up = sum(value is None for _, value in values)
+        return [made_up(aval) if value is None else value for aval, value in values]
 
 
-def _hold(value: Any) -> Any:
+def hold(value: Any) -> Any:
     """A function that gives ``value`` while it exists. It does not keep an array alive."""
     if isinstance(value, (LazyTensor, jax.Array)):
         return weakref.ref(value)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Mapping
 
 from lazynb.execute.executable import Binding
 from lazynb.execute.program import needed_steps
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
+from lazynb.record.snapshot.opened import Made
 from lazynb.xla.hlo.module import Mark
 
 
@@ -45,25 +47,32 @@ def origins_of(
     steps = needed_steps(pending.state.path(), wanted)
     _, moved = pending.trie.copy(pending.root, steps)
     slots = {new: slot for slot, new in moved.items()}
-    operations: dict[Mark, int] = {}
-    loops: set[Mark] = set()
-    constants: set[Mark] = set()
-    carried: dict[Mark, tuple[Mark, ...]] = {}
+    made: dict[int, Made] = {}
     inputs: dict[int, int] = {}
     for step in binding.executable.state.path():
         if step.first not in slots:
             continue
         if step.operation is None:
             inputs[len(inputs)], _ = description.result(pending, slots[step.first])
-            continue
-        step_mark = (step.depth - 1,)
-        made = description.made(pending, slots[step.first])
-        operations.update((step_mark + path, node) for path, node in made.nodes.items())
-        loops.update(step_mark + path for path in made.loops)
-        constants.update(step_mark + path for path in made.constants)
-        for path, around in made.carried.items():
-            carried[step_mark + path] = tuple(step_mark + loop for loop in around)
-    results = tuple(description.result(pending, slot) for slot in wanted)
+        else:
+            made[step.depth - 1] = description.made(pending, slots[step.first])
+    return origins(made, inputs, tuple([description.result(pending, slot) for slot in wanted]))
+
+
+def origins(
+    made: Mapping[int, Made], inputs: dict[int, int], results: tuple[tuple[int, int], ...]
+) -> Origins:
+    """The origins of a program of which ``made`` has the nodes of each step, by the step's number."""
+    operations: dict[Mark, int] = {}
+    loops: set[Mark] = set()
+    constants: set[Mark] = set()
+    carried: dict[Mark, tuple[Mark, ...]] = {}
+    for number, nodes in made.items():
+        operations.update({(number, *path): node for path, node in nodes.nodes.items()})
+        loops.update((number, *path) for path in nodes.loops)
+        constants.update((number, *path) for path in nodes.constants)
+        for path, around in nodes.carried.items():
+            carried[number, *path] = tuple([(number, *loop) for loop in around])
     return Origins(operations, inputs, results, frozenset(loops), frozenset(constants), carried)
 
 

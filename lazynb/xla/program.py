@@ -77,6 +77,16 @@ class CompiledTrace:
         """JAX's ``jax.stages.Compiled``: HLO, cost analysis, memory analysis."""
         return self._executable.compiled
 
+    @property
+    def result_types(self) -> Sequence[Any]:
+        """JAX's type of each result."""
+        return self._executable.result_types
+
+    @property
+    def numbers(self) -> int:
+        """How many of Python's numbers are inputs."""
+        return self._executable.numbers
+
     @cached_property
     def text(self) -> str:
         """The optimised HLO; empty if the backend gives none."""

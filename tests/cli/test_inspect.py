@@ -126,6 +126,20 @@ def test_other_chips(program, capsys):
     ]
 
 
+def test_as_jit_stands_beside_it(program, capsys):
+    assert main(["inspect", f"{program}:plain", "--args", "f32[16,8],f32[8,4]", "--as-jit"]) == 0
+    text = capsys.readouterr().out
+    assert "this machine, as jax.jit" in text and "as jax.jit (returns" in text
+
+
+def test_a_chip_that_cannot_run_it_leaves_the_others(program, capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("LAZYNB_COMPILERS", str(tmp_path))
+    assert main(["inspect", "train_it.py:step", "--args", "example_args", "--for", "cpu,v5e"]) == 1
+    said = capsys.readouterr().out
+    assert "Not compiled for TPU v5e. " in said and "lazynb targets install tpu" in said
+    assert "this machine" in said
+
+
 # ---- files -------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import itertools
 import re
 import sys
 import time
@@ -29,14 +30,17 @@ SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_default_prng_
 class Cells:
     """Runs cells in one namespace, as a notebook does."""
 
+    sessions = itertools.count()
+
     def __init__(self):
+        self.session = next(self.sessions)  # no two have a cell of one file name
         self.namespace = {"jax": jax, "jnp": jnp, "np": np, "lazynb": lazynb, "__name__": "__main__"}
         self.number = 0
 
     def run(self, text):
         """Runs a cell; the misses in it."""
         self.number += 1
-        file = f"<cell {id(self)}-{self.number}>"
+        file = f"<cell {self.session}-{self.number}>"
         source.register_cell(file, self.number, text)
         before = log.total
         with contextlib.redirect_stdout(io.StringIO()), lazynb.lazy():

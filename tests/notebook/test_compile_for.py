@@ -53,3 +53,33 @@ def test_a_tree_that_a_variable_holds(pending):
     assert pending.run("any('all-' in one.opcode for one in made.clusters)").result
     said = pending.run("%%compile --for v5e:2x2 --mesh data=4 --shard q=data\ny + 1", error=UsageError).error
     assert "reads no 'q' that could be sharded: its inputs are y" in str(said)
+
+
+def test_of_several_targets_one_that_cannot_run_it_is_said_beside_the_others(pending, monkeypatch, tmp_path):
+    monkeypatch.setenv("LAZYNB_COMPILERS", str(tmp_path))
+    pending.run("%%compile both --for cpu,v5e" + CELL)
+    assert pending.run("len(both), both[0].target").result == (1, None)
+    text = pending.run("repr(both)").result
+    assert "Not compiled for TPU v5e." in text and "lazynb targets install tpu" in text
+    assert pending.run("both.to_dicts()[1]['target'], sorted(both.to_dicts()[1])").result == (
+        "TPU v5e",
+        ["refused", "target"],
+    )
+    assert "<b>Not compiled for TPU v5e.</b>" in pending.run("both.to_html()").result
+    assert float(pending.run("float(z[0, 0])").result) < 2.1
+
+
+def test_if_no_target_is_left_nothing_is_shown(pending, monkeypatch, tmp_path):
+    monkeypatch.setenv("LAZYNB_COMPILERS", str(tmp_path))
+    said = str(pending.run("%%compile --for v5e,h100" + CELL, error=UsageError).error)
+    assert "lazynb targets install tpu" in said
+    assert float(pending.run("float(z[0, 0])").result) < 2.1
+
+
+def test_an_operation_that_a_chip_has_no_rule_for_is_on_its_line(pending):
+    if not compiler_of("tpu").is_installed:
+        pytest.skip("lazynb targets install tpu: not done here")
+    cell = "\nq = y + 1\nw = jnp.linalg.eigvals(q)\nw * 2"
+    said = str(pending.run("%%compile both --for cpu,v5e" + cell).error or pending.run("repr(both)").result)
+    assert "primitive 'eig'" in said and "line 3: w = jnp.linalg.eigvals(q)" in said
+    assert "line 2" not in said.partition("It stands at")[2]

@@ -17,6 +17,7 @@ from lazynb.notebook.magics import DrawingLayout
 from lazynb.record.trace import thread_trace
 from lazynb.view.inspection import show as inspection_show
 from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.saved import Saved, entry_of
 from lazynb.view.inspection.schema import Boundary, Change, Stage
 
 CELL = "%%compile made\nx = jnp.ones((64, 32))\nh = jnp.tanh(x @ x.T)\np = jnp.exp(h) / 2\np.sum()"
@@ -249,6 +250,22 @@ def test_old_widgets_let_their_compilation_go(widget):
     for _ in range(inspector._KEPT):
         inspector.Inspector(widget._compilation, widget.data)
     assert widget._compilation is None
+
+
+def test_a_saved_file_is_an_inspector_too(widget, tmp_path, monkeypatch):
+    entry = entry_of(widget._compilation)
+    Saved([entry, entry]).save(tmp_path / "two.json")
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    lazynb.inspect(tmp_path / "two.json")._ipython_display_()
+    assert [one.data["live"] for one in shown] == [False, False]
+    assert shown[0].data == json.loads(json.dumps(entry.data))
+    assert (
+        "kernels" in shown[0]._static["text/plain"] and "lazynb-inspection" in shown[0]._static["text/html"]
+    )
+    monkeypatch.setattr(showing, "somebody_looks", lambda: False)
+    with pytest.raises(NotImplementedError):
+        lazynb.inspect(tmp_path / "two.json")._ipython_display_()
 
 
 NOTEBOOK = """

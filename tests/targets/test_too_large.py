@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -49,6 +50,21 @@ def test_the_values_are_named(needs):
         assert len(lazynb.graph(y)) > 0
     head, *values = message.splitlines()
     assert "This does not fit on TPU v5e: it needs" in head and "of 15.8 GiB" in head
-    assert 1 <= len(values) <= 5
+    assert 1 <= len(values) <= 6
     assert all("13.4 GiB  f32[60000,60000]" in value for value in values[:2])
     assert any("y = jnp.sort(a, axis=0)" in value for value in values)
+
+
+def test_inputs_have_the_users_names(needs):
+    matrix = jax.ShapeDtypeStruct((40_000, 40_000), jnp.float32)
+
+    def step(params, x):
+        return [part - 0.1 * x.sum() for part in params]
+
+    with pytest.raises(OutOfMemory) as caught:
+        lazynb.compile(step, [matrix, matrix], jax.ShapeDtypeStruct((8,), jnp.float32), target=needs("v5e"))
+    values = str(caught.value).splitlines()[1:]
+    assert {value.split(", an input ")[1] for value in values if "an input" in value} == {
+        "`params[0]`",
+        "`params[1]`",
+    }

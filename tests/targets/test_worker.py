@@ -59,12 +59,18 @@ def test_two_notebooks_each_have_one(needs, monkeypatch):
     assert process.poll() is None
 
 
-def test_its_end_is_a_message_and_the_next_question_starts_another(pending):
+def test_its_end_is_a_message_and_the_next_question_starts_another(pending, monkeypatch):
     lazynb.compile(pending, target="v5e")
     worker = worker_of("tpu")
-    ending = threading.Timer(0.0, worker._process.kill)
+    check = worker._check
+
+    def ends():  # it has been asked
+        monkeypatch.undo()
+        worker._process.kill()
+        check()
+
+    monkeypatch.setattr(worker, "_check", ends)
     worker._process.send_signal(signal.SIGSTOP)  # it cannot answer before it ends
-    ending.start()
     with pytest.raises(CompilerCrashed, match="The compiler for TPUs ended"):
         lazynb.compile(pending, target="v5e")
     assert lazynb.compile(pending, target="v5e").clusters
@@ -165,8 +171,11 @@ def test_what_jax_cannot_lower_for_the_chip_is_one_message(pending):
     def called_back(x):
         return jax.pure_callback(lambda a: a, jax.ShapeDtypeStruct((64, 64), jnp.float32), x) + 1
 
-    with pytest.raises(TargetError, match="JAX cannot lower the program for TPU v5e"):
+    with pytest.raises(TargetError, match="JAX cannot lower the program for TPU v5e") as caught:
         lazynb.compile(called_back, jax.ShapeDtypeStruct((64, 64), jnp.float32), target="v5e")
+    assert "It stands at\n  test_worker.py:" in str(caught.value) and "return jax.pure_callback" in str(
+        caught.value
+    )
     assert lazynb.compile(pending, target="v5e").clusters
 
 

@@ -558,6 +558,7 @@ def small(**more: Any) -> Json:
         "live": False,
         "ran": True,
         "target": "",
+        "form": "",
         "sources": [{"file": "<ipython-input-3>", "cell": 3, "first": 1, "lines": CELL}],
         "nodes": NODES,
         "fates": FATES,

@@ -330,7 +330,7 @@ def test_ten_thousand_operations_are_quick_and_small(each, most, live):
     seconds = time.process_time() - start
     assert len(data["clusters"]) == 10_000 // each and len(data["fates"]) == 10_000
     assert size(data) < most, size(data)
-    assert seconds < 3, seconds  # under 1 s on a machine that does nothing else
+    assert seconds < 5, seconds  # under 1 s on a machine that does nothing else
     assert any("left out" in note for note in data["notes"]) == (each == 1)
 
 

@@ -256,7 +256,7 @@ def test_no_dump(text):
         None,
     )
     assert memory.buffers == () and memory.steps == ()
-    assert memory.source == "XLA wrote no buffer assignment and live ranges for this program"
+    assert memory.source == "not at hand: XLA's buffer assignment and live ranges of this program"
 
 
 def test_no_dump_but_totals():
@@ -271,17 +271,17 @@ def test_no_dump_but_totals():
     assert (
         memory.peak_bytes is None
     )  # not what XLA:CPU calls peak_memory_in_bytes: temporaries are missing there
-    assert memory.source.startswith("XLA's memory analysis; XLA wrote no")
+    assert memory.source.startswith("XLA's memory analysis; not at hand: XLA's buffer")
 
 
 def test_half_a_dump(dumped):
     _, assignment, ranges = dumped(lambda x: x + 1, array(1000))
     memory = parse_memory(assignment, "")
     assert (memory.argument_bytes, memory.peak_bytes, memory.buffers) == (4000, None, ())
-    assert memory.source == "XLA's buffer assignment; XLA wrote no live ranges for this program"
+    assert memory.source == "XLA's buffer assignment; not at hand: XLA's live ranges of this program"
     memory = parse_memory("", ranges)
     assert memory.buffers == () and memory.peak_bytes is None and len(memory.steps) == 2
-    assert memory.source == "XLA wrote no buffer assignment for this program"
+    assert memory.source == "not at hand: XLA's buffer assignment of this program"
 
 
 def test_unknown_total_is_none():

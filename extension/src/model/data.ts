@@ -396,6 +396,8 @@ export interface Inspection {
   ran: boolean;
   /** What it was compiled for, such as 'TPU v5e'; '' for this machine. */
   target: string;
+  /** Compiled as `jax.jit` of the code would be: what is a result, an argument, a constant; else ''. */
+  form: string;
   /** Null: this machine. */
   chip: Chip | null;
   /** That recorded the operations; null if it is not known, or not one. */

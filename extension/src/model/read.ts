@@ -352,6 +352,7 @@ export function read(given: unknown): Inspection {
       live: false,
       ran: true,
       target: "",
+      form: "",
       chip: null,
       cell: null,
       earlier: [],

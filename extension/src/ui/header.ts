@@ -79,9 +79,10 @@ const CAME: Record<string, string> = {
   disk: "the executable came from the persistent cache on disk",
 };
 
-function events({ programs, ran, target }: Inspection): HTMLElement[] {
+function events({ programs, ran, target, form }: Inspection): HTMLElement[] {
   const [first] = programs;
   const made = [];
+  if (form) made.push(h("span.event", { title: `what jax.jit of the code would compile: ${form}` }, "as jax.jit"));
   if (target) made.push(h("span.event", { title: "what this was compiled for; it is not here" }, `compiled for ${target}`));
   if (!ran && programs.length && !programs.every(({ runs }) => runs)) {
     const words = programs.some(({ runs }) => runs) ? "the last not run" : "not run";

@@ -73,8 +73,9 @@ class Description:
         return self._where[id(pending), slot]
 
     def made(self, pending: Pending, slot: int) -> Made:
-        """The nodes that were made of the operation of ``pending`` whose first result is ``slot``."""
-        return self._made[id(pending), slot]
+        """The nodes that were made of the operation of ``pending`` whose first result is ``slot``; none of an
+        input."""
+        return self._made.get((id(pending), slot), Made())
 
     def add(self, summary: TraceSummary) -> None:
         """Appends the nodes of a trace. The traces that compute its inputs must have been added before."""

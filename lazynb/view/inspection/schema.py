@@ -372,6 +372,9 @@ class Inspection(TypedDict):
     live: bool  # a kernel answers requests; false in saved files
     ran: bool
     target: str  # what it was compiled for, such as 'TPU v5e'; '' for this machine
+    form: (
+        str  # compiled as `jax.jit` of the code would be: what is a result, an argument, a constant; else ''
+    )
     chip: Chip | None  # None: this machine
     cell: int | None  # that recorded the operations; None if it is not known, or not one
     earlier: list[Leftover]

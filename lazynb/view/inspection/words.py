@@ -102,6 +102,8 @@ def _event(data: Inspection) -> str:
     events = {program["cache"] for program in data["programs"]}
     phrase = next((words for event, words in _EVENTS.items() if event in events), "")
     seconds = sum(program["compile_seconds"] for program in data["programs"])
+    if data.get("form"):  # older data have none
+        phrase += f" as jax.jit ({data['form']})"
     if data["target"]:
         phrase += f" for {data['target']}"
     if seconds:

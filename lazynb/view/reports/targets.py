@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from lazynb.execute.records import text_table
-from lazynb.session.side_by_side import Figure, LineDifference, Made, differences, made
+from lazynb.session.liveness import liveness
+from lazynb.session.side_by_side import Figure, LineDifference, Made, differences, made, pairs
 from lazynb.source import Place
 from lazynb.units import short_duration, size
 from lazynb.view.graph.html import fill
@@ -16,14 +17,16 @@ from lazynb.xla.compilation import Compilation
 
 
 class SideBySide:
-    """The compilations of one cell for several targets, in the order asked for.
+    """The compilations of one cell for several targets, and as ``jax.jit`` of it, in the order asked for.
 
     Attributes:
       compilations: one for each target.
+      refused: why there is none, by the title of a target that cannot run the cell.
     """
 
-    def __init__(self, compilations: Sequence[Compilation]):
+    def __init__(self, compilations: Sequence[Compilation], refused: Mapping[str, str] | None = None):
         self.compilations = tuple(compilations)
+        self.refused = dict(refused or {})
         self._found: list[LineDifference] | None = None
 
     def __getitem__(self, number: int) -> Compilation:
@@ -33,15 +36,20 @@ class SideBySide:
         return len(self.compilations)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """A dictionary for each target: title, kernels, bytes, seconds."""
-        return [vars(made(one)) for one in self.compilations]
+        """A dictionary for each target: title, kernels, bytes, seconds; or why there are none."""
+        refused = [{"target": title, "refused": why} for title, why in self.refused.items()]
+        return [*(vars(made(one)) for one in self.compilations), *refused]
 
     def __repr__(self) -> str:
         lines = text_table(self._targets())
         if rows := self._lines():
             lines += ["", "Lines that share kernels with other lines on one target than on another:"]
             lines += text_table(rows)
-        return "\n".join([*lines, "", NOTE])
+        for sentence in self._alive():
+            lines += ["", sentence]
+        for title, why in self.refused.items():
+            lines += ["", f"Not compiled for {title}. {why}"]
+        return "\n".join([*lines, "", self._note()])
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
@@ -60,7 +68,9 @@ class SideBySide:
             targets=_table(self._targets()),
             heading=escape(heading),
             lines=_table(rows, places) if rows else "",
-            note=escape(NOTE),
+            alive="".join(_paragraph(sentence) for sentence in self._alive()),
+            refused="".join(_not_compiled(title, why) for title, why in self.refused.items()),
+            note=escape(self._note()),
         )
 
     def _targets(self) -> list[dict[str, str]]:
@@ -76,7 +86,20 @@ class SideBySide:
                     "estimated time": _at_least(one),
                 }
             )
-        return rows
+        filled = {name for row in rows for name, text in row.items() if text}
+        return [{name: text for name, text in row.items() if name in filled} for row in rows]
+
+    def _note(self) -> str:
+        here = all(one.target is None for one in self.compilations)
+        jitted = any(one.form is not None for one in self.compilations)
+        return " ".join([*([] if here else [ESTIMATED]), *([NOT_RUN] if jitted else []), COUNTED])
+
+    def _alive(self) -> list[str]:
+        """Why lazynb's programs write what ``jax.jit``'s do not; the same for each target, so said once."""
+        sentences = [
+            said for lazy, jitted in pairs(self.compilations) for said in liveness(lazy, jitted).sentences()
+        ]
+        return list(dict.fromkeys(sentences))
 
     def _lines(self) -> list[dict[str, str]]:
         titles = [made(one).target for one in self.compilations]
@@ -88,11 +111,24 @@ class SideBySide:
         return self._found
 
 
-NOTE = (
+ESTIMATED = (
     "Estimated: no kernel is faster than its bytes by the chip's published bandwidth, or its operations by "
-    "the chip's published peaks. What is in a loop counts as often as the loop turns, where XLA knows that. "
-    "A transfer brings a value to another memory."
+    "the chip's published peaks. A transfer brings a value to another memory."
 )
+NOT_RUN = (
+    "What stands under jax.jit was compiled to be looked at; the values are those of lazynb's own program."
+)
+COUNTED = "What is in a loop counts as often as the loop turns, where XLA knows that."
+
+
+def _paragraph(text: str) -> str:
+    return f'<div style="margin:8px 0">{escape(plain(text))}</div>'
+
+
+def _not_compiled(title: str, why: str) -> str:
+    lines = "\n".join(map(plain, why.splitlines()))
+    said = f"<b>Not compiled for {escape(plain(title))}.</b> {escape(lines)}"
+    return f'<div style="margin:8px 0;white-space:pre-wrap">{said}</div>'
 
 
 def _kernels(one: Made) -> str:

@@ -194,8 +194,8 @@ def _source(assigned: bool, ranged: bool, analysed: bool) -> str:
     if assigned and ranged:
         return "XLA's buffer assignment and live ranges"
     texts = {"buffer assignment": assigned, "live ranges": ranged}
-    missing = " and ".join(text for text, is_written in texts.items() if not is_written)
-    missing = f"XLA wrote no {missing} for this program"
+    absent = [text for text, is_written in texts.items() if not is_written]
+    missing = f"not at hand: XLA's {' and '.join(absent)} of this program"
     if assigned:
         return f"XLA's buffer assignment; {missing}"
     if analysed:

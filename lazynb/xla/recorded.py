@@ -1,0 +1,163 @@
+"""Recorded operations by the nodes of their graph, whichever programs they became."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from lazynb import _jax as jc
+from lazynb.record.pending import Pending
+from lazynb.record.snapshot.describe import Description
+from lazynb.record.snapshot.opened import Made
+from lazynb.record.trie import HOST, Root, State
+
+Value = tuple[int, int]
+"""A node of the graph, and the number of its result."""
+
+
+class Taken(NamedTuple):
+    """An input: its step, its type with its sharding, and what gives its value while that exists."""
+
+    step: State
+    type: Any
+    held: Callable[[], Any]
+
+
+class Applied(NamedTuple):
+    """An operation.
+
+    Attributes:
+      made: its nodes.
+      operands: what it reads.
+      results: what it gives; None for what was there before (a jitted function may return its argument).
+    """
+
+    step: State
+    made: Made
+    operands: tuple[Value, ...]
+    results: tuple[Value | None, ...]
+
+
+class Step(NamedTuple):
+    """An input or an operation, with the values that it gives; an operation with its nodes."""
+
+    step: State
+    values: tuple[Value, ...]
+    made: Made
+
+
+class Source(NamedTuple):
+    """Where operations are recorded.
+
+    Attributes:
+      root: under which configuration of JAX.
+      steps: in order.
+      taken: the inputs, in order.
+    """
+
+    root: State
+    steps: list[Step]
+    taken: list[Taken]
+
+
+def of_pending(pending: Pending, description: Description) -> Source:
+    """All operations of a pending trace that is described."""
+    path = pending.state.path()
+    steps = [_step(pending, description, step) for step in path if step.avals]
+    inputs = [step for step in path if step.operation is None]
+    taken = [
+        Taken(step, _type(value), _holding(value)) for step, value in zip(inputs, pending.inputs, strict=True)
+    ]
+    return Source(pending.root, steps, taken)
+
+
+def _step(pending: Pending, description: Description, step: State) -> Step:
+    values = tuple([description.result(pending, slot) for slot in range(step.first, step.slots)])
+    return Step(step, values, description.made(pending, step.first))
+
+
+def outside(given: Any) -> Taken:
+    """An input that no operation reads: a number, or an array's type."""
+    aval = jc.typeof(given)
+    sharding = given.sharding if isinstance(given, jax.ShapeDtypeStruct) else HOST
+    return Taken(State(None, (aval, sharding), None, (), (aval,), None), given, lambda: given)
+
+
+def _type(value: Any) -> Any:
+    if isinstance(value, jax.core.Tracer):  # another trace computes it
+        return jax.ShapeDtypeStruct(value.shape, value.dtype, weak_type=jc.typeof(value).weak_type)
+    return jc.abstract(value)
+
+
+def _holding(value: Any) -> Callable[[], Any]:
+    return lambda: value
+
+
+class Recorded:
+    """The operations and inputs of several sources, of which later ones read what earlier ones give.
+
+    Attributes:
+      root: under which configuration of JAX they were recorded; None if not all under one.
+      operations: in order.
+      inputs: by value.
+    """
+
+    def __init__(self, sources: Sequence[Source]):
+        roots = [source.root for source in sources]
+        self.root: Root | None = None
+        if all(isinstance(root, Root) and root is roots[0] for root in roots):
+            self.root = roots[0]  # type: ignore[assignment]
+        self.operations: list[Applied] = []
+        self.inputs: dict[Value, Taken] = {}
+        self._same: dict[int, Value] = {}  # the first input that an array is, by its id
+        self._first: dict[Value, Value] = {}  # the same by the value of each input
+        self._values: set[Value] = set()
+        for source in sources:
+            self._add(source)
+
+    def _add(self, source: Source) -> None:
+        slots: dict[int, Value] = {}
+        taken = iter(source.taken)
+        for step, values, made in source.steps:
+            if step.operation is None:
+                self._take(values[0], next(taken))
+            given = [self.known(value) for value in values]
+            if step.operation is not None:
+                operands = tuple([slots[slot] for slot in step.operands])
+                results = tuple([None if value in self._values else value for value in given])
+                self.operations.append(Applied(step, made, operands, results))
+            self._values.update(given)
+            slots.update(enumerate(given, step.first))
+
+    def _take(self, value: Value, taken: Taken) -> None:
+        """Notes an input: several sources may take one array."""
+        array = taken.held()
+        if isinstance(array, jax.Array):
+            self._first[value] = self._same.setdefault(id(array), value)
+        self.inputs.setdefault(self.known(value), taken)
+
+    def known(self, value: Value) -> Value:
+        """``value``, or the first of the inputs that are the same array."""
+        return self._first.get(value, value)
+
+    def needed(self, wanted: Iterable[Value]) -> list[Applied]:
+        """The operations that ``wanted`` depend on, in order."""
+        values, kept = set(wanted), []
+        for applied in reversed(self.operations):
+            if not values.isdisjoint(applied.results):
+                kept.append(applied)
+                values.update(applied.operands)
+        kept.reverse()
+        return kept
+
+    def value_of(self, array: Any) -> Value | None:
+        """The input that ``array`` is; None if it is none."""
+        return self._same.get(id(array))
+
+
+def values_read(operations: Iterable[Applied]) -> Iterator[Value]:
+    """What ``operations`` read, in order."""
+    for applied in operations:
+        yield from applied.operands

@@ -1,0 +1,131 @@
+"""``%%compile --as-jit``: beside the cell's own program, the one that ``jax.jit`` of the cell would run."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from IPython.core.error import UsageError
+
+from lazynb.targets.compilers import compiler_of
+from tests.xla.test_as_jit import without_names
+
+CHAIN = """
+a = jnp.tanh(x) * 0.1
+b = a + w
+c = jnp.exp(b) - 2.0
+loss = (c * c).mean()
+loss"""
+
+
+@pytest.fixture
+def arrays(notebook):
+    notebook.run(
+        "x, w = jnp.full((64, 32), 0.5), jnp.arange(32.0)\nlazynb = __import__('lazynb')\nlazynb.sync()"
+    )
+    return notebook
+
+
+def test_both_programs_stand_side_by_side(arrays):
+    out = arrays.run("%%compile both --as-jit" + CHAIN)
+    lazy, jitted = arrays["both"].compilations
+    assert lazy.form is None and jitted.form.results == ("loss",)
+    assert (jitted.form.arguments, jitted.form.constants) == (2, 2)
+
+    def function(x, w):
+        a = jnp.tanh(x) * 0.1
+        b = a + w
+        c = jnp.exp(b) - 2.0
+        return (c * c).mean()
+
+    x, w = jnp.full((64, 32), 0.5), jnp.arange(32.0)
+    truth = jax.jit(function).lower(x, w).compile()
+    assert without_names(jitted.traces[0].text) == without_names(truth.as_text())
+    assert len(jitted.clusters) < len(lazy.clusters)
+    table = repr(arrays["both"])
+    assert "this machine, as jax.jit" in table
+    assert "These 3 arrays are written (24 KiB) because they are still in reach: a, b, c." in table
+    assert "Under jax.jit they are no results." in table
+    assert float(out.result) == pytest.approx(float(function(x, w)))
+    assert len(out.outputs) == 3  # the table, and two inspectors
+
+
+def test_the_value_is_computed_as_ever_and_nothing_else_runs(arrays):
+    arrays.run("%%compile both --as-jit --no-run" + CHAIN)
+    assert arrays.run("loss._pending is not None").result
+    assert "not run" in repr(arrays["both"][1]) and "as jax.jit" in repr(arrays["both"][1])
+
+
+def test_named_results(arrays):
+    arrays.run("%%compile both --as-jit --returns c,loss" + CHAIN)
+    lazy, jitted = arrays["both"].compilations
+    assert jitted.form.results == ("c", "loss")
+    assert "These 2 arrays are written (16 KiB) because they are still in reach: a, b." in repr(
+        arrays["both"]
+    )
+
+
+def test_results_may_be_named_without_a_last_expression(arrays):
+    arrays.run("%%compile both --returns tree\ntree = {'u': x * 2, 'v': [x + 1]}")
+    assert arrays["both"][1].form.results == ("tree['u']", "tree['v'][0]")
+
+
+@pytest.mark.parametrize(
+    "options, cell, words",
+    [
+        ("--as-jit", "y = x * 2", "the cell ends in no expression"),
+        ("--as-jit --returns nope", "y = x * 2\ny", "there is no nope; the cell gave y"),
+        ("--returns text", "y, text = x * 2, 'a'\ny", "text is no array, but str; the cell gave y"),
+        ("--returns jnp", "y = x * 2\ny", "jnp is no array, but module; the cell gave y"),
+    ],
+)
+def test_what_is_wrong_is_said(arrays, options, cell, words):
+    assert words in str(arrays.run(f"%%compile {options}\n{cell}", error=UsageError).error)
+
+
+@pytest.mark.parametrize(
+    "cell, words",
+    [
+        ("y = x * 2\nn = float(y[0, 0])\ny + n", "line 3 needed a value before the cell's end"),
+        ("y = x * 2\n'text'", "it gives something of type str"),
+        ("y = x * 2\nNone", "it gives no array"),
+        ("1 + 2", "nothing of it was pending"),
+    ],
+)
+def test_a_cell_that_is_no_function_shows_what_it_runs(arrays, cell, words):
+    out = arrays.run(f"%%compile both --as-jit\n{cell}")
+    [lazy] = arrays["both"].compilations
+    assert lazy.form is None
+    assert words in arrays["both"].refused["this machine, as jax.jit"]
+    assert words in out.outputs[0].data["text/plain"].replace("\n", " ")
+
+
+def test_what_the_cell_makes_is_a_constant_and_what_was_there_an_argument(arrays):
+    arrays.run("host = np.arange(32, dtype='float32')\nkey = jax.random.key(0)")
+    arrays.run(
+        "%%compile both --as-jit\n"
+        "table = jnp.array([1.0, 2.0])\n"
+        "noise = jax.random.normal(key, (32,)) + jax.random.normal(jax.random.key(1), (32,))\n"
+        "(x + host).sum() * table + noise[:2] + jnp.ones(2)"
+    )
+    form = arrays["both"][1].form
+    assert form.arguments == 3  # x, host, key
+    inputs = {node.names[:1] for node in arrays["both"][1].snapshot.nodes if node.kind == "input"}
+    assert ("x",) in inputs and ("key",) in inputs
+
+
+def test_another_chip(arrays):
+    if not compiler_of("tpu").is_installed:
+        pytest.skip("lazynb targets install tpu: not done here")
+    arrays.run("%%compile both --for cpu,v5e --as-jit" + CHAIN)
+    titles = [row["target"] for row in arrays["both"].to_dicts()]
+    assert titles == ["this machine", "this machine, as jax.jit", "TPU v5e", "TPU v5e, as jax.jit"]
+
+
+def test_an_array_passed_through(arrays):
+    arrays.run("%%compile both --as-jit\n(x, x + 1, 3, np.arange(3))")
+    jitted = arrays["both"][1]
+    assert (jitted.form.arguments, jitted.form.constants) == (1, 3)  # x; 1, 3 and what NumPy gave
+    results = jitted.traces[0].compiled(jnp.ones((64, 32)))
+    assert np.asarray(results[2]) == 3 and np.array_equal(results[3], np.arange(3))

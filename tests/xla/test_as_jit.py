@@ -1,0 +1,91 @@
+"""``--as-jit``: of sixty programs the very program that ``jax.jit`` compiles, and its results bit for bit."""
+
+from __future__ import annotations
+
+import re
+
+import jax
+import numpy as np
+import pytest
+
+import lazynb
+from lazynb.execute.flush import execution
+from lazynb.xla.gathering import Gathering
+from tests.xla.jit_programs import PROGRAMS
+
+
+def without_names(text):
+    """Optimised HLO without what only names things and places."""
+    text = re.sub(r"^HloModule [^,]*", "HloModule m", text)
+    parts = re.split(r"^(?:FileNames|FunctionNames|FileLocations|StackFrames)\n", text, flags=re.M)
+    text = parts[0] + "".join(part.partition("\n\n")[2] for part in parts[1:])
+    text = re.sub(r',? ?metadata=\{(?:[^{}"]|"[^"]*"|\{[^{}]*\})*\}', "", text)
+    text = re.sub(
+        r"^(?:ENTRY )?%.*\{$", lambda m: re.sub(r"(?<=[(, /])[\w.\-]+: ", "", m[0]), text, flags=re.M
+    )
+    defined = re.finditer(r"^\s*(?:ROOT |ENTRY )?%([\w.\-]+) (?:=|\()", text, re.M)
+    names = {found[1]: f"%v{number}" for number, found in enumerate(defined)}
+    return [line for line in re.sub(r"%([\w.\-]+)", lambda m: names[m[1]], text).splitlines() if line]
+
+
+def raw(leaf):
+    """An array as bits."""
+    leaf = jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf
+    return np.asarray(leaf).tobytes()
+
+
+@pytest.mark.parametrize("function, made", PROGRAMS.values())
+def test_the_program_that_jit_compiles(function, made):
+    args = [make() for make in made]
+    jitted = jax.jit(function)
+    truth = jitted.lower(*args).compile()
+    with lazynb.lazy():
+        compilation = lazynb.compile(function, *args, as_jit=True)
+    [trace] = compilation.traces
+    assert without_names(trace.text) == without_names(truth.as_text())
+    types = jax.tree.leaves(jitted.eval_shape(*args))
+    ours = trace._executable._jaxpr.out_avals
+    assert [(one.shape, one.dtype, one.weak_type) for one in ours] == [
+        (one.shape, one.dtype, one.weak_type) for one in types
+    ]
+    leaves = jax.tree.leaves(args)
+    kept = [leaves[number] for number in sorted(truth._executable._kept_var_idx)]
+    results = trace._executable.compiled(*kept)
+    assert list(map(raw, results)) == list(map(raw, jax.tree.leaves(jitted(*args))))
+
+
+@pytest.mark.parametrize(
+    "name", ["named_chain", "attention", "mlp_gradient", "cart_pole", "dropout", "own_jit"]
+)
+def test_code_whose_values_are_at_hand(name):
+    """As a cell: its arrays are outside, it is recorded and run as ever."""
+    function, made = PROGRAMS[name].values
+    args = [make() for make in made]
+    truth = jax.jit(function).lower(*args).compile()
+    outside = set(map(id, jax.tree.leaves(args)))
+    with lazynb.lazy():
+        value, gathering = function(*args), Gathering()
+        for pending in execution.waiting([]):
+            gathering.describe(pending, {})
+        made_of = gathering.as_jit(
+            jax.tree.leaves(value),
+            lambda array: id(array) not in outside,
+            list(map(id, jax.tree.leaves(args))),
+        )
+        [trace] = made_of.compile().traces
+    assert without_names(trace.text) == without_names(truth.as_text())
+
+
+def test_numbers_among_the_arguments_are_arguments_and_what_is_closed_over_a_constant():
+    table = jax.numpy.arange(8.0)
+
+    def function(x, rate, turns, *, shift):
+        return (x * rate + table) * turns + shift
+
+    args, options = (jax.numpy.ones(8), 0.1, 3), {"shift": np.float32(2)}
+    static = jax.jit(function, static_argnums=2)
+    for called in (function, static):
+        truth = (static if called is static else jax.jit(function)).lower(*args, **options).compile()
+        compilation = lazynb.compile(called, *args, as_jit=True, **options)
+        assert without_names(compilation.traces[0].text) == without_names(truth.as_text())
+        assert compilation.form.arguments == (3 if called is static else 4)
