@@ -1155,3 +1155,11 @@ def test_static_arguments_have_positions_and_names():
     function = jax.jit(lambda x, n, mode: x * n, static_argnums=1, static_argnames="mode")
     assert set(jc.static_arguments(function)) == {1, "mode"}
     assert jc.static_arguments(len) == ()
+
+
+def test_what_is_computed_again_for_a_gradient_is_in_a_scope_of_its_own():
+    function = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
+    inner = [eqn for eqn in jax.make_jaxpr(jax.grad(function))(1.0).eqns if eqn.params.get("jaxpr")]
+    stacks = [(eqn.primitive.name, str(eqn.source_info.name_stack)) for eqn in inner[-1].params["jaxpr"].eqns]
+    again = [name for name, stack in stacks if names.REMATTED in stack.split("/")]
+    assert "sin" in again and "mul" not in again

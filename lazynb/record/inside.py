@@ -8,10 +8,11 @@ A library's jitted function (``jnp.where``) stays closed: nothing in it is the u
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from lazynb import _jax as jc
+from lazynb.record.structure import Content
 from lazynb.source import is_user_code
 
 POSITION = "i{}.{}"
@@ -20,27 +21,32 @@ POSITION = "i{}.{}"
 Path = tuple[int, ...]
 """The position of an equation inside of an operation: two numbers for each call around it."""
 
-_users: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+_opened: weakref.WeakKeyDictionary[Any, Content | None] = weakref.WeakKeyDictionary()
 
 
-def is_opened(primitive: Any, params: dict[str, Any]) -> bool:
-    """Whether an operation, or an equation, is shown with what is inside: it calls a function of the
-    user's."""
-    return primitive.name in jc.CALLING and any(map(_is_users, jc.jaxprs_in(params)))
+def opened(primitive: Any, params: dict[str, Any]) -> Hashable:
+    """Which functions of the user's an operation, or an equation, calls: equal if the same equations are
+    shown with what is inside; None if it calls none, and is shown closed."""
+    if primitive.name not in jc.CALLING:
+        return None
+    bodies = tuple([_opened_in(jaxpr) for jaxpr in jc.jaxprs_in(params)])
+    return bodies if any(body is not None for body in bodies) else None
 
 
-def _is_users(jaxpr: Any) -> bool:
-    """Whether one of the equations of ``jaxpr``, or inside of these, was traced on a line of the user's."""
-    known = _users.get(jaxpr)
-    if known is None:
-        known = _users[jaxpr] = any(_is_written(eqn) for eqn in jaxpr.eqns)
-    return known
+def _opened_in(jaxpr: Any) -> Content | None:
+    """What is opened in ``jaxpr``; None if none of its equations, or inside of these, was traced on a line of
+    the user's."""
+    if jaxpr not in _opened:
+        calls = [eqn for eqn in jaxpr.eqns if eqn.primitive.name in jc.CALLING]
+        inner = tuple([opened(eqn.primitive, eqn.params) for eqn in calls])
+        is_users = any(one is not None for one in inner) or any(map(_is_written, jaxpr.eqns))
+        _opened[jaxpr] = Content(inner) if is_users else None
+    return _opened[jaxpr]
 
 
 def _is_written(eqn: Any) -> bool:
-    if any(is_user_code(code) for code, _ in jc.instructions(eqn)):
-        return True
-    return eqn.primitive.name in jc.CALLING and any(map(_is_users, jc.jaxprs_in(eqn.params)))
+    """Whether an equation was traced on a line of the user's."""
+    return any(is_user_code(code) for code, _ in jc.instructions(eqn))
 
 
 def positioned(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -57,7 +63,7 @@ def _positioned(primitive: Any, params: dict[str, Any], known: dict[tuple[int, i
     Arguments:
       known: what was made of jaxprs, by their ids and numbers; they live as long as ``params``.
     """
-    if not is_opened(primitive, params):
+    if opened(primitive, params) is None:
         return params
     numbers: Iterator[int] = iter(range(len(jc.jaxprs_in(params))))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lazynb import _jax as jc
-from lazynb.record.inside import positioned
+from lazynb.record.inside import opened, positioned
 from lazynb.record.structure import params_structure
 
 
@@ -63,7 +63,8 @@ class Operation:
     def _first_alike(self) -> Operation:
         if not jc.jaxprs_in(self.params):
             return self
-        key = (self.primitive, self.context, params_structure(self.primitive, self.params, nameless=True))
+        alike = params_structure(self.primitive, self.params, nameless=True)
+        key = (self.primitive, self.context, alike, opened(self.primitive, self.params))
         return _nameless.setdefault(key, self)
 
     @property
@@ -152,7 +153,7 @@ class OperationTable:
         except TypeError:
             hashable = False
             params = self._plain(primitive, params)
-        key = (primitive, context, params_structure(primitive, params))
+        key = (primitive, context, params_structure(primitive, params), opened(primitive, params))
         operation = self._by_structure.get(key)
         if operation is None:
             operation = self._by_structure[key] = Operation(primitive, params)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from lazynb._jax.names import REMATTED
 from lazynb.execute.dumps import Dump, DumpUnavailable
 from lazynb.execute.executable import Executable
 from lazynb.record.snapshot.snapshot import Snapshot
@@ -204,8 +205,14 @@ class CompiledTrace:
         fates: dict[int, Fate] = {}
         for mark, fate in by_mark.items():
             partner = nodes.get(fate.merged_with) if fate.merged_with is not None else None
-            fates[nodes[mark]] = dataclasses.replace(fate, merged_with=partner)
+            text = fate.text + self._again(nodes[mark])
+            fates[nodes[mark]] = dataclasses.replace(fate, text=text, merged_with=partner)
         return fates
+
+    def _again(self, node: int) -> str:
+        """What is said of an operation that is computed once more for a gradient."""
+        recomputed = REMATTED in self._snapshot.nodes[node].scope.split("/")
+        return "; it is a recomputation, for the gradient (jax.checkpoint)" if recomputed else ""
 
     def _followed(self, written: Read | None) -> dict[Mark, Fate]:
         assert self.module is not None

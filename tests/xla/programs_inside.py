@@ -234,3 +234,71 @@ def using(v):
 def custom_derivative(x):
     y = using(x)
     return lazynb.compile(y)
+
+
+@jax.custom_vjp
+def squared(v):
+    raised = v * v
+    return raised
+
+
+def squared_forward(v):
+    square = v * v
+    return square, v
+
+
+def squared_backward(v, cotangent):
+    pulled = cotangent * v * 5.0
+    return (pulled,)
+
+
+squared.defvjp(squared_forward, squared_backward)
+
+
+@jax.jit
+def with_rule(v):
+    def loss(v):
+        rule = squared(v)
+        return rule.sum()
+
+    return jax.value_and_grad(loss)(v)
+
+
+# The forward rule runs, in the kernel of the sum. JAX notes for what the backward rule does the line of the
+# forward call: a product with ones, which falls away, and one with 5. Nothing is left of the ones.
+@inside((32,), square="fused", rule="cancelled, own kernel", **{"return rule.sum()": "cancelled, fused"})
+def custom_gradient(x):
+    y, slope = with_rule(x)
+    return lazynb.compile(y, slope)
+
+
+@jax.jit
+def again(v):
+    @jax.checkpoint
+    def layer(v):
+        wave = jnp.sin(v)
+        turned = jnp.cos(wave)
+        return turned
+
+    _, backward = jax.vjp(layer, v)
+    return backward(v)[0]
+
+
+# Only the gradient is asked for: of the first sine and cosine nothing is left before XLA sees it. JAX computes
+# the first sine again, with the cosine that is its derivative and the sine of the second line; then the product
+# of each line, and a negation. All of it is one kernel.
+@inside((32,), wave="cancelled, fused 3", turned="cancelled, fused 3")
+def checkpointed(x):
+    y = again(x)
+    return lazynb.compile(y)
+
+
+def each_row(v):
+    bent = jnp.tanh(v)
+    return bent * 3.0
+
+
+@inside((4, 8), bent="fused", **{"return bent * 3.0": "fused"})
+def mapped_function(x):
+    y = jax.vmap(jax.jit(each_row))(x)
+    return lazynb.compile(y)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import functools
 from collections import Counter
 
+import jax
+import jax.numpy as jnp
 import pytest
+from jax import lax
 from xla.programs_inside import INSIDE, TRUTHS
 from xla.statements import failures, wrong
 
+import lazynb
+from lazynb.source import is_user_code
 from lazynb.view.inspection.contents import inspection
 
 
@@ -46,6 +51,36 @@ def test_what_is_said_is_so(name):
     assert coverage["lost"] == 0 and coverage["operations"] == made.operations
 
 
+def test_what_a_checkpoint_computes_again_is_said():
+    made = compilation("checkpointed")
+    nodes = [node for node in made.snapshot.nodes if node.kind == "op"]
+    again = [node.name for node in nodes if "it is a recomputation" in made.fates[node.id].text]
+    assert again == ["sin", "cos", "sin"]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_programs(seed):
     assert failures(seed, inside=True) == []
+
+
+@jax.jit
+def _where(choice, one, other):
+    own = lax.select(choice, one, other)
+    return own * 1.0
+
+
+alike = jax.jit(lambda choice, one, other: lax.select(choice, one, other) * 1.0)
+
+
+def test_a_function_of_the_users_is_opened_though_a_librarys_is_alike(monkeypatch):
+    code = _where.__wrapped__.__code__
+    monkeypatch.setattr(
+        "lazynb.record.inside.is_user_code", lambda one: one is not code and is_user_code(one)
+    )
+    names = []
+    x = jnp.ones(8)
+    for function in (_where, alike, _where):
+        with lazynb.lazy():
+            made = lazynb.compile(function(x > 0, x, x))
+        names.append([node.name for node in made.snapshot.nodes if node.kind == "op"])
+    assert names == [["greater", "where"], ["greater", "select_n", "mul"], ["greater", "where"]]

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from lazynb._jax.names import TRANSFORMED_FUNCTIONS
-from lazynb.record.inside import is_opened
+from lazynb.record.inside import opened
 from lazynb.record.operation import Operation
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.opened import Around, Made, Opening, Result, Step, Value
@@ -114,7 +114,7 @@ class Description:
         operation = state.operation
         assert operation is not None
         scope, operands = self._scope(origin), [self._where[summary.key, slot] for slot in state.operands]
-        if self._opens and is_opened(operation.primitive, operation.nameless.params):
+        if self._opens and opened(operation.primitive, operation.params) is not None:
             around = Around(self._places.of(origin), scope, ())
             self._open(summary, state, operation, origin.inside or operation.params, operands, around)
             return

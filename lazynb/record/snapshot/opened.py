@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lazynb import _jax as jc
-from lazynb.record.inside import Path, is_opened
+from lazynb.record.inside import Path, opened
 from lazynb.record.operation import operation_name
 from lazynb.record.snapshot.snapshot import Call, Place
 from lazynb.record.snapshot.words import plain_name
@@ -150,7 +150,7 @@ class Opening:
             step = Step((*path, number, place), eqn.primitive, eqn.params, other.params)
             avals = [var.aval for var in eqn.outvars]
             here = self._here(other, inside)
-            make = self.open if is_opened(eqn.primitive, eqn.params) else self._node
+            make = self.open if opened(eqn.primitive, eqn.params) is not None else self._node
             values.update(zip(eqn.outvars, make(step, [known(atom) for atom in eqn.invars], avals, here)))
         return [known(atom) for atom in jaxpr.outvars]
 

@@ -176,6 +176,15 @@ class Module:
                 callers.setdefault(called, []).append(instruction)
         return callers
 
+    @cached_property
+    def reached(self) -> frozenset[str]:
+        """The computations that run when the entry does: a pass may leave others behind."""
+        reached = {self.entry}
+        for name, computation in reversed(self.computations.items()):  # XLA prints what is called first
+            if name in reached:
+                reached.update(called for one in computation.instructions.values() for called in one.calls)
+        return frozenset(reached)
+
     def is_applied(self, computation: str) -> bool:
         """Whether a computation only says what to do with each element, as that of a ``reduce`` or ``sort``:
         it has no values of its own."""

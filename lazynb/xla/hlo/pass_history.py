@@ -58,14 +58,15 @@ class PassHistory:
         return self._matches[index]
 
     def marked(self, index: int, mark: Mark) -> set[str]:
-        """The instructions before pass ``index`` that bear a mark."""
+        """The instructions before pass ``index`` that bear a mark, without those in computations that nobody
+        calls any more."""
         return self._marked(index).get(mark, set())
 
     def _marked(self, index: int) -> dict[Mark, set[str]]:
         if index not in self._by_mark:
-            marks = {}
-            for instruction in self.module(index):
-                if instruction.mark is not None:
+            marks, module = {}, self.module(index)
+            for instruction in module:
+                if instruction.mark is not None and instruction.computation in module.reached:
                     marks[instruction.name] = frozenset({instruction.mark})
             self._by_mark[index] = by_mark(marks)
         return self._by_mark[index]
