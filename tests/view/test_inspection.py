@@ -318,7 +318,7 @@ class Large:
         )
         self.traces = (trace,)
         self.runs, self.cell, self.earlier, self.unlisted = (0,), None, (), 0
-        self.target, self.beside = None, ""
+        self.target, self.form, self.is_run, self.beside = None, None, True, ""
 
 
 @pytest.mark.parametrize("live", [True, False])
