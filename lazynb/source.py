@@ -64,6 +64,8 @@ class Origin:
       callee: code object of the function that the user called there; None if that is lazynb's own.
       call_id: a number that is the same for all operations of one invocation of ``callee``.
       context: JAX's source context; Flax writes the names of modules to its name stack.
+      inside: parameters of an operation that calls the user's functions, as traced for this call: equal
+        operations share theirs, and may have been written on other lines.
     """
 
     code: CodeType
@@ -71,6 +73,7 @@ class Origin:
     callee: CodeType | None
     call_id: int
     context: Any
+    inside: Any = None
 
     @property
     def scope(self) -> str:

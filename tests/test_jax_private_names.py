@@ -644,6 +644,45 @@ def test_constants_of_jaxprs():
     assert np.array_equal(jc.as_function(other)(jnp.ones(3))[0], const * 2 + jnp.sin(jnp.ones(3)))
 
 
+def test_what_stands_inside_of_calls():
+    def body(carry, row):
+        with jax.named_scope("inner"):
+            return carry + row, carry
+
+    def called(x):
+        first = jnp.sin(x)
+        return jax.lax.scan(body, first, jnp.ones((4, 3)))
+
+    jaxpr = jax.make_jaxpr(jax.jit(called))(jnp.ones(3))
+    (call,) = jaxpr.eqns
+    assert call.primitive.name in jc.CALLS <= jc.CALLING
+    (inner,) = jc.jaxprs_in(call.params)
+    lines = [code.co_name for code, _ in jc.instructions(inner.eqns[0]) if code.co_filename == __file__]
+    assert lines == ["called"]  # none of the callers of the function that is traced
+    scan = inner.eqns[-1]
+    assert scan.primitive.name == jc.SCAN and jc.scan_constants(scan.params) == 0
+    (turn,) = jc.jaxprs_in(scan.params)
+    assert jc.name_stack(turn.eqns[0]) == "inner"
+    marked = jc.under(turn.eqns[0], "i0.0", turn.eqns[0].params)
+    assert jc.name_stack(marked) == "i0.0/inner" and jc.name_stack(turn.eqns[0]) == "inner"
+    other = jc.with_eqns(jaxpr, jaxpr.eqns)
+    assert jc.as_function(other)(jnp.ones(3))[0].shape == (3,)
+    loop = jax.make_jaxpr(lambda x: jax.lax.while_loop(lambda c: c[0] < 3, lambda c: c + 1, x))(jnp.ones(3))
+    assert (
+        loop.eqns[0].primitive.name == jc.WHILE
+        and {"cond_nconsts", "body_nconsts"} <= loop.eqns[0].params.keys()
+    )
+    assert [one for one in jc.jaxprs_in(loop.eqns[0].params)] == [
+        loop.eqns[0].params["cond_jaxpr"],
+        loop.eqns[0].params["body_jaxpr"],
+    ]
+    branch = jax.make_jaxpr(lambda x: jax.lax.cond(x[0] > 0, jnp.sin, jnp.cos, x))(jnp.ones(3)).eqns[-1]
+    assert branch.primitive.name == jc.BRANCHES and len(jc.jaxprs_in(branch.params)) == 2
+    kept = jax.make_jaxpr(jax.checkpoint(jnp.sin))(1.0).eqns[0]
+    assert kept.primitive.name in jc.CALLS
+    assert jax.make_jaxpr(jax.nn.silu)(1.0).eqns[0].primitive.name in jc.CALLS
+
+
 def test_innermost_values():
     seen = []
 
@@ -1201,3 +1240,11 @@ def test_the_portable_form_of_stablehlo_is_read():
     exported = export.export(jax.jit(jnp.tanh))(jnp.ones(3))
     module = jc.StableHlo(exported.mlir_module_serialized)
     assert "stablehlo.tanh" in module.text() and module.main is not None
+
+
+def test_what_is_computed_again_for_a_gradient_is_in_a_scope_of_its_own():
+    function = jax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
+    inner = [eqn for eqn in jax.make_jaxpr(jax.grad(function))(1.0).eqns if eqn.params.get("jaxpr")]
+    stacks = [(eqn.primitive.name, str(eqn.source_info.name_stack)) for eqn in inner[-1].params["jaxpr"].eqns]
+    again = [name for name, stack in stacks if names.REMATTED in stack.split("/")]
+    assert "sin" in again and "mul" not in again

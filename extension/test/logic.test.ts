@@ -20,6 +20,7 @@ const node = (id: number, more: Partial<Node> = {}): Node => ({
   operands: id ? [[id - 1, 0]] : [],
   avals: ["f32[2]"],
   place: { label: `line ${id}`, line: id, text: "x", cell: 1, source: 0 },
+  callers: [],
   call: null,
   scope: "",
   names: [],

@@ -127,6 +127,18 @@ from lazynb._jax.config_changes import (
     changes as changes,
     counted_changes as counted_changes,
 )
+from lazynb._jax.inside import (
+    BRANCHES as BRANCHES,
+    CALLING as CALLING,
+    CALLS as CALLS,
+    SCAN as SCAN,
+    WHILE as WHILE,
+    instructions as instructions,
+    name_stack as name_stack,
+    scan_constants as scan_constants,
+    under as under,
+    with_eqns as with_eqns,
+)
 from lazynb._jax.memory import (
     buffers as buffers,
     deleted_array as deleted_array,

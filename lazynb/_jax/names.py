@@ -267,3 +267,6 @@ OPAQUE = frozenset(
     sign floor ceil round top_k""".split()
 )
 """What neither LLVM nor the algebraic simplifier takes apart or joins with its readers."""
+
+REMATTED = "rematted_computation"
+"""The name scope of what ``jax.checkpoint`` has computed once more for a gradient."""

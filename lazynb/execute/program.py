@@ -89,7 +89,7 @@ class Program:
                 [variables[slot] for slot in state.operands],
                 results,
                 operation.primitive,
-                operation.params,
+                operation.positioned,
                 jc.no_effects,
                 operation.context,
                 SCOPE.format(state.depth - 1),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lazynb import _jax as jc
+from lazynb.record.inside import opened, positioned
 from lazynb.record.structure import params_structure
 
 
@@ -20,7 +21,16 @@ class Operation:
       name: see :func:`operation_name`.
     """
 
-    __slots__ = ("__weakref__", "_nameless", "_outside", "context", "name", "params", "primitive")
+    __slots__ = (
+        "__weakref__",
+        "_nameless",
+        "_outside",
+        "_positioned",
+        "context",
+        "name",
+        "params",
+        "primitive",
+    )
 
     def __init__(self, primitive: Any, params: dict[str, Any]):
         self.primitive = primitive
@@ -29,6 +39,15 @@ class Operation:
         self.name = operation_name(primitive, params)
         self._outside: frozenset[str] | None = None
         self._nameless: Operation | None = None
+        self._positioned: dict[str, Any] | None = None
+
+    @property
+    def positioned(self) -> dict[str, Any]:
+        """Its parameters, with what is inside under the scopes of its positions, see
+        :mod:`lazynb.record.inside`."""
+        if self._positioned is None:
+            self._positioned = positioned(self.primitive, self.params)
+        return self._positioned
 
     @property
     def nameless(self) -> Operation:
@@ -44,7 +63,8 @@ class Operation:
     def _first_alike(self) -> Operation:
         if not jc.jaxprs_in(self.params):
             return self
-        key = (self.primitive, self.context, params_structure(self.primitive, self.params, nameless=True))
+        alike = params_structure(self.primitive, self.params, nameless=True)
+        key = (self.primitive, self.context, alike, opened(self.primitive, self.params))
         return _nameless.setdefault(key, self)
 
     @property
@@ -133,7 +153,7 @@ class OperationTable:
         except TypeError:
             hashable = False
             params = self._plain(primitive, params)
-        key = (primitive, context, params_structure(primitive, params))
+        key = (primitive, context, params_structure(primitive, params), opened(primitive, params))
         operation = self._by_structure.get(key)
         if operation is None:
             operation = self._by_structure[key] = Operation(primitive, params)

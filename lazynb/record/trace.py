@@ -220,7 +220,8 @@ class LazyTrace(jc.Trace):
             pending = self.open()
             if operation.calls_back:
                 pending = self._before_callback(pending)
-            origin = self.origin_of(sys._getframe(2))
+            inside = params if primitive.name in jc.CALLING else None
+            origin = self.origin_of(sys._getframe(2), inside)
             while True:
                 try:
                     state = self._step(pending, operation, args)
@@ -425,11 +426,16 @@ class LazyTrace(jc.Trace):
         """The token of JAX's configuration in the key of an operation."""
         return self._context.now()
 
-    def origin_of(self, frame: FrameType) -> Origin:
-        """The user's instruction in or above ``frame``."""
+    def origin_of(self, frame: FrameType, inside: Any = None) -> Origin:
+        """The user's instruction in or above ``frame``.
+
+        Arguments:
+          inside: as in :class:`Origin`.
+        """
         user, below = user_frame(frame)
         callee = below[0].f_code if below else None
-        return Origin(user.f_code, user.f_lasti, callee, self._calls.of(user, below), jc.scopes.context)
+        call_id = self._calls.of(user, below)
+        return Origin(user.f_code, user.f_lasti, callee, call_id, jc.scopes.context, inside)
 
     # ---- running at once -----------------------------------------------------------------------------------
 

@@ -18,13 +18,14 @@ from lazynb.errors import LazynbError
 from lazynb.execute.executable import Executable
 from lazynb.execute.jitted import JitExecutable
 from lazynb.execute.packing import Constants
+from lazynb.record.snapshot.opened import Made
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.record.trie import Root, State, apart
 from lazynb.targets.executable import TargetExecutable
 from lazynb.targets.target import Target
 from lazynb.xla.compilation import Compilation, Form
 from lazynb.xla.inputs import Inputs, hold
-from lazynb.xla.origins import Origins
+from lazynb.xla.origins import Origins, origins
 from lazynb.xla.program import CompiledTrace
 from lazynb.xla.recorded import Applied, Recorded, Source, Taken, Value, outside, values_read
 
@@ -96,7 +97,8 @@ class Jitted:
         self._nodes = list(snapshot.nodes)
         wanted, given = [], recorded.inputs
         for leaf in returned:
-            wanted.append(leaf.value if leaf.value is not None else self._passed(leaf.given, given))
+            own = leaf.value if leaf.value is not None else self._passed(leaf.given, given)
+            wanted.append(recorded.known(own))
         self._wanted = tuple(wanted)
         self._operations = recorded.needed(wanted)
         self._outside = _used(self._operations, wanted, first)
@@ -114,7 +116,8 @@ class Jitted:
     def _graph(self) -> Snapshot:
         """The graph, in which only the results are wanted."""
         wanted = {node for node, _ in self._wanted}
-        needed = {each.node for each in self._operations} | {node for node, _ in self._outside}
+        needed = {node for node, _ in self._outside}
+        needed.update(node for each in self._operations for node in each.made.nodes.values())
         nodes = []
         for node in self._nodes:
             nodes.append(dataclasses.replace(node, output=node.id in wanted, dead=node.id not in needed))
@@ -161,8 +164,8 @@ class Jitted:
         return target, [place(value, names.get(id(value), ())) for value in values]
 
     def _origins(self, path: _Path) -> Origins:
-        nodes = {number: node for number, (node, _) in enumerate(self._outside)}
-        return Origins(path.nodes, nodes, self._wanted)
+        inputs = {number: node for number, (node, _) in enumerate(self._outside)}
+        return origins(path.made, inputs, self._wanted)
 
     def _form(self) -> Form:
         names = []
@@ -180,13 +183,13 @@ class _Path:
     Attributes:
       end: of the path.
       slots: by value.
-      nodes: of operations, by mark.
+      made: the nodes of each operation, by the number of the step.
     """
 
     def __init__(self, root: Root):
         self.end: State = Root(root.placement, root.config)
         self.slots: dict[Value, int] = {}
-        self.nodes: dict[int, int] = {}
+        self.made: dict[int, Made] = {}
 
     def take(self, value: Value, step: State) -> None:
         """Appends an input."""
@@ -197,9 +200,10 @@ class _Path:
         """Appends an operation."""
         step, operands = applied.step, tuple([self.slots[value] for value in applied.operands])
         assert step.operation is not None
-        self.slots.update(zip(applied.results, range(self.end.slots, self.end.slots + len(step.avals))))
+        given = enumerate(applied.results, self.end.slots)
+        self.slots.update({value: slot for slot, value in given if value is not None})
         self.end = apart(self.end, step, (step.operation.nameless, operands), operands)
-        self.nodes[self.end.depth - 1] = applied.node
+        self.made[self.end.depth - 1] = applied.made
 
 
 def _used(operations: Sequence[Applied], wanted: Sequence[Value], first: Sequence[Value]) -> list[Value]:

@@ -37,7 +37,7 @@ class Gathering:
     """Programs, in the order in which they run, and the graph that they compute."""
 
     def __init__(self) -> None:
-        self._description = Description((), {})
+        self._description = Description((), {}, opens=True)
         self._programs: list[tuple[Binding, bool, Origins, Inputs]] = []
         self._described: list[Pending] = []  # the description knows traces by id
         self._given: dict[int, tuple[Any, tuple[int, int]]] = {}  # what arrays that exist are, by their id

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from lazynb._jax.names import REMATTED
 from lazynb.execute.dumps import Dump, DumpUnavailable
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.targets.executable import TargetExecutable
@@ -28,7 +29,7 @@ from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
 from lazynb.xla.fusion.edges import FusionEdge, find_edges
 from lazynb.xla.fusion.fusion_log import latest, read_decisions, renamed
-from lazynb.xla.hlo.module import Instruction, Module, parse
+from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
 from lazynb.xla.hlo.pass_history import Marks
 from lazynb.xla.hlo.passes import Pass, read_passes
 from lazynb.xla.inputs import Arrays, fresh
@@ -45,7 +46,7 @@ class CompiledTrace:
     """One compiled program of a pending graph.
 
     Attributes:
-      operations: recorded operations in it; dead ones are left out.
+      operations: recorded operations in it, with those inside of others; dead ones are left out.
       cache_event: ``hit``, ``compiled``, ``disk`` (compiled in an earlier process), or ``given`` (somebody
         gave it compiled).
       compile_seconds: seconds of lowering and compiling or loading; 0 for a hit.
@@ -64,7 +65,7 @@ class CompiledTrace:
         self._fates: dict[int, Fate] | None = None
         self._fates_complete = False
         self._nodes_of: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # as of which fates
-        self.operations = executable.operations
+        self.operations = len(origins.operations)
         self.cache_event = executable.origin if is_new else "hit"
         self.compile_seconds = executable.compile_seconds if is_new else 0.0
 
@@ -207,10 +208,16 @@ class CompiledTrace:
         fates: dict[int, Fate] = {}
         for mark, fate in by_mark.items():
             partner = nodes.get(fate.merged_with) if fate.merged_with is not None else None
-            fates[nodes[mark]] = dataclasses.replace(fate, merged_with=partner)
+            text = fate.text + self._again(nodes[mark])
+            fates[nodes[mark]] = dataclasses.replace(fate, text=text, merged_with=partner)
         return fates
 
-    def _followed(self, written: Read | None) -> dict[int, Fate]:
+    def _again(self, node: int) -> str:
+        """What is said of an operation that is computed once more for a gradient."""
+        recomputed = REMATTED in self._snapshot.nodes[node].scope.split("/")
+        return "; it is a recomputation, for the gradient (jax.checkpoint)" if recomputed else ""
+
+    def _followed(self, written: Read | None) -> dict[Mark, Fate]:
         assert self.module is not None
         return fates(self.origins.operations, self.module, self.clusters, written, self._operation_graph)
 

@@ -10,6 +10,7 @@ import jax
 from lazynb import _jax as jc
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
+from lazynb.record.snapshot.opened import Made
 from lazynb.record.trie import HOST, Root, State
 
 Value = tuple[int, int]
@@ -25,16 +26,26 @@ class Taken(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """An operation: its step, its node, and what it reads."""
+    """An operation.
+
+    Attributes:
+      made: its nodes.
+      operands: what it reads.
+      results: what it gives; None for what was there before (a jitted function may return its argument).
+    """
 
     step: State
-    node: int
+    made: Made
     operands: tuple[Value, ...]
+    results: tuple[Value | None, ...]
 
-    @property
-    def results(self) -> list[Value]:
-        """What it gives."""
-        return [(self.node, result) for result in range(len(self.step.avals))]
+
+class Step(NamedTuple):
+    """An input or an operation, with the values that it gives; an operation with its nodes."""
+
+    step: State
+    values: tuple[Value, ...]
+    made: Made
 
 
 class Source(NamedTuple):
@@ -42,24 +53,29 @@ class Source(NamedTuple):
 
     Attributes:
       root: under which configuration of JAX.
-      steps: each with the value that it gives first.
+      steps: in order.
       taken: the inputs, in order.
     """
 
     root: State
-    steps: list[tuple[State, Value]]
+    steps: list[Step]
     taken: list[Taken]
 
 
 def of_pending(pending: Pending, description: Description) -> Source:
     """All operations of a pending trace that is described."""
     path = pending.state.path()
-    steps = [(step, description.result(pending, step.first)) for step in path if step.avals]
+    steps = [_step(pending, description, step) for step in path if step.avals]
     inputs = [step for step in path if step.operation is None]
     taken = [
         Taken(step, _type(value), _holding(value)) for step, value in zip(inputs, pending.inputs, strict=True)
     ]
     return Source(pending.root, steps, taken)
+
+
+def _step(pending: Pending, description: Description, step: State) -> Step:
+    values = tuple([description.result(pending, slot) for slot in range(step.first, step.slots)])
+    return Step(step, values, description.made(pending, step.first))
 
 
 def outside(given: Any) -> Taken:
@@ -96,28 +112,35 @@ class Recorded:
         self.operations: list[Applied] = []
         self.inputs: dict[Value, Taken] = {}
         self._same: dict[int, Value] = {}  # the first input that an array is, by its id
+        self._first: dict[Value, Value] = {}  # the same by the value of each input
+        self._values: set[Value] = set()
         for source in sources:
             self._add(source)
 
     def _add(self, source: Source) -> None:
         slots: dict[int, Value] = {}
         taken = iter(source.taken)
-        for step, value in source.steps:
+        for step, values, made in source.steps:
             if step.operation is None:
-                slots[step.first] = self._input(value, next(taken))
-                continue
-            operands = tuple([slots[slot] for slot in step.operands])
-            applied = Applied(step, value[0], operands)
-            self.operations.append(applied)
-            slots.update(enumerate(applied.results, step.first))
+                self._take(values[0], next(taken))
+            given = [self.known(value) for value in values]
+            if step.operation is not None:
+                operands = tuple([slots[slot] for slot in step.operands])
+                results = tuple([None if value in self._values else value for value in given])
+                self.operations.append(Applied(step, made, operands, results))
+            self._values.update(given)
+            slots.update(enumerate(given, step.first))
 
-    def _input(self, value: Value, taken: Taken) -> Value:
-        """The value of an input: several sources may take one array."""
+    def _take(self, value: Value, taken: Taken) -> None:
+        """Notes an input: several sources may take one array."""
         array = taken.held()
         if isinstance(array, jax.Array):
-            value = self._same.setdefault(id(array), value)
-        self.inputs.setdefault(value, taken)
-        return value
+            self._first[value] = self._same.setdefault(id(array), value)
+        self.inputs.setdefault(self.known(value), taken)
+
+    def known(self, value: Value) -> Value:
+        """``value``, or the first of the inputs that are the same array."""
+        return self._first.get(value, value)
 
     def needed(self, wanted: Iterable[Value]) -> list[Applied]:
         """The operations that ``wanted`` depend on, in order."""

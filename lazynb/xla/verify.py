@@ -17,7 +17,7 @@ from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.boundaries import Boundary, boundary_at
 from lazynb.xla.fusion.crossing import Crossing, crossing
 from lazynb.xla.fusion.edges import FusionEdge
-from lazynb.xla.hlo.module import parse
+from lazynb.xla.hlo.module import Instruction, parse
 
 Changes = dict[str, Any]
 """Arguments of ``Executable.compile_again``; or ``hlo``, the text of a module in the program's place."""
@@ -264,12 +264,15 @@ def _own_copy(subject: Subject) -> tuple[Changes, str]:
     readers = [reader for reader in marks if reader is not None]
     if mark is None or not readers:
         raise NotTestable("both ends belong to one recorded operation, which cannot be taken apart")
+    if any(len(one) > 1 for one in (mark, *readers)):
+        raise NotTestable("one end is inside of a jitted function or a loop, which is recorded as a whole")
     steps = subject.executable.state.path()
-    slots = range(steps[mark].first, steps[mark].slots)
-    copies = {reader: mark for reader in readers if any(slot in slots for slot in steps[reader].operands)}
+    [number], slots = mark, range(steps[mark[0]].first, steps[mark[0]].slots)
+    taken = [reader[0] for reader in readers]
+    copies = {one: number for one in taken if any(slot in slots for slot in steps[one].operands)}
     if not copies:
         raise NotTestable("XLA made instructions between the two operations that were not recorded")
-    if any(reader.mark in copies for other in edge.others for reader in edge.readers_in(other)):
+    if any(_step(reader) in copies for other in edge.others for reader in edge.readers_in(other)):
         raise NotTestable(
             "another kernel reads it for the same recorded operation, which has one copy for both"
         )
@@ -278,6 +281,11 @@ def _own_copy(subject: Subject) -> tuple[Changes, str]:
         raise NotTestable("the boundary goes already where XLA computes equal values twice")
     changes = {"copies": copies, "options": options}
     return changes, f"with a copy of `{edge.source.opcode}` for this reader alone"
+
+
+def _step(instruction: Instruction) -> int | None:
+    """The recorded step that an instruction was made from; None if it is not known."""
+    return instruction.mark[0] if instruction.mark is not None else None
 
 
 def _no_library(subject: Subject) -> tuple[Changes, str]:

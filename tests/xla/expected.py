@@ -110,19 +110,19 @@ EXPECTED = {
         {"y": "cancelled, fused 2, library"},
     ),
     "bits": Expected("loop", "result", {"y": "fused 5"}),
-    "scan": Expected(
-        "control 2, loop 5, single 4", "copy 5, loop-carry 3, result", {"last, ys": "own kernel"}
-    ),
+    "scan": Expected("control 2, loop 5, single 4", "copy 5, loop-carry 3, result", {"last, ys": "fused 4"}),
     "while_loop": Expected(
-        "control 2, loop 3, single", "loop-carry 2, result", {"y": "own kernel", "z": "own kernel"}
+        "control 2, loop 3, single", "loop-carry 2, result", {"y": "fused 4, own kernel", "z": "own kernel"}
     ),
-    "fori_loop": Expected("control 2, loop 3, single 3", "copy 2, loop-carry 2, result", {"y": "own kernel"}),
-    "cond": Expected("control, loop 3", "loop-carry, result", {"z": "fused 3, own kernel"}),
+    "fori_loop": Expected("control 2, loop 3, single 3", "copy 2, loop-carry 2, result", {"y": "fused 5"}),
+    "cond": Expected("control, loop 3", "loop-carry, result", {"z": "fused 3, own kernel 3"}),
     "loop_invariant": Expected(
-        "control, library, loop 3, single 2", "loop-carry 3, result", {"y": "own kernel"}
+        "control, library, loop 3, single 2",
+        "loop-carry 3, result",
+        {"y": "cancelled, library, own kernel 2"},
     ),
     "dead_loop_output": Expected(
-        "control 2, loop 3, single 2", "loop-carry 2, result", {"a, b": "own kernel"}
+        "control 2, loop 3, single 2", "loop-carry 2, result", {"a, b": "cancelled 2, own kernel 2"}
     ),
     "fft": Expected(
         "loop 2, single",
@@ -221,13 +221,15 @@ EXPECTED = {
     "neutral": Expected("loop", "result", {"a": "cancelled", "b": "cancelled", "c": "own kernel"}),
     "neutral_alone": Expected("single", "result", {"a": "cancelled"}),
     "constant_powers": Expected("loop", "result", {"a": "fused", "b": "fused"}),
-    "constant_choice": Expected("loop", "result", {"a": "cancelled", "b": "cancelled", "c": "own kernel"}),
-    "folded": Expected("loop", "result", {"two": "folded", "y": "own kernel"}),
-    "folded_sum": Expected("loop", "result", {"total": "folded", "y": "own kernel"}),
+    "constant_choice": Expected(
+        "loop", "result", {"a": "cancelled", "b": "cancelled, folded", "c": "own kernel"}
+    ),
+    "folded": Expected("loop", "result", {"two": "cancelled 2", "y": "own kernel"}),
+    "folded_sum": Expected("loop", "result", {"total": "folded 2", "y": "own kernel"}),
     "integer_factors": Expected(
         "loop", "result", {"a": "cancelled", "b": "fused", "c": "cancelled", "d": "fused"}
     ),
-    "folded_alone": Expected("loop", "result", {"two": "own kernel"}),
+    "folded_alone": Expected("loop", "result", {"two": "cancelled, own kernel"}),
     "merged": Expected(
         "loop", "result", {"a": "fused", "b": "merged", "c": "fused 2", "d": "merged 2", "e": "fused 3"}
     ),
@@ -247,7 +249,9 @@ NEWER = {
     "complex_numbers": Expected("loop", "result", {"w": "fused 3", "r": "fused 2, merged"}),
     "bfloat16": Expected("library, loop", "library-producer, result", {"y": "cancelled, fused 2, library"}),
     "loop_invariant": Expected(
-        "control 2, library, loop 3, single 2", "loop-carry 3, result", {"y": "own kernel"}
+        "control 2, library, loop 3, single 2",
+        "loop-carry 3, result",
+        {"y": "cancelled, library, own kernel 2"},
     ),
     "normal": Expected("control 2, loop 10, single 16", "copy 15, loop-carry 9, result", {"x": "own kernel"}),
     "uniform_noise": Expected(

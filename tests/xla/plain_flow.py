@@ -27,7 +27,7 @@ class PlainFlow:
 
     Attributes:
       opcode: by instruction.
-      mark: by instruction, the number of its operation; None if it bears none.
+      mark: by instruction, that of its operation; None if it bears none.
       arguments: by instruction, the arguments of the program that enter it.
       results: by instruction, the results of the program that it enters.
     """
@@ -36,13 +36,14 @@ class PlainFlow:
         self.parts = parts
         self.lines: dict[str, str] = {}
         self.opcode: dict[str, str] = {}
-        self.mark: dict[str, int | None] = {}
+        self.mark: dict[str, tuple[int, ...] | None] = {}
         self.block: dict[str, str] = {}
         self.after: dict[str, set[str]] = defaultdict(set)
         self.before: dict[str, list[str]] = defaultdict(list)
         self.roots: dict[str, str] = {}
         self.blocks = plain_hlo.blocks(text)
         self.callers: dict[str, str] = {}
+        self.all_callers: dict[str, list[str]] = defaultdict(list)
         for block, lines in self.blocks.items():
             for line in lines:
                 self._add(block, line)
@@ -55,9 +56,8 @@ class PlainFlow:
 
     def _add(self, block: str, line: str) -> None:
         name, _, opcode, _ = plain_hlo.LINE.match(line).groups()
-        mark = re.search(r'op_name="(?:jit\(lazynb\)/)?n(\d+)[/"]', line)
         self.lines[name], self.opcode[name], self.block[name] = line, opcode, block
-        self.mark[name] = int(mark[1]) if mark else None
+        self.mark[name] = plain_hlo.mark_of(line) or None
         if line.strip().startswith("ROOT "):
             self.roots[block] = name
 
@@ -79,6 +79,7 @@ class PlainFlow:
             return
         for number, block in enumerate(plain_hlo.called(self.lines[name])):
             self.callers[block] = name
+            self.all_callers[block].append(name)
             self._edge(self.roots[block], name)
             given = operands[number + 1 :] if self.opcode[name] == "conditional" else operands
             for parameter in self.parameters(block):
@@ -154,6 +155,20 @@ class PlainFlow:
                 seen.update(new)
                 waiting.extend(new)
         return reached
+
+    def marks(self, name: str) -> set[tuple[int, ...]]:
+        """The operations that an instruction belongs to, of a module whose functions are still called."""
+        if self.mark[name] is not None:
+            return {self.mark[name]}
+        path = plain_hlo.path_of(self.lines[name])
+        return {mark + path for mark in self._calls(self.block[name])} if path else set()
+
+    def _calls(self, block: str) -> set[tuple[int, ...]]:
+        """The calls of the function that a block is a part of."""
+        found = set()
+        for caller in self.all_callers[block]:
+            found |= self.marks(caller) if self.opcode[caller] == "call" else self._calls(self.block[caller])
+        return found
 
     # ---- what stands in a kernel ---------------------------------------------------------------------------
 

@@ -78,22 +78,42 @@ def marks(text: str) -> dict[str, dict[int, set[str]]]:
             if LINE.match(line).group(3) == "fusion":
                 waiting.extend(line for body in called(line) for line in lines[body])
                 continue  # what it does is said in there
-            mark = re.search(r'op_name="(?:jit\(lazynb\)/)?n(\d+)[/"]', line)
+            mark = mark_of(line)
             what = LINE.match(line).group(3)
             if mark and what not in ("parameter", "constant"):
-                inside[int(mark[1])].add(what)
+                inside[mark].add(what)
         found[name] = dict(inside)
     return found
 
 
-def by_mark(text: str) -> dict[int, set[str]]:
+def mark_of(line: str) -> tuple[int, ...]:
+    """The operation that a line was made from: its step, then where it stands in the functions that it is inside
+    of; empty if it bears no mark."""
+    names = scope_of(line).removeprefix("jit(lazynb)/").split("/")
+    if not re.fullmatch(r"n\d+", names[0]):
+        return ()
+    return int(names[0][1:]), *path_of(line)
+
+
+def path_of(line: str) -> tuple[int, ...]:
+    """Where a line stands in a function."""
+    scope = scope_of(line).removeprefix("jit(lazynb)/").partition("jit(lazynb)")[0]
+    places = [re.fullmatch(r"i(\d+)\.(\d+)", name) for name in scope.split("/")]
+    return tuple(int(number) for place in places if place for number in place.groups())
+
+
+def scope_of(line: str) -> str:
+    found = re.search(r'op_name="([^"]*)"', line)
+    return found[1] if found else ""
+
+
+def by_mark(text: str) -> dict[tuple[int, ...] | int, set[str]]:
     """By mark its opcodes; under -1 those of lines that bear none, as the insides of functions before the
     first pass."""
     found: dict[int, set[str]] = {}
     for lines in blocks(text).values():
         for line in lines:
-            mark = re.search(r'op_name="(?:jit\(lazynb\)/)?n(\d+)[/"]', line)
-            found.setdefault(int(mark[1]) if mark else -1, set()).add(LINE.match(line).group(3))
+            found.setdefault(mark_of(line) or -1, set()).add(LINE.match(line).group(3))
     return found
 
 

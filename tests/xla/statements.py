@@ -1,7 +1,8 @@
 """Every statement about the kernels, fates and boundaries of a compilation, held against a reading of the HLO
 that shares no code with lazynb's (``plain_hlo``, ``plain_flow``).
 
-``python -m tests.xla.statements --programs 300 --seed 1`` does it with random programs and prints what is wrong.
+``python -m tests.xla.statements --programs 300 --seed 1`` does it with random programs and prints what is wrong;
+``--inside`` with programs of which parts stand inside of functions.
 LLVM's optimisation, which comes after the HLO, is left out there: it takes 40 % of the time.
 """
 
@@ -20,7 +21,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
     os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-from xla import plain_hlo
+from xla import plain_hlo, random_inside
 from xla.plain_flow import PlainFlow
 from xla.random_programs import compiled, random_program
 
@@ -45,6 +46,10 @@ class Graph:
             self.arguments[id_] = {argument_of[id_]} if id_ in argument_of else set()
             for operand, _ in node.operands:
                 self.arguments[id_] |= self.arguments[operand]
+        self.direct = dict(self.arguments)  # without what comes from the turn before
+        for inner, loops in self.loops().items():
+            for loop in loops:  # what enters a loop may reach all of it in some turn
+                self.arguments[inner] = self.arguments[inner] | self.arguments[loop]
         self.results: dict[int, set[int]] = {id_: set() for id_ in self.nodes}
         for number, (id_, _) in enumerate(trace.origins.results):
             self.results[id_].add(number)
@@ -53,6 +58,22 @@ class Graph:
             for operand, _ in self.nodes[id_].operands:
                 self.results[operand] |= self.results[id_]
                 self.readers[operand].add(id_)
+        for inner, loops in self.loops().items():
+            for loop in loops:
+                self.results[inner] |= self.results[loop]
+
+    def loops(self) -> dict[int, list[int]]:
+        """By node, the loops and branches that it is inside of."""
+        kinds = ("scan", "while", "cond")
+        own = {
+            node.calls[-1].id: id_
+            for id_, node in self.nodes.items()
+            if node.primitive in kinds and node.calls
+        }
+        return {
+            id_: [own[call.id] for call in node.calls if call.id in own and own[call.id] != id_]
+            for id_, node in self.nodes.items()
+        }
 
 
 def wrong(compilation) -> Iterator[str]:
@@ -151,7 +172,7 @@ class Reading:
             said = f"%{node} {self.graph.nodes[node].name}: {fate}"
             if not fate.clusters and present.get(node) and node not in self.partners:
                 yield f"{said}, but {present[node]}"
-            if fate.kind == "folded" and self.entered(node):
+            if fate.kind == "folded" and self.entered(node) & self.graph.direct[node]:
                 yield f"{said}, but an argument enters it"
             if fate.kind == "dead":
                 yield f"{said}, but it was compiled"
@@ -171,7 +192,8 @@ class Reading:
     def at_first(self, node: int) -> list[str]:
         if self.first is None:
             return []
-        return [name for name, mark in self.first.mark.items() if self.node_of.get(mark) == node]
+        marks = {mark for mark, number in self.node_of.items() if number == node}
+        return [name for name in self.first.lines if not marks.isdisjoint(self.first.marks(name))]
 
     def company(self) -> Iterator[str]:
         """A kernel of its own holds no other operation, a kernel that is shared does; a library is called."""
@@ -222,10 +244,10 @@ def wrong_ids(compilation) -> Iterator[str]:
         yield "a kernel's operations are not those whose fates name it"
 
 
-def failures(seed: int) -> list[str]:
-    """What is wrong of what is said about a random program."""
+def failures(seed: int, inside: bool = False) -> list[str]:
+    """What is wrong of what is said about a random program, or one with parts ``inside`` of functions."""
     try:
-        compilation = compiled(random_program(seed))
+        compilation = random_inside.compiled(seed) if inside else compiled(random_program(seed))
         return list(wrong(compilation))
     except Exception:
         return [traceback.format_exc()]
@@ -235,10 +257,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--inside", action="store_true", help="parts stand inside of jit, loops, branches")
     options = parser.parse_args()
     bad = 0
     for seed in range(options.seed, options.seed + options.programs):
-        found = failures(seed)
+        found = failures(seed, options.inside)
         bad += bool(found)
         for sentence in found:
             print(f"seed {seed}: {sentence}", flush=True)

@@ -58,8 +58,8 @@ def test_instructions_and_computations():
 def test_marks_are_whole_names_of_a_scope():
     module = parse(TEXT)
     assert [module.by_name[name].mark for name in ("c.1", "b.1", "m-1", "x", "i")] == [
-        3,
-        12,
+        (3,),
+        (12,),
         None,
         None,
         None,

@@ -82,7 +82,8 @@ def test_fates_are_as_expected(name):
     by_line: dict[str, list[str]] = {}
     for node in compilation.snapshot.nodes:
         if node.kind == "op":
-            by_line.setdefault(node.place.text.strip().partition(" = ")[0], []).append(
+            place = node.calls[0].place if node.calls else node.place
+            by_line.setdefault(place.text.strip().partition(" = ")[0], []).append(
                 compilation.fates[node.id].kind
             )
     assert {line: words(kinds) for line, kinds in by_line.items()} == EXPECTED[name].fates

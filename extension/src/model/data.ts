@@ -58,6 +58,8 @@ export interface Node {
   operands: [number, number][];
   avals: string[];
   place: Place | null;
+  /** The lines that called the jitted functions and loops it is inside of. */
+  callers: Place[];
   /** Operations of one call of a function share the number. */
   call: number | null;
   scope: string;

@@ -52,8 +52,7 @@ export class Relations {
     this.setClusters(data.clusters);
     for (const node of data.nodes) {
       this.nodes.set(node.id, node);
-      const { place } = node;
-      if (place && place.source !== null && node.kind === "op") add(this.nodesOfLine, lineKey(place.source, place.line), node.id);
+      if (node.kind === "op") for (const line of linesOf(node)) add(this.nodesOfLine, line, node.id);
       for (const [operand] of node.operands) add(this.users, operand, node.id);
     }
     this.setBoundaries(data.boundaries);
@@ -115,6 +114,12 @@ export class Relations {
     const line = producer && this.instruction(producer.program, boundary.value);
     return line?.nodes ?? [];
   }
+}
+
+/** The lines that a node stands on: its own, and those that called the jitted functions that it is inside of. */
+function linesOf(node: Node): Set<string> {
+  const places = [node.place, ...node.callers].filter((place) => place !== null);
+  return new Set(places.flatMap(({ source, line }) => (source === null ? [] : [lineKey(source, line)])));
 }
 
 export function placeWords(place: Place | null): string {

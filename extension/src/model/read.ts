@@ -66,6 +66,7 @@ const NODE: Node = {
   operands: [],
   avals: [],
   place: null,
+  callers: [],
   call: null,
   scope: "",
   names: [],
@@ -186,6 +187,7 @@ const value = (x: unknown): Value => fill(VALUE, x);
 function node(x: unknown): Node {
   const made = fill(NODE, x);
   made.place = place(made.place);
+  made.callers = each(made.callers, place).filter((one) => one !== null);
   made.operands = made.operands.filter((pair) => Array.isArray(pair) && typeof pair[0] === "number");
   made.avals = strings(made.avals);
   made.names = strings(made.names);

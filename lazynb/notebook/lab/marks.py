@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from lazynb import source
@@ -11,7 +11,7 @@ from lazynb.notebook.lab.messages import Break, Kernel, Line, Marks
 from lazynb.plain import plain_data
 from lazynb.source import Spot
 from lazynb.units import number, size
-from lazynb.view.inspection.schema import Cluster, Fate, Inspection
+from lazynb.view.inspection.schema import Cluster, Fate, Inspection, Node
 from lazynb.view.inspection.words import is_kernel, kind as kind_words
 from lazynb.view.words import tally
 
@@ -120,13 +120,19 @@ def _fates_by_line(cells: Cells, data: Inspection) -> dict[tuple[str, int], list
     fates: dict[tuple[str, int], list[_NamedFate]] = {}
     for fate in data["fates"]:
         node = data["nodes"][fate["node"]]
-        place = node["place"]
-        if place is None or place["source"] is None:
-            continue
-        cell = cells.of(data["sources"][place["source"]]["file"])
-        if cell is not None:
-            fates.setdefault((cell, place["line"]), []).append(_NamedFate(node["name"], fate))
+        for cell, line in dict.fromkeys(_lines(cells, data, node)):
+            fates.setdefault((cell, line), []).append(_NamedFate(node["name"], fate))
     return fates
+
+
+def _lines(cells: Cells, data: Inspection, node: Node) -> Iterator[tuple[str, int]]:
+    """The lines of the cells on which an operation stands: its own, and those that called the jitted
+    functions that it is inside of."""
+    for place in (node["place"], *node["callers"]):
+        if place is not None and place["source"] is not None:
+            cell = cells.of(data["sources"][place["source"]]["file"])
+            if cell is not None:
+                yield cell, place["line"]
 
 
 def _kernels(fates: list[_NamedFate], clusters: Mapping[int, Cluster]) -> list[Kernel]:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
 
-from lazynb._jax.names import JITTED_NAMES, TRANSFORMED_FUNCTIONS
+from lazynb._jax.names import TRANSFORMED_FUNCTIONS
+from lazynb.record.inside import opened
+from lazynb.record.operation import Operation
 from lazynb.record.pending import Pending
+from lazynb.record.snapshot.opened import Around, Made, Opening, Result, Step, Value
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.record.snapshot.trace_summary import Input, Names, TraceSummary, summarise
+from lazynb.record.snapshot.words import plain_name as plain_name
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import State
 from lazynb.source import Origin, Places
+
+_CALLS = 1 << 32  # above the numbers of the calls that the recorder counts
 
 
 class Description:
@@ -22,9 +29,13 @@ class Description:
     Arguments:
       traces: the traces in order of dependence, see :func:`lazynb.record.pending.closure`.
       names: the names of the user's variables, see :func:`lazynb.record.snapshot.names.names_of`.
+      opens: put what is inside of an operation (a jitted function, a loop) in its place.
     """
 
-    def __init__(self, traces: Sequence[Pending], names: Names):
+    def __init__(self, traces: Sequence[Pending], names: Names, *, opens: bool = False):
+        self._opens = opens
+        self._made: dict[tuple[int, int], Made] = {}  # by (trace, first slot)
+        self._call_ids = itertools.count(_CALLS)
         self._nodes: list[Node] = []
         self._where: dict[tuple[int, int], tuple[int, int]] = {}  # (trace, slot) -> (node, result)
         self._places = Places()
@@ -61,6 +72,11 @@ class Description:
         """The node that gives ``slot`` of ``pending``, and the number of its result."""
         return self._where[id(pending), slot]
 
+    def made(self, pending: Pending, slot: int) -> Made:
+        """The nodes that were made of the operation of ``pending`` whose first result is ``slot``; none of an
+        input."""
+        return self._made.get((id(pending), slot), Made())
+
     def add(self, summary: TraceSummary) -> None:
         """Appends the nodes of a trace. The traces that compute its inputs must have been added before."""
         inputs = iter(summary.inputs)
@@ -82,7 +98,7 @@ class Description:
             name=_input_name(value),
             primitive="",
             operands=(),
-            avals=self._types_of(state),
+            avals=self._types_of(state.avals),
             place=None,
             call=None,
             call_id=None,
@@ -91,36 +107,98 @@ class Description:
             value=value.scalar,
             output=False,
         )
-        self._append(summary, state, node)
+        self._where[summary.key, state.first] = node.id, 0
+        self._append(node)
 
     def _add_operation(self, summary: TraceSummary, state: State, origin: Origin) -> None:
         operation = state.operation
         assert operation is not None
-        slots = range(state.first, state.slots)
-        result_names = tuple(tuple(summary.live.get(slot, ())) for slot in slots)
-        scope = self._scope(origin)
-        node = Node(
-            id=len(self._nodes),
-            kind="op",
-            name=plain_name(operation.name),
-            primitive=operation.primitive.name,
-            operands=tuple([self._where[summary.key, slot] for slot in state.operands]),
-            avals=self._types_of(state),
+        scope, operands = self._scope(origin), [self._where[summary.key, slot] for slot in state.operands]
+        if self._opens and opened(operation.primitive, operation.params) is not None:
+            around = Around(self._places.of(origin), scope, ())
+            self._open(summary, state, operation, origin.inside or operation.params, operands, around)
+            return
+        node = self._operation(
+            plain_name(operation.name), operation.primitive.name, operands, self._types_of(state.avals)
+        )
+        node = replace(
+            node,
             place=self._places.of(origin),
             call=call_name(origin, scope),
             call_id=origin.call_id if origin.callee is not None else None,
             scope=scope,
-            names=tuple(chain.from_iterable(result_names)),
-            value=None,
-            output=any(slot in summary.live for slot in slots),
-            result_names=result_names,
         )
-        self._append(summary, state, node)
+        self._made[summary.key, state.first] = Made({(): node.id})
+        self._append(node)
+        self._give(summary, state, [(node.id, number) for number in range(len(state.avals))])
 
-    def _types_of(self, state: State) -> tuple[str, ...]:
+    def _open(
+        self,
+        summary: TraceSummary,
+        state: State,
+        operation: Operation,
+        written: dict[str, Any],
+        operands: Sequence[Result],
+        around: Around,
+    ) -> None:
+        """Adds what is inside of ``operation``.
+
+        Arguments:
+          written: its parameters, as traced on the lines that are to be shown.
+        """
+        opening = Opening(self._add_inner, self._call_ids, self._places)
+        step = Step((), operation.primitive, operation.nameless.params, written)
+        values = opening.open(step, [Value(operand) for operand in operands], state.avals, around)
+        self._made[summary.key, state.first] = opening.made
+        self._give(summary, state, [value.result for value in values if value.result is not None])
+
+    def _add_inner(self, step: Step, avals: Sequence[Any], read: Sequence[Result], around: Around) -> int:
+        """Adds a node for an equation. Returns its number."""
+        node = self._operation(plain_name(step.name), step.primitive.name, read, self._types_of(avals))
+        call = around.calls[-1]
+        self._append(
+            replace(
+                node,
+                place=around.place,
+                call=call.name,
+                call_id=call.id,
+                scope=around.scope,
+                calls=around.calls,
+            )
+        )
+        return node.id
+
+    def _operation(
+        self, name: str, primitive: str, operands: Sequence[Result], avals: tuple[str, ...]
+    ) -> Node:
+        return Node(
+            id=len(self._nodes),
+            kind="op",
+            name=name,
+            primitive=primitive,
+            operands=tuple(operands),
+            avals=avals,
+            place=None,
+            call=None,
+            call_id=None,
+            scope="",
+            names=(),
+            value=None,
+            output=False,
+            result_names=((),) * len(avals),
+        )
+
+    def _give(self, summary: TraceSummary, state: State, results: Sequence[Result]) -> None:
+        """Notes that ``results`` are those of the step ``state``, with the user's names of them."""
+        for slot, (node, number) in enumerate(results, state.first):
+            self._where[summary.key, slot] = node, number
+            if slot in summary.live:
+                self._nodes[node] = _named(self._nodes[node], number, tuple(summary.live[slot]))
+
+    def _types_of(self, avals: Sequence[Any]) -> tuple[str, ...]:
         """The types of the results as text. Each text is kept, because JAX takes long to write it."""
         texts = []
-        for aval in state.avals:
+        for aval in avals:
             text = self._types.get(aval)
             if text is None:
                 text = self._types[aval] = aval.str_short()
@@ -133,10 +211,17 @@ class Description:
             known = self._scopes[id(origin.context)] = origin.context, origin.scope
         return known[1]
 
-    def _append(self, summary: TraceSummary, state: State, node: Node) -> None:
-        for result in range(len(state.avals)):
-            self._where[summary.key, state.first + result] = (node.id, result)
+    def _append(self, node: Node) -> None:
         self._nodes.append(node)
+
+
+def _named(node: Node, result: int, names: tuple[str, ...]) -> Node:
+    """``node`` as an output whose result number ``result`` has these names too."""
+    if node.kind == "input":
+        return replace(node, output=True, names=tuple(dict.fromkeys([*node.names, *names])))
+    given = list(node.result_names)
+    given[result] = tuple(dict.fromkeys([*given[result], *names]))
+    return replace(node, output=True, names=tuple(chain.from_iterable(given)), result_names=tuple(given))
 
 
 def _input_name(value: Input) -> str:
@@ -164,12 +249,6 @@ def _renumbered(node: Node, number: Mapping[int, int], wanted: bool) -> Node:
 
 
 _FUNCTIONS = {**TRANSFORMED_FUNCTIONS, "apply_fn": "apply"}
-
-
-def plain_name(name: str) -> str:
-    """The name of an operation as users know it, such as ``where`` for ``_where``."""
-    name = JITTED_NAMES.get(name, name)
-    return name.strip("_").replace("<lambda>", "lambda") or name
 
 
 # Functions that a library calls instead of the user's function. The name stack then holds the module, which

@@ -8,12 +8,28 @@ from lazynb.source import Place as Place
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a function that was traced as a whole: jitted, or the body of a loop or branch.
+
+    Attributes:
+      id: the same for all operations of the call.
+      name: the function's, or the loop's.
+      place: the line of the call.
+    """
+
+    id: int
+    name: str
+    place: Place | None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """An input or an operation. Its operands have smaller ids.
 
     Attributes:
       names: the user's names for its results, all together.
       result_names: those of each result; empty for an input.
+      calls: the traced calls that it is inside of, the outermost first.
     """
 
     id: int
@@ -31,6 +47,7 @@ class Node:
     output: bool
     dead: bool = False
     result_names: tuple[tuple[str, ...], ...] = ()
+    calls: tuple[Call, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

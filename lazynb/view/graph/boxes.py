@@ -203,7 +203,7 @@ class _OpBoxes:
         box = Box(
             id=first.id,
             kind="op",
-            label=label_of(members, run.rule, self.expand),
+            label=run.name or label_of(members, run.rule, self.expand),
             avals=self._types_leaving(members),
             members=tuple(sorted([*scalars, *(op.id for op in members)])),
             operations=len(members),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, pairwise
 
 from lazynb.record.snapshot.snapshot import Node
@@ -19,12 +20,14 @@ from lazynb.record.snapshot.snapshot import Node
 class Span:
     """The operations ``ops[start:stop]`` and the rule that put them together.
 
-    ``rule`` is one of ``op``, ``call``, ``scope``, ``line``, ``cell``, ``chunk``.
+    ``rule`` is one of ``op``, ``call``, ``scope``, ``line``, ``cell``, ``chunk``. ``name`` is that of a
+    jitted function or a loop that they are inside of; empty for other groups.
     """
 
     start: int
     stop: int
     rule: str
+    name: str = ""
 
 
 def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Span]:
@@ -59,7 +62,7 @@ def divide(ops: Sequence[Node], limit: int) -> list[Span]:
 
     Returns: two runs or more.
     """
-    runs = _calls(ops)
+    runs = _calls(ops, _shared(ops))
     if len(runs) == 1:
         runs = _single(len(ops))
     for rule, key in _RULES:
@@ -80,15 +83,31 @@ def _single(length: int) -> list[Span]:
     return [Span(i, i + 1, "op") for i in range(length)]
 
 
-def _calls(ops: Sequence[Node]) -> list[Span]:
-    """One run per invocation of a function, single operations otherwise."""
+def _shared(ops: Sequence[Node]) -> int:
+    """How many traced calls, from the outermost, all of ``ops`` are inside of."""
+    depth = 0
+    for calls in zip(*(op.calls for op in ops)):
+        if len({call.id for call in calls}) > 1:
+            break
+        depth += 1
+    return depth
+
+
+def _calls(ops: Sequence[Node], around: int = 0) -> list[Span]:
+    """One run per invocation of a function, single operations otherwise.
+
+    Arguments:
+      around: the number of traced calls that all are inside of, and that are opened.
+    """
     runs: list[Span] = []
     start = 0
-    for key, members in groupby(ops, key=_invocation):
+    for key, members in groupby(ops, key=partial(_invocation, around=around)):
         stop = start + sum(1 for _ in members)
         scopes = {op.scope for op in ops[start:stop]}
         if key is None or stop == start + 1:
             runs.extend(Span(i, i + 1, "op") for i in range(start, stop))
+        elif len(ops[start].calls) > around:
+            runs.append(Span(start, stop, "call", _names(ops[start:stop], around)))
         elif len(scopes) > 1:  # a call that runs a whole model: its modules tell more than its name
             runs.extend(_by_scope(ops, start, stop))
         else:
@@ -142,7 +161,14 @@ def _chunks(runs: list[Span], limit: int) -> list[Span]:
     return chunks
 
 
-def _invocation(op: Node) -> int | None:
+def _names(ops: Sequence[Node], around: int) -> str:
+    """The traced calls that all of ``ops`` are inside of, without those that are opened: ``step › scan``."""
+    return " › ".join(call.name for call in ops[0].calls[around : _shared(ops)])
+
+
+def _invocation(op: Node, around: int) -> int | None:
+    if op.calls:
+        return op.calls[around].id if len(op.calls) > around else None
     return op.call_id if op.call is not None else None
 
 

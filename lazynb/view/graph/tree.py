@@ -72,7 +72,7 @@ def _divided(operations: Sequence[Node]) -> list[Part]:
     for run in divide(operations, PARTS):
         members = operations[run.start : run.stop]
         inside = tally(op.name for op in members)
-        parts.append(_group(members, run.rule, label_of(members, run.rule), inside, _divided))
+        parts.append(_group(members, run.rule, run.name or label_of(members, run.rule), inside, _divided))
     return parts
 
 

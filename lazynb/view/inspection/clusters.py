@@ -19,6 +19,7 @@ from lazynb.xla.cost.estimates import Estimate
 from lazynb.xla.cost.memory import Buffer
 from lazynb.xla.fusion import boundaries as xla_boundaries
 from lazynb.xla.hlo.memory_spaces import memory_of
+from lazynb.xla.hlo.module import Mark
 from lazynb.xla.value_names import input_names
 
 
@@ -165,7 +166,7 @@ def _duplicated(index: Index) -> list[set[int]]:
     """For each cluster the nodes of which it computes what another cluster computes too."""
     computed = [shared_instructions(index.traces[number], cluster) for number, cluster in index.clusters]
     programs = [number for number, _ in index.clusters]
-    counts: Counter[tuple[int, int, tuple[str, str]]] = Counter()
+    counts: Counter[tuple[int, Mark, tuple[str, str]]] = Counter()
     for number, operations in zip(programs, computed, strict=True):
         for operation, works in operations.items():
             counts.update((number, operation, work) for work in works)

@@ -28,6 +28,7 @@ from lazynb.view.inspection.schema import (
     Inspection,
     Node as NodeData,
     PassInfo,
+    Place,
     Program,
     Stage,
     Table,
@@ -144,6 +145,7 @@ def _node(node: Node, sources: Sources) -> NodeData:
         "operands": list(node.operands),
         "avals": list(node.avals),
         "place": sources.place(node.place),
+        "callers": _callers(node, sources),
         "call": node.call_id if node.call is not None else None,
         "scope": node.scope,
         "names": list(node.names),
@@ -151,6 +153,12 @@ def _node(node: Node, sources: Sources) -> NodeData:
         "output": node.output,
         "dead": node.dead,
     }
+
+
+def _callers(node: Node, sources: Sources) -> list[Place]:
+    """The lines of the calls around a node, each once and without its own."""
+    places = dict.fromkeys(call.place for call in node.calls if call.place not in (None, node.place))
+    return [place for place in map(sources.place, places) if place is not None]
 
 
 def _fates(index: Index, snapshot: Snapshot, notes: Notes) -> list[FateData]:

@@ -50,14 +50,13 @@ def _one_word(kinds: Sequence[str]) -> str:
 def line_chips(data: Inspection) -> Mapping[tuple[int, int], list[Chip]]:
     """By source and line, the kernels that its operations went to and the loops around them, in the order in
     which they run."""
-    places = {node["id"]: node["place"] for node in data["nodes"]}
+    places = {node["id"]: [node["place"], *node["callers"]] for node in data["nodes"]}
     chip_of = _chip_of(data)
     kernels = {cluster["id"] for cluster in data["clusters"] if cluster["kind"] != "transfer"}
     clusters: dict[tuple[int, int], set[int]] = {}
     for fate in data["fates"]:
-        place = places.get(fate["node"])
-        if place is not None and place["source"] is not None:
-            clusters.setdefault((place["source"], place["line"]), set()).update(
-                kernels.intersection(fate["clusters"])
-            )
+        for place in places.get(fate["node"], ()):
+            if place is not None and place["source"] is not None:
+                line = place["source"], place["line"]
+                clusters.setdefault(line, set()).update(kernels.intersection(fate["clusters"]))
     return {line: list(_chips(sorted(ids), chip_of)) for line, ids in clusters.items()}

@@ -10,6 +10,7 @@ from typing import Any
 
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.hlo.module import Mark
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.program import CompiledTrace
 
@@ -89,8 +90,8 @@ class Index:
         """Id of the cluster that an instruction stands in, or is."""
         return self._homes.get((program, instruction))
 
-    def node(self, program: int, operation: int | None) -> list[int]:
-        """The node behind the number of an operation, as a list of none or one."""
+    def node(self, program: int, operation: Mark | None) -> list[int]:
+        """The node behind the mark of an operation, as a list of none or one."""
         nodes = self.traces[program].origins.operations
         if operation is None or operation not in nodes:
             return []
@@ -134,12 +135,12 @@ def _labels(clusters: Sequence[tuple[int, Cluster]]) -> list[str]:
     return [label_of[number, cluster.name] for number, cluster in clusters]
 
 
-def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[int, set[tuple[str, str]]]:
-    """By number of an operation, what a cluster computes of it: (scope, opcode).
+def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[Mark, set[tuple[str, str]]]:
+    """By mark of an operation, what a cluster computes of it: (scope, opcode).
 
     What two clusters have in common is computed twice.
     """
-    computed: dict[int, set[tuple[str, str]]] = {}
+    computed: dict[Mark, set[tuple[str, str]]] = {}
     module = trace.module
     if module is None or cluster.kind == "control":
         return computed

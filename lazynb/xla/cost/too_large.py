@@ -13,7 +13,7 @@ from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.targets.compiled import OutOfMemory
 from lazynb.units import size
 from lazynb.xla.cost.memory import Buffer, Memory, parse_memory
-from lazynb.xla.hlo.module import Module, parse
+from lazynb.xla.hlo.module import Mark, Module, parse
 from lazynb.xla.origins import Origins
 from lazynb.xla.value_names import value_names
 
@@ -106,10 +106,10 @@ class _Words:
         node = self._operations.get(self._mark(buffer), -1)
         return words + (_written(self._nodes[node]) if node >= 0 else "")
 
-    def _mark(self, buffer: Buffer) -> int:
-        """The mark of the operation that gives a value; -1 if it has none."""
+    def _mark(self, buffer: Buffer) -> Mark:
+        """The mark of the operation that gives a value; empty if it has none."""
         instruction = self._module.by_name.get(buffer.instruction) if self._module is not None else None
-        return -1 if instruction is None or instruction.mark is None else instruction.mark
+        return () if instruction is None or instruction.mark is None else instruction.mark
 
 
 def _written(node: Node) -> str:

@@ -21,18 +21,18 @@ from lazynb.xla.fates.dataflow import Dataflow
 from lazynb.xla.fates.eliminated import Eliminated
 from lazynb.xla.fates.fate import DEAD as DEAD, Fate as Fate
 from lazynb.xla.fates.operation_graph import OperationGraph
-from lazynb.xla.hlo.module import Module
+from lazynb.xla.hlo.module import Mark, Module
 from lazynb.xla.hlo.pass_history import PassHistory
 from lazynb.xla.reading import Read
 
 
 def fates(
-    marks: Iterable[int],
+    marks: Iterable[Mark],
     module: Module,
     clusters: Sequence[Cluster],
     written: Read | None,
     graph: OperationGraph | None = None,
-) -> dict[int, Fate]:
+) -> dict[Mark, Fate]:
     """The fate of each operation of a program, by its mark.
 
     Arguments:
@@ -53,7 +53,7 @@ def fates(
     return _followed(marks, module, clusters, history, graph)
 
 
-def standing(marks: Iterable[int], module: Module, clusters: Sequence[Cluster]) -> dict[int, Fate]:
+def standing(marks: Iterable[Mark], module: Module, clusters: Sequence[Cluster]) -> dict[Mark, Fate]:
     """The fates of operations that are instructions of the optimised module itself: each is where it
     stands."""
     index = ClusterIndex(module, clusters)
@@ -61,29 +61,29 @@ def standing(marks: Iterable[int], module: Module, clusters: Sequence[Cluster]) 
 
 
 def _followed(
-    marks: Sequence[int],
+    marks: Sequence[Mark],
     module: Module,
     clusters: Sequence[Cluster],
     history: PassHistory,
     graph: OperationGraph | None,
-) -> dict[int, Fate]:
+) -> dict[Mark, Fate]:
     """The fates by the passes; what was merged is worked out first, for it says whom an instruction
     serves."""
-    constants = graph.constants() if graph is not None else frozenset()
+    unentered = graph.unentered() if graph is not None else frozenset()
     if graph is not None:
-        graph = dataclasses.replace(graph, arguments=_arguments(history))
+        graph = dataclasses.replace(graph, arguments=_arguments(history, graph))
     index = ClusterIndex(module, clusters, graph, history.lineage)
-    eliminated = Eliminated(history, index, graph or OperationGraph({}), constants)
+    eliminated = Eliminated(history, index, graph or OperationGraph({}), unentered)
     assigned = {mark: _certain(index, mark) or eliminated.fate(mark) for mark in marks}
     merged = {mark: fate for mark, fate in assigned.items() if fate.kind == "merged"}
     if not merged:
         return _together(assigned, clusters)
-    equal: dict[int, list[int]] = {}
+    equal: dict[Mark, list[Mark]] = {}
     for mark, fate in merged.items():
         if fate.merged_with is not None:
             equal.setdefault(fate.merged_with, []).append(mark)
     index = ClusterIndex(module, clusters, graph, history.lineage, equal)
-    eliminated = Eliminated(history, index, graph or OperationGraph({}), constants)
+    eliminated = Eliminated(history, index, graph or OperationGraph({}), unentered)
     assigned = {mark: _certain(index, mark) or eliminated.fate(mark) for mark in marks if mark not in merged}
     for mark, fate in merged.items():
         assigned[mark] = dataclasses.replace(fate, clusters=tuple(index.clusters(mark)))
@@ -93,16 +93,20 @@ def _followed(
     return _together(assigned, clusters)
 
 
-def _arguments(history: PassHistory) -> dict[int, int]:
-    """By mark, the arguments of the program that enter what an operation was at first."""
+def _arguments(history: PassHistory, graph: OperationGraph) -> dict[Mark, int]:
+    """By mark, the arguments of the program that enter what an operation was at first.
+
+    A function that is called twice is there once, with the arguments of both calls.
+    """
     entering = Dataflow(history.module(0)).arguments
     arguments = {}
     for mark, names in history.at_first.items():
-        arguments[mark] = reduce(or_, [entering.get(name, 0) for name in names], 0)
+        enter = reduce(or_, [entering.get(name, 0) for name in names], 0)
+        arguments[mark] = enter & graph.arguments.get(mark, enter) if len(mark) > 1 else enter
     return arguments
 
 
-def _together(assigned: dict[int, Fate], clusters: Sequence[Cluster]) -> dict[int, Fate]:
+def _together(assigned: dict[Mark, Fate], clusters: Sequence[Cluster]) -> dict[Mark, Fate]:
     """The fates, when it is known too what XLA moved into which kernel, or wrote anew there: a kernel of two
     is nobody's own."""
     kind_of = {cluster.name: cluster.kind for cluster in clusters if cluster.is_kernel}
@@ -124,7 +128,7 @@ def _together(assigned: dict[int, Fate], clusters: Sequence[Cluster]) -> dict[in
     return assigned
 
 
-def _certain(index: ClusterIndex, mark: int) -> Fate | None:
+def _certain(index: ClusterIndex, mark: Mark) -> Fate | None:
     return index.fate(mark) if index.certain(mark) else None
 
 
@@ -134,7 +138,7 @@ def _shared(fate: Fate, others: int) -> Fate:
     return dataclasses.replace(fate, text=f"{fate.text}; {what} merged into it")
 
 
-def _unfollowed(cluster_index: ClusterIndex, mark: int, entered: bool, absent: bool) -> Fate:
+def _unfollowed(cluster_index: ClusterIndex, mark: Mark, entered: bool, absent: bool) -> Fate:
     """The fate if no pass can be looked at: what is there under its mark, if it can be trusted. Where
     arguments enter an operation (``entered``), constants that bear its mark are not all that it was."""
     if cluster_index.certain(mark):

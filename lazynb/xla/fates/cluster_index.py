@@ -10,7 +10,7 @@ from lazynb.xla.fates.dataflow import WRAPPING, Dataflow
 from lazynb.xla.fates.fate import Fate
 from lazynb.xla.fates.operation_graph import OperationGraph
 from lazynb.xla.fates.purpose import Marks, Purposes
-from lazynb.xla.hlo.module import Instruction, Module
+from lazynb.xla.hlo.module import Instruction, Mark, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 from lazynb.xla.hlo.pass_history import ARRANGING, by_mark
 
@@ -43,31 +43,36 @@ class ClusterIndex:
         clusters: Sequence[Cluster],
         graph: OperationGraph | None = None,
         lineage: Marks | None = None,
-        equal: Mapping[int, Sequence[int]] | None = None,
+        equal: Mapping[Mark, Sequence[Mark]] | None = None,
     ):
         self._module = module
         self._clusters = {cluster.name: cluster for cluster in clusters}
         self._cluster_of = cluster_of(clusters)
         self._roots = {cluster.root for cluster in clusters}
         self.dataflow = Dataflow(module)
+        self._graph = graph
         self.unattributed = False
         self._attribute(graph, lineage or {}, equal or {})
         merged = {mark for several in (equal or {}).values() for mark in several}
-        self._members: dict[str, set[int]] = {}
-        for mark in (self.marked.keys() | self._inferred.keys()) - merged:
+        self._members: dict[str, set[Mark]] = {}
+        for mark in filter(self._is_known, (self.marked.keys() | self._inferred.keys()) - merged):
             for cluster in self.clusters(mark):
                 self._members.setdefault(cluster, set()).add(mark)
 
+    def _is_known(self, mark: Mark) -> bool:
+        """Whether a mark is an operation's, and not that of a call around some."""
+        return self._graph is None or mark in self._graph.operands
+
     def _attribute(
-        self, graph: OperationGraph | None, lineage: Marks, equal: Mapping[int, Sequence[int]]
+        self, graph: OperationGraph | None, lineage: Marks, equal: Mapping[Mark, Sequence[Mark]]
     ) -> None:
         """Finds the operations that every instruction serves."""
         made_from = self._made_from(lineage)
         served: Marks = made_from
         if graph is not None:
             served = Purposes(self._module, made_from, graph, equal).served
-        marked: dict[str, frozenset[int]] = {}
-        inferred: dict[str, frozenset[int]] = {}
+        marked: dict[str, frozenset[Mark]] = {}
+        inferred: dict[str, frozenset[Mark]] = {}
         for name, own in made_from.items():
             instruction = self._module.by_name[name]
             serves = served[name] if self._claims(instruction) else own
@@ -76,9 +81,9 @@ class ClusterIndex:
         self.marked = by_mark(marked)
         self._inferred = by_mark(inferred)
 
-    def _made_from(self, lineage: Marks) -> dict[str, frozenset[int]]:
+    def _made_from(self, lineage: Marks) -> dict[str, frozenset[Mark]]:
         """The operations that each instruction that runs was made from: by its mark, else by its lineage."""
-        made_from: dict[str, frozenset[int]] = {}
+        made_from: dict[str, frozenset[Mark]] = {}
         for instruction in self._module:
             if self._module.is_applied(instruction.computation) or self._is_told_inside(instruction):
                 continue
@@ -106,12 +111,12 @@ class ClusterIndex:
             return False
         return instruction.name in self._roots or not self.dataflow.is_constant(instruction)
 
-    def instructions(self, mark: int) -> list[Instruction]:
+    def instructions(self, mark: Mark) -> list[Instruction]:
         """What was made from an operation, in the order of the text."""
         names = self.marked.get(mark, set()) | self._inferred.get(mark, set())
         return [self._module.by_name[name] for name in sorted(names, key=self._module.order.__getitem__)]
 
-    def clusters(self, mark: int) -> list[str]:
+    def clusters(self, mark: Mark) -> list[str]:
         """The clusters that hold a part of an operation; those that do its work come first."""
         instructions = list(filter(self._claims, self.instructions(mark)))
         working = filter(works, instructions)
@@ -131,14 +136,14 @@ class ClusterIndex:
         """The cluster that an instruction stands in."""
         return self._cluster_of.get(name)
 
-    def certain(self, mark: int) -> bool:
+    def certain(self, mark: Mark) -> bool:
         """Whether its mark alone says what became of it: instructions that do work bear it, on more than
         constants."""
         names = [name for name in self.marked.get(mark, ()) if name in self._cluster_of]
         instructions = map(self._module.by_name.__getitem__, names)
         return any(works(one) and not self.dataflow.is_constant(one) for one in instructions)
 
-    def fate(self, mark: int) -> Fate:
+    def fate(self, mark: Mark) -> Fate:
         """The fate of an operation of which there is something in the optimised module."""
         instructions = self.instructions(mark)
         names = tuple(self.clusters(mark))

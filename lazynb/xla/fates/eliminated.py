@@ -11,7 +11,7 @@ from lazynb.xla.fates import moves
 from lazynb.xla.fates.cluster_index import ClusterIndex
 from lazynb.xla.fates.fate import Fate
 from lazynb.xla.fates.operation_graph import OperationGraph
-from lazynb.xla.hlo.module import Instruction, Module
+from lazynb.xla.hlo.module import Instruction, Mark, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.pass_history import ARRANGING, PassHistory, equal
 
@@ -24,19 +24,19 @@ class Eliminated:
         history: PassHistory,
         cluster_index: ClusterIndex,
         graph: OperationGraph,
-        constants: Container[int] = (),
+        unentered: Container[Mark] = (),
     ):
         """
         Arguments:
-          constants: the marks of operations that no argument of the program enters.
+          unentered: the marks of operations that no argument of the program enters.
         """
         self._history = history
-        self._constants = constants
+        self._unentered = unentered
         self._graph = graph
         self._cluster_index = cluster_index
         self._equal: dict[int, dict[str, int]] = {}
 
-    def fate(self, mark: int) -> Fate:
+    def fate(self, mark: Mark) -> Fate:
         """What became of an operation of which no instruction that does work bears the mark at the end."""
         if self._arrived(mark):
             return self._cluster_index.fate(mark)
@@ -55,7 +55,7 @@ class Eliminated:
             fate = dataclasses.replace(self._cluster_index.fate(mark), followed=False, text=text)
         return fate
 
-    def _arrived(self, mark: int) -> bool:
+    def _arrived(self, mark: Mark) -> bool:
         """Whether what does the operation's work is in the optimised module."""
         instructions = self._cluster_index.instructions(mark)
         if self._needs_input(mark):  # its mark may be on constants of what became of others
@@ -67,16 +67,16 @@ class Eliminated:
             return False
         return any(instruction.opcode != "constant" for instruction in instructions)
 
-    def _hard(self, mark: int) -> set[str]:
+    def _hard(self, mark: Mark) -> set[str]:
         """The opcodes that do the operation's work; none if it only arranges values."""
         return self._history.opcodes.get(mark, set()) - ARRANGING - {"call"}
 
-    def _lowered_away(self, mark: int) -> Fate:
+    def _lowered_away(self, mark: Mark) -> Fate:
         """The fate of an operation that no instruction in the first module bears the mark of.
 
         StableHLO's constants, and what only spreads them, become HLO without their scopes.
         """
-        if mark in self._constants:
+        if mark in self._unentered:
             text = "folded to a constant: no input of the program is in it"
             return Fate("folded", text, INFERRED, followed=False)
         text = "simplified away before XLA's first pass: no HLO instruction was made of it"
@@ -92,23 +92,33 @@ class Eliminated:
                 return True
         return False
 
-    def _needs_input(self, mark: int) -> bool:
+    def _needs_input(self, mark: Mark) -> bool:
         """Whether an argument of the program enters the operation."""
+        if mark in self._graph.constants:
+            return False
         module = self._history.module(0)
         waiting = list(self._history.at_first.get(mark, ()))
         seen: set[str] = set()
         while waiting:
             instruction = module.by_name[waiting.pop()]
             if instruction.opcode == "parameter":
-                caller = module.callers.get(instruction.computation)
-                if caller is None:
+                callers = self._callers(instruction, mark)
+                if not callers:
                     return True
-                waiting.extend(caller.operands)
+                waiting.extend(name for one in callers for name in one.operands)
             waiting.extend(name for name in instruction.operands if name not in seen)
             seen.update(instruction.operands)
         return False
 
-    def _moved(self, mark: int, index: int, names: set[str]) -> Fate | None:
+    def _callers(self, parameter: Instruction, mark: Mark) -> Sequence[Instruction]:
+        """What gives a parameter of the first module its value: of several calls of one function those that
+        ``mark`` is inside of."""
+        callers = self._history.module(0).all_callers.get(parameter.computation, ())
+        first = self._history.first
+        around = [one for one in callers if any(mark[: len(each)] == each for each in first[one.name])]
+        return around or callers
+
+    def _moved(self, mark: Mark, index: int, names: set[str]) -> Fate | None:
         """The fate of work that pass ``index`` removed, if XLA put it at another place, under the mark of an
         operation that never was such work. That operation reads this one, or is read by it, with none of them
         between. Returns None if there is no such place."""
@@ -122,11 +132,11 @@ class Eliminated:
                 return Fate("fused", text, clusters=tuple(clusters), followed=False)
         return None
 
-    def _places(self, mark: int, names: set[str]) -> dict[str, None]:
+    def _places(self, mark: Mark, names: set[str]) -> dict[str, None]:
         """The clusters of those of ``names`` that may do the work of an operation."""
         clusters: dict[str, None] = {}
         for opcode in sorted(self._hard(mark)):
-            places: dict[int, list[str]] = {}
+            places: dict[Mark, list[str]] = {}
             for other, instruction, cluster in self._unexplained.get(opcode, ()):
                 if instruction.name in names and self._may_be(instruction, mark):
                     places.setdefault(other, []).append(cluster)
@@ -134,7 +144,7 @@ class Eliminated:
                 clusters.update(dict.fromkeys(places[other]))
         return clusters
 
-    def _may_be(self, instruction: Instruction, mark: int) -> bool:
+    def _may_be(self, instruction: Instruction, mark: Mark) -> bool:
         """Whether an instruction may do the work of an operation: nothing else enters it, but where it moves
         elements: XLA moves them later."""
         entering = self._cluster_index.dataflow.arguments[instruction.name]
@@ -143,11 +153,11 @@ class Eliminated:
         return instruction.opcode in _MOVING and not self._graph.arguments.get(mark, 0) & ~entering
 
     @cached_property
-    def _unexplained(self) -> dict[str, list[tuple[int, Instruction, str]]]:
+    def _unexplained(self) -> dict[str, list[tuple[Mark, Instruction, str]]]:
         """By opcode, an operation, an instruction of it and its cluster, where the operation was none such at
         first; if nothing says whose it is, the operations of what it reads and is read by."""
         module = self._history.last
-        places: dict[str, list[tuple[int, Instruction, str]]] = {}
+        places: dict[str, list[tuple[Mark, Instruction, str]]] = {}
         for instruction in module:
             cluster = self._cluster_index.cluster(instruction.name)
             if cluster is None or module.is_applied(instruction.computation):
@@ -158,7 +168,7 @@ class Eliminated:
                     places.setdefault(instruction.opcode, []).append((mark, instruction, cluster))
         return places
 
-    def _beside(self, instruction: Instruction) -> set[int]:
+    def _beside(self, instruction: Instruction) -> set[Mark]:
         """The operations of what an instruction reads and is read by."""
         computation = self._history.last.computations[instruction.computation]
         beside = [*instruction.operands, *(user.name for user in computation.users[instruction.name])]
@@ -180,20 +190,20 @@ class Eliminated:
 
     # ---- pass by pass --------------------------------------------------------------------------------------
 
-    def _followed(self, mark: int) -> Fate:
+    def _followed(self, mark: Mark) -> Fate:
         indices = [index for index in range(len(self._history)) if self._work(index, mark)]
         if not indices:
             return self._vanished(mark, 0, set(self._history.at_first[mark]))
         return self._vanished(mark, indices[-1], self._work(indices[-1], mark))
 
-    def _work(self, index: int, mark: int) -> set[str]:
+    def _work(self, index: int, mark: Mark) -> set[str]:
         """What bears the mark and does work; all that bears it if the operation never did any."""
         names, module = self._history.marked(index, mark), self._history.module(index)
         if not self._hard(mark):
             return set(names)
         return {name for name in names if module.by_name[name].opcode not in ARRANGING}
 
-    def _vanished(self, mark: int, index: int, names: set[str]) -> Fate:
+    def _vanished(self, mark: Mark, index: int, names: set[str]) -> Fate:
         """The fate of what ``names`` were. Module ``index`` has them, and the next has them no longer under
         their mark."""
         while index < len(self._history.passes):
@@ -252,7 +262,7 @@ class Eliminated:
             return _made_one(marks[0], by)
         return set(names)
 
-    def _unmarked(self, mark: int, names: set[str]) -> Fate:
+    def _unmarked(self, mark: Mark, names: set[str]) -> Fate:
         """The fate of what arrived in the optimised module under no mark; what bears the mark there and
         serves others is none of it."""
         last = self._history.last
@@ -289,7 +299,7 @@ def _without_mark(module: Module, names: set[str]) -> set[str]:
     return {name for name in names if module.by_name[name].mark is None}
 
 
-def _made_one(mark: int | None, by: str) -> Fate:
+def _made_one(mark: Mark | None, by: str) -> Fate:
     """The fate if one instruction does the work of the operation and of the one with ``mark``."""
     text = f"`{by}` made one instruction of it and another operation"
     return Fate("cancelled", text, merged_with=mark, by=by, followed=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from lazynb.xla.evidence import DECIDED, INFERRED
 
@@ -19,7 +20,8 @@ class Fate:
       label: how that is known: ``rule inferred`` (from the modules that XLA wrote), ``lazynb decided``, or
         ``absent in the first pass``.
       clusters: names of the clusters that compute it, or a part of it.
-      merged_with: mark of the operation that it was merged with or into, else None.
+      merged_with: the operation that it was merged with or into, as its mark or, to the user, its node; else
+        None.
       by: the XLA pass that decided; empty if none did.
       followed: whether marks and modules lead to it step by step; else a rule filled a gap.
     """
@@ -28,7 +30,7 @@ class Fate:
     text: str
     label: str = INFERRED
     clusters: tuple[str, ...] = ()
-    merged_with: int | None = None
+    merged_with: Any = None
     by: str = ""
     followed: bool = True
 

@@ -13,10 +13,10 @@ from functools import cached_property
 
 from lazynb.xla.fates.dataflow import Dataflow, Reader
 from lazynb.xla.fates.operation_graph import OperationGraph
-from lazynb.xla.hlo.module import Instruction, Module
+from lazynb.xla.hlo.module import Instruction, Mark, Module
 
-Marks = Mapping[str, frozenset[int]]
-_NONE: frozenset[int] = frozenset()
+Marks = Mapping[str, frozenset[Mark]]
+_NONE: frozenset[Mark] = frozenset()
 
 
 class Purposes:
@@ -33,7 +33,7 @@ class Purposes:
         module: Module,
         marks: Marks,
         graph: OperationGraph,
-        equal: Mapping[int, Sequence[int]] | None = None,
+        equal: Mapping[Mark, Sequence[Mark]] | None = None,
     ):
         self._module = module
         self._marks = marks
@@ -42,21 +42,26 @@ class Purposes:
         self._dataflow = Dataflow(module)
 
     @cached_property
-    def _gone(self) -> set[int]:
+    def _gone(self) -> set[Mark]:
         """The operations of which there is no instruction."""
         there = {mark for marks in self._marks.values() for mark in marks}
         there.update(mark for several in self._equal.values() for mark in several)
         return self._graph.operands.keys() - there
 
     @cached_property
+    def _calls(self) -> set[Mark]:
+        """The marks of the calls around operations."""
+        return {mark[:end] for mark in self._graph.operands for end in range(1, len(mark), 2)}
+
+    @cached_property
     def served(self) -> Marks:
         """By instruction, the operations that it serves."""
-        served: dict[str, frozenset[int]] = {}
+        served: dict[str, frozenset[Mark]] = {}
         for instruction in self._dataflow.backwards():
             served[instruction.name] = self._served(instruction, served)
         return served
 
-    def _served(self, instruction: Instruction, served: Marks) -> frozenset[int]:
+    def _served(self, instruction: Instruction, served: Marks) -> frozenset[Mark]:
         candidates = self._candidates(instruction)
         if not candidates:
             return _NONE
@@ -68,12 +73,14 @@ class Purposes:
         # What nobody reads is there for what it does, as a call of Python.
         return frozenset(loose) | self._foreign(instruction, own, served, own) or frozenset(own)
 
-    def _may_be(self, instruction: Instruction, mark: int) -> bool:
+    def _may_be(self, instruction: Instruction, mark: Mark) -> bool:
         """Whether an instruction may be a part of an operation: if arguments of the program enter it, some of
-        those enter the operation."""
+        those enter the operation. A call around operations is none."""
+        if mark not in self._graph.operands and mark in self._calls:
+            return False
         return self._graph.shares(self._dataflow.arguments[instruction.name], mark)
 
-    def _candidates(self, instruction: Instruction) -> list[int]:
+    def _candidates(self, instruction: Instruction) -> list[Mark]:
         """The operations that an instruction may serve: those that it was made from, and those that were
         merged into them."""
         candidates = list(self._marks.get(instruction.name, ()))
@@ -82,7 +89,7 @@ class Purposes:
         return candidates
 
     def _confirmed(
-        self, instruction: Instruction, mark: int, served: Marks, gone: Container[int] | None
+        self, instruction: Instruction, mark: Mark, served: Marks, gone: Container[Mark] | None
     ) -> bool:
         """Whether the value goes on to what serves the operation ``mark``, or one that reads it: at once, or
         through operations in ``gone``.
@@ -98,8 +105,8 @@ class Purposes:
         return False
 
     def _onward(
-        self, instruction: Instruction, mark: int, served: Marks
-    ) -> Iterator[tuple[Reader, frozenset[int]]]:
+        self, instruction: Instruction, mark: Mark, served: Marks
+    ) -> Iterator[tuple[Reader, frozenset[Mark]]]:
         """What reads the value, with whom it serves; past what serves none, or only operations that ``mark``
         reads."""
         waiting, seen = [instruction], {instruction.name}
@@ -114,17 +121,17 @@ class Purposes:
                     if all(other == mark or self._graph.follows(mark, other) for other in serves):
                         waiting.append(reader)
 
-    def _of_result(self, number: int) -> frozenset[int]:
+    def _of_result(self, number: int) -> frozenset[Mark]:
         results = self._graph.results
         mark = results[number] if number < len(results) else None
         return _NONE if mark is None else frozenset({mark})
 
     def _foreign(
-        self, instruction: Instruction, marks: Sequence[int], served: Marks, own: Sequence[int]
-    ) -> frozenset[int]:
+        self, instruction: Instruction, marks: Sequence[Mark], served: Marks, own: Sequence[Mark]
+    ) -> frozenset[Mark]:
         """The operations of readers that have nothing to do with ``own``: a part of two was the same, or
         somebody else's mark is on it."""
-        found: set[int] = set()
+        found: set[Mark] = set()
         for mark in marks:
             for reader, serves in self._onward(instruction, mark, served):
                 if not own and serves.issubset(marks):

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.source import Place
+from lazynb.xla.hlo.module import Mark
 from lazynb.xla.origins import Origins
 
 Reference = tuple[int, int]
@@ -118,7 +119,7 @@ class Operations:
         """
         for number in {node for node, _ in results}:
             self._nodes[number] = dataclasses.replace(self._nodes[number], output=True)
-        operations = {node.id: node.id for node in self._nodes if node.kind == "op"}
+        operations: dict[Mark, int] = {(node.id,): node.id for node in self._nodes if node.kind == "op"}
         origins = Origins(operations, dict(self._inputs), tuple(results))
         return Read(Snapshot(tuple(self._nodes)), origins)
 

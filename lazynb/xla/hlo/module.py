@@ -15,6 +15,11 @@ from functools import cached_property, lru_cache
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.shapes import parts, shape_bytes as shape_bytes
 
+Mark = tuple[int, ...]
+"""A recorded operation: the number of its step (see :mod:`lazynb.execute.program`); then, inside of that, two
+numbers for each call around it (see :mod:`lazynb.record.inside`). An operation has a higher mark than those
+that it reads, but in loops."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Instruction:
@@ -50,10 +55,20 @@ class Instruction:
         return match[1] if match else ""
 
     @cached_property
-    def mark(self) -> int | None:
-        """Number of the recorded operation that it was made from (see :mod:`lazynb.execute.program`)."""
+    def mark(self) -> Mark | None:
+        """The recorded operation that it was made from."""
         match = _MARK.match(self.scope)
-        return int(match[1]) if match else None
+        if match is None:
+            return None
+        # XLA may write the scope of a call twice when it resolves it: once behind that of a loop in it.
+        own, _, _ = self.scope[match.end() :].partition(_PROGRAM)
+        return int(match[1]), *_positions(own)
+
+    @cached_property
+    def path(self) -> Mark:
+        """Where it stands in the function that it is a part of, of an instruction without a mark: XLA's first
+        module has functions that are called, and their scopes begin there."""
+        return _positions(self.scope)
 
     @cached_property
     def plain(self) -> str:
@@ -81,7 +96,13 @@ _CALLS = re.compile(
 _NAME = re.compile(r"%([\w.\-]+(?:#\d+)*)")
 _SCOPE = re.compile(r'\bop_name="((?:[^"\\]|\\.)*)"')
 _MARK = re.compile(r"(?:jit\(lazynb\)/)?n(\d+)(?=/|$)")
+_PROGRAM = "jit(lazynb)"
+_POSITION = re.compile(r"(?:^|/)i(\d+)\.(\d+)(?=/|$)")
 _METADATA = re.compile(r', metadata=\{(?:[^{}"]|"(?:[^"\\]|\\.)*")*\}')
+
+
+def _positions(scope: str) -> Mark:
+    return tuple(int(number) for pair in _POSITION.findall(scope) for number in pair)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,6 +175,15 @@ class Module:
             for called in instruction.calls:
                 callers.setdefault(called, []).append(instruction)
         return callers
+
+    @cached_property
+    def reached(self) -> frozenset[str]:
+        """The computations that run when the entry does: a pass may leave others behind."""
+        reached = {self.entry}
+        for name, computation in reversed(self.computations.items()):  # XLA prints what is called first
+            if name in reached:
+                reached.update(called for one in computation.instructions.values() for called in one.calls)
+        return frozenset(reached)
 
     def is_applied(self, computation: str) -> bool:
         """Whether a computation only says what to do with each element, as that of a ``reduce`` or ``sort``:

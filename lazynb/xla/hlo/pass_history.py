@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instructions
-from lazynb.xla.hlo.module import Instruction, Module, parse
+from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.passes import Pass
 
 ARRANGING = opcodes_of(Trait.ARRANGES)
 """Opcodes by which no operation was ever computed, but those that only name, arrange or spread values."""
 
-Marks = Mapping[str, frozenset[int]]
-_NO_MARKS: frozenset[int] = frozenset()
+Marks = Mapping[str, frozenset[Mark]]
+_NO_MARKS: frozenset[Mark] = frozenset()
 
 
 class PassHistory:
@@ -40,7 +40,7 @@ class PassHistory:
         self._texts = [before, *(each.after for each in passes)]
         self._modules: dict[int, Module] = {}
         self._matches: dict[int, InstructionMatch] = {}
-        self._by_mark: dict[int, dict[int, set[str]]] = {}
+        self._by_mark: dict[int, dict[Mark, set[str]]] = {}
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -57,15 +57,16 @@ class PassHistory:
             self._matches[index] = match_instructions(self.module(index), self.module(index + 1))
         return self._matches[index]
 
-    def marked(self, index: int, mark: int) -> set[str]:
-        """The instructions before pass ``index`` that bear a mark."""
+    def marked(self, index: int, mark: Mark) -> set[str]:
+        """The instructions before pass ``index`` that bear a mark, without those in computations that nobody
+        calls any more."""
         return self._marked(index).get(mark, set())
 
-    def _marked(self, index: int) -> dict[int, set[str]]:
+    def _marked(self, index: int) -> dict[Mark, set[str]]:
         if index not in self._by_mark:
-            marks = {}
-            for instruction in self.module(index):
-                if instruction.mark is not None:
+            marks, module = {}, self.module(index)
+            for instruction in module:
+                if instruction.mark is not None and instruction.computation in module.reached:
                     marks[instruction.name] = frozenset({instruction.mark})
             self._by_mark[index] = by_mark(marks)
         return self._by_mark[index]
@@ -77,23 +78,23 @@ class PassHistory:
         return _inherited(self.module(0), {}, {}, {})
 
     @cached_property
-    def at_first(self) -> dict[int, set[str]]:
+    def at_first(self) -> dict[Mark, set[str]]:
         """By mark, the instructions of the first module."""
         return by_mark(self.first)
 
     @cached_property
-    def opcodes(self) -> dict[int, set[str]]:
+    def opcodes(self) -> dict[Mark, set[str]]:
         """By mark, what the operation consisted of at first; what a reduction or the like applies to each
         element is left out."""
         module = self.module(0)
-        opcodes: dict[int, set[str]] = {}
+        opcodes: dict[Mark, set[str]] = {}
         for mark, names in self.at_first.items():
             instructions = map(module.by_name.__getitem__, names)
             opcodes[mark] = {one.opcode for one in instructions if not module.is_applied(one.computation)}
         return opcodes
 
     @cached_property
-    def applied_opcodes(self) -> dict[int, set[str]]:
+    def applied_opcodes(self) -> dict[Mark, set[str]]:
         """By mark, what it consisted of at first, with what it applied to each element: a reduction of two
         becomes such an instruction."""
         by_name = self.module(0).by_name
@@ -119,9 +120,9 @@ def stands_for(match: InstructionMatch) -> dict[str, set[str]]:
     return stands_for
 
 
-def by_mark(marks: Marks) -> dict[int, set[str]]:
+def by_mark(marks: Marks) -> dict[Mark, set[str]]:
     """The instructions of each operation."""
-    instructions: dict[int, set[str]] = {}
+    instructions: dict[Mark, set[str]] = {}
     for name, several in marks.items():
         for mark in several:
             instructions.setdefault(mark, set()).add(name)
@@ -131,24 +132,31 @@ def by_mark(marks: Marks) -> dict[int, set[str]]:
 def _inherited(
     module: Module, known: Marks, stands_for: Mapping[str, Iterable[str]], before: Mapping[str, Instruction]
 ) -> Marks:
-    """The operations of each instruction: its mark; what it had; what it stands for; or those of the new
-    instructions that read it.
+    """The operations of each instruction: its mark; what it had; where it stands in a function that
+    operations call; what it stands for; or those of the new instructions that read it.
 
     Arguments:
       known: the operations of the instructions of the module before.
       stands_for: by name, the instructions of the module before in whose place one is read.
       before: the instructions of the module before; empty if there is none.
     """
-    marks: dict[str, frozenset[int]] = {}
+    marks: dict[str, frozenset[Mark]] = {}
+    called_for: dict[str, frozenset[Mark]] = {}  # by computation: the calls of the function that it is in
     for computation, body in reversed(module.computations.items()):  # XLA prints what is called first
         callers = module.all_callers.get(computation, ())
         inside = _union(marks, [caller.name for caller in callers])
+        functions = [
+            marks[one.name] if one.opcode == "call" else called_for[one.computation] for one in callers
+        ]
+        called_for[computation] = _NO_MARKS.union(*functions)
         for instruction in reversed(body.instructions.values()):
             name = instruction.name
             if instruction.mark is not None:
                 marks[name] = frozenset({instruction.mark})
             elif name in before:
                 marks[name] = known.get(name, _NO_MARKS)
+            elif instruction.path:
+                marks[name] = frozenset([mark + instruction.path for mark in called_for[computation]])
             elif instruction.opcode == "parameter" or _ARGUMENT.match(instruction.scope):
                 marks[name] = _NO_MARKS
             elif name in stands_for:
@@ -160,7 +168,7 @@ def _inherited(
     return marks
 
 
-def _union(marks: Marks, names: Iterable[str]) -> frozenset[int]:
+def _union(marks: Marks, names: Iterable[str]) -> frozenset[Mark]:
     return _NO_MARKS.union(*(marks.get(name, _NO_MARKS) for name in names))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from lazynb.execute.dumps import Dump
 from lazynb.xla.hlo.instruction_match import InstructionMatch, match_instructions
-from lazynb.xla.hlo.module import Instruction, Module, parse
+from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class InstructionChange:
     name: str
     before: str
     after: str
-    marks: tuple[int, ...]
+    marks: tuple[Mark, ...]
     into: tuple[str, ...] = ()
 
 

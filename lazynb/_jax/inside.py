@@ -1,0 +1,59 @@
+"""What stands inside of a call: the primitives that call the user's functions, and where JAX saw their
+equations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import CodeType
+from typing import Any
+
+from jax._src import source_info_util as _source_info_util
+
+from lazynb._jax.building import ClosedJaxpr, Jaxpr
+
+CALLS = frozenset(
+    {"jit", "closed_call", "core_call", "checkpoint", "remat2", "custom_jvp_call", "custom_vjp_call"}
+)
+"""Primitives that run one jaxpr on their operands."""
+
+SCAN, WHILE, BRANCHES = "scan", "while", "cond"
+"""Loops and branches."""
+
+CALLING = CALLS | {SCAN, WHILE, BRANCHES}
+"""All primitives that run jaxprs of the user's functions."""
+
+
+def instructions(eqn: Any) -> Iterable[tuple[CodeType, int]]:
+    """The instructions that were running when an equation was traced, as code object and offset, the
+    innermost first. JAX keeps those within the function that is traced, and none of its callers'."""
+    traceback = eqn.source_info.traceback
+    if traceback is None:
+        return ()
+    codes, offsets = traceback.raw_frames()
+    return zip(codes, offsets)
+
+
+def name_stack(eqn: Any) -> str:
+    """The name scopes of an equation, and what transformed it: ``jvp(MLP)/Dense_0``."""
+    return str(eqn.source_info.name_stack)
+
+
+def under(eqn: Any, scope: str, params: dict[str, Any]) -> Any:
+    """``eqn`` under one more name scope, around its own, with other parameters."""
+    stack = _source_info_util.new_name_stack(scope) + eqn.source_info.name_stack
+    return eqn.replace(params=params, source_info=eqn.source_info.replace(name_stack=stack))
+
+
+def with_eqns(jaxpr: Any, eqns: Sequence[Any]) -> Any:
+    """A jaxpr like ``jaxpr``, closed or not, with other equations."""
+    if ClosedJaxpr is Jaxpr or isinstance(jaxpr, Jaxpr):
+        return jaxpr.replace(eqns=list(eqns))
+    return ClosedJaxpr(jaxpr.jaxpr.replace(eqns=list(eqns)), jaxpr.consts)
+
+
+def scan_constants(params: dict[str, Any]) -> int:
+    """How many of a scan's operands are the same in each turn; they come first."""
+    if "num_consts" in params:  # 0.10
+        return int(params["num_consts"])
+    constants, _, _ = params["ft_in"].unpack()
+    return len(list(constants))

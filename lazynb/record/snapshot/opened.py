@@ -1,0 +1,197 @@
+"""What is inside of a recorded operation, as nodes of a graph: the equations of the user's functions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from lazynb import _jax as jc
+from lazynb.record.inside import Path, opened
+from lazynb.record.operation import operation_name
+from lazynb.record.snapshot.snapshot import Call, Place
+from lazynb.record.snapshot.words import plain_name
+from lazynb.source import Origin, Places, is_user_code
+
+Result = tuple[int, int]
+"""A node, and the number of its result."""
+
+
+class Value(NamedTuple):
+    """A value inside of an operation.
+
+    Attributes:
+      result: what gives it; None for a constant.
+      loops: the loops that give it anew each turn.
+    """
+
+    result: Result | None
+    loops: tuple[Path, ...] = ()
+
+
+class Around(NamedTuple):
+    """What stands around an equation.
+
+    Attributes:
+      place: the user's line that made the call.
+      scope: the names of modules.
+      calls: as in :class:`lazynb.record.snapshot.snapshot.Node`.
+    """
+
+    place: Place | None
+    scope: str
+    calls: tuple[Call, ...]
+
+
+class Step(NamedTuple):
+    """An operation or an equation.
+
+    Attributes:
+      path: its position in the operation that was recorded.
+      params: those of the program.
+      written: the same parameters, as traced on the lines that are to be shown.
+    """
+
+    path: Path
+    primitive: Any
+    params: dict[str, Any]
+    written: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its name for the user."""
+        return operation_name(self.primitive, self.written)
+
+    def bodies(self) -> Iterator[tuple[int, Any, Any]]:
+        """The jaxprs that it calls: number, jaxpr and the jaxpr with the lines."""
+        pairs = zip(jc.jaxprs_in(self.params), jc.jaxprs_in(self.written), strict=True)
+        return ((number, *pair) for number, pair in enumerate(pairs))
+
+
+@dataclasses.dataclass
+class Made:
+    """The nodes that were made of one recorded operation.
+
+    Attributes:
+      nodes: by position inside of it; it has the empty one.
+      loops: positions of the loops and branches.
+      carried: by position, the loops that give the operation its values.
+      constants: positions of calls whose own node gives constants alone.
+    """
+
+    nodes: dict[Path, int] = dataclasses.field(default_factory=dict)
+    loops: set[Path] = dataclasses.field(default_factory=set)
+    carried: dict[Path, tuple[Path, ...]] = dataclasses.field(default_factory=dict)
+    constants: set[Path] = dataclasses.field(default_factory=set)
+
+
+AddNode = Callable[[Step, Sequence[Any], Sequence[Result], Around], int]
+"""Adds a node for a step with results of these types, which reads these results. Returns its number."""
+
+
+class Opening:
+    """Adds the nodes inside of one recorded operation.
+
+    Arguments:
+      add: takes each.
+      call_ids: gives a number for each call.
+    """
+
+    def __init__(self, add: AddNode, call_ids: Iterator[int], places: Places):
+        self.made = Made()
+        self._add = add
+        self._call_ids = call_ids
+        self._places = places
+
+    def open(self, step: Step, given: Sequence[Value], avals: Sequence[Any], around: Around) -> list[Value]:
+        """Adds the nodes inside of ``step``, which takes ``given``. Returns its results.
+
+        Arguments:
+          avals: the types of its results.
+        """
+        call = Call(next(self._call_ids), plain_name(step.name), around.place)
+        inside = around._replace(calls=(*around.calls, call))
+        if step.primitive.name in jc.CALLS:
+            return self._call(step, given, avals, inside)
+        results = self._bodies(step, given, inside)
+        self.made.loops.add(step.path)
+        return self._node(step, [*given, *results], avals, inside)
+
+    def _call(self, step: Step, given: Sequence[Value], avals: Sequence[Any], inside: Around) -> list[Value]:
+        """A function that is called once: its results are those of what is in it; a constant is the call's
+        own."""
+        number, jaxpr, written = next(step.bodies())
+        results = self._body(step.path, number, (jaxpr, written), given, inside)
+        if all(value.result is not None for value in results):
+            return results
+        self.made.constants.add(step.path)
+        own = self._node(step, [], avals, inside)
+        return [value if value.result is not None else mine for value, mine in zip(results, own)]
+
+    def _bodies(self, step: Step, given: Sequence[Value], inside: Around) -> list[Value]:
+        """What the bodies of a loop, or all branches, give."""
+        results = []
+        for number, jaxpr, written in step.bodies():
+            taken = _TAKEN[step.primitive.name](step, number, given)
+            results += self._body(step.path, number, (jaxpr, written), taken, inside)
+        return results
+
+    def _body(
+        self, path: Path, number: int, jaxprs: tuple[Any, Any], given: Sequence[Value], inside: Around
+    ) -> list[Value]:
+        """Adds the equations of a jaxpr. Returns what it gives."""
+        jaxpr, written = (getattr(one, "jaxpr", one) for one in jaxprs)
+        values: dict[Any, Value] = dict(zip(jaxpr.invars, given, strict=True))
+
+        def known(atom: Any) -> Value:
+            return Value(None) if isinstance(atom, jc.Literal) else values.get(atom, Value(None))
+
+        for place, (eqn, other) in enumerate(zip(jaxpr.eqns, written.eqns, strict=True)):
+            step = Step((*path, number, place), eqn.primitive, eqn.params, other.params)
+            avals = [var.aval for var in eqn.outvars]
+            here = self._here(other, inside)
+            make = self.open if opened(eqn.primitive, eqn.params) is not None else self._node
+            values.update(zip(eqn.outvars, make(step, [known(atom) for atom in eqn.invars], avals, here)))
+        return [known(atom) for atom in jaxpr.outvars]
+
+    def _here(self, eqn: Any, inside: Around) -> Around:
+        """Where an equation stands: on the innermost line of the user's, or on that of the call."""
+        scope = "/".join(filter(None, (inside.scope, jc.name_stack(eqn))))
+        for code, offset in jc.instructions(eqn):
+            if is_user_code(code):
+                place = self._places.of(Origin(code, offset, None, 0, None))
+                return inside._replace(place=place, scope=scope)
+        return inside._replace(scope=scope)
+
+    def _node(self, step: Step, given: Sequence[Value], avals: Sequence[Any], around: Around) -> list[Value]:
+        read = [value.result for value in given if value.result is not None]
+        node = self.made.nodes[step.path] = self._add(step, avals, read, around)
+        loops = dict.fromkeys(loop for value in given for loop in value.loops if loop != step.path)
+        if loops:
+            self.made.carried[step.path] = tuple(loops)
+        return [Value((node, number)) for number in range(len(avals))]
+
+
+def _of_scan(step: Step, _: int, given: Sequence[Value]) -> list[Value]:
+    """What the body of a scan takes: constants, what it gave the turn before, parts of arrays."""
+    constants = jc.scan_constants(step.params)
+    return [*given[:constants], *_each_turn(step, given[constants:])]
+
+
+def _of_while(step: Step, number: int, given: Sequence[Value]) -> list[Value]:
+    """What the condition (the first jaxpr) and the body of a while loop take."""
+    first, second = step.params["cond_nconsts"], step.params["body_nconsts"]
+    constants = given[first : first + second] if number else given[:first]
+    return [*constants, *_each_turn(step, given[first + second :])]
+
+
+def _of_branch(_step: Step, _number: int, given: Sequence[Value]) -> list[Value]:
+    """What a branch takes: all but the number of the branch."""
+    return list(given[1:])
+
+
+def _each_turn(step: Step, given: Sequence[Value]) -> list[Value]:
+    return [value._replace(loops=(*value.loops, step.path)) for value in given]
+
+
+_TAKEN = {jc.SCAN: _of_scan, jc.WHILE: _of_while, jc.BRANCHES: _of_branch}
