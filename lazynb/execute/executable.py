@@ -74,7 +74,7 @@ class Executable:
         variables = program.add(path)
         taken = [step for step in path if step.operation is None]
         self._jaxpr: Any = program.jaxpr([variables[slot] for slot in wanted])
-        self._packing = Packing(taken)
+        self._packing = Packing(path)
         self._donated = self._packing.positions(donated)
         self._large = [number for number, aval in enumerate(self._jaxpr.out_avals) if is_large(aval)]
         self.operations = len(program.eqns)

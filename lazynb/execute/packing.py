@@ -1,6 +1,7 @@
 """Packing of scalar inputs: many Python numbers become one array.
 
-Python numbers are inputs (another learning rate is not another program), and a trace can have thousands. Each
+A number that is written in the code is a constant of the program, as under ``jax.jit``. One that a variable
+holds is an input (another learning rate is not another program), and a trace can have thousands. Each
 argument costs a transfer when the program is called. The compile time of XLA:CPU grows faster than the number
 of arguments (1,000 operations on 1,000 scalar arguments compile in 2.9 s, on one argument in 0.6 s: 2 cores,
 JAX 0.10.2). So the scalars of one dtype become one array, which the program takes apart.
@@ -22,23 +23,40 @@ _FEW = 8  # scalars of a dtype that are passed one by one: for these an array co
 
 class Packing:
     """How the inputs of a program become its arguments: arrays first, then one array for each dtype of packed
-    scalars.
+    scalars. Numbers that are written in the code are no arguments.
+
+    A number that fills an array (``jnp.ones``) or seeds a random key stays an argument: XLA would work out
+    with it what the user's data stand for, and nothing would be left to see.
 
     Arguments:
-      packs: whether scalars are packed at all.
+      path: the steps of the program.
     """
 
-    def __init__(self, inputs: Sequence[State], packs: bool = True):
+    def __init__(self, path: Sequence[State]):
+        inputs = [state for state in path if state.operation is None]
+        filling = _filling(path)
+        self._written: dict[int, Any] = {}
         scalars: dict[np.dtype, list[int]] = collections.defaultdict(list)
         for number, state in enumerate(inputs):
-            if packs and state.is_host_scalar:
+            if not state.is_host_scalar:
+                continue
+            value = self._constant(number, state) if state.first not in filling else None
+            if value is not None:
+                self._written[number] = _number(value, state.avals[0])
+            elif self._packs:
                 scalars[np.dtype(state.avals[0].dtype)].append(number)
         self._groups = [(dtype, numbers) for dtype, numbers in scalars.items() if len(numbers) > _FEW]
-        packed: set[int] = set()
+        left_out = set(self._written)
         for _, numbers in self._groups:
-            packed.update(numbers)
-        self._single = [number for number in range(len(inputs)) if number not in packed]
+            left_out.update(numbers)
+        self._single = [number for number in range(len(inputs)) if number not in left_out]
         self._avals = [state.avals[0] for state in inputs]
+
+    _packs = True
+
+    def _constant(self, number: int, state: State) -> Any:
+        """The value of the input ``number`` if it is written into the program; otherwise None."""
+        return state.constant.value if state.constant is not None else None
 
     def __len__(self) -> int:
         """How many arguments there are."""
@@ -56,7 +74,7 @@ class Packing:
 
     def arguments(self, values: Sequence[Any]) -> Sequence[Any]:
         """The arguments for input ``values``."""
-        if not self._groups:
+        if not self._groups and not self._written:
             return values
         arguments = [values[number] for number in self._single]
         for dtype, numbers in self._groups:
@@ -66,6 +84,8 @@ class Packing:
     def inputs(self, arguments: Sequence[Any]) -> list[Any]:
         """The inputs, taken out of ``arguments`` while JAX traces the program."""
         values: list[Any] = [None] * len(self._avals)
+        for number, value in self._written.items():
+            values[number] = value
         for number, argument in zip(self._single, arguments, strict=False):
             values[number] = argument
         for (_, numbers), packed in zip(self._groups, arguments[len(self._single) :], strict=True):
@@ -77,36 +97,26 @@ class Packing:
 
 
 class Written(Packing):
-    """Numbers that are written into the program, as ``jax.jit`` does it: they are no arguments.
-
-    A number that fills an array (``jnp.ones``) or seeds a random key stays an argument: XLA would work out
-    with it what the user's data stand for, and nothing would be left to see.
+    """The arguments of a program of which all numbers are constants, as under ``jax.jit``.
 
     Arguments:
       path: the steps of the program.
       values: of all inputs.
     """
 
+    _packs = False
+
     def __init__(self, path: Sequence[State], values: Sequence[Any]):
-        inputs = [state for state in path if state.operation is None]
-        super().__init__(inputs, packs=False)
-        filling = _filling(path)
-        self._written = {
-            number: _number(values[number], state.avals[0])
-            for number, state in enumerate(inputs)
-            if state.is_host_scalar and state.first not in filling
-        }
-        self._single = [number for number in self._single if number not in self._written]
+        self._values = values
+        super().__init__(path)
+
+    def _constant(self, number: int, state: State) -> Any:
+        return self._values[number]
 
     @property
     def single(self) -> list[int]:
         """The numbers of the inputs that are arguments."""
         return self._single
-
-    def inputs(self, arguments: Sequence[Any]) -> list[Any]:
-        """The inputs, while JAX traces the program."""
-        given = dict(zip(self._single, arguments, strict=True))
-        return [self._written.get(number, given.get(number)) for number in range(len(self._avals))]
 
 
 def _number(value: Any, aval: Any) -> Any:

@@ -37,3 +37,23 @@ def converter(kind: Any) -> Callable[[Any], Any]:
             return kind(value)
 
     return convert
+
+
+class OtherNumber(OverflowError):
+    """The call has another number than the one that is written in the recorded program."""
+
+
+class Written:
+    """Converts the one number ``number`` that is written in the code; raises OtherNumber for any other."""
+
+    __slots__ = ("_text", "_value", "number")
+
+    def __init__(self, number: Any, value: np.generic):
+        self.number = number
+        self._text = repr(number)
+        self._value = value
+
+    def __call__(self, number: Any) -> np.generic:
+        if number is self.number or repr(number) == self._text:
+            return self._value
+        raise OtherNumber

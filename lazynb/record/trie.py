@@ -19,6 +19,35 @@ from lazynb.record.operation import Operation
 HOST = "host"
 """In the key of an input that is a number from Python, this takes the place of the sharding."""
 
+class Constant:
+    """A number that is written in the code; in the key of an input it takes the place of the sharding.
+
+    Two are equal if they are the same to the bit, so that a step with it is right for whoever brings it.
+
+    Attributes:
+      value: the number, as a scalar of NumPy's.
+    """
+
+    __slots__ = ("_content", "value")
+
+    def __init__(self, value: Any):
+        self.value = value
+        self._content = (value.dtype.name, value.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and other._content == self._content
+
+    def __repr__(self) -> str:
+        return f"Constant({self.value})"
+
+
+MAX_CONSTANTS = 4
+"""The number of values that are constants at one state; further ones are inputs. Code that is generated with
+ever other numbers makes no more programs than that."""
+
 MAX_DIVIDED = 16
 """The number of divided traces whose paths are kept."""
 
@@ -48,6 +77,9 @@ class State:
       large: the inputs that are worth donating, by the wanted slots.
       edges: the user's calls that were recorded from here before, see :mod:`lazynb.record.fast.recall`.
       arrivals: states from which an edge leads here.
+      numbers: the constants that were seen here, by the place at which they are written; None at a place
+        where a second value was seen, which is an input from then on. None if there are none.
+      twin: a reference to the state that would be here had no number become an input; None if there is none.
     """
 
     __slots__ = (
@@ -63,12 +95,14 @@ class State:
         "inputs",
         "key",
         "large",
+        "numbers",
         "operands",
         "operation",
         "operations",
         "parent",
         "program",
         "slots",
+        "twin",
     )
 
     first: int
@@ -98,6 +132,8 @@ class State:
         self.large: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.edges: dict[Hashable, Any] = {}
         self.arrivals: set[State] = set()
+        self.numbers: dict[Hashable, Constant | None] | None = None
+        self.twin: weakref.ref[State] | None = None
         self.first = parent.slots if parent is not None else 0
         self.slots = self.first + len(avals)
         self.depth = parent.depth + 1 if parent is not None else 0
@@ -107,7 +143,17 @@ class State:
     @property
     def is_host_scalar(self) -> bool:
         """Whether the step is an input that comes as a number from Python or NumPy."""
-        return self.operation is None and isinstance(self.key, tuple) and self.key[1] is HOST
+        if self.operation is not None or not isinstance(self.key, tuple):
+            return False
+        return self.key[1] is HOST or self.key[1].__class__ is Constant
+
+    @property
+    def constant(self) -> Constant | None:
+        """The number that the step is, if it is written in the code."""
+        if self.operation is not None or not isinstance(self.key, tuple):
+            return None
+        held = self.key[1]
+        return held if held.__class__ is Constant else None
 
     def remember(self, key: Hashable, edge: Any, end: State | None) -> None:
         """Keeps ``edge`` under ``key`` until its ``end`` is pruned."""
@@ -119,10 +165,12 @@ class State:
 
     def forget(self, end: State) -> None:
         """Removes the edges that lead to ``end``."""
-        for key in [
-            key for key, edge in self.edges.items() if (edge[1] if type(edge) is tuple else edge.end) is end
-        ]:
-            del self.edges[key]
+        for key, edge in list(self.edges.items()):
+            left = (None if edge[1] is end else edge) if type(edge) is tuple else edge.without(end)
+            if left is None:
+                del self.edges[key]
+            else:
+                self.edges[key] = left
 
     def path(self) -> list[State]:
         """The steps from the root to this state, without the root."""
@@ -136,6 +184,35 @@ class State:
 
     def __repr__(self) -> str:
         return f"State(depth={self.depth}, {self.operation or 'input'})"
+
+
+def _is_constant(parent: State, aval: Any, constant: Constant, place: Hashable) -> bool:
+    """Whether a number that is written at ``place`` is a constant after ``parent``, which is noted there.
+
+    It is one until a second value is seen at the place, also if another number before it has become an input
+    since.
+    """
+    numbers = parent.numbers = parent.numbers if parent.numbers is not None else {}
+    spot, twin = (aval, place), parent.twin and parent.twin()
+    if spot not in numbers and twin is not None and twin.numbers is not None and spot in twin.numbers:
+        numbers[spot] = twin.numbers[spot]
+    if spot not in numbers:
+        if len(set(numbers.values())) >= MAX_CONSTANTS:
+            return False
+        numbers[spot] = constant
+    elif numbers[spot] != constant:
+        numbers[spot] = None
+    return numbers[spot] is not None
+
+
+def _constant_after(parent: State, aval: Any) -> weakref.ref[State] | None:
+    """The last step after ``parent`` that is a constant of the type ``aval``."""
+    origin = parent.twin and parent.twin()
+    for state in (parent, origin):
+        for key in reversed(state.children if state is not None else ()):
+            if isinstance(key, tuple) and key[0] == aval and key[1].__class__ is Constant:
+                return weakref.ref(state.children[key])
+    return None
 
 
 class Root(State):
@@ -228,6 +305,28 @@ class Trie:
         state = State(parent, key, operation, operands, avals, devices)
         parent.children[key] = state
         self.size += 1
+        twin = parent.twin and parent.twin()
+        if twin is not None and key in twin.children:
+            state.twin = weakref.ref(twin.children[key])
+        return state
+
+    def number(self, parent: State, aval: Any, value: Any, place: Hashable) -> State:
+        """The step after ``parent`` for a number.
+
+        Arguments:
+          value: as a scalar of NumPy's.
+          place: where it is written in the code; None if a variable holds it.
+        """
+        constant = Constant(value)
+        if place is not None:
+            state = parent.children.get((aval, constant))
+            if state is not None or _is_constant(parent, aval, constant, place):
+                return state or self.extend(parent, (aval, constant), None, (), (aval,), None)
+        state = parent.children.get((aval, HOST))
+        if state is None:
+            state = self.extend(parent, (aval, HOST), None, (), (aval,), None)
+        if place is not None and state.twin is None:
+            state.twin = _constant_after(parent, aval)
         return state
 
     def copy(self, root: Root, steps: Sequence[State]) -> tuple[State, dict[int, int]]:
