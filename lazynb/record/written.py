@@ -31,7 +31,7 @@ _MODULES_OF_CONSTANTS = frozenset(("math", "cmath", "numpy", "jax.numpy", "lazyn
 _MAX_ITEMS = 64
 """Items of containers and attributes of objects that are looked at for the numbers of a call."""
 
-_NUMBER = re.compile(r"Constant\(value=[^'\"()]*\)")
+_NUMBER = re.compile(r"UnaryOp\(op=USub\(\), operand=Constant\(value=[^'\"()]*\)\)|Constant\(value=[^'\"()]*\)")
 
 
 class Line(NamedTuple):

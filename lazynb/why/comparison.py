@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb.why.alignment import Alignment
-from lazynb.why.comparable import Comparable, ProgramStep, is_number
+from lazynb.why.comparable import Comparable, ProgramStep, is_constant, is_number
 from lazynb.why.pairs import PairComparison
 from lazynb.why.sides import Change, Side, Sides
 from lazynb.why.unpaired import UnpairedComparison, compare_jitted
@@ -113,8 +113,26 @@ class Comparison:
         a, b = old.avals[0], new.avals[0]
         if is_number(old) != is_number(new):
             self._add_input("scalar", old, new, _kind_of(old), _kind_of(new))
-        elif (a.dtype, a.weak_type) != (b.dtype, b.weak_type) and not self._sides.settings:
-            self._add_input("number", old, new, _kind_of(old), _kind_of(new))
+        elif (a.dtype, a.weak_type) != (b.dtype, b.weak_type):
+            if not self._sides.settings:
+                self._add_input("number", old, new, _kind_of(old), _kind_of(new))
+        elif old.held != new.held:
+            self._constant(old, new)
+
+    def _constant(self, old: ProgramStep, new: ProgramStep) -> None:
+        """Tells of two numbers of one type of which at least one is written in the code, and so a constant of
+        its program."""
+        user = self._user(new)
+        place = user.place if user is not None else None
+        if place is None:
+            return
+        now, then = new.scalar, "a constant of this program"
+        if not is_constant(new):
+            then = "from here on an input"
+        if old.scalar == new.scalar:
+            now = "written in the code" if is_constant(new) else "held by a variable"
+        fields = {"before": old.scalar, "now": now, "then": then, "at": place.label, "place": place}
+        self.changes.append(Change("constant", fields, (new.number,), (old.number,)))
 
     def _dtype(self, old: ProgramStep, new: ProgramStep) -> None:
         a, b = old.avals[0], new.avals[0]
