@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazynb import _jax as jc
 from lazynb.config import config
+from lazynb.record.numbers import number_step
 from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, restored, same_content
 from lazynb.record.trie import HOST, LoopStart, Root, State, Trie
 from lazynb.source import Origin
@@ -173,7 +174,7 @@ class Pending:
           place: where it is written in the code; None if a variable holds it.
         """
         before = self.state
-        state = self.trie.number(before, aval, value, place)
+        state = number_step(self.trie, before, aval, value, place)
         entry = (value,)
         self.inputs[before.inputs :] = entry
         self.tip = state
@@ -184,7 +185,7 @@ class Pending:
         last, contents = self._variables
         found, state = set(), self.state
         while state is not last and state.parent is not None:
-            if state.operation is None and state.key[1] is HOST:
+            if state.is_host_scalar and state.constant is None:
                 found.add(_content(self.inputs[state.inputs - 1]))
             state = state.parent
         if state is last:

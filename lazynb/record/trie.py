@@ -19,6 +19,7 @@ from lazynb.record.operation import Operation
 HOST = "host"
 """In the key of an input that is a number from Python, this takes the place of the sharding."""
 
+
 class Constant:
     """A number that is written in the code; in the key of an input it takes the place of the sharding.
 
@@ -43,10 +44,6 @@ class Constant:
     def __repr__(self) -> str:
         return f"Constant({self.value})"
 
-
-MAX_CONSTANTS = 4
-"""The number of values that are constants at one state; further ones are inputs. Code that is generated with
-ever other numbers makes no more programs than that."""
 
 MAX_DIVIDED = 16
 """The number of divided traces whose paths are kept."""
@@ -155,6 +152,11 @@ class State:
         held = self.key[1]
         return held if held.__class__ is Constant else None
 
+    @property
+    def undivided(self) -> State | None:
+        """The state that would be here had no number become an input; None if there is none."""
+        return self.twin() if self.twin is not None else None
+
     def remember(self, key: Hashable, edge: Any, end: State | None) -> None:
         """Keeps ``edge`` under ``key`` until its ``end`` is pruned."""
         if len(self.edges) >= MAX_EDGES:
@@ -184,35 +186,6 @@ class State:
 
     def __repr__(self) -> str:
         return f"State(depth={self.depth}, {self.operation or 'input'})"
-
-
-def _is_constant(parent: State, aval: Any, constant: Constant, place: Hashable) -> bool:
-    """Whether a number that is written at ``place`` is a constant after ``parent``, which is noted there.
-
-    It is one until a second value is seen at the place, also if another number before it has become an input
-    since.
-    """
-    numbers = parent.numbers = parent.numbers if parent.numbers is not None else {}
-    spot, twin = (aval, place), parent.twin and parent.twin()
-    if spot not in numbers and twin is not None and twin.numbers is not None and spot in twin.numbers:
-        numbers[spot] = twin.numbers[spot]
-    if spot not in numbers:
-        if len(set(numbers.values())) >= MAX_CONSTANTS:
-            return False
-        numbers[spot] = constant
-    elif numbers[spot] != constant:
-        numbers[spot] = None
-    return numbers[spot] is not None
-
-
-def _constant_after(parent: State, aval: Any) -> weakref.ref[State] | None:
-    """The last step after ``parent`` that is a constant of the type ``aval``."""
-    origin = parent.twin and parent.twin()
-    for state in (parent, origin):
-        for key in reversed(state.children if state is not None else ()):
-            if isinstance(key, tuple) and key[0] == aval and key[1].__class__ is Constant:
-                return weakref.ref(state.children[key])
-    return None
 
 
 class Root(State):
@@ -305,28 +278,9 @@ class Trie:
         state = State(parent, key, operation, operands, avals, devices)
         parent.children[key] = state
         self.size += 1
-        twin = parent.twin and parent.twin()
+        twin = parent.undivided
         if twin is not None and key in twin.children:
             state.twin = weakref.ref(twin.children[key])
-        return state
-
-    def number(self, parent: State, aval: Any, value: Any, place: Hashable) -> State:
-        """The step after ``parent`` for a number.
-
-        Arguments:
-          value: as a scalar of NumPy's.
-          place: where it is written in the code; None if a variable holds it.
-        """
-        constant = Constant(value)
-        if place is not None:
-            state = parent.children.get((aval, constant))
-            if state is not None or _is_constant(parent, aval, constant, place):
-                return state or self.extend(parent, (aval, constant), None, (), (aval,), None)
-        state = parent.children.get((aval, HOST))
-        if state is None:
-            state = self.extend(parent, (aval, HOST), None, (), (aval,), None)
-        if place is not None and state.twin is None:
-            state.twin = _constant_after(parent, aval)
         return state
 
     def copy(self, root: Root, steps: Sequence[State]) -> tuple[State, dict[int, int]]:

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from lazynb import _jax as jc
 from lazynb.record.expression import Span, source_of, span_of, tree, within
 from lazynb.source import OWN_ROOT
 
@@ -31,7 +30,8 @@ _MODULES_OF_CONSTANTS = frozenset(("math", "cmath", "numpy", "jax.numpy", "lazyn
 _MAX_ITEMS = 64
 """Items of containers and attributes of objects that are looked at for the numbers of a call."""
 
-_NUMBER = re.compile(r"UnaryOp\(op=USub\(\), operand=Constant\(value=[^'\"()]*\)\)|Constant\(value=[^'\"()]*\)")
+_PLAIN = r"Constant\(value=[^'\"()]*\)"
+_NUMBER = re.compile(rf"UnaryOp\(op=USub\(\), operand={_PLAIN}\)|{_PLAIN}")
 
 
 class Line(NamedTuple):
@@ -145,14 +145,17 @@ def _given(frame: FrameType) -> list[Any]:
 
 def _defaults(frame: FrameType) -> Mapping[str, Any]:
     """What the arguments of a function of a module are by default; empty if it cannot be found."""
-    function: Any = frame.f_globals.get(frame.f_code.co_name)
+    owner, *names = frame.f_code.co_qualname.split(".")
+    function: Any = frame.f_globals.get(owner)
+    for name in names:
+        function = getattr(function, name, None)
     while function is not None and getattr(function, "__code__", None) is not frame.f_code:
         function = getattr(function, "__wrapped__", None)
     if function is None:
         return {}
     plain, code = function.__defaults__ or (), frame.f_code
-    names = code.co_varnames[code.co_argcount - len(plain) : code.co_argcount]
-    return {**dict(zip(names, plain, strict=True)), **(function.__kwdefaults__ or {})}
+    last = code.co_varnames[code.co_argcount - len(plain) : code.co_argcount]
+    return {**dict(zip(last, plain, strict=True)), **(function.__kwdefaults__ or {})}
 
 
 _VARARGS, _VARKEYWORDS = 4, 8  # of ``inspect.CO_VARARGS`` and ``CO_VARKEYWORDS``
@@ -180,7 +183,9 @@ def _numbers(arguments: Sequence[Any]) -> Iterator[Any]:
 
 
 def _has_value(value: np.generic, number: Any) -> bool:
-    """Whether ``number`` is ``value`` in the type of ``value``."""
+    """Whether ``number`` is ``value`` in the type of ``value``; a flag is no number."""
+    if isinstance(number, bool) and value.dtype.kind != "b":
+        return False
     try:
         with np.errstate(all="ignore"):
             return bool(np.asarray(number).astype(value.dtype).tobytes() == value.tobytes())
@@ -318,13 +323,16 @@ def _is_bound_once(source: str, name: str) -> bool:
     """Whether a module binds the variable ``name`` once, and no function of it binds it anew."""
     module, bound = tree(source), 0
     for node in ast.walk(module) if module is not None else ():
-        if isinstance(node, ast.Name) and node.id == name and not isinstance(node.ctx, ast.Load):
-            bound += 1
-        elif isinstance(node, ast.alias) and (node.asname or node.name) == name:
-            bound += 1
-        elif isinstance(node, ast.Global) and name in node.names:
+        if isinstance(node, ast.Global) and name in node.names:
             return False
+        bound += _binds_here(node, name)
     return bound == 1
+
+
+def _binds_here(node: ast.AST, name: str) -> bool:
+    if isinstance(node, ast.Name):
+        return node.id == name and not isinstance(node.ctx, ast.Load)
+    return isinstance(node, ast.alias) and (node.asname or node.name) == name
 
 
 def _text(path: Sequence[ast.AST]) -> str:
