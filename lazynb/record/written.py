@@ -285,9 +285,14 @@ def _folded(node: ast.expr) -> Any:
 def _is_arithmetic(node: ast.AST) -> bool:
     if isinstance(node, ast.Constant):
         return isinstance(node.value, int | float | complex)
-    if isinstance(node, ast.Pow | ast.LShift):
-        return False  # may be huge
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow | ast.LShift):
+        return all(_is_small(side) for side in (node.left, node.right))
     return isinstance(node, ast.UnaryOp | ast.BinOp | ast.operator | ast.unaryop)
+
+
+def _is_small(node: ast.expr) -> bool:
+    """Whether a number is so small that its powers and shifts are not huge."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and abs(node.value) <= 1024
 
 
 def _default(name: str, function: ast.AST | None) -> Any:

@@ -90,6 +90,7 @@ class Description:
             names=value.names,
             value=value.scalar,
             output=False,
+            constant=state.constant is not None,
         )
         self._append(summary, state, node)
 

@@ -14,6 +14,7 @@ class Node:
     Attributes:
       names: the user's names for its results, all together.
       result_names: those of each result; empty for an input.
+      constant: whether an input is a number that is written in the code, and so a constant of its program.
     """
 
     id: int
@@ -31,6 +32,7 @@ class Node:
     output: bool
     dead: bool = False
     result_names: tuple[tuple[str, ...], ...] = ()
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
