@@ -21,6 +21,7 @@ import jax
 import numpy as np
 
 from lazynb.record.expression import Span, source_of, span_of, tree, within
+from lazynb.record.numbers import converter
 from lazynb.source import OWN_ROOT
 
 Place = tuple[str, ...]
@@ -187,8 +188,8 @@ def _has_value(value: np.generic, number: Any) -> bool:
     if isinstance(number, bool) and value.dtype.kind != "b":
         return False
     try:
-        with np.errstate(all="ignore"):
-            return bool(np.asarray(number).astype(value.dtype).tobytes() == value.tobytes())
+        kind: Any = value.dtype.type
+        return bool(converter(kind)(number).tobytes() == value.tobytes())
     except (OverflowError, TypeError, ValueError):
         return False
 
