@@ -71,14 +71,14 @@ class Written:
 # ---- in the trie -------------------------------------------------------------------------------------------
 
 
-def number_step(trie: Trie, parent: State, aval: Any, value: Any, place: Hashable) -> State:
+def number_step(trie: Trie, parent: State, aval: Any, value: Any, place: tuple[str, ...] | None) -> State:
     """The step after ``parent`` for a number.
 
     Arguments:
       value: as a scalar of NumPy's.
       place: where it is written in the code; None if a variable holds it.
     """
-    constant = Constant(value)
+    constant = Constant(value, place is not None and not place[0])
     if place is not None:
         state = parent.children.get((aval, constant))
         if state is not None:

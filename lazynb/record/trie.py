@@ -27,12 +27,14 @@ class Constant:
 
     Attributes:
       value: the number, as a scalar of NumPy's.
+      is_own: whether JAX's code brought it first, and no line of the user's.
     """
 
-    __slots__ = ("_content", "value")
+    __slots__ = ("_content", "is_own", "value")
 
-    def __init__(self, value: Any):
+    def __init__(self, value: Any, is_own: bool = False):
         self.value = value
+        self.is_own = is_own
         self._content = (value.dtype.name, value.tobytes())
 
     def __hash__(self) -> int:
