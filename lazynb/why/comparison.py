@@ -71,9 +71,20 @@ class Comparison:
         pairs = PairComparison(sides, self._inside)
         pairs.compare_all()
         UnpairedComparison(sides, pairs).compare_all()
+        self._drop_told_constants()
         self._results()
         if not self.changes:
             self._order()
+
+    def _drop_told_constants(self) -> None:
+        """Leaves out the constants of a line of which another change tells what was edited: an exponent is a
+        parameter of the power, and a number in its derivative."""
+        told = {change.at.place for change in self.changes if change.at is not None}
+        self.changes[:] = [
+            change
+            for change in self.changes
+            if not (change.kind == "constant" and change.fields["both"] and change.fields["place"] in told)
+        ]
 
     def _inside(self, before: Comparable, now: Comparable) -> Sequence[Change]:
         """The differences of two functions that JAX called."""
@@ -131,7 +142,14 @@ class Comparison:
             then = "from here on an input"
         if old.scalar == new.scalar:
             now = "written in the code" if is_constant(new) else "held by a variable"
-        fields = {"before": old.scalar, "now": now, "then": then, "at": place.label, "place": place}
+        fields: dict[str, Any] = {
+            "before": old.scalar,
+            "now": now,
+            "then": then,
+            "at": place.label,
+            "place": place,
+        }
+        fields["both"] = is_constant(old) and is_constant(new)
         self.changes.append(Change("constant", fields, (new.number,), (old.number,)))
 
     def _dtype(self, old: ProgramStep, new: ProgramStep) -> None:
