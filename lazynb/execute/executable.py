@@ -15,6 +15,7 @@ import jax
 
 from lazynb import _jax as jc
 from lazynb.config import config
+from lazynb.execute import packing
 from lazynb.execute.background import in_background, wait
 from lazynb.execute.donation import is_large
 from lazynb.execute.dumps import Dump, new_dump
@@ -23,7 +24,6 @@ from lazynb.execute.heap import give_back, in_use
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.observers import tell
-from lazynb.execute.packing import Packing
 from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower
 from lazynb.execute.request import Request, key_of
@@ -74,7 +74,7 @@ class Executable:
         variables = program.add(path)
         taken = [step for step in path if step.operation is None]
         self._jaxpr: Any = program.jaxpr([variables[slot] for slot in wanted])
-        self._packing = Packing(taken)
+        self._packing = packing.of_program(path)
         self._donated = self._packing.positions(donated)
         self._large = [number for number, aval in enumerate(self._jaxpr.out_avals) if is_large(aval)]
         self.operations = len(program.eqns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lazynb.execute.executable import Executable
-from lazynb.execute.packing import Constants
+from lazynb.execute.packing import Packing
 from lazynb.record.trie import State
 from lazynb.source import Place
 
@@ -17,6 +17,6 @@ class JitExecutable(Executable):
       packing: which inputs are written into the program.
     """
 
-    def __init__(self, state: State, wanted: tuple[int, ...], config_then: Any, packing: Constants):
+    def __init__(self, state: State, wanted: tuple[int, ...], config_then: Any, packing: Packing):
         super().__init__(state, wanted, (), config_then, Place("", 0, ""))
-        self._packing: Constants = packing
+        self._packing = packing

@@ -1,6 +1,7 @@
 """Packing of scalar inputs: many Python numbers become one array.
 
-Python numbers are inputs (another learning rate is not another program), and a trace can have thousands. Each
+A number that is written in the code is a constant of the program, as under ``jax.jit``. One that a variable
+holds is an input (another learning rate is not another program), and a trace can have thousands. Each
 argument costs a transfer when the program is called. The compile time of XLA:CPU grows faster than the number
 of arguments (1,000 operations on 1,000 scalar arguments compile in 2.9 s, on one argument in 0.6 s: 2 cores,
 JAX 0.10.2). So the scalars of one dtype become one array, which the program takes apart.
@@ -22,26 +23,34 @@ _FEW = 8  # scalars of a dtype that are passed one by one: for these an array co
 
 class Packing:
     """How the inputs of a program become its arguments: arrays first, then one array for each dtype of packed
-    scalars.
+    scalars. Constants are no arguments.
 
     Arguments:
+      inputs: their steps.
+      constants: the values of those that are written into the program, by number of the input.
       packs: whether scalars are packed at all.
-
-    Attributes:
-      avals: types of the inputs.
     """
 
-    def __init__(self, inputs: Sequence[State], packs: bool = True):
+    def __init__(self, inputs: Sequence[State], constants: Mapping[int, Any], packs: bool = True):
+        self._avals = [state.avals[0] for state in inputs]
+        self._constants = {
+            number: _number(value, self._avals[number]) if inputs[number].is_host_scalar else value
+            for number, value in constants.items()
+        }
         scalars: dict[np.dtype, list[int]] = collections.defaultdict(list)
         for number, state in enumerate(inputs):
-            if packs and state.is_host_scalar:
+            if packs and state.is_host_scalar and number not in constants:
                 scalars[np.dtype(state.avals[0].dtype)].append(number)
         self._groups = [(dtype, numbers) for dtype, numbers in scalars.items() if len(numbers) > _FEW]
-        packed: set[int] = set()
+        left_out = set(constants)
         for _, numbers in self._groups:
-            packed.update(numbers)
-        self._single = [number for number in range(len(inputs)) if number not in packed]
-        self.avals = [state.avals[0] for state in inputs]
+            left_out.update(numbers)
+        self._single = [number for number in range(len(inputs)) if number not in left_out]
+
+    @property
+    def single(self) -> list[int]:
+        """The numbers of the inputs that are arguments of their own."""
+        return self._single
 
     def __len__(self) -> int:
         """How many arguments there are."""
@@ -59,7 +68,7 @@ class Packing:
 
     def arguments(self, values: Sequence[Any]) -> Sequence[Any]:
         """The arguments for input ``values``."""
-        if not self._groups:
+        if not self._groups and not self._constants:
             return values
         arguments = [values[number] for number in self._single]
         for dtype, numbers in self._groups:
@@ -68,68 +77,52 @@ class Packing:
 
     def inputs(self, arguments: Sequence[Any]) -> list[Any]:
         """The inputs, taken out of ``arguments`` while JAX traces the program."""
-        values: list[Any] = [None] * len(self.avals)
+        values: list[Any] = [None] * len(self._avals)
+        for number, value in self._constants.items():
+            values[number] = value
         for number, argument in zip(self._single, arguments, strict=False):
             values[number] = argument
         for (_, numbers), packed in zip(self._groups, arguments[len(self._single) :], strict=True):
-            weak_types = {self.avals[number].weak_type for number in numbers}
+            weak_types = {self._avals[number].weak_type for number in numbers}
             elements = {weak: jc.elements(packed, weak) for weak in weak_types}
             for position, number in enumerate(numbers):
-                values[number] = elements[self.avals[number].weak_type][position]
+                values[number] = elements[self._avals[number].weak_type][position]
         return values
 
 
-class Constants(Packing):
-    """Some inputs are written into the program, as ``jax.jit`` does it with what a function closes over: they
-    are no arguments.
+def of_program(path: Sequence[State]) -> Packing:
+    """The arguments of a program: numbers that are written in the code are constants.
 
     Arguments:
-      constants: their values, by number of the input.
+      path: the steps of the program.
     """
-
-    def __init__(self, inputs: Sequence[State], constants: Mapping[int, Any]):
-        super().__init__(inputs, packs=False)
-        self._written = {
-            number: _number(value, self.avals[number]) if inputs[number].is_host_scalar else value
-            for number, value in constants.items()
-        }
-        self._single = [number for number in self._single if number not in self._written]
-
-    @property
-    def single(self) -> list[int]:
-        """The numbers of the inputs that are arguments."""
-        return self._single
-
-    def arguments(self, values: Sequence[Any]) -> Sequence[Any]:
-        """The arguments for input ``values``."""
-        return [values[number] for number in self._single]
-
-    def inputs(self, arguments: Sequence[Any]) -> list[Any]:
-        """The inputs, while JAX traces the program."""
-        given = dict(zip(self._single, arguments, strict=True))
-        return [self._written.get(number, given.get(number)) for number in range(len(self.avals))]
+    inputs, numbers = _numbers(path)
+    written = {number: inputs[number].constant for number in numbers}
+    return Packing(inputs, {number: known.value for number, known in written.items() if known is not None})
 
 
-class Written(Constants):
-    """Numbers are written into the program, as ``jax.jit`` does it: they are no arguments.
-
-    A number that fills an array (``jnp.ones``) or seeds a random key stays an argument: XLA would work out
-    with it what the user's data stand for, and nothing would be left to see.
+def with_constants(path: Sequence[State], values: Sequence[Any]) -> Packing:
+    """The arguments of a program of which all numbers are constants, as under ``jax.jit``.
 
     Arguments:
       path: the steps of the program.
       values: of all inputs.
     """
+    inputs, numbers = _numbers(path)
+    return Packing(inputs, {number: values[number] for number in numbers}, packs=False)
 
-    def __init__(self, path: Sequence[State], values: Sequence[Any]):
-        inputs = [state for state in path if state.operation is None]
-        filling = _filling(path)
-        numbers = {
-            number: values[number]
-            for number, state in enumerate(inputs)
-            if state.is_host_scalar and state.first not in filling
-        }
-        super().__init__(inputs, numbers)
+
+def _numbers(path: Sequence[State]) -> tuple[list[State], list[int]]:
+    """The inputs of a program, and which of them are numbers that may be constants.
+
+    A number that fills an array (``jnp.ones``) or seeds a random key stays an argument: XLA would work out
+    with it what the user's data stand for, and nothing would be left to see.
+    """
+    inputs = [state for state in path if state.operation is None]
+    filling = _filling(path)
+    return inputs, [
+        number for number, state in enumerate(inputs) if state.is_host_scalar and state.first not in filling
+    ]
 
 
 def _number(value: Any, aval: Any) -> Any:

@@ -41,7 +41,8 @@ def holds(node: ast.AST, span: Span) -> bool:
         return any(holds(child, span) for child in ast.iter_child_nodes(node))
     if not isinstance(node, ast.expr | ast.stmt | ast.excepthandler | ast.keyword):
         return False
-    start, end = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+    first = next(iter(getattr(node, "decorator_list", ())), node)  # decorators stand before the function
+    start, end = (first.lineno, first.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
     return start <= (span[0], span[2]) and (span[1], span[3]) <= end
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazynb import _jax as jc
 from lazynb.config import config
+from lazynb.record.numbers import number_step
 from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, restored, same_content
 from lazynb.record.trie import HOST, LoopStart, Root, State, Trie
 from lazynb.source import Origin
@@ -70,6 +71,7 @@ class Pending:
         "_copies",
         "_end",
         "_owners",
+        "_variables",
         "append",
         "began",
         "calls_back",
@@ -111,6 +113,7 @@ class Pending:
         self.append = self.records.append
         self.slots_of: dict[int, int] = {}
         self._owners: list[State] = []  # the step that gives each slot; ``owner`` brings it up to date
+        self._variables: tuple[State | None, set[Any]] = (None, set())
         self.doomed: list[Any] = []
         self.depends = False
         self.began = perf_counter()
@@ -162,6 +165,33 @@ class Pending:
         if identity is not None:
             self.slots_of[id(identity)] = before.slots
         return before.slots
+
+    def number(self, value: Any, aval: Any, place: Any) -> int:
+        """The slot of a number from Python.
+
+        Arguments:
+          value: as a scalar of NumPy's.
+          place: where it is written in the code; None if a variable holds it.
+        """
+        before = self.state
+        state = number_step(self.trie, before, aval, value, place)
+        entry = (value,)
+        self.inputs[before.inputs :] = entry
+        self.tip = state
+        return before.slots
+
+    def varies(self, value: Any) -> bool:
+        """Whether an input that a variable holds is the number ``value``."""
+        last, contents = self._variables
+        found, state = set(), self.state
+        while state is not last and state.parent is not None:
+            if state.is_host_scalar and state.constant is None:
+                found.add(_content(self.inputs[state.inputs - 1]))
+            state = state.parent
+        if state is last:
+            found |= contents
+        self._variables = self.state, found
+        return _content(value) in found
 
     def concrete(self, value: Any, outside: bool = True) -> int:
         """The slot of a concrete array, which must not be deleted.
@@ -428,6 +458,10 @@ class Pending:
                     origins[step.depth - 1] = origin
             before = state.depth
         return origins
+
+
+def _content(number: Any) -> tuple[str, bytes]:
+    return number.dtype.name, number.tobytes()
 
 
 def _sharding(value: Any) -> Any:

@@ -31,6 +31,7 @@ from lazynb.record.refusal import check
 from lazynb.record.runtime import runtime
 from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import LoopStart, Root, State, Trie
+from lazynb.record.written import place_of
 from lazynb.source import CallCounter, Origin, user_frame
 
 trie = Trie()
@@ -334,7 +335,8 @@ class LazyTrace(jc.Trace):
         if np.ndim(arg) == 0:
             aval = jc.typeof(arg)
             if not jc.is_cut_by_calls(aval.dtype):
-                return pending.input(scalar_input(arg), aval)
+                value = scalar_input(arg)
+                return pending.number(value, aval, place_of(value, sys._getframe(1), pending.varies))
         # Copied now, as in eager JAX, because the user may write to a NumPy array afterwards.
         staged = jc.stage(arg)
         return pending.input(staged, jc.typeof(arg), staged)

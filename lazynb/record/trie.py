@@ -19,6 +19,34 @@ from lazynb.record.operation import Operation
 HOST = "host"
 """In the key of an input that is a number from Python, this takes the place of the sharding."""
 
+
+class Constant:
+    """A number that is written in the code; in the key of an input it takes the place of the sharding.
+
+    Two are equal if they are the same to the bit, so that a step with it is right for whoever brings it.
+
+    Attributes:
+      value: the number, as a scalar of NumPy's.
+      is_own: whether JAX's code brought it first, and no line of the user's.
+    """
+
+    __slots__ = ("_content", "is_own", "value")
+
+    def __init__(self, value: Any, is_own: bool = False):
+        self.value = value
+        self.is_own = is_own
+        self._content = (value.dtype.name, value.tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self._content)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and other._content == self._content
+
+    def __repr__(self) -> str:
+        return f"Constant({self.value})"
+
+
 MAX_DIVIDED = 16
 """The number of divided traces whose paths are kept."""
 
@@ -48,6 +76,9 @@ class State:
       large: the inputs that are worth donating, by the wanted slots.
       edges: the user's calls that were recorded from here before, see :mod:`lazynb.record.fast.recall`.
       arrivals: states from which an edge leads here.
+      numbers: the constants that were seen here, by the place at which they are written; None at a place
+        where a second value was seen, which is an input from then on. None if there are none.
+      twin: a reference to the state that would be here had no number become an input; None if there is none.
     """
 
     __slots__ = (
@@ -63,12 +94,14 @@ class State:
         "inputs",
         "key",
         "large",
+        "numbers",
         "operands",
         "operation",
         "operations",
         "parent",
         "program",
         "slots",
+        "twin",
     )
 
     first: int
@@ -98,6 +131,8 @@ class State:
         self.large: dict[tuple[int, ...], tuple[int, ...]] = {}
         self.edges: dict[Hashable, Any] = {}
         self.arrivals: set[State] = set()
+        self.numbers: dict[Hashable, Constant | None] | None = None
+        self.twin: weakref.ref[State] | None = None
         self.first = parent.slots if parent is not None else 0
         self.slots = self.first + len(avals)
         self.depth = parent.depth + 1 if parent is not None else 0
@@ -107,7 +142,22 @@ class State:
     @property
     def is_host_scalar(self) -> bool:
         """Whether the step is an input that comes as a number from Python or NumPy."""
-        return self.operation is None and isinstance(self.key, tuple) and self.key[1] is HOST
+        if self.operation is not None or not isinstance(self.key, tuple):
+            return False
+        return self.key[1] is HOST or self.key[1].__class__ is Constant
+
+    @property
+    def constant(self) -> Constant | None:
+        """The number that the step is, if it is written in the code."""
+        if self.operation is not None or not isinstance(self.key, tuple):
+            return None
+        held = self.key[1]
+        return held if held.__class__ is Constant else None
+
+    @property
+    def undivided(self) -> State | None:
+        """The state that would be here had no number become an input; None if there is none."""
+        return self.twin() if self.twin is not None else None
 
     def remember(self, key: Hashable, edge: Any, end: State | None) -> None:
         """Keeps ``edge`` under ``key`` until its ``end`` is pruned."""
@@ -119,10 +169,12 @@ class State:
 
     def forget(self, end: State) -> None:
         """Removes the edges that lead to ``end``."""
-        for key in [
-            key for key, edge in self.edges.items() if (edge[1] if type(edge) is tuple else edge.end) is end
-        ]:
-            del self.edges[key]
+        for key, edge in list(self.edges.items()):
+            left = (None if edge[1] is end else edge) if type(edge) is tuple else edge.without(end)
+            if left is None:
+                del self.edges[key]
+            else:
+                self.edges[key] = left
 
     def path(self) -> list[State]:
         """The steps from the root to this state, without the root."""
@@ -235,6 +287,9 @@ class Trie:
         state = State(parent, key, operation, operands, avals, devices)
         parent.children[key] = state
         self.size += 1
+        twin = parent.undivided
+        if twin is not None and key in twin.children:
+            state.twin = weakref.ref(twin.children[key])
         return state
 
     def copy(self, root: Root, steps: Sequence[State]) -> tuple[State, dict[int, int]]:

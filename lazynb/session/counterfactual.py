@@ -339,4 +339,5 @@ def _assumptions(apart: Separate) -> Iterator[str]:
 def _numbers_after(apart: Separate) -> bool:
     """Whether Python numbers flow in after the first break: they may have been worked out from what it
     read."""
-    return any(step.is_host_scalar for seen in apart.runs[1:] for step in seen.end.path())
+    steps = [step for seen in apart.runs[1:] for step in seen.end.path()]
+    return any(step.is_host_scalar and step.constant is None for step in steps)

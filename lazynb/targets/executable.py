@@ -14,7 +14,7 @@ from lazynb.execute.dumps import new_dump
 from lazynb.execute.error_notes import failing_lines
 from lazynb.execute.executable import Binding, Executable, announced
 from lazynb.execute.flush import executables, execution
-from lazynb.execute.packing import Constants, Written
+from lazynb.execute.packing import Packing, with_constants
 from lazynb.execute.program import lower
 from lazynb.execute.request import Request
 from lazynb.record.pending import Pending
@@ -51,14 +51,14 @@ class TargetExecutable(Executable):
         wanted: tuple[int, ...],
         config_then: Any,
         target: Target,
-        packing: Constants,
+        packing: Packing,
         shardings: Sequence[Any] = (),
     ):
         super().__init__(state, wanted, (), config_then, Place("", 0, ""))
         self.target = target
         self._mesh = target.layout.sizes if target.layout is not None else ()
         taken = [step for step in state.path() if step.operation is None]
-        self._packing: Constants = packing
+        self._packing = packing
         placed = shardings or [None] * len(taken)
         self._arguments = [_type(taken[number].avals[0], placed[number]) for number in self._packing.single]
 
@@ -145,7 +145,7 @@ def prepare_for(
     if target.layout is not None:
         place = target.layout.sharding
         shardings = [place(value, names.get(id(value), ())) for value in values]
-    packing = Written(state.path(), values)
+    packing = with_constants(state.path(), values)
     executable = TargetExecutable(state, slots, pending.root.config, target, packing, shardings)
     binding = Binding(executable, inputs)
     try:

@@ -198,7 +198,9 @@ def _unit(step: ProgramStep) -> object:
     return step.number if step.call is None else (step.call, step.line)
 
 
-_LEAVES_RESULTS = frozenset("literal nested parameter identity number configuration context dtype".split())
+_LEAVES_RESULTS = frozenset(
+    "literal nested parameter identity number constant configuration context dtype".split()
+)
 """Kinds that say nothing of which results there are, so that whose memory is taken may differ as well."""
 
 

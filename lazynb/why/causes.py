@@ -167,6 +167,12 @@ _TABLE = (
         "{operation} takes {now}; it took {before}, which came from outside the trace",
         "keep the source of the operand the same",
     ),
+    CauseKind(
+        "LNB440",
+        "constant",
+        "the number {before} at {at} is now {now}: {then}",
+        "hold the number in a variable: another value is then the same program",
+    ),
     # What the trace does.
     CauseKind("LNB441", "replaced", "{now} in place of {before}", ""),
     CauseKind("LNB442", "added", "{operation} {was} added", ""),

@@ -19,7 +19,7 @@ from lazynb.execute.misses import Miss
 from lazynb.execute.program import needed_steps
 from lazynb.record.snapshot.describe import call_name, plain_name
 from lazynb.record.structure import params_structure
-from lazynb.record.trie import HOST
+from lazynb.record.trie import HOST, Constant
 from lazynb.source import Origin, Place, is_user_file, place
 
 Value = tuple[int, int]
@@ -303,4 +303,9 @@ def is_users(jaxpr: Any) -> bool:
 
 def is_number(step: ProgramStep) -> bool:
     """Whether an input comes as a number from Python or NumPy."""
-    return step.held is HOST
+    return step.held is HOST or is_constant(step)
+
+
+def is_constant(step: ProgramStep) -> bool:
+    """Whether an input is a number that is written in the code."""
+    return step.held.__class__ is Constant

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb.why.alignment import Alignment
-from lazynb.why.comparable import Comparable, ProgramStep, is_number
+from lazynb.why.comparable import Comparable, ProgramStep, is_constant, is_number
 from lazynb.why.pairs import PairComparison
 from lazynb.why.sides import Change, Side, Sides
 from lazynb.why.unpaired import UnpairedComparison, compare_jitted
@@ -71,9 +71,20 @@ class Comparison:
         pairs = PairComparison(sides, self._inside)
         pairs.compare_all()
         UnpairedComparison(sides, pairs).compare_all()
+        self._drop_told_constants()
         self._results()
         if not self.changes:
             self._order()
+
+    def _drop_told_constants(self) -> None:
+        """Leaves out the constants of a line of which another change tells what was edited: an exponent is a
+        parameter of the power, and a number in its derivative."""
+        told = {change.at.place for change in self.changes if change.at is not None}
+        self.changes[:] = [
+            change
+            for change in self.changes
+            if not (change.kind == "constant" and change.fields["both"] and change.fields["place"] in told)
+        ]
 
     def _inside(self, before: Comparable, now: Comparable) -> Sequence[Change]:
         """The differences of two functions that JAX called."""
@@ -113,8 +124,33 @@ class Comparison:
         a, b = old.avals[0], new.avals[0]
         if is_number(old) != is_number(new):
             self._add_input("scalar", old, new, _kind_of(old), _kind_of(new))
-        elif (a.dtype, a.weak_type) != (b.dtype, b.weak_type) and not self._sides.settings:
-            self._add_input("number", old, new, _kind_of(old), _kind_of(new))
+        elif (a.dtype, a.weak_type) != (b.dtype, b.weak_type):
+            if not self._sides.settings:
+                self._add_input("number", old, new, _kind_of(old), _kind_of(new))
+        elif old.held != new.held:
+            self._constant(old, new)
+
+    def _constant(self, old: ProgramStep, new: ProgramStep) -> None:
+        """Tells of two numbers of one type of which at least one is written in the code, and so a constant of
+        its program."""
+        user = self._user(new)
+        place = user.place if user is not None else None
+        if place is None or (is_constant(old) and is_constant(new) and (old.held.is_own or new.held.is_own)):
+            return  # JAX's own follow from what it was asked for
+        now, then = new.scalar, "a constant of this program"
+        if not is_constant(new):
+            then = "from here on an input"
+        if old.scalar == new.scalar:
+            now = "written in the code" if is_constant(new) else "held by a variable"
+        fields: dict[str, Any] = {
+            "before": old.scalar,
+            "now": now,
+            "then": then,
+            "at": place.label,
+            "place": place,
+        }
+        fields["both"] = is_constant(old) and is_constant(new)
+        self.changes.append(Change("constant", fields, (new.number,), (old.number,)))
 
     def _dtype(self, old: ProgramStep, new: ProgramStep) -> None:
         a, b = old.avals[0], new.avals[0]

@@ -17,7 +17,7 @@ from lazynb import _jax as jc
 from lazynb.errors import LazynbError
 from lazynb.execute.executable import Executable
 from lazynb.execute.jitted import JitExecutable
-from lazynb.execute.packing import Constants
+from lazynb.execute.packing import Packing
 from lazynb.record.snapshot.opened import Made
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.record.trie import Root, State, apart
@@ -138,7 +138,7 @@ class Jitted:
         for applied in self._operations:
             path.append(applied)
         wanted = tuple([path.slots[value] for value in self._wanted])
-        packing = Constants([taken.step for taken in self._taken], self._constants)
+        packing = Packing([taken.step for taken in self._taken], self._constants, packs=False)
         executable: Executable
         if target is None:
             executable = JitExecutable(path.end, wanted, self._root.config, packing)

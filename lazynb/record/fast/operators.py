@@ -71,8 +71,8 @@ def _binary(name: str, plain: Callable[..., Any], depth: int = 1) -> Callable[..
                     else:
                         try:
                             inputs = (edge.convert(other),)
-                        except OverflowError:
-                            return plain(self, other)
+                        except OverflowError:  # for JAX's own error, or another edge
+                            return recall(pending.trace, name, plain, (self, other), {}, True, depth + 1)
                         edge.converted, edge.scalar = inputs, other
                 tensor = new(LazyTensor)
                 tensor._trace = trace = pending.trace

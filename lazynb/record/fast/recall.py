@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from lazynb import _jax as jc
-from lazynb.record.numbers import converter
+from lazynb.record.numbers import OtherNumber, Written, converter
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import State
@@ -48,6 +48,8 @@ class Edge:
       callee: code of the function that the user called.
       argument: position of the argument that the call returns unchanged; such a call records nothing.
       plain: whether it has a single result and at most one number, so that the operators take it themselves.
+      fixed: whether one of the call's numbers is written in the code, so that the edge is for it alone.
+      otherwise: the edge of the same call with other numbers, if ``fixed``.
     """
 
     __slots__ = (
@@ -59,6 +61,8 @@ class Edge:
         "converted",
         "converters",
         "end",
+        "fixed",
+        "otherwise",
         "plain",
         "results",
         "scalar",
@@ -91,6 +95,39 @@ class Edge:
         self.callee = callee
         self.argument = argument
         self.plain = single and not values and len(converters) <= 1
+        self.fixed = any(convert.__class__ is Written for convert in converters)
+        self.otherwise: Edge | None = None
+
+    def of(self, scalars: Sequence[Any]) -> Edge | None:
+        """This edge or one after it that is for the numbers ``scalars``."""
+        edge: Edge | None = self
+        while edge is not None and edge.fixed:
+            try:
+                edge.inputs(scalars)
+                return edge
+            except OtherNumber:
+                edge = edge.otherwise
+            except (OverflowError, ValueError, TypeError):
+                return edge
+        return edge
+
+    def before(self, edge: Edge) -> Edge:
+        """The first of the edges of one call, of which ``edge`` is new. Those for any number come last."""
+        if edge.fixed:
+            edge.otherwise = self
+            return edge
+        last = self
+        while last.fixed and last.otherwise is not None:
+            last = last.otherwise
+        if last.fixed:
+            last.otherwise = edge
+        return self
+
+    def without(self, end: State) -> Edge | None:
+        """The first of the edges of one call without those that lead to ``end``."""
+        if self.otherwise is not None:
+            self.otherwise = self.otherwise.without(end)
+        return self.otherwise if self.end is end else self
 
     def inputs(self, scalars: Sequence[Any]) -> tuple[Any, ...]:
         """The call's numbers as inputs."""
@@ -147,6 +184,8 @@ def recall(
         key = tuple(parts)
         tip = pending.tip
         edge = tip.edges.get(key) if tip is not None else NEVER
+        if edge is not None and edge.fixed:
+            edge = edge.of(scalars or ())
     except (NotRecalled, TypeError):
         return call(*args, **kwargs)
     if edge is None:
@@ -295,7 +334,11 @@ def _learn(
             return result
         edge = _edge(pending, tip, end, count, result, args, scalars)
         if edge is not None:
-            tip.remember(key, edge, edge.end)
+            known = tip.edges.get(key)
+            if known is not None and known.fixed and edge.end is not None:
+                tip.remember(key, known.before(edge), edge.end)
+            else:
+                tip.remember(key, edge, edge.end)
     return result
 
 
@@ -325,7 +368,7 @@ def _edge(
         return NEVER
     converters: tuple[Any, ...] = ()
     if scalars:
-        converters = tuple([converter(value.__class__) for value in values])
+        converters = _converters(tip, end, values, scalars)
         if not _come_from(values, converters, scalars):
             return NEVER
         if len({value.tobytes() for value in values}) < len(values):
@@ -336,11 +379,29 @@ def _edge(
     return Edge(end, [(t._slot, t.aval) for t in tensors], container, values, converters, callee)
 
 
+def _converters(
+    tip: State, end: State, values: Sequence[Any], scalars: Sequence[Any]
+) -> tuple[Callable[[Any], Any], ...]:
+    """For each input that a call adds between ``tip`` and ``end``, what makes it of the call's number."""
+    fixed: dict[int, bool] = {}
+    state = end
+    while state is not tip and state.parent is not None:
+        if state.operation is None:
+            fixed[state.inputs - 1 - tip.inputs] = state.constant is not None
+        state = state.parent
+    return tuple(
+        [
+            Written(number, value) if fixed[place] else converter(value.__class__)
+            for place, (value, number) in enumerate(zip(values, scalars, strict=False))
+        ]
+    )
+
+
 def _come_from(
     values: Sequence[Any], converters: Sequence[Callable[[Any], Any]], scalars: Sequence[Any]
 ) -> bool:
     """Whether the inputs ``values`` are the numbers ``scalars``, in order."""
-    if len(values) != len(scalars):
+    if len(values) != len(scalars) or len(converters) != len(scalars):
         return False
     inputs = [convert(scalar) for convert, scalar in zip(converters, scalars, strict=True)]
     return all(new.tobytes() == value.tobytes() for new, value in zip(inputs, values, strict=True))

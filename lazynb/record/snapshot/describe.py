@@ -106,6 +106,7 @@ class Description:
             names=value.names,
             value=value.scalar,
             output=False,
+            constant=state.constant is not None,
         )
         self._where[summary.key, state.first] = node.id, 0
         self._append(node)

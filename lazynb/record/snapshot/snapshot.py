@@ -30,6 +30,7 @@ class Node:
       names: the user's names for its results, all together.
       result_names: those of each result; empty for an input.
       calls: the traced calls that it is inside of, the outermost first.
+      constant: whether an input is a number that is written in the code, and so a constant of its program.
     """
 
     id: int
@@ -48,6 +49,7 @@ class Node:
     dead: bool = False
     result_names: tuple[tuple[str, ...], ...] = ()
     calls: tuple[Call, ...] = ()
+    constant: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Arguments(Packing):
     """Each input is an argument of its own."""
 
     def __init__(self, count: int):
-        super().__init__(())
+        super().__init__((), {})
         self._single = list(range(count))
 
 
