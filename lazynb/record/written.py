@@ -41,12 +41,14 @@ class Line(NamedTuple):
     Attributes:
       text: its statement without the numbers.
       numbers: those that are written as operands or arguments.
+      defaults: the names of arguments there that are numbers by default, with these.
       globals: the names of module-level variables there that are bound once.
       attributes: names of modules with the name of a constant, such as ``jnp`` and ``inf``.
     """
 
     text: str
     numbers: tuple[Any, ...]
+    defaults: tuple[tuple[str, Any], ...]
     globals: tuple[str, ...]
     attributes: tuple[tuple[str, str], ...]
 
@@ -64,8 +66,7 @@ def place_of(value: np.generic, frame: FrameType, tainted: Any) -> Place | None:
     given = [number for number in _given(callee) if _has_value(value, number)]
     line = _line(_Instruction(caller.f_code, caller.f_lasti))
     if given:
-        written = [] if line is None else [*line.numbers, *_named(line, caller)]
-        if line is None or not all(any(_same(number, one) for one in written) for number in given):
+        if line is None or not _all_written(given, line, caller):
             return None
         return (caller.f_code.co_name, line.text)
     return _own_place(value, caller, callee, line, tainted)
@@ -76,12 +77,21 @@ def _own_place(
 ) -> Place | None:
     """The place of a number that JAX made itself; None if it may be made of one that a variable holds."""
     if np.isfinite(value):
-        written = [] if line is None else [*line.numbers, *_named(line, caller)]
-        if not all(any(_same(number, one) for one in written) for number in _given(callee)):
-            return None
-        if tainted(value):
+        if not _all_written(_given(callee), line, caller) or tainted(value):
             return None
     return ("", callee.f_code.co_name, "" if line is None else line.text)
+
+
+def _all_written(given: Sequence[Any], line: Line | None, caller: FrameType) -> bool:
+    """Whether all of the numbers that a call was given are written in its line."""
+    if line is None:
+        return not given
+    written, own = [*line.numbers, *_named(line, caller)], _defaults(caller)
+    return all(
+        any(_same(number, one) for one in written)
+        or any(number is own[name] if name in own else _same(number, one) for name, one in line.defaults)
+        for number in given
+    )
 
 
 # ---- the call ----------------------------------------------------------------------------------------------
@@ -215,6 +225,7 @@ def _line(instruction: _Instruction) -> Line | None:
     function = next((node for node in reversed(path[:-1]) if isinstance(node, _FUNCTIONS)), None)
     numbers: list[Any] = []
     names: list[str] = []
+    defaults: list[tuple[str, Any]] = []
     attributes: list[tuple[str, str]] = []
     for node in _operands(path[-1]):
         number = _folded(node)
@@ -225,11 +236,11 @@ def _line(instruction: _Instruction) -> Line | None:
         elif isinstance(node, ast.Name):
             default = _default(node.id, function)
             if default is not None:
-                numbers.append(default)
+                defaults.append((node.id, default))
             elif function is None or not _binds(function, node.id):
                 names.append(node.id)
     once = tuple([name for name in names if _is_bound_once(source, name)])
-    return Line(_text(path), tuple(numbers), once, tuple(attributes))
+    return Line(_text(path), tuple(numbers), tuple(defaults), once, tuple(attributes))
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -326,13 +337,18 @@ def _stores(node: ast.AST, name: str) -> bool:
 
 @functools.lru_cache(4096)
 def _is_bound_once(source: str, name: str) -> bool:
-    """Whether a module binds the variable ``name`` once, and no function of it binds it anew."""
+    """Whether a module binds the variable ``name`` once, in no loop, and no function of it binds it anew."""
     module, bound = tree(source), 0
     for node in ast.walk(module) if module is not None else ():
         if isinstance(node, ast.Global) and name in node.names:
             return False
+        if isinstance(node, _LOOPS) and any(_binds_here(part, name) for part in ast.walk(node)):
+            return False
         bound += _binds_here(node, name)
     return bound == 1
+
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.comprehension)
 
 
 def _binds_here(node: ast.AST, name: str) -> bool:

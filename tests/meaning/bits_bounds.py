@@ -20,12 +20,6 @@ NOT_UNDER_JIT = {
 REFUSED = {"jax.numpy.from_dlpack": "it takes the memory of an array that is there"}
 """By function, why ``jax.jit`` cannot compile a call of it, if its error is another one."""
 
-OTHER_BITS = {
-    "jax.lax.random_gamma_grad": "on JAX 0.10, 2 units in the last place apart: JAX's own code adds a number,"
-    " digamma(a + 1), which is a constant under jax.jit and an argument lazily"
-}
-"""By function, why a lazy program has other bits than ``jax.jit``."""
-
 EXACT, NARROW, WIDE, LOOSE = 0, 4, 90, 1800
 BOUNDS = {
     "what only moves, compares, counts or draws bits; integers, booleans and keys": EXACT,

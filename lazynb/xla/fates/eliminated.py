@@ -43,10 +43,10 @@ class Eliminated:
         if not self._history.opcodes.get(mark):
             return self._lowered_away(mark)
         clusters = tuple(self._cluster_index.clusters(mark))
-        if not self._needs_input(mark):
+        fate = self._followed(mark)
+        if not self._needs_input(mark) and (fate.kind != "cancelled" or fate.by in ("", _FOLDING)):
             text = "folded to a constant: no input of the program is in it"
             return Fate("folded", text, clusters=clusters)
-        fate = self._followed(mark)
         if fate.kind == "cancelled" and fate.by == "reshape-decomposer":
             text = "no work: another name for the same bytes (`reshape-decomposer`)"
             fate = Fate("cancelled", text, by=fate.by)
@@ -197,11 +197,14 @@ class Eliminated:
         return self._vanished(mark, indices[-1], self._work(indices[-1], mark))
 
     def _work(self, index: int, mark: Mark) -> set[str]:
-        """What bears the mark and does work; all that bears it if the operation never did any."""
-        names, module = self._history.marked(index, mark), self._history.module(index)
-        if not self._hard(mark):
-            return set(names)
-        return {name for name in names if module.by_name[name].opcode not in ARRANGING}
+        """What bears the mark and does work; all that bears it if the operation never did any. What a reduction
+        does with each pair of elements is part of the reduction."""
+        module = self._history.module(index)
+        marked = [module.by_name[name] for name in self._history.marked(index, mark)]
+        if self._hard(mark):
+            marked = [one for one in marked if one.opcode not in ARRANGING]
+        standing = [one for one in marked if not module.is_applied(one.computation)]
+        return {one.name for one in standing}
 
     def _vanished(self, mark: Mark, index: int, names: set[str]) -> Fate:
         """The fate of what ``names`` were. Module ``index`` has them, and the next has them no longer under
@@ -305,6 +308,7 @@ def _made_one(mark: Mark | None, by: str) -> Fate:
     return Fate("cancelled", text, merged_with=mark, by=by, followed=False)
 
 
+_FOLDING = "constant_folding"
 _MOVING = opcodes_of(OpcodeKind.MOVEMENT) | opcodes_of(Trait.SAME_VALUES)
 _SPREADING = opcodes_of(Trait.SPREADS)
 
