@@ -76,9 +76,8 @@ def _own_place(
     value: np.generic, caller: FrameType, callee: FrameType, line: Line | None, tainted: Any
 ) -> Place | None:
     """The place of a number that JAX made itself; None if it may be made of one that a variable holds."""
-    if np.isfinite(value):
-        if not _all_written(_given(callee), line, caller) or tainted(value):
-            return None
+    if np.isfinite(value) and (not _all_written(_given(callee), line, caller) or tainted(value)):
+        return None
     return ("", callee.f_code.co_name, "" if line is None else line.text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 
 import jax
 import jax.numpy as jnp
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 from jax import lax
+from jax.extend.core import Literal
 from xla import plain_hlo
 from xla.programs import PROGRAMS
 from xla.truths import check_cancelled
@@ -80,6 +82,17 @@ def compiled(steps, kept: int):
         return lazynb.compile(*wanted), lazynb.graph(*wanted).to_jaxpr()
 
 
+def equations(eqns, nodes, ahead, depth: int = 0):
+    """The operations of a graph, and of a jaxpr, in which jitted functions are opened as they are in the graph."""
+    for eqn in eqns:
+        if not ahead:
+            ahead.append(next(nodes))
+        if len(ahead[0].calls) > depth:
+            yield from equations(eqn.params["jaxpr"].eqns, nodes, ahead, depth + 1)
+        else:
+            yield ahead.popleft(), eqn
+
+
 def values_of(compilation, jaxpr, shift: float = 0.0) -> dict[int, list[np.ndarray]]:
     """By node, what eager JAX computes, on the inputs or on others."""
     known = {}
@@ -92,9 +105,14 @@ def values_of(compilation, jaxpr, shift: float = 0.0) -> dict[int, list[np.ndarr
             )
             known[node.id] = [array]
     operations = [node for node in compilation.snapshot.nodes if node.kind == "op"]
-    assert len(operations) == len(jaxpr.eqns)
-    for node, eqn in zip(operations, jaxpr.eqns):
-        result = eqn.primitive.bind(*(known[of][number] for of, number in node.operands), **eqn.params)
+    for node, eqn in equations(jaxpr.eqns, iter(operations), deque()):
+        operands = iter(node.operands)
+        taken = [
+            atom.val if isinstance(atom, Literal) else known[of][number]
+            for atom in eqn.invars
+            for of, number in ([(0, 0)] if isinstance(atom, Literal) else [next(operands)])
+        ]
+        result = eqn.primitive.bind(*taken, **eqn.params)
         known[node.id] = list(result) if eqn.primitive.multiple_results else [result]
     return {node: [np.asarray(one) for one in results] for node, results in known.items()}
 

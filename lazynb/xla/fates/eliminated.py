@@ -197,8 +197,8 @@ class Eliminated:
         return self._vanished(mark, indices[-1], self._work(indices[-1], mark))
 
     def _work(self, index: int, mark: Mark) -> set[str]:
-        """What bears the mark and does work; all that bears it if the operation never did any. What a reduction
-        does with each pair of elements is part of the reduction."""
+        """What bears the mark and does work; all that bears it if the operation never did any. What a
+        reduction does with each pair of elements is part of the reduction."""
         module = self._history.module(index)
         marked = [module.by_name[name] for name in self._history.marked(index, mark)]
         if self._hard(mark):

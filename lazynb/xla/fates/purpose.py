@@ -70,8 +70,9 @@ class Purposes:
             return self._foreign(instruction, candidates, served, ()) or frozenset(candidates)
         strict = [mark for mark in own if self._confirmed(instruction, mark, served, self._gone)]
         loose = strict or [mark for mark in own if self._confirmed(instruction, mark, served, None)]
+        found = frozenset(loose) | self._foreign(instruction, own, served, own)
         # What nobody reads is there for what it does, as a call of Python.
-        return frozenset(loose) | self._foreign(instruction, own, served, own) or frozenset(own)
+        return found or self._foreign(instruction, own, served, ()) or frozenset(own)
 
     def _may_be(self, instruction: Instruction, mark: Mark) -> bool:
         """Whether an instruction may be a part of an operation: if arguments of the program enter it, some of
