@@ -121,7 +121,8 @@ class _Call:
             aval = jc.typeof(leaf)
             type_ = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
         if type_ is None:
-            self.arguments.append(id(leaf))
+            held = leaf._value if isinstance(leaf, LazyTensor) else leaf  # the operations take the array
+            self.arguments.append(id(held))
             return leaf
         if self.target is None:  # a sharding is the target's
             type_ = jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)
