@@ -139,3 +139,10 @@ def test_an_array_passed_through(arrays):
     assert (jitted.form.arguments, jitted.form.constants) == (1, 3)  # x; 1, 3 and what NumPy gave
     results = jitted.traces[0].compiled(jnp.ones((64, 32)))
     assert np.asarray(results[2]) == 3 and np.array_equal(results[3], np.arange(3))
+
+
+def test_what_was_pending_before_a_function_is_called_is_in_reach_and_not_returned(arrays):
+    arrays.run("h = jnp.tanh(x)\ny = jnp.exp(h * 2.0)")
+    made = arrays.run("lazynb.compile(lambda: (y.sum(), y))").result
+    codes = [{one.code for one in trace.boundaries} for trace in made.traces]
+    assert len(codes) == 2 and "kept-alive" in codes[0] and "returned" not in codes[0]
