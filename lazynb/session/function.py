@@ -75,7 +75,7 @@ def compile_function(
             waiting = call.given.put_into(closure(tensors_in([result])))
             if as_jit:
                 return _jitted(call, waiting, result, names)
-            return compile_waiting(waiting, names, target=call.target)
+            return compile_waiting(waiting, names, target=call.target, is_function=True)
         finally:
             call.given.close()
 

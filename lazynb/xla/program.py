@@ -51,16 +51,24 @@ class CompiledTrace:
         gave it compiled).
       compile_seconds: seconds of lowering and compiling or loading; 0 for a hit.
       origins: nodes of the graph behind its marks, inputs and results.
+      is_function: whether its results are what a function returns.
       measured: what the last :meth:`profile` measured.
     """
 
     def __init__(
-        self, executable: Compilable, is_new: bool, origins: Origins, snapshot: Snapshot, inputs: Arrays
+        self,
+        executable: Compilable,
+        is_new: bool,
+        origins: Origins,
+        snapshot: Snapshot,
+        inputs: Arrays,
+        is_function: bool = False,
     ):
         self._executable = executable
         self._inputs = inputs
         self._snapshot = snapshot
         self.origins = origins
+        self.is_function = is_function
         self.measured: Profile | None = None
         self._fates: dict[int, Fate] | None = None
         self._fates_complete = False
@@ -359,7 +367,9 @@ class CompiledTrace:
     def rules(self) -> BackendRules:
         """The rules of the backend that it was compiled for, as far as lazynb knows them."""
         assert self.module is not None
-        return rules_of(self.platform, self.module)
+        rules = rules_of(self.platform, self.module)
+        rules.is_function = self.is_function
+        return rules
 
     @cached_property
     def boundaries(self) -> list[Boundary]:
