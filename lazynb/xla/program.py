@@ -11,6 +11,7 @@ from typing import Any
 
 from lazynb._jax.names import REMATTED
 from lazynb.execute.dumps import Dump, DumpUnavailable
+from lazynb.execute.profiled import CompileProfile
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.targets.executable import TargetExecutable
 from lazynb.xla.clusters import Cluster, find_clusters
@@ -35,6 +36,7 @@ from lazynb.xla.hlo.passes import Pass, read_passes
 from lazynb.xla.inputs import Arrays, fresh
 from lazynb.xla.origins import Origins
 from lazynb.xla.reading import Read, Reading, read
+from lazynb.xla.times.compile_times import CompileTimes, compile_times
 from lazynb.xla.value_names import input_nodes, result_names, value_names
 from lazynb.xla.verify import NotTestable, verify
 
@@ -64,6 +66,7 @@ class CompiledTrace:
         self.measured: Profile | None = None
         self._fates: dict[int, Fate] | None = None
         self._fates_complete = False
+        self._compile_times: tuple[Dump | None, CompileTimes] | None = None  # as of which dump
         self._nodes_of: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # as of which fates
         self.operations = len(origins.operations)
         self.cache_event = executable.origin if is_new else "hit"
@@ -137,7 +140,9 @@ class CompiledTrace:
         dump = self._executable.dump
         if dump is None or not dump.exists:
             dump = Dump(self._executable.elsewhere)
-            self._executable.compile_again(options=dump.options())
+            dump.profile = CompileProfile(again=True)
+            with dump.profile.taken(None if self._executable.elsewhere else self.platform):
+                self._executable.compile_again(options=dump.options())
             self._executable.dump = dump
         return dump
 
@@ -174,6 +179,14 @@ class CompiledTrace:
           DumpUnavailable: there is no place to write to.
         """
         return self.written.passes
+
+    @property
+    def compile_times(self) -> CompileTimes:
+        """What compiling it took, as far as that is known without compiling again."""
+        dump = self._executable.dump
+        if self._compile_times is None or self._compile_times[0] is not dump:
+            self._compile_times = dump, compile_times(self._executable, self.cache_event)
+        return self._compile_times[1]
 
     # ---- what became of the operations ---------------------------------------------------------------------
 
