@@ -29,6 +29,7 @@ from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
 from lazynb.xla.fusion.edges import FusionEdge, find_edges
 from lazynb.xla.fusion.fusion_log import latest, read_decisions, renamed
+from lazynb.xla.fusion.numbers import Numbers
 from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
 from lazynb.xla.hlo.pass_history import Marks
 from lazynb.xla.hlo.passes import Pass, read_passes
@@ -369,6 +370,8 @@ class CompiledTrace:
         assert self.module is not None
         rules = rules_of(self.platform, self.module)
         rules.is_function = self.is_function
+        nodes, marks = self._snapshot.nodes, self.origins.operations
+        rules.numbers = Numbers(self.module, self.clusters, nodes, self.inputs_behind, marks).said
         return rules
 
     @cached_property
