@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from lazynb._jax.names import REMATTED
 from lazynb.execute.dumps import Dump, DumpUnavailable
 from lazynb.record.snapshot.snapshot import Snapshot
@@ -32,7 +34,7 @@ from lazynb.xla.fusion.fusion_log import latest, read_decisions, renamed
 from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
 from lazynb.xla.hlo.pass_history import Marks
 from lazynb.xla.hlo.passes import Pass, read_passes
-from lazynb.xla.inputs import Arrays, fresh
+from lazynb.xla.inputs import Arrays, Inputs, fresh
 from lazynb.xla.origins import Origins
 from lazynb.xla.reading import Read, Reading, read
 from lazynb.xla.value_names import input_nodes, result_names, value_names
@@ -312,6 +314,18 @@ class CompiledTrace:
         if self.module is None:
             return []
         return input_nodes(self.module, name, self._executable._packing.taken, self.origins)
+
+    def number_behind(self, name: str) -> bool | int | float | None:
+        """The number of Python's that a parameter of the program stands for; None if for none, or several."""
+        nodes = self.inputs_behind(name)
+        numbers = [number for number, node in self.origins.inputs.items() if [node] == nodes]
+        if len(numbers) != 1 or not isinstance(self._inputs, Inputs):
+            return None
+        value = self._inputs[numbers[0]][1]()
+        if not isinstance(value, bool | int | float | np.generic | np.ndarray) or np.ndim(value):
+            return None
+        number = np.asarray(value).item()
+        return number if isinstance(number, bool | int | float) else None
 
     def profile(self, runs: int = 5) -> Profile:
         """Runs the program on its inputs and measures each kernel. Inputs that are gone are made up.
