@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from lazynb.errors import LazynbError
+from lazynb.execute.profiled import CompileProfile
 
 _PASSES = {"xla_dump_hlo_pass_re": ".*", "xla_dump_hlo_as_text": True}
 _DECISIONS = {"xla_dump_fusion_visualization": True}
@@ -40,11 +41,13 @@ class Dump:
       directory: the folder of the files.
       elsewhere: whether another process compiles, for another chip.
       reading: the object that reads them, see :func:`dumping`.
+      profile: what took how long in the compilation that wrote them.
     """
 
     def __init__(self, elsewhere: bool = False) -> None:
         self.elsewhere = elsewhere
         self.reading: Any = None
+        self.profile = CompileProfile()
         try:
             self.directory = Path(tempfile.mkdtemp(prefix="lazynb-", dir=_quickest()))
         except OSError as error:

@@ -44,6 +44,7 @@ class Executable:
       place: the user's line of the last operation.
       origin: ``compiled`` or ``disk``.
       compile_seconds: time to lower and compile the program, or to load it.
+      lowering_seconds: the part of it that JAX took to make StableHLO of the recorded trace.
       held: bytes by which the heap grew while the program was made; None if the C library cannot say.
       runs: number of runs.
       may_fail: whether an operation can fail while it runs. Such a program takes no donated memory, and
@@ -88,6 +89,7 @@ class Executable:
         self.call: Callable[..., Sequence[Any]] | None = None
         self.origin = ""
         self.compile_seconds = 0.0
+        self.lowering_seconds: float | None = None
         self.held: int | None = None
         self.runs = 0
         self.hits = 0
@@ -137,11 +139,13 @@ class Executable:
         with announced(self.operations):
             arguments = self._packing.arguments(inputs)
             lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs, self._donated)
+            self.lowering_seconds = time.perf_counter() - start
             self._arguments = [jc.abstract(argument) for argument in arguments]
             dump, settings = new_dump(), jc.settings_now(self._config)
-            self.compiled, self.origin, self._entry = wait(
-                in_background(lambda: _compile(lowered, settings, dump))
-            )
+            with dump.profile.taken(self.platform) if dump is not None else contextlib.nullcontext():
+                self.compiled, self.origin, self._entry = wait(
+                    in_background(lambda: _compile(lowered, settings, dump))
+                )
         self.dump = dump if self.origin == "compiled" else None
         after = in_use()
         if after is not None and before is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -206,7 +207,7 @@ class LazyMagics(Magics):
         __tracebackhide__ = True
         options = parse_argstring(self.compile, line)
         asked = asked_for(options, self._extension.targets, self.shell, cell)
-        made = compiled(asked, lambda ahead: self._run_lazily(cell, ahead))
+        made = compiled(asked, partial(self._run_lazily, cell))
         made.here.instead = what_to_do(self.shell.transform_cell(cell), self.shell.user_ns)
         if asked.name is not None:
             self.shell.user_ns[asked.name] = made.held

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -80,7 +81,9 @@ class TargetExecutable(Executable):
             except Exception as error:
                 words = f"{type(error).__name__}: {error}"
                 raise NotLowered(f"JAX cannot lower the program for {self.target.title}: {words}") from error
-            self.compiled = compile_for(self.target, lowering, self._mesh, dump=dump)
+            self.lowering_seconds = time.perf_counter() - start
+            with dump.profile.taken(None) if dump is not None else contextlib.nullcontext():
+                self.compiled = compile_for(self.target, lowering, self._mesh, dump=dump)
         self.dump, self.origin = dump, self.compiled.origin
         self.compile_seconds = time.perf_counter() - start
 

@@ -16,6 +16,7 @@ class Compilable(Protocol):
     operations: int
     origin: str
     compile_seconds: float
+    lowering_seconds: float | None
     compiled: Any
     dump: Dump | None
     donated: tuple[int, ...]

@@ -19,6 +19,8 @@ from lazynb.xla.fates.assignment import DEAD, Fate
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.passes import Pass
 from lazynb.xla.program import CompiledTrace
+from lazynb.xla.times.compile_times import CompileTimes
+from lazynb.xla.times.lines import LineWork, line_work
 from lazynb.xla.verify import NotTestable
 
 
@@ -143,6 +145,21 @@ class Compilation:
     def compile_seconds(self) -> float:
         """Seconds of lowering and compiling or loading."""
         return sum(trace.compile_seconds for trace in self.traces)
+
+    @property
+    def compile_times(self) -> list[CompileTimes]:
+        """What compiling took, in seconds, for each of ``traces``: lowering apart from compiling, and XLA's
+        own timing of its stages, passes and kernels. Where a program was not compiled here, there are none,
+        and ``why_not`` says it."""
+        return [trace.compile_times for trace in self.traces]
+
+    @property
+    def line_work(self) -> Records[LineWork]:
+        """What each of the user's lines gave the compiler to do, for each of ``traces`` those that took
+        longest first: operations, HLO instructions, kernels, and inferred seconds."""
+        places = {node.id: node.place for node in self.snapshot.nodes if node.place is not None}
+        work = [line for trace in self.traces for line in line_work(trace, places)]
+        return Records(work, "no lines", _line_row, ranked=True)
 
     @property
     def compiled(self) -> Any:
@@ -270,6 +287,17 @@ def _boundary_row(boundary: Boundary) -> dict[str, str]:
         "code": boundary.code,
         "reason": boundary.text,
         "label": boundary.label,
+    }
+
+
+def _line_row(line: LineWork) -> dict[str, str]:
+    return {
+        "line": f"{line.place.label}: {line.place.text}",
+        "operations": f"{line.operations:,}",
+        "instructions before": "" if line.before is None else f"{line.before:,}",
+        "after": f"{line.after:,}",
+        "kernels compiled": f"{line.compiled:,}",
+        "XLA, inferred": "" if line.seconds is None else short_duration(line.seconds),
     }
 
 

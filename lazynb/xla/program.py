@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from lazynb._jax.names import REMATTED
 from lazynb.execute.dumps import Dump, DumpUnavailable
+from lazynb.execute.profiled import CompileProfile
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.targets.executable import TargetExecutable
 from lazynb.xla.clusters import Cluster, find_clusters
@@ -29,12 +32,14 @@ from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
 from lazynb.xla.fusion.edges import FusionEdge, find_edges
 from lazynb.xla.fusion.fusion_log import latest, read_decisions, renamed
+from lazynb.xla.fusion.numbers import Numbers
 from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
 from lazynb.xla.hlo.pass_history import Marks
 from lazynb.xla.hlo.passes import Pass, read_passes
-from lazynb.xla.inputs import Arrays, fresh
+from lazynb.xla.inputs import Arrays, Inputs, fresh
 from lazynb.xla.origins import Origins
 from lazynb.xla.reading import Read, Reading, read
+from lazynb.xla.times.compile_times import CompileTimes, compile_times
 from lazynb.xla.value_names import input_nodes, result_names, value_names
 from lazynb.xla.verify import NotTestable, verify
 
@@ -72,6 +77,7 @@ class CompiledTrace:
         self.measured: Profile | None = None
         self._fates: dict[int, Fate] | None = None
         self._fates_complete = False
+        self._compile_times: tuple[Dump | None, CompileTimes] | None = None  # as of which dump
         self._nodes_of: tuple[dict[int, Fate], dict[str, list[int]]] | None = None  # as of which fates
         self.operations = len(origins.operations)
         self.cache_event = executable.origin if is_new else "hit"
@@ -145,7 +151,9 @@ class CompiledTrace:
         dump = self._executable.dump
         if dump is None or not dump.exists:
             dump = Dump(self._executable.elsewhere)
-            self._executable.compile_again(options=dump.options())
+            dump.profile = CompileProfile(again=True)
+            with dump.profile.taken(None if self._executable.elsewhere else self.platform):
+                self._executable.compile_again(options=dump.options())
             self._executable.dump = dump
         return dump
 
@@ -182,6 +190,14 @@ class CompiledTrace:
           DumpUnavailable: there is no place to write to.
         """
         return self.written.passes
+
+    @property
+    def compile_times(self) -> CompileTimes:
+        """What compiling it took, as far as that is known without compiling again."""
+        dump = self._executable.dump
+        if self._compile_times is None or self._compile_times[0] is not dump:
+            self._compile_times = dump, compile_times(self._executable, self.cache_event)
+        return self._compile_times[1]
 
     # ---- what became of the operations ---------------------------------------------------------------------
 
@@ -321,6 +337,18 @@ class CompiledTrace:
             return []
         return input_nodes(self.module, name, self._executable._packing.taken, self.origins)
 
+    def number_behind(self, name: str) -> bool | int | float | None:
+        """The number of Python's that a parameter of the program stands for; None if for none, or several."""
+        nodes = self.inputs_behind(name)
+        numbers = [number for number, node in self.origins.inputs.items() if [node] == nodes]
+        if len(numbers) != 1 or not isinstance(self._inputs, Inputs):
+            return None
+        value = self._inputs[numbers[0]][1]()
+        if not isinstance(value, bool | int | float | np.generic | np.ndarray) or np.ndim(value):
+            return None
+        number = np.asarray(value).item()
+        return number if isinstance(number, bool | int | float) else None
+
     def profile(self, runs: int = 5) -> Profile:
         """Runs the program on its inputs and measures each kernel. Inputs that are gone are made up.
 
@@ -369,6 +397,8 @@ class CompiledTrace:
         assert self.module is not None
         rules = rules_of(self.platform, self.module)
         rules.is_function = self.is_function
+        nodes, marks = self._snapshot.nodes, self.origins.operations
+        rules.numbers = Numbers(self.module, self.clusters, nodes, self.inputs_behind, marks).said
         return rules
 
     @cached_property

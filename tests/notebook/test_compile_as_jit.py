@@ -125,6 +125,32 @@ def test_what_the_cell_makes_is_a_constant_and_what_was_there_an_argument(arrays
     assert ("x",) in inputs and ("key",) in inputs
 
 
+# What is beside each cell holds because XLA:CPU never fuses a dot, a matmul of YNNPACK or a reduce-window.
+WRITTEN_ANYWAY = [
+    ("s = jnp.exp(x) @ w\nm = jnp.sin(s)\nt = m.sum() + m\nt * 2", "2 of them", ": s, m."),
+    ("p = jnp.tanh(x) @ w\njnp.exp(p)", "it", "."),
+    ("k = 0.25\nh = jnp.tanh(x * k)\n(h @ jnp.ones((32, 32))).sum()", "it", "."),
+    ("s = x @ w\nr = jnp.sin(s)\nr.sum()", "all of them", "."),
+    ("s = x * 2\nt = (s + w).sum()\nu = s * t\nu", "1 of them", ": t."),
+]
+
+
+@pytest.mark.parametrize("cell, them, names", WRITTEN_ANYWAY)
+def test_what_jit_writes_all_the_same(arrays, cell, them, names):
+    arrays.run(f"%%compile both --as-jit\n{cell}")
+    assert (
+        f"The program of jax.jit writes {them} to memory all the same, because one of its kernels reads what "
+        f"another gives{names}\n"
+    ) in repr(arrays["both"])
+
+
+@pytest.mark.parametrize("cell", [CHAIN, "\np = jax.nn.softmax(x)\n(p * p).sum(axis=1)"])
+def test_what_jit_keeps_in_its_kernels_is_not_said_to_be_written(arrays, cell):
+    arrays.run(f"%%compile both --as-jit{cell}")
+    assert "still in reach" in repr(arrays["both"])
+    assert "all the same" not in repr(arrays["both"])
+
+
 def test_another_chip(arrays):
     if not compiler_of("tpu").is_installed:
         pytest.skip("lazynb targets install tpu: not done here")

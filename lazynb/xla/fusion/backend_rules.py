@@ -7,7 +7,7 @@ Each backend that lazynb knows implements :class:`BackendRules` (:mod:`lazynb.xl
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lazynb.execute.dumps import Dump
 from lazynb.xla.clusters import Cluster
@@ -24,6 +24,7 @@ class BackendRules(abc.ABC):
     Attributes:
       module: the module.
       is_function: whether its results are what a function returns; else what is in reach.
+      numbers: a clause about Python's numbers of which alone the producer is computed; empty if it is not.
       reasons: the entries of :data:`REASONS` that can apply.
       keeping_copies: XLA's options with which two equal computations stay two.
       without_library: by library, XLA's options with which it uses code of its own instead.
@@ -36,6 +37,7 @@ class BackendRules(abc.ABC):
     def __init__(self, module: Module):
         self.module = module
         self.is_function = False
+        self.numbers: Callable[[FusionEdge], str] = lambda edge: ""
 
     @property
     def held(self) -> str:

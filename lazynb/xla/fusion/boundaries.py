@@ -118,7 +118,9 @@ def boundary_at(edge: FusionEdge, rules: BackendRules, code: str, label: str) ->
         shape_of(edge.values),
         sum(value.bytes for value in edge.values),
         code,
-        "; ".join(filter(None, (_sentence(edge, code, reason, variables), rules.facts(edge)))),
+        "; ".join(
+            filter(None, (_sentence(edge, code, reason, variables), rules.facts(edge), rules.numbers(edge)))
+        ),
         reason.hint,
         label,
         variables=variables,

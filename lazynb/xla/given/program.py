@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -49,6 +50,7 @@ class Given:
     """
 
     elsewhere = False
+    lowering_seconds: float | None = None
     numbers = 0
     donated: tuple[int, ...] = ()
 
@@ -79,7 +81,8 @@ class Given:
         Raises what XLA raises.
         """
         start, dump = time.perf_counter(), new_dump()
-        self.compiled = self.compile_again(options=dump.options() if dump is not None else {})
+        with dump.profile.taken(self.platform) if dump is not None else contextlib.nullcontext():
+            self.compiled = self.compile_again(options=dump.options() if dump is not None else {})
         self.compile_seconds = time.perf_counter() - start
         self.dump = dump
         if isinstance(self.compiled, jax.stages.Compiled):

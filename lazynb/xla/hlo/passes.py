@@ -44,6 +44,7 @@ class Pass:
       index: position among the passes that changed something, from 0.
       pipeline, name: as XLA calls them.
       before, after: the module's text.
+      file: number of the file that XLA wrote ``after`` to; -1 if it is not known.
     """
 
     index: int
@@ -51,6 +52,7 @@ class Pass:
     name: str
     before: str
     after: str
+    file: int = -1
 
     @cached_property
     def changes(self) -> tuple[InstructionChange, ...]:
@@ -86,7 +88,7 @@ def read_passes(dump: Dump) -> list[Pass]:
         before, essence = essence, _essence(after)
         if essence != before:
             name = match[3] if match[3] != "pipeline-start" else "(between pipelines)"
-            passes.append(Pass(len(passes), match[2], name, text, after))
+            passes.append(Pass(len(passes), match[2], name, text, after, int(match[1])))
         text = after
     return passes
 

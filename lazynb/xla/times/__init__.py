@@ -1,0 +1,1 @@
+"""What compiling a program took."""
