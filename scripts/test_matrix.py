@@ -6,7 +6,8 @@
 Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each has its own environment in
 .venvs/. Where the Pythons have two JAXs (3.11 has another than the newer ones), a third of the tests runs on
 one and another third on the other, those marked once on the first; another Python with a JAX that was seen
-takes a sixteenth of what is quick. Tests marked long are left out (tests/parts.py). LAZYNB_REST=1 runs instead what this leaves out.
+takes a sixteenth of what is quick. Tests marked long are left out (tests/parts.py). LAZYNB_REST=1 runs
+instead what this leaves out.
 LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else one of each).
 LAZYNB_TORCH=1 puts the CPU build of PyTorch into the first environment of each JAX, where it can be had;
 without it, the tests of PyTorch code are skipped.

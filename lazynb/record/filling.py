@@ -60,9 +60,10 @@ class _Arrays:
                 self.filling |= numbers
         if not all(slot in self._scalars or self._is_of(slot, state.call) for slot in state.operands):
             return
-        numbers = frozenset().union(
-            *(self._scalars[slot] if slot in self._scalars else given[slot][0] for slot in state.operands)
-        )
+        made_of = [numbers for numbers, _ in given.values()] or [
+            self._scalars[slot] for slot in state.operands
+        ]
+        numbers = frozenset[int]().union(*made_of)  # one beside an array fills nothing
         results = range(state.first, state.slots)
         if not given and all(aval.shape == () for aval in state.avals):
             self._scalars.update(dict.fromkeys(results, numbers))

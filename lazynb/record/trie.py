@@ -196,7 +196,7 @@ class State:
 def apart(parent: State, step: State, key: Hashable, operands: tuple[int, ...]) -> State:
     """The same step as ``step`` after ``parent``, in no trie."""
     state = State(parent, key, step.operation, operands, step.avals, step.devices)
-    state.program = step.program
+    state.program, state.call = step.program, step.call
     return state
 
 
