@@ -28,6 +28,7 @@ from lazynb._jax.names import (
     PRIVATE_FOLDER,
 )
 from lazynb.cell_history import history
+from lazynb.typed import as_typed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,6 +187,8 @@ def place(file: str, line: int, cell: tuple[int, str] | None = None) -> Place:
     text = linecache.getline(file, line).strip()
     if not text and cell is not None:
         text = _line(cell[1].splitlines(), line)
+    elif cell is not None:
+        text = as_typed(text, line, linecache.getlines(file), cell[1])
     return Place(file, line, text, cell[0] if cell is not None else None)
 
 
@@ -218,7 +221,10 @@ class Places:
         file, line = generated.written_at(file, line)
         if file not in self._lines:
             self._lines[file] = linecache.getlines(file) or (cell_source(file) or "").splitlines()
-        return Place(file, line, _line(self._lines[file], line), cell_number(file))
+        text, cell = _line(self._lines[file], line), cell_source(file)
+        if cell is not None:
+            text = as_typed(text, line, self._lines[file], cell)
+        return Place(file, line, text, cell_number(file))
 
 
 def _library_roots() -> tuple[str, ...]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import linecache
+import re
+import sys
+from types import FrameType
 from typing import Any
 
 from lazynb import raised, source
@@ -52,6 +56,20 @@ class Extension:
         self.shell.inspector.info = self._info
         self._line_magics()["whos"] = self._list_variables
         self.lab.start()
+        self._name_loading_cell()
+
+    def _name_loading_cell(self) -> None:
+        """Notes the cell that loads the extension: it was compiled before anybody asked."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None:
+            file = frame.f_code.co_filename
+            found = re.fullmatch(r"In\[(\d+)\]", (self.shell.compile.format_code_name(file) or ("", ""))[1])
+            if found is not None:
+                number, typed = int(found[1]), self.shell.history_manager.input_hist_raw
+                text = typed[number] if number < len(typed) else "".join(linecache.getlines(file))
+                source.register_cell(file, number, text)
+                return
+            frame = frame.f_back
 
     def stop(self) -> None:
         """Takes hooks and magics out again. Pending values stay pending until they are needed."""

@@ -50,6 +50,8 @@ def test_both_programs_stand_side_by_side(arrays):
     assert "Under jax.jit they are no results." in table
     assert float(out.result) == pytest.approx(float(function(x, w)))
     assert len(out.outputs) == 3  # the table, and two inspectors
+    headline = out.outputs[2].data["text/html"].partition("</div>")[0]
+    assert ">loss</code>" in headline and "`" not in headline
 
 
 def test_the_stored_table_says_of_no_file_where_it_lies(arrays):

@@ -78,10 +78,10 @@ def to_html(
     notes = "".join(_soft(_text(note)) for note in data["notes"])
     return fill(
         "inspection",
-        headline=_text(words.headline(data)),
+        headline=_words(words.headline(data)),
         notes=notes,
         sections="\n".join(shown),
-        detail="".join(f" · {_text(detail)}" for detail in words.details(data)),
+        detail="".join(f" · {_words(detail)}" for detail in words.details(data)),
     )
 
 
