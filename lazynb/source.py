@@ -514,6 +514,9 @@ class CallCounter:
     the same callee frame, and the second comes from a later instruction of the callee. (The next call may use
     the address of the frame again, but it starts from the top.) A loop inside the callee counts as several
     invocations. The number is only for drawings: no key depends on it.
+
+    Attributes:
+      number: of the last invocation.
     """
 
     __slots__ = ("_call", "_position", "number")
@@ -531,3 +534,9 @@ class CallCounter:
             self.number += 1
         self._call, self._position = call, position
         return self.number
+
+    @property
+    def last(self) -> int:
+        """The same for all operations of the last call, loops inside the callee included; a later call from
+        there may have it too."""
+        return hash(self._call)

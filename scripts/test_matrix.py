@@ -4,8 +4,8 @@
     python3 scripts/test_matrix.py --environment    makes the first one's environment and prints its Python
 
 Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each has its own environment in
-.venvs/. Where the Pythons have two JAXs (3.11 has another than the newer ones), each test runs on one of
-the two, those marked once on the first; another Python with a JAX that was seen takes a sixteenth of what
+.venvs/. Where the Pythons have two JAXs (3.11 has another than the newer ones), a third of the tests runs on
+one and another third on the other, those marked once on the first; another Python with a JAX that was seen takes a sixteenth of what
 is quick. Tests marked long are left out (tests/parts.py). LAZYNB_REST=1 runs instead what this leaves out.
 LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else one of each).
 LAZYNB_TORCH=1 puts the CPU build of PyTorch into the first environment of each JAX, where it can be had;
@@ -95,7 +95,7 @@ def share(version: str, seen: bool) -> dict[str, str]:
         return {}
     two = OLDER in (there := [one for one in wanted() if find(one)[0]]) and len(there) > 1
     number = 0 if version == OLDER else 1
-    return {"LAZYNB_SHARE": "1/16" if seen else f"{number}/2" if two else "0/1"}
+    return {"LAZYNB_SHARE": "1/16" if seen else f"{number}/3" if two else "0/1"}
 
 
 def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[str]) -> Outcome:

@@ -1,6 +1,6 @@
 """Which tests run where: `make test` takes a quarter of an hour, `.ci/run` takes all.
 
-``LAZYNB_SHARE="0/2"``, which ``scripts/test_matrix.py`` sets, takes the first half of the tests, those of one
+``LAZYNB_SHARE="0/3"``, which ``scripts/test_matrix.py`` sets, takes the first third of the tests, those of one
 ``xdist_group`` together; those marked ``once`` or ``interpreter`` belong to every share, those marked ``long``
 to none.
 ``LAZYNB_REST=1`` takes just those that the share leaves out.
@@ -22,7 +22,7 @@ def taken(item: Any) -> bool:
 
 
 def in_share(item: Any, share: str) -> bool:
-    """Whether ``item`` is in the share, ``"0/2"``, of the tests that are not long."""
+    """Whether ``item`` is in the share, ``"0/3"``, of the tests that are not long."""
     if item.get_closest_marker("long"):
         return False
     number, shares = map(int, share.split("/"))

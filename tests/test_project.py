@@ -217,8 +217,8 @@ def test_matrix_leaves_out_what_another_python_has_had(monkeypatch):
 
 
 def test_the_two_jaxs_and_the_rest_have_every_test_between_them(monkeypatch, request):
-    """Each test is in one half at least, and in the rest of the other half; a long one is in the rest of
-    both."""
+    """Each test is in one third of three at least, and in the rest of the others; a long one is in the rest
+    of all."""
     import parts
 
     def runs(share, rest):
@@ -227,9 +227,9 @@ def test_the_two_jaxs_and_the_rest_have_every_test_between_them(monkeypatch, req
         return {item for item in request.session.items if parts.taken(item)}
 
     every = set(request.session.items)
-    for share in ("0/2", "1/2"):
+    for share in ("0/3", "1/3"):
         assert runs(share, "") | runs(share, "1") == every and not runs(share, "") & runs(share, "1")
-    assert runs("0/2", "") | runs("1/2", "") == {
+    assert runs("0/3", "") | runs("1/3", "") | runs("2/3", "") == {
         item for item in every if not item.get_closest_marker("long")
     }
 

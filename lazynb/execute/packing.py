@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lazynb import _jax as jc
+from lazynb.record.filling import inputs_of, own_numbers
 from lazynb.record.trie import State
 
 _FEW = 8  # scalars of a dtype that are passed one by one: for these an array costs more than it saves
@@ -96,8 +97,8 @@ def of_program(path: Sequence[State]) -> Packing:
     Arguments:
       path: the steps of the program.
     """
-    inputs, numbers = _numbers(path)
-    written = {number: inputs[number].constant for number in numbers}
+    inputs = inputs_of(path)
+    written = {number: inputs[number].constant for number in own_numbers(path)}
     return Packing(inputs, {number: known.value for number, known in written.items() if known is not None})
 
 
@@ -108,40 +109,10 @@ def with_constants(path: Sequence[State], values: Sequence[Any]) -> Packing:
       path: the steps of the program.
       values: of all inputs.
     """
-    inputs, numbers = _numbers(path)
-    return Packing(inputs, {number: values[number] for number in numbers}, packs=False)
-
-
-def _numbers(path: Sequence[State]) -> tuple[list[State], list[int]]:
-    """The inputs of a program, and which of them are numbers that may be constants.
-
-    A number that fills an array (``jnp.ones``) or seeds a random key stays an argument: XLA would work out
-    with it what the user's data stand for, and nothing would be left to see.
-    """
-    inputs = [state for state in path if state.operation is None]
-    filling = _filling(path)
-    return inputs, [
-        number for number, state in enumerate(inputs) if state.is_host_scalar and state.first not in filling
-    ]
+    return Packing(inputs_of(path), {number: values[number] for number in own_numbers(path)}, packs=False)
 
 
 def _number(value: Any, aval: Any) -> Any:
     """``value`` as JAX takes it for a number of that type: weakly typed ones are Python's."""
     number = np.asarray(value, aval.dtype)[()]
     return number.item() if aval.weak_type and np.dtype(aval.dtype).kind in "bifc" else number
-
-
-def _filling(path: Sequence[State]) -> set[int]:
-    """The slots of numbers of which alone an array is made."""
-    numbers: dict[int, set[int]] = {}  # by slot of a scalar, of which numbers alone it is made
-    found: set[int] = set()
-    for state in path:
-        if state.is_host_scalar:
-            numbers[state.first] = {state.first}
-        elif state.operands and all(slot in numbers for slot in state.operands):
-            made_of = set().union(*(numbers[slot] for slot in state.operands))
-            if all(aval.shape == () for aval in state.avals):
-                numbers.update((slot, made_of) for slot in range(state.first, state.slots))
-            else:
-                found |= made_of
-    return found

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -13,43 +11,30 @@ from IPython.core.magic_arguments import argument, magic_arguments, parse_argstr
 from IPython.display import display
 
 from lazynb import source
-from lazynb.errors import LazynbError
 from lazynb.execute.breaks import breaks
 from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.observers import observing
 from lazynb.execute.records import plural
-from lazynb.notebook.as_jit import JitForm, has_value
 from lazynb.notebook.cell import NOTHING, run_body
+from lazynb.notebook.compiling import asked_for, compiled, targets_of
 from lazynb.notebook.defined import what_to_do
 from lazynb.notebook.explain import explain_cell
 from lazynb.notebook.leftovers import holders
 from lazynb.notebook.runs import CellRuns
-from lazynb.notebook.showing import comes_later, compilation_of, inspect, shown
+from lazynb.notebook.showing import compilation_of, inspect, shown
 from lazynb.reasons import find
 from lazynb.record.mode import eager, is_lazy, recording
-from lazynb.record.pending import Pending
-from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.record.trace import thread_trace
 from lazynb.session.cache_info import cache_info, clear_cache
-from lazynb.session.jax_compiled import JaxObserver, in_a_line
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
 from lazynb.session.recording import recording_share
-from lazynb.session.side_by_side import for_each, title_of
-from lazynb.targets.chip import chips
-from lazynb.targets.mesh import BadMesh
-from lazynb.targets.shards import ShardLike
-from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.units import duration
 from lazynb.view.graph.pending import graph_of
-from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, arrange
-from lazynb.view.inspection.html import TABS, view_of
+from lazynb.view.inspection.html import TABS
 from lazynb.view.inspection.page import save_html
 from lazynb.view.inspection.show import remember
 from lazynb.view.reports.miss_report import explained_miss
 from lazynb.view.reports.prediction import Reveal
-from lazynb.view.reports.targets import SideBySide
-from lazynb.xla.as_jit import NotOneFunction
-from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import written_down
 
 MAGICS = [
@@ -108,7 +93,7 @@ class LazyMagics(Magics):
         options = parse_argstring(self.lazy, line)
         switch = options.switch
         if options.targets is not None:
-            self._extension.targets = self._targets(options.targets)
+            self._extension.targets = targets_of(options.targets)
         if switch is not None:
             self._extension.switch(switch != "off", switch == "strict")
         print(status())
@@ -221,68 +206,17 @@ class LazyMagics(Magics):
         """
         __tracebackhide__ = True
         options = parse_argstring(self.compile, line)
-        tabs = _tabs(options.show)
-        if options.name is not None:
-            _check_name(options.name, options.targets)
-        targets = _on_mesh(
-            self._targets(options.targets), options.mesh, _shards(options.shard, self.shell.user_ns)
-        )
-        form = self._form(options.as_jit, options.returns, cell)
-        beside, ahead = JaxObserver(), not comes_later()
-        with observing(beside):
-            value, runs = self._run_lazily(cell, ahead)
-            waiting, shown_if_empty = execution.waiting([]), holders(tensors_in([value]))
-            elsewhere, refused = _compiled_for(targets, runs, waiting, ahead)
-            jitted, not_jitted = _jitted(targets, runs, waiting, form, value, ahead)
-            runs.describe(waiting)
-            snapshot = runs.snapshot(shown_if_empty)
-            drawing = DrawingLayout(snapshot)
-            runs.compile(waiting, ahead)
-            here = remember(runs.compilation(shown_if_empty, snapshot))
-        here.beside = in_a_line(beside.log.rows())
-        instead = what_to_do(self.shell.transform_cell(cell), self.shell.user_ns)
-        both = {**elsewhere, None: here}
-        compilations = [one[target] for target in targets for one in (both, jitted) if target in one]
-        table = SideBySide(compilations, {**refused, **not_jitted})
-        is_one = len(targets) == 1 and form is None
-        if options.name is not None:
-            self.shell.user_ns[options.name] = compilations[0] if is_one else table
-        if not options.no_run:
+        asked = asked_for(options, self._extension.targets, self.shell, cell)
+        made = compiled(asked, partial(self._run_lazily, cell))
+        made.here.instead = what_to_do(self.shell.transform_cell(cell), self.shell.user_ns)
+        if asked.name is not None:
+            self.shell.user_ns[asked.name] = made.held
+        if asked.runs:
             execution.run_all("compile")
-        if value is not NOTHING:
-            self.shell.displayhook(value)
-        if not is_one:
-            display(table)
-        for compilation in compilations:
-            compilation.instead = instead
-            arranged = drawing.arranged if compilation.form is None else lambda: None
-            ran = compilation.is_run and not options.no_run
-            display(shown(compilation, ran=ran, tabs=tabs, arranged=arranged))
-
-    def _form(self, as_jit: bool, names: str, cell: str) -> JitForm | None:
-        """What ``--as-jit`` and ``--returns`` ask for; None if for nothing.
-
-        Raises:
-          UsageError: the cell gives nothing.
-        """
-        asked = [name.strip() for name in names.split(",") if name.strip()]
-        if not as_jit and not asked:
-            return None
-        if not asked and not has_value(self.shell.transform_cell(cell)):
-            raise UsageError(
-                "%%compile --as-jit: the cell ends in no expression, so a jitted function of it would return "
-                "nothing: end it in one, or name the results, such as --returns loss,params"
-            )
-        return JitForm(tuple(asked), self.shell.user_ns)
-
-    def _targets(self, text: str | None) -> list[Target | None]:
-        """What ``--for`` asks for, else what ``%lazy --for`` did; None stands for this machine."""
-        if text is None:
-            return self._extension.targets
-        try:
-            return parse_all(text.strip("'\""))
-        except UnknownTarget as error:
-            raise UsageError(f"--for: {error}") from None
+        if made.value is not NOTHING:
+            self.shell.displayhook(made.value)
+        for one in made.shown():
+            display(one)
 
     @magic_arguments()
     @argument(
@@ -392,102 +326,6 @@ class LazyMagics(Magics):
 def _no_arguments(name: str, line: str, prefix: str = "%") -> None:
     if line.strip():
         raise UsageError(f"{prefix}{name} takes no arguments; see {prefix}{name}?")
-
-
-def _check_name(name: str, targets: str | None) -> None:
-    """
-    Raises:
-      UsageError: ``name`` is no name for a variable, or a chip's.
-    """
-    if targets is not None and (targets.endswith(",") or name.partition(":")[0].lower() in (*chips(), "cpu")):
-        asked = f"{targets.rstrip(',')},{name}"
-        raise UsageError(f"%%compile --for: write several chips by commas, without spaces: --for {asked}")
-    if not name.isidentifier():
-        raise UsageError(f"%%compile: {name!r} is no variable name")
-
-
-def _shards(texts: list[str], namespace: Mapping[str, Any]) -> list[Any]:
-    """What ``--shard`` says: text, or a variable that holds it."""
-    return [held if isinstance(held := namespace.get(text), ShardLike) else text for text in texts]
-
-
-def _on_mesh(targets: list[Target | None], mesh: str | None, shards: list[Any]) -> list[Target | None]:
-    """The targets, each with its devices as a mesh; this machine has none."""
-    if (mesh or shards) and targets == [None]:
-        raise UsageError(
-            "%%compile --mesh: a mesh is of a target's devices: add --for, such as --for v5e:4x4"
-        )
-    try:
-        return [target.on_mesh(mesh, shards) if target is not None else None for target in targets]
-    except BadMesh as error:
-        raise UsageError(f"%%compile --mesh: {error}") from None
-
-
-def _compiled_for(
-    targets: list[Target | None], runs: CellRuns, waiting: list[Pending], ahead: bool
-) -> tuple[dict[Target | None, Compilation], dict[str, str]]:
-    """What is pending as the compilers of the ``targets`` that are not this machine make it, and why some do
-    not."""
-
-    def compiled(target: Target | None) -> Compilation:
-        assert target is not None
-        return remember(runs.compile_for(waiting, target, ahead))
-
-    others = [target for target in targets if target is not None]
-    try:
-        return for_each(others, compiled, may_be_empty=None in targets)
-    except LazynbError as error:
-        raise UsageError(f"%%compile --for: {error}") from None
-    except KeyboardInterrupt:
-        raise KeyboardInterrupt("no target was compiled for; what is pending stays so") from None
-
-
-def _jitted(
-    targets: list[Target | None],
-    runs: CellRuns,
-    waiting: list[Pending],
-    form: JitForm | None,
-    value: Any,
-    ahead: bool,
-) -> tuple[dict[Target | None, Compilation], dict[str, str]]:
-    """What ``jax.jit`` of the cell would compile for each target, and why there is nothing for some."""
-    if form is None:
-        return {}, {}
-    try:
-        jitted = runs.as_jit(waiting, form.leaves(value), form.is_made_within)
-    except NotOneFunction as error:
-        return {}, {title_of(target, is_jit=True): f"{error}." for target in targets}
-    with written_down(ahead):
-        return for_each(targets, jitted.compile, may_be_empty=True, is_jit=True)
-
-
-def _tabs(text: str) -> list[str]:
-    asked = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in asked if name not in TABS]
-    if unknown:
-        raise UsageError(f"%%compile --show: no tab {unknown[0]!r}; there are {', '.join(TABS)}")
-    return asked
-
-
-class DrawingLayout:
-    """The layout of a graph, which a program of its own works out while XLA compiles."""
-
-    def __init__(self, snapshot: Snapshot):
-        self._view = view_of(snapshot)
-        self._arrangement: Arrangement | None = None
-        self._thread = threading.Thread(target=self._arrange, name="lazynb-layout", daemon=True)
-        if self._view.boxes:
-            self._thread.start()
-
-    def _arrange(self) -> None:
-        with contextlib.suppress(LayoutUnavailable):  # the drawing finds out, and says what to install
-            self._arrangement = arrange(self._view)
-
-    def arranged(self) -> Arrangement | None:
-        """The layout, or None if there can be none."""
-        if self._thread.ident is not None:
-            self._thread.join()
-        return self._arrangement
 
 
 def status(on: bool | None = None, strict: bool | None = None) -> str:

@@ -277,7 +277,7 @@ class LazyTrace(jc.Trace):
         avals = [owner.avals[slot - owner.first] for slot, owner in zip(slots, owners, strict=True)]
         results = self._results(operation, avals, devices is not None, program[0])
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
-        state.program = program
+        state.program, state.call = program, self._calls.last
         return state
 
     def _results(self, operation: Operation, avals: Sequence[Any], committed: bool, device: Any) -> list[Any]:

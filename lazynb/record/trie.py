@@ -70,6 +70,7 @@ class State:
       inputs: number of inputs up to this one.
       devices: devices to which its results are committed; None if JAX may move them.
       program: devices on which the operations so far run; None before the first. One program runs on one set.
+      call: the call of the user's that recorded the operation first: the same for others of that call.
       children: steps recorded after this one, by their keys.
       executables: the bindings of the trace that ends here, by the wanted slots, or by those and the donated
         inputs.
@@ -85,6 +86,7 @@ class State:
         "__weakref__",
         "arrivals",
         "avals",
+        "call",
         "children",
         "depth",
         "devices",
@@ -126,6 +128,7 @@ class State:
         self.avals = avals
         self.devices = devices
         self.program = parent.program if parent is not None else None
+        self.call: int | None = None
         self.children: dict[Hashable, State] = {}
         self.executables: dict[tuple[Any, ...], Any] = {}
         self.large: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -347,7 +350,7 @@ class Trie:
         if state is None:
             operation = key[0] if step.operation is not None else None
             state = self.extend(parent, key, operation, operands, step.avals, step.devices)
-            state.program = step.program
+            state.program, state.call = step.program, step.call
         return state
 
     def prune(self, state: State) -> None:

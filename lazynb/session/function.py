@@ -75,7 +75,7 @@ def compile_function(
             waiting = call.given.put_into(closure(tensors_in([result])))
             if as_jit:
                 return _jitted(call, waiting, result, names)
-            return compile_waiting(waiting, names, target=call.target)
+            return compile_waiting(waiting, names, target=call.target, is_function=True)
         finally:
             call.given.close()
 
@@ -121,7 +121,8 @@ class _Call:
             aval = jc.typeof(leaf)
             type_ = jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
         if type_ is None:
-            self.arguments.append(id(leaf))
+            held = leaf._value if isinstance(leaf, LazyTensor) else leaf  # the operations take the array
+            self.arguments.append(id(held))
             return leaf
         if self.target is None:  # a sharding is the target's
             type_ = jax.ShapeDtypeStruct(type_.shape, type_.dtype, weak_type=type_.weak_type)

@@ -58,7 +58,7 @@ _FULL = (
     aten.softplus.default,
     aten.gelu.default,
 )
-_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
+_KEY = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)  # type: ignore[attr-defined,unused-ignore]
 _lower: Any = None
 
 

@@ -147,7 +147,7 @@ class Jitted:
             executable = TargetExecutable(path.end, wanted, self._root.config, target, packing, shardings)
         executable.compile([taken.type for taken in self._taken])
         inputs = Inputs([(taken.step.avals[0], hold(taken.held())) for taken in self._taken])
-        trace = CompiledTrace(executable, True, self._origins(path), self.snapshot, inputs)
+        trace = CompiledTrace(executable, True, self._origins(path), self.snapshot, inputs, True)
         return Compilation([trace], self.snapshot, target=target, form=self._form())
 
     def _on(self, target: Target) -> tuple[Target, list[Any]]:

@@ -159,17 +159,21 @@ class Gathering:
         if prepared is not None:
             self.add(pending, pending.live(), *prepared)
 
-    def compilation(self, snapshot: Snapshot | None = None, **about: Any) -> Compilation:
+    def compilation(
+        self, snapshot: Snapshot | None = None, is_function: bool = False, **about: Any
+    ) -> Compilation:
         """All programs.
 
         Arguments:
           snapshot: the graph, if it was taken before.
+          is_function: whether the results of the last are what a function returns.
           about: what a :class:`Compilation` knows besides.
         """
         graph = snapshot if snapshot is not None else self.snapshot()
         traces = []
-        for binding, is_new, origins, inputs in self._programs:
-            traces.append(CompiledTrace(binding.executable, is_new, origins, graph, inputs))
+        for number, (binding, is_new, origins, inputs) in enumerate(self._programs, 1):
+            returns = is_function and number == len(self._programs)
+            traces.append(CompiledTrace(binding.executable, is_new, origins, graph, inputs, returns))
         return Compilation(traces, graph, **about)
 
 

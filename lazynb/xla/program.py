@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from lazynb._jax.names import REMATTED
 from lazynb.execute.dumps import Dump, DumpUnavailable
 from lazynb.execute.profiled import CompileProfile
@@ -30,10 +32,11 @@ from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
 from lazynb.xla.fusion.edges import FusionEdge, find_edges
 from lazynb.xla.fusion.fusion_log import latest, read_decisions, renamed
+from lazynb.xla.fusion.numbers import Numbers
 from lazynb.xla.hlo.module import Instruction, Mark, Module, parse
 from lazynb.xla.hlo.pass_history import Marks
 from lazynb.xla.hlo.passes import Pass, read_passes
-from lazynb.xla.inputs import Arrays, fresh
+from lazynb.xla.inputs import Arrays, Inputs, fresh
 from lazynb.xla.origins import Origins
 from lazynb.xla.reading import Read, Reading, read
 from lazynb.xla.times.compile_times import CompileTimes, compile_times
@@ -53,16 +56,24 @@ class CompiledTrace:
         gave it compiled).
       compile_seconds: seconds of lowering and compiling or loading; 0 for a hit.
       origins: nodes of the graph behind its marks, inputs and results.
+      is_function: whether its results are what a function returns.
       measured: what the last :meth:`profile` measured.
     """
 
     def __init__(
-        self, executable: Compilable, is_new: bool, origins: Origins, snapshot: Snapshot, inputs: Arrays
+        self,
+        executable: Compilable,
+        is_new: bool,
+        origins: Origins,
+        snapshot: Snapshot,
+        inputs: Arrays,
+        is_function: bool = False,
     ):
         self._executable = executable
         self._inputs = inputs
         self._snapshot = snapshot
         self.origins = origins
+        self.is_function = is_function
         self.measured: Profile | None = None
         self._fates: dict[int, Fate] | None = None
         self._fates_complete = False
@@ -326,6 +337,18 @@ class CompiledTrace:
             return []
         return input_nodes(self.module, name, self._executable._packing.taken, self.origins)
 
+    def number_behind(self, name: str) -> bool | int | float | None:
+        """The number of Python's that a parameter of the program stands for; None if for none, or several."""
+        nodes = self.inputs_behind(name)
+        numbers = [number for number, node in self.origins.inputs.items() if [node] == nodes]
+        if len(numbers) != 1 or not isinstance(self._inputs, Inputs):
+            return None
+        value = self._inputs[numbers[0]][1]()
+        if not isinstance(value, bool | int | float | np.generic | np.ndarray) or np.ndim(value):
+            return None
+        number = np.asarray(value).item()
+        return number if isinstance(number, bool | int | float) else None
+
     def profile(self, runs: int = 5) -> Profile:
         """Runs the program on its inputs and measures each kernel. Inputs that are gone are made up.
 
@@ -372,7 +395,11 @@ class CompiledTrace:
     def rules(self) -> BackendRules:
         """The rules of the backend that it was compiled for, as far as lazynb knows them."""
         assert self.module is not None
-        return rules_of(self.platform, self.module)
+        rules = rules_of(self.platform, self.module)
+        rules.is_function = self.is_function
+        nodes, marks = self._snapshot.nodes, self.origins.operations
+        rules.numbers = Numbers(self.module, self.clusters, nodes, self.inputs_behind, marks).said
+        return rules
 
     @cached_property
     def boundaries(self) -> list[Boundary]:

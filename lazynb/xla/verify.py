@@ -106,6 +106,8 @@ def _alone(subject: Subject) -> Boundary:
     except NotTestable as error:
         raise NotAlone(str(error)) from None
     code, outcome = _SHOWN[showed]
+    if showed is Alone.HELD:
+        code = subject.rules.held
     found = boundary_at(subject.edge, subject.rules, code, VERIFIED)
     return dataclasses.replace(found, said=subject.boundary.said, verdict=f"{_ALONE}: {outcome}")
 
@@ -253,7 +255,8 @@ def _drop_output(subject: Subject) -> tuple[Changes, str]:
     if not kept or len(kept) == len(wanted):
         raise NotTestable("without what keeps the value alive, nothing of the program is left")
     named = " and ".join(f"`{name}`" for name in subject.boundary.variables) or "it"
-    return {"wanted": kept}, f"as if nobody held {named}"
+    nobody = f"the function did not return {named}" if subject.rules.is_function else f"nobody held {named}"
+    return {"wanted": kept}, f"as if {nobody}"
 
 
 def _own_copy(subject: Subject) -> tuple[Changes, str]:

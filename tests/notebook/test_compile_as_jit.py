@@ -9,6 +9,7 @@ import pytest
 from IPython.core.error import UsageError
 
 from lazynb.targets.compilers import compiler_of
+from lazynb.view.reports.targets import file_key
 from tests.xla.test_as_jit import without_names
 
 CHAIN = """
@@ -49,6 +50,15 @@ def test_both_programs_stand_side_by_side(arrays):
     assert "Under jax.jit they are no results." in table
     assert float(out.result) == pytest.approx(float(function(x, w)))
     assert len(out.outputs) == 3  # the table, and two inspectors
+
+
+def test_the_stored_table_says_of_no_file_where_it_lies(arrays):
+    arrays.run("%%compile both --as-jit" + CHAIN)
+    both = arrays["both"]
+    (file,) = {node.place.file for node in both[0].snapshot.nodes if node.kind == "op"}
+    html = both.to_html()
+    assert 'data-lazynb-line="2"' in html and f'data-lazynb-file="{file_key(file)}"' in html
+    assert file not in html
 
 
 def test_the_value_is_computed_as_ever_and_nothing_else_runs(arrays):
@@ -115,6 +125,32 @@ def test_what_the_cell_makes_is_a_constant_and_what_was_there_an_argument(arrays
     assert ("x",) in inputs and ("key",) in inputs
 
 
+# What is beside each cell holds because XLA:CPU never fuses a dot, a matmul of YNNPACK or a reduce-window.
+WRITTEN_ANYWAY = [
+    ("s = jnp.exp(x) @ w\nm = jnp.sin(s)\nt = m.sum() + m\nt * 2", "2 of them", ": s, m."),
+    ("p = jnp.tanh(x) @ w\njnp.exp(p)", "it", "."),
+    ("k = 0.25\nh = jnp.tanh(x * k)\n(h @ jnp.ones((32, 32))).sum()", "it", "."),
+    ("s = x @ w\nr = jnp.sin(s)\nr.sum()", "all of them", "."),
+    ("s = x * 2\nt = (s + w).sum()\nu = s * t\nu", "1 of them", ": t."),
+]
+
+
+@pytest.mark.parametrize("cell, them, names", WRITTEN_ANYWAY)
+def test_what_jit_writes_all_the_same(arrays, cell, them, names):
+    arrays.run(f"%%compile both --as-jit\n{cell}")
+    assert (
+        f"The program of jax.jit writes {them} to memory all the same, because one of its kernels reads what "
+        f"another gives{names}\n"
+    ) in repr(arrays["both"])
+
+
+@pytest.mark.parametrize("cell", [CHAIN, "\np = jax.nn.softmax(x)\n(p * p).sum(axis=1)"])
+def test_what_jit_keeps_in_its_kernels_is_not_said_to_be_written(arrays, cell):
+    arrays.run(f"%%compile both --as-jit{cell}")
+    assert "still in reach" in repr(arrays["both"])
+    assert "all the same" not in repr(arrays["both"])
+
+
 def test_another_chip(arrays):
     if not compiler_of("tpu").is_installed:
         pytest.skip("lazynb targets install tpu: not done here")
@@ -129,3 +165,10 @@ def test_an_array_passed_through(arrays):
     assert (jitted.form.arguments, jitted.form.constants) == (1, 3)  # x; 1, 3 and what NumPy gave
     results = jitted.traces[0].compiled(jnp.ones((64, 32)))
     assert np.asarray(results[2]) == 3 and np.array_equal(results[3], np.arange(3))
+
+
+def test_what_was_pending_before_a_function_is_called_is_in_reach_and_not_returned(arrays):
+    arrays.run("h = jnp.tanh(x)\ny = jnp.exp(h * 2.0)")
+    made = arrays.run("lazynb.compile(lambda: (y.sum(), y))").result
+    codes = [{one.code for one in trace.boundaries} for trace in made.traces]
+    assert len(codes) == 2 and "kept-alive" in codes[0] and "returned" not in codes[0]

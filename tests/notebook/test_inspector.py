@@ -13,7 +13,7 @@ from IPython.core.error import UsageError
 import lazynb
 from lazynb.notebook import showing
 from lazynb.notebook.answers import Answers
-from lazynb.notebook.magics import DrawingLayout
+from lazynb.notebook.drawing import DrawingLayout
 from lazynb.record.trace import thread_trace
 from lazynb.view.inspection import show as inspection_show
 from lazynb.view.inspection.contents import inspection

@@ -6,6 +6,8 @@ import inspections as data
 import pytest
 from reading import tab, thing, things
 
+from lazynb.view.reports.targets import file_key
+
 KERNEL = """(message, answer) => {
   const code = { hlo: "%late = f32[] add()", facts: [["grid", "2 × 1 × 1"]], language: "PTX",
     assembly: ".visible .entry late(", llvm: "define void @late(", note: "tiles are defaults" };
@@ -112,8 +114,7 @@ def test_a_line_is_selected_in_all_inspectors_of_the_cell(show):
     assert things(page, "#second .lz-source", "lz-stuck") == []
 
 
-ROW = """() => {
-  const { file } = JSON.parse(document.getElementById("data").textContent).sources[0];
+ROW = """file => {
   const row = document.createElement("span");
   Object.assign(row.dataset, { lazynbFile: file, lazynbLine: "3" });
   row.textContent = "line 3";
@@ -126,7 +127,7 @@ ROW = """() => {
 
 def test_a_line_of_the_table_of_chips_is_selected_with_the_pointer_and_the_keyboard(show):
     page = show(on_chip())
-    page.evaluate(ROW)
+    page.evaluate(ROW, file_key(on_chip()["sources"][0]["file"]))
     row, line = page.locator(".lazynb-targets span"), "line:0:3"
     row.click()
     assert line in things(page, ".lz-source", "lz-stuck")
@@ -140,7 +141,7 @@ def test_a_line_of_the_table_of_chips_is_selected_with_the_pointer_and_the_keybo
 
 def test_a_line_of_another_cell_is_not_selected(show):
     page = show(on_chip())
-    page.evaluate(ROW)
+    page.evaluate(ROW, file_key(on_chip()["sources"][0]["file"]))
     row = page.locator(".lazynb-targets span")
     page.evaluate("document.querySelector('.lazynb-targets span').dataset.lazynbFile = 'another cell'")
     row.click()

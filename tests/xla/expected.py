@@ -136,7 +136,7 @@ EXPECTED = {
     "cholesky": Expected(
         "library 2, loop 2",
         "library-consumer, library-producer 2, result",
-        {"a": "cancelled 2, folded 4, fused 3, library", "c": "fused"},
+        {"a": "cancelled 3, folded 3, fused 3, library", "c": "fused"},
     ),
     "solve": Expected(
         "control 2, library 3, loop 13, single 4",

@@ -77,6 +77,27 @@ def test_code_whose_values_are_at_hand(name):
     assert without_names(trace.text) == without_names(truth.as_text())
 
 
+def again(leaf):
+    """The same array, by an operation."""
+    if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.random.wrap_key_data(jax.random.key_data(leaf) + jnp.uint32(0))
+    return leaf + 0
+
+
+@pytest.mark.parametrize("name", ["named_chain", "attention", "split_keys", "passed_through"])
+def test_arguments_that_were_made_lazily_are_arguments_too(name):
+    """Whether they wait or have been computed."""
+    function, made = PROGRAMS[name].values
+    truth = without_names(jax.jit(function).lower(*(make() for make in made)).compile().as_text())
+    with lazynb.lazy():
+        args = jax.tree.map(again, [make() for make in made])
+        waiting = lazynb.compile(function, *args, as_jit=True)
+        lazynb.sync()
+        computed = lazynb.compile(function, *args, as_jit=True)
+    assert without_names(waiting.traces[0].text) == truth
+    assert without_names(computed.traces[0].text) == truth
+
+
 def test_numbers_among_the_arguments_are_arguments_and_what_is_closed_over_a_constant():
     table = jax.numpy.arange(8.0)
 
@@ -98,3 +119,19 @@ def test_a_constant_result_is_not_removed():
     fates = {made.snapshot.nodes[node].name: fate for node, fate in made.fates.items()}
     assert fates["broadcast_in_dim"].kind == "folded" and fates["add"].kind == "own kernel"
     assert "constant" in fates["broadcast_in_dim"].text
+
+
+@pytest.mark.parametrize("function, made", PROGRAMS.values())
+def test_what_lazynb_runs_has_the_kernels_of_jit(function, made):
+    """Where no variable holds a number and no array of the user's is made of numbers alone."""
+    with lazynb.lazy():
+        args = [make() for make in made]
+        lazynb.sync()
+        results = jax.tree.leaves(function(*args))
+        compilation = lazynb.compile(*results)
+    nodes = [node for node in compilation.snapshot.nodes if not node.dead]
+    read = {operand for node in nodes for operand, _ in node.operands}
+    if any(node.value is not None and node.id in read and not node.constant for node in nodes):
+        pytest.skip("a number is an input")
+    jitted = lazynb.compile(function, *[make() for make in made], as_jit=True)
+    assert len(compilation.clusters) == len(jitted.clusters)

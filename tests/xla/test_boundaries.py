@@ -35,6 +35,7 @@ from lazynb.xla.fusion.cpu_rules import CpuRules
 from lazynb.xla.fusion.edges import find_edges
 from lazynb.xla.fusion.prefusion import Prefusion
 from lazynb.xla.fusion.reasons import BoundaryReason
+from lazynb.xla.given.given import compile_given
 from lazynb.xla.hlo.module import parse
 
 
@@ -54,12 +55,15 @@ def rules(module) -> tuple[FusionPass, dict[str, int]]:
 
 ARRAY = "f32[8,16]{1,0}"
 LATER = () if NEWER else ("shifted-exponential",)
+OF_FUNCTIONS = ("returned",)  # no cell has them; their programs are with the tests below
 
 
 # ---- the table of reasons ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", sorted(CpuRules.reasons.keys() - {"other", "unknown", "refuted", *LATER}))
+@pytest.mark.parametrize(
+    "code", sorted(CpuRules.reasons.keys() - {"other", "unknown", "refuted", *LATER, *OF_FUNCTIONS})
+)
 def test_each_reason_has_a_program_that_shows_it(code):
     assert any(code in one.boundaries.replace(",", "").split() for one in EXPECTED.values())
 
@@ -72,7 +76,11 @@ def test_reasons_are_sentences_of_known_fields(reason: BoundaryReason):
 
 
 def test_hints_stand_only_where_something_can_be_done():
-    assert {code for code, reason in REASONS.items() if reason.hint} == {"kept-alive", "unknown"}
+    assert {code for code, reason in REASONS.items() if reason.hint} == {
+        "kept-alive",
+        "returned",
+        "unknown",
+    }
 
 
 def test_what_the_rules_would_have_fused_is_unknown():
@@ -407,3 +415,20 @@ def test_edges_of_a_program_without_any(clean):
 
 def test_the_views_have_the_labels_that_there_are():
     assert typing.get_args(schema.Label) == LABELS
+
+
+def test_what_a_function_returns_is_returned_and_in_nobodys_reach():
+    def both(x):
+        h = jnp.tanh(x)
+        return h, jnp.exp(h * 2.0).sum(axis=1)
+
+    x = jnp.ones((256, 256))
+    made = lazynb.compile(both, x)
+    jitted = lazynb.compile(both, x, as_jit=True)
+    lowered = compile_given(jax.jit(both).lower(x))
+    for compilation in (made, jitted, lowered):
+        [one] = [one for one in compilation.boundaries if one.code == "returned"]
+        assert one.text.startswith("the function returns it: what `tanh` gives is written to memory")
+        assert "reach" not in one.text + one.hint and "variable" not in one.text + one.hint
+    verified = made.verify(next(one for one in made.boundaries if one.code == "returned"))
+    assert verified.verdict == "Compiled again as if the function did not return it: the boundary is gone."

@@ -4,7 +4,8 @@ Down to the part *of other types* it was written down before the first run, but 
 which the answer was seen while the experiments were made (the sine, the ``where``, the two readers, the
 softmax). Where the names of ends or the boundaries that exist were mistaken, they were corrected after it.
 The outcomes of that part and of *functions with several operations* were noted from a run, and hold what
-was found, not what was foretold.
+was found, not what was foretold; so were those of the softmax, the scatter and what is like them, of which
+the kernels changed when numbers in the code became constants.
 
 A boundary is named by what computes the array and what reads it: the primitives of the two kernels' last
 instructions. ``gone``: without the supposed cause the reader computes the array itself, and the label is
@@ -139,7 +140,7 @@ def logarithm_and_its_transpose():
     return g - 1, g.T
 
 
-@case("reduce_max>exp stays, exp>reduce_sum gone, exp>div gone, reduce_sum>div gone, div>div -")
+@case("exp>reduce_sum gone, exp>div next, reduce_sum>div gone, div>div -")
 def softmax():
     return jax.nn.softmax(X, -1)
 
@@ -221,7 +222,7 @@ def sorted_product():
 
 
 @case(
-    "select_n>scatter-add -, broadcast_in_dim>scatter-add -, copy>scatter-add -, scatter-add>mul -",
+    "iota>scatter-add -, broadcast_in_dim>scatter-add -, copy>scatter-add -, scatter-add>mul -",
 )
 def scattered():
     return X.at[jnp.arange(20)].add(1.0) * 2
@@ -291,15 +292,13 @@ def normalized():
     return h / jnp.sqrt((h * h).mean(-1, keepdims=True) + 1e-5)
 
 
-@case("reduce_sum>div stays, div>reduce_sum gone, reduce_sum>select_n gone")
+@case("reduce_sum>div gone/stays, div>reduce_sum gone")
 def variance():
     return X.var(0)
 
 
 @case(
-    "dot_general>div stays, dot_general>exp stays, div>div -, div>exp -, "
-    "div>reduce_max gone, reduce_max>exp stays, exp>reduce_sum gone, exp>div gone, "
-    "reduce_sum>div gone, div>dot_general stays",
+    "exp>reduce_sum next, exp>div next, reduce_sum>div gone, div>div -, div>dot_general stays",
 )
 def attention():
     scores = jax.nn.softmax(X @ W.T / 16.0, -1)
@@ -307,7 +306,7 @@ def attention():
 
 
 @case(
-    "reduce_max>select_n gone, select_n>reduce_sum stays, select_n>add -, reduce_sum>add gone",
+    "reduce_max>select_n stays, select_n>reduce_sum stays, select_n>add -, reduce_sum>add gone",
 )
 def logsumexp_of_rows():
     return jax.nn.logsumexp(X, 1)
@@ -327,9 +326,9 @@ def gradient_of_a_loss():
 
 
 @case(
-    "dot_general>max stays, dot_general>select_n stays, div>mul stays, "
-    "max>dot_general stays, max>transpose -, dot_general>mul stays, mul>transpose -, "
-    "mul>dot_general stays, select_n>transpose -",
+    "dot_general>max stays, dot_general>select_n stays, max>dot_general stays, max>transpose -, "
+    "dot_general>broadcast_in_dim stays, broadcast_in_dim>transpose -, "
+    "broadcast_in_dim>dot_general stays, select_n>transpose -",
 )
 def gradient_of_two_layers():
     def loss(w, v):

@@ -6,13 +6,13 @@ import type { Store } from "../model/store";
 const EVENT = "lazynb-line";
 
 interface At {
-  file: string;
+  file: string; // its key
   line: number;
 }
 
 interface Line {
   from: Store;
-  file: string;
+  file: string; // its key
   /** Null: let go. */
   line: number | null;
 }
@@ -28,18 +28,26 @@ const rowAt = (target: EventTarget | null): HTMLElement | null =>
 
 const placeOf = ({ dataset }: HTMLElement): At => ({ file: dataset.lazynbFile ?? "", line: Number(dataset.lazynbLine) });
 
+/** A name for a file that says nothing of where it lies, as `file_key` of `view/reports/targets.py` gives it: FNV-1a. */
+export function fileKey(file: string): string {
+  let number = 0x811c9dc5;
+  for (const byte of new TextEncoder().encode(file)) number = Math.imul(number ^ byte, 0x01000193) >>> 0;
+  return number.toString(16).padStart(8, "0");
+}
+
 /** The user's line that was clicked, by itself or as the place of an operation. */
 function clicked({ stuck, data, relations }: Store): At | null {
-  if (stuck?.kind === "line") return { file: data.sources[stuck.source]?.file ?? "", line: stuck.line };
+  const keyed = (source: number, line: number): At => ({ file: fileKey(data.sources[source]?.file ?? ""), line });
+  if (stuck?.kind === "line") return keyed(stuck.source, stuck.line);
   const place = stuck?.kind === "node" ? relations.nodes.get(stuck.id)?.place : null;
-  return place && place.source !== null ? { file: data.sources[place.source]?.file ?? "", line: place.line } : null;
+  return place && place.source !== null ? keyed(place.source, place.line) : null;
 }
 
 export function shareLines(store: Store, signal: AbortSignal): () => void {
   let told = false; // what another said is not said again
   let last = "";
 
-  const sourceOf = (file: string) => store.data.sources.findIndex((source) => source.file === file);
+  const sourceOf = (file: string) => store.data.sources.findIndex((source) => fileKey(source.file) === file);
 
   function select(file: string, line: number | null): void {
     const source = sourceOf(file);

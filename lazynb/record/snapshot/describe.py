@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any
 
 from lazynb._jax.names import TRANSFORMED_FUNCTIONS
+from lazynb.record.filling import own_numbers
 from lazynb.record.inside import opened
 from lazynb.record.operation import Operation
 from lazynb.record.pending import Pending
@@ -79,15 +80,17 @@ class Description:
 
     def add(self, summary: TraceSummary) -> None:
         """Appends the nodes of a trace. The traces that compute its inputs must have been added before."""
-        inputs = iter(summary.inputs)
-        for state, origin in zip(summary.end.path(), summary.origins, strict=True):
+        path = summary.end.path()
+        own, inputs = set(own_numbers(path)), enumerate(summary.inputs)
+        for state, origin in zip(path, summary.origins, strict=True):
             if state.operation is None:
-                self._add_input(summary, state, next(inputs))
+                number, value = next(inputs)
+                self._add_input(summary, state, value, number in own)
             else:
                 assert origin is not None
                 self._add_operation(summary, state, origin)
 
-    def _add_input(self, summary: TraceSummary, state: State, value: Input) -> None:
+    def _add_input(self, summary: TraceSummary, state: State, value: Input, may_be_constant: bool) -> None:
         earlier = self._where.get(value.earlier) if value.earlier is not None else None
         if earlier is not None:
             self._where[summary.key, state.first] = earlier
@@ -106,7 +109,7 @@ class Description:
             names=value.names,
             value=value.scalar,
             output=False,
-            constant=state.constant is not None,
+            constant=may_be_constant and state.constant is not None,
         )
         self._where[summary.key, state.first] = node.id, 0
         self._append(node)

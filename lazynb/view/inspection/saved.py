@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lazynb.record.snapshot.snapshot import Node, Snapshot
+from lazynb.record.snapshot.snapshot import Call, Node, Snapshot
 from lazynb.source import Place
 from lazynb.version import __version__
 from lazynb.view.inspection.contents import inspection
@@ -151,14 +151,18 @@ def _graph(nodes: Sequence[dict[str, Any]]) -> Snapshot:
 
 
 def _node(written: dict[str, Any]) -> Node:
-    place = written["place"]
     return Node(
         **{
             **written,
-            "place": Place(**place) if place is not None else None,
+            "place": _place(written["place"]),
+            "calls": tuple([Call(**{**call, "place": _place(call["place"])}) for call in written["calls"]]),
             "operands": tuple([(node, result) for node, result in written["operands"]]),
             "avals": tuple(written["avals"]),
             "names": tuple(written["names"]),
             "result_names": tuple(map(tuple, written["result_names"])),
         }
     )
+
+
+def _place(written: dict[str, Any] | None) -> Place | None:
+    return Place(**written) if written is not None else None

@@ -76,7 +76,7 @@ class Eliminated:
 
         StableHLO's constants, and what only spreads them, become HLO without their scopes.
         """
-        if mark in self._unentered:
+        if mark in self._unentered and not any(map(self._hard, self._graph.before(mark))):
             text = "folded to a constant: no input of the program is in it"
             return Fate("folded", text, INFERRED, followed=False)
         text = "simplified away before XLA's first pass: no HLO instruction was made of it"

@@ -59,6 +59,15 @@ class OperationGraph:
                     waiting.append(mark)
         return False
 
+    def before(self, mark: Mark) -> set[Mark]:
+        """The operations that one reads, at once or through others."""
+        waiting, seen = [mark], set[Mark]()
+        while waiting:
+            new = [one for one in self.operands.get(waiting.pop(), ()) if one not in seen]
+            seen.update(new)
+            waiting += new
+        return seen
+
     def related(self, one: Mark, other: Mark) -> bool:
         """Whether the two are the same, or one reads what the other gives."""
         return one == other or self.follows(one, other) or self.follows(other, one)

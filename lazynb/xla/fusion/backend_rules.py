@@ -7,7 +7,7 @@ Each backend that lazynb knows implements :class:`BackendRules` (:mod:`lazynb.xl
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from lazynb.execute.dumps import Dump
 from lazynb.xla.clusters import Cluster
@@ -23,6 +23,8 @@ class BackendRules(abc.ABC):
 
     Attributes:
       module: the module.
+      is_function: whether its results are what a function returns; else what is in reach.
+      numbers: a clause about Python's numbers of which alone the producer is computed; empty if it is not.
       reasons: the entries of :data:`REASONS` that can apply.
       keeping_copies: XLA's options with which two equal computations stay two.
       without_library: by library, XLA's options with which it uses code of its own instead.
@@ -34,6 +36,13 @@ class BackendRules(abc.ABC):
 
     def __init__(self, module: Module):
         self.module = module
+        self.is_function = False
+        self.numbers: Callable[[FusionEdge], str] = lambda edge: ""
+
+    @property
+    def held(self) -> str:
+        """The key in ``reasons`` where the array is a result of the program too."""
+        return "returned" if self.is_function else "kept-alive"
 
     @abc.abstractmethod
     def code_of(self, edge: FusionEdge) -> str:
@@ -78,6 +87,7 @@ _WITHOUT_RULES = (
     "no-rules",
     "silent",
     "kept-alive",
+    "returned",
     "read-elsewhere",
     "pair",
     "shared",
@@ -100,7 +110,7 @@ class NoRules(BackendRules):
         """What may keep two clusters apart on any backend, and can be taken away to see whether it does."""
         found = [self.code_of(edge)]
         if edge.leaves:
-            found.append("kept-alive")
+            found.append(self.held)
         if edge.others:
             found.append("read-elsewhere")
         return found

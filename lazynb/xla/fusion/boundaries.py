@@ -110,7 +110,7 @@ def boundary_at(edge: FusionEdge, rules: BackendRules, code: str, label: str) ->
     """The boundary at ``edge`` with the reason ``code`` in words."""
     reason = rules.reasons[code]
     variables: tuple[str, ...] = ()
-    if code == "kept-alive":
+    if code == rules.held:
         variables = rules.keeping_alive(edge) or ()
     return Boundary(
         edge.producer.name,
@@ -118,7 +118,9 @@ def boundary_at(edge: FusionEdge, rules: BackendRules, code: str, label: str) ->
         shape_of(edge.values),
         sum(value.bytes for value in edge.values),
         code,
-        "; ".join(filter(None, (_sentence(edge, code, reason, variables), rules.facts(edge)))),
+        "; ".join(
+            filter(None, (_sentence(edge, code, reason, variables), rules.facts(edge), rules.numbers(edge)))
+        ),
         reason.hint,
         label,
         variables=variables,
@@ -138,7 +140,7 @@ def _sentence(edge: FusionEdge, code: str, reason: BoundaryReason, variables: tu
     return reason.text.format(
         producer=f"`{edge.source.opcode}`",
         consumer=f"`{_reading_opcode(edge)}`",
-        variables=names or "a value that no variable shows",
+        variables=names or ("it" if code == "returned" else "a value that no variable shows"),
         verb="are" if len(variables) > 1 else "is",
         users=edge.users + edge.is_result,
         library=caller.library or "a library",

@@ -110,7 +110,7 @@ class CpuRules(BackendRules):
         if code == "several-users" and self._is_coupled(edge):
             return "shifted-exponential"
         if self._is_for_sharing(edge, code) and self.keeping_alive(edge) is not None:
-            return "kept-alive"
+            return self.held
         if code == "library-consumer" and self._is_taken_in(edge) and self._is_shared(edge):
             return "library-shared"
         if code == "expensive-reused" and edge.source.opcode == "reduce":

@@ -33,6 +33,12 @@ REASONS = {
         "del the variable before the run, or do not name the intermediate value",
         "drop-output",
     ),
+    "returned": BoundaryReason(
+        "the function returns {variables}: what {producer} gives is written to memory for it, and {consumer} "
+        "reads it from there",
+        "return no more than the caller needs",
+        "drop-output",
+    ),
     "several-users": BoundaryReason(
         "{producer} reads more than it writes and not all that need its value can compute it inside "
         "themselves: XLA computes it "

@@ -270,5 +270,5 @@ def _compiled(program: Given, read: Read) -> Compilation:
 
 
 def _compilation(program: Given, read: Read, notes: list[str]) -> Compilation:
-    trace = CompiledTrace(program, True, read.origins, read.snapshot, MadeUp(program))
+    trace = CompiledTrace(program, True, read.origins, read.snapshot, MadeUp(program), True)
     return Compilation([trace], read.snapshot, notes=notes)

@@ -11,6 +11,7 @@ from lazynb.xla.clusters import CONTROL, FREE
 from lazynb.xla.given.locations import Frames, Lines, parts, place_of
 from lazynb.xla.given.operations import Operations, Read, Reference, aval
 from lazynb.xla.hlo.module import Computation, Instruction, Module, parse
+from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 from lazynb.xla.hlo.shapes import parts as shapes_in
 
 _Value = tuple[Reference, ...]
@@ -175,7 +176,7 @@ class _Marking:
             self._pieces[name] = self._pieces[other]
 
 
-_WRAPPING = ("fusion", "async-start", "async-update", "async-done")
+_WRAPPING = opcodes_of(OpcodeKind.FUSION) | opcodes_of(OpcodeKind.ASYNC)
 _START = re.compile(r"\s+(?:ROOT )?%?([\w.\-]+) = ")
 _OP_NAME = re.compile(r'\bop_name="(?:[^"\\]|\\.)*"')
 
