@@ -10,7 +10,7 @@ import { total } from "../src/model/rates";
 import { read } from "../src/model/read";
 import { lit, highlightsOf, type Thing } from "../src/model/selection";
 import { Store } from "../src/model/store";
-import { came, isLiteral, nodeTitle, nodeWords, shortAval } from "../src/model/words";
+import { came, isLiteral, nodeTitle, nodeWords, shortAval, times } from "../src/model/words";
 
 const node = (id: number, more: Partial<Node> = {}): Node => ({
   id,
@@ -242,4 +242,49 @@ test("all kernels: each as often as it runs", () => {
 
 test("chips can be read", () => {
   expect(PALETTE.map(inkOn)).toEqual(["#fff", "#000", "#000", "#000", "#000", "#000", "#000", "#000"]);
+});
+
+describe("what compiling took", () => {
+  const given = {
+    lowering: 0.012,
+    compiling: 0.05,
+    xla: 0.044,
+    stages: [["HLO passes", 0.01], ["LLVM to machine code", 0.034], "x", ["y", "z"]],
+    passes: [{ name: "fusion", runs: 2, changed: 1, seconds: 0.003 }],
+    others: null,
+    lines: [{ place: null, operations: 3, before: "?", after: 4, compiled: 1, seconds: 0.02 }],
+    source: "XLA's own timing of this compilation",
+  };
+  const of = (one: unknown) => read({ programs: [one] }).programs[0]?.times ?? null;
+
+  test("what Python sent is kept, and what is no figure is none", () => {
+    const known = of({ times: given });
+    expect(known?.stages).toEqual([
+      ["HLO passes", 0.01],
+      ["LLVM to machine code", 0.034],
+    ]);
+    expect(known?.passes).toEqual(given.passes);
+    expect(known?.lines[0]).toMatchObject({ operations: 3, before: null, after: 4, lowering: null, seconds: 0.02 });
+    expect(known?.loading).toBeNull();
+    expect(known?.writing).toBeNull();
+  });
+  test("older data and programs that nobody compiled have no times", () => {
+    expect(of({})).toBeNull();
+    expect(times(null)).toBe("What compiling took is not known.");
+    const why = "Not compiled here: the program was given compiled.";
+    expect(times(of({ times: { why_not: why } }))).toBe(why);
+    const loaded = {
+      lowering: 0.012,
+      loading: 0.004,
+      why_not: "Not compiled here: the program was loaded from the persistent cache.",
+    };
+    expect(times(of({ times: loaded }))).toBe(`Lowering 12 ms, loading 4 ms. ${loaded.why_not}`);
+  });
+  test("lowering apart from compiling, and whose timing it is", () => {
+    expect(times(of({ times: given }))).toBe(
+      "Lowering 12 ms, compiling 50 ms, of which XLA 44 ms: XLA's own timing of this compilation.",
+    );
+    const earlier = { ...given, lowering: null, compiling: null, source: "XLA's own timing of an earlier compilation" };
+    expect(times(of({ times: earlier }))).toBe("XLA 44 ms: XLA's own timing of an earlier compilation.");
+  });
 });

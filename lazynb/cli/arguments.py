@@ -202,6 +202,11 @@ def _add_inspect(commands: Any) -> None:
         action="store_true",
         help="show beside it what jax.jit of the function would run: numbers in it are constants",
     )
+    inspect.add_argument(
+        "--times",
+        action="store_true",
+        help="list what compiling took: each pass of XLA's, each of your lines",
+    )
     inspect.add_argument("--html", metavar="FILE", help="write the inspector to FILE, which needs no network")
     inspect.add_argument("--json", metavar="FILE", help="write it to FILE as JSON")
 

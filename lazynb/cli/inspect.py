@@ -52,7 +52,7 @@ def inspect(options: argparse.Namespace) -> int:
             status = _FAILED if table.refused else 0
         entries = [entry_of(compilation, title=options.what) for compilation in table.compilations]
         saved = Saved(entries, options.what, above)
-    print(saved)
+    print(saved.text(options.times))
     try:
         if options.html is not None:
             print(f"written to {saved.save_html(options.html)}", file=sys.stderr)

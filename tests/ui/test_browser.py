@@ -580,3 +580,70 @@ def test_nothing_sticks_out(show, width):
         tab(page, name)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
         assert page.locator(".lz-panel").bounding_box()["width"] > 0.4 * width, name
+
+
+TIMES = {
+    "lowering": 0.012,
+    "compiling": 0.05,
+    "xla": 0.044,
+    "stages": [["HLO passes", 0.01], ["LLVM to machine code", 0.034]],
+    "passes": [{"name": "fusion", "runs": 2, "changed": 1, "seconds": 0.003}],
+    "others": {"name": "", "runs": 90, "changed": 0, "seconds": 0.001},
+    "writing": 0.002,
+    "lines": [
+        {
+            "place": {"label": "line 3", "line": 3, "text": "h", "cell": 3, "source": 0},
+            "operations": 2,
+            "before": 5,
+            "after": 4,
+            "compiled": 1,
+            "lowering": 0.004,
+            "seconds": 0.03,
+        }
+    ],
+    "inferred": "inferred: by share of what there is",
+    "source": "XLA's own timing of this compilation",
+}
+
+
+def test_what_compiling_took_stands_with_the_hlo(show):
+    given = data.small()
+    given["programs"][0]["times"] = TIMES
+    given["programs"][0]["hlo"]["passes"][0]["seconds"] = 0.0015
+    page = show(given)
+    tab(page, "HLO")
+    button = page.get_by_role("button", name="Times")
+    assert button.get_attribute("aria-pressed") == "false"
+    button.click()
+    text = page.locator(".lz-hlo-body").inner_text()
+    for words in (
+        "Lowering 12 ms, compiling 50 ms, of which XLA 44 ms: XLA's own timing of this compilation.",
+        "LLVM to machine code",
+        "all other passes",
+        "writing it down, for this view (inferred)",
+        "5 → 4",
+        "inferred: by share of what there is",
+    ):
+        assert words in text, words
+    widths = (
+        page.locator(".lz-times-part")
+        .first.locator(".lz-time-bar")
+        .evaluate_all("bars => bars.map(bar => bar.getBoundingClientRect().width)")
+    )
+    assert widths[0] / widths[1] == pytest.approx(10 / 34, rel=0.05)
+    page.locator(".lz-times-pane tr.lz-thing").hover()
+    assert "line:0:3" in things(page, ".lz-source")
+    button.click()
+    assert "After all passes" in page.locator(".lz-stage-title").inner_text()
+    go(page, 1)
+    assert "1.5 ms" in page.locator(".lz-stage-title").inner_text()
+
+
+def test_a_program_that_nobody_timed_says_why(show):
+    given = data.small()
+    given["programs"][0]["times"] = {"why_not": "Not compiled here: the program was given compiled."}
+    page = show(given)
+    tab(page, "HLO")
+    page.get_by_role("button", name="Times").click()
+    assert page.locator(".lz-times-pane").inner_text() == given["programs"][0]["times"]["why_not"]
+    assert page.locator(".lz-times-part").count() == 0

@@ -257,6 +257,7 @@ class Large:
         from lazynb.xla.code import Code
         from lazynb.xla.fusion.boundaries import Boundary
         from lazynb.xla.hlo.module import Instruction
+        from lazynb.xla.times.compile_times import CompileTimes
 
         self.snapshot = samples.chain(operations)
         names = [f"broadcast_add_fusion.{number}" for number in range(operations // each)]
@@ -298,6 +299,7 @@ class Large:
             module=SimpleNamespace(by_name=by_name),
             cache_event="compiled",
             compile_seconds=9.0,
+            compile_times=CompileTimes(compiling=9.0, why_not="nobody timed it"),
             has_dump=False,
             fates={
                 node: Fate("own kernel", "a kernel of its own", clusters=(name,))

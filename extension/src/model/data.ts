@@ -131,6 +131,62 @@ export interface PassInfo {
   fused: number | null;
   /** Null: to be asked for. */
   changes: Change[] | null;
+  /** By XLA's profiler, less what writing the module's text took (inferred). */
+  seconds: number | null;
+}
+
+/** What all runs of the passes of one name took. */
+export interface PassTime {
+  /** '' for the passes that are not listed */
+  name: string;
+  runs: number;
+  /** Runs that changed the module. */
+  changed: number;
+  /** Less what writing the module's text took (inferred), as far as that is known. */
+  seconds: number;
+}
+
+/** What one line gave the compiler to do. */
+export interface LineTime {
+  place: Place | null;
+  operations: number;
+  /** HLO instructions. */
+  before: number | null;
+  after: number;
+  /** Kernels. */
+  compiled: number;
+  /** Seconds of MLIR for these kernels. */
+  lowering: number | null;
+  /** Of XLA, inferred. */
+  seconds: number | null;
+}
+
+/** Seconds that compiling took. What nobody timed is null. */
+export interface CompileTimes {
+  lowering: number | null;
+  compiling: number | null;
+  loading: number | null;
+  /** The part of `compiling` that XLA timed. */
+  xla: number | null;
+  /** They add up to `xla`. */
+  stages: [string, number][];
+  /** The longest first. */
+  passes: PassTime[];
+  /** The passes that are not listed. */
+  others: PassTime | null;
+  checking: number | null;
+  /** The modules' text, for the inspector: inferred. */
+  writing: number | null;
+  kernels: number;
+  /** The longest first. */
+  lines: LineTime[];
+  /** Not listed. */
+  lines_left: number;
+  /** How the seconds of the lines are known, '' if they have none. */
+  inferred: string;
+  source: string;
+  /** Why XLA timed nothing, '' if it did. */
+  why_not: string;
 }
 
 /** A program's text before and after the passes. */
@@ -206,6 +262,7 @@ export interface Program {
   hlo: Hlo;
   memory: Memory | null;
   total: Total | null;
+  times: CompileTimes | null;
 }
 
 /** A line and the number of operations that it recorded. */

@@ -9,15 +9,18 @@ import type {
   Chip,
   Cluster,
   Code,
+  CompileTimes,
   Cost,
   Fate,
   Group,
   HloLine,
   Inspection,
   Leftover,
+  LineTime,
   Memory,
   Node,
   PassInfo,
+  PassTime,
   Place,
   Program,
   Source,
@@ -128,6 +131,26 @@ const PASS: PassInfo = {
   rewritten: null,
   fused: null,
   changes: null,
+  seconds: null,
+};
+const PASS_TIME: PassTime = { name: "", runs: 0, changed: 0, seconds: 0 };
+const LINE_TIME: LineTime = { place: null, operations: 0, before: null, after: 0, compiled: 0, lowering: null, seconds: null };
+const TIMES: CompileTimes = {
+  lowering: null,
+  compiling: null,
+  loading: null,
+  xla: null,
+  stages: [],
+  passes: [],
+  others: null,
+  checking: null,
+  writing: null,
+  kernels: 0,
+  lines: [],
+  lines_left: 0,
+  inferred: "",
+  source: "",
+  why_not: "",
 };
 const CHANGE: Change = { kind: "rewritten", name: "", before: "", after: "", nodes: [], into: "" };
 const AT_LEAST: AtLeast = { seconds: 0, limit: "memory", moved: 0, matrix: null, peak: 0 };
@@ -174,6 +197,7 @@ const PROGRAM = {
   hlo: {},
   memory: null,
   total: null,
+  times: null,
 };
 const LEFTOVER: Leftover = { cell: null, operations: 0, kernels: null, lines: [] };
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
@@ -285,12 +309,32 @@ function program(x: unknown): Program {
     ...made,
     memory: memory(made.memory),
     total: total(made.total),
+    times: compileTimes(made.times),
     hlo: { before: stage(hlo.before), after: stage(hlo.after), passes: each(hlo.passes, pass) },
   };
 }
 
+const figures = <T extends object>(made: T, keys: readonly (keyof T)[]): T => {
+  for (const key of keys) if (typeof made[key] !== "number") made[key] = null as T[typeof key];
+  return made;
+};
+
+function compileTimes(x: unknown): CompileTimes | null {
+  if (!isObject(x)) return null;
+  const made = figures(fill(TIMES, x), ["lowering", "compiling", "loading", "xla", "checking", "writing"]);
+  made.stages = pairs(made.stages, "number");
+  made.passes = each(made.passes, (one) => fill(PASS_TIME, one));
+  made.others = isObject(made.others) ? fill(PASS_TIME, made.others) : null;
+  made.lines = each(made.lines, (one) => {
+    const line = figures(fill(LINE_TIME, one), ["before", "lowering", "seconds"]);
+    line.place = place(line.place);
+    return line;
+  });
+  return made;
+}
+
 function pass(x: unknown): PassInfo {
-  const made = fill(PASS, x);
+  const made = figures(fill(PASS, x), ["seconds"]);
   for (const kind of ["added", "removed", "rewritten", "fused"] as const) if (typeof made[kind] !== "number") made[kind] = null;
   made.changes = Array.isArray(made.changes) ? changes(made.changes) : null;
   return made;

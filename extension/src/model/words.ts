@@ -1,6 +1,6 @@
 /** How nodes are called. */
 
-import type { Node, Program } from "./data";
+import type { CompileTimes, Node, Program } from "./data";
 import { listed, seconds } from "./format";
 
 /** A number in the user's code, which has no name but its value. */
@@ -28,6 +28,21 @@ export function came({ cache, compile_seconds: time }: Program): string {
   if (cache === "disk") return known ? `loaded in ${seconds(time)} (disk)` : "loaded (disk)";
   if (cache === "compiled" || !cache) return known ? `compiled in ${seconds(time)}` : cache;
   return known ? `${cache} in ${seconds(time)}` : cache;
+}
+
+/** "Lowering 12 ms, compiling 50 ms, of which XLA 44 ms: XLA's own timing of this compilation." */
+export function times(known: CompileTimes | null): string {
+  if (!known) return "What compiling took is not known.";
+  const { lowering, compiling, loading, xla, source, why_not: why } = known;
+  const parts = [
+    ["lowering", lowering],
+    ["compiling", compiling],
+    ["loading", loading],
+  ].flatMap(([name, time]) => (typeof time === "number" ? [`${name} ${seconds(time)}`] : []));
+  if (xla !== null) parts.push(`${compiling === null ? "" : "of which "}XLA ${seconds(xla)}`);
+  const text = parts.join(", ");
+  const because = xla === null ? why : `${source}.`;
+  return text ? `${text[0]?.toUpperCase()}${text.slice(1)}${xla === null ? "." : ":"} ${because}`.trim() : because;
 }
 
 const SHORT: [RegExp, string][] = [

@@ -10,8 +10,10 @@ import { light, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { Rows } from "../ui/virtual";
 import { came } from "../model/words";
+import { seconds } from "../model/format";
 import { changeList } from "./changes";
 import { hloText } from "./hlotext";
+import { timesPane } from "./times";
 
 const PLAY = 1100;
 
@@ -22,6 +24,7 @@ export function hloView(context: Context): View {
   let hit = -1;
   let lines: HloLine[] = [];
   let timer: ReturnType<typeof setInterval> | undefined;
+  let timed = false; // what compiling took is shown
 
   const program = (): Program | undefined => store.current;
   const passes = (): PassInfo[] => program()?.hlo.passes ?? [];
@@ -62,7 +65,16 @@ export function hloView(context: Context): View {
   const title = h("div.stage-title", { role: "status" });
   const body = h("div.hlo-body", {});
 
+  const timing = h("button.tool", { type: "button", title: "What compiling took, by stage, pass and line" }, "Times");
+  timing.addEventListener("click", () => turn(!timed), { signal });
+  const turn = (to: boolean) => {
+    stop();
+    timed = to;
+    draw();
+  };
+
   const go = (to: number) => {
+    timed = false;
     position = Math.min(last(), Math.max(0, to));
     draw();
   };
@@ -87,8 +99,10 @@ export function hloView(context: Context): View {
     slider.max = String(last());
     slider.value = String(position);
     const one = program();
+    timing.setAttribute("aria-pressed", String(timed));
     if (!one) return fill(body, h("div.empty", {}, "No program was compiled, so there is no HLO."));
-    if (position === 0)
+    if (timed) drawTimes(one);
+    else if (position === 0)
       drawStage(one, "before", "Before the passes", `what JAX gave to XLA${one.backend ? `, for ${one.backend}` : ""}`);
     else if (position === last())
       drawStage(
@@ -137,9 +151,19 @@ export function hloView(context: Context): View {
       );
   };
 
+  const drawTimes = (one: Program) => {
+    name("What compiling took", came(one));
+    lines = [];
+    rows.set(0);
+    fill(body, timesPane(one.times));
+    light(element, store);
+  };
+
   const drawPass = (pass: PassInfo) => {
     const where = passes().indexOf(pass) + 1;
     name(`Pass ${where} of ${passes().length}: ${pass.name}`, pass.pipeline ? `pipeline ${pass.pipeline}` : "", tallies(pass));
+    if (pass.seconds !== null)
+      title.append(h("span.muted", { title: "by XLA, less what writing its text took (inferred)" }, seconds(pass.seconds)));
     lines = [];
     rows.set(0);
     if (pass.changes) return fill(body, changeList(pass.changes, query(), store, signal));
@@ -225,6 +249,7 @@ export function hloView(context: Context): View {
       slider,
       h("span.end", {}, "after"),
       tool("›", "Next stage", manual(1)),
+      timing,
       h("span.spring", {}),
       input,
       tool("↑", "Previous hit (Shift+Enter)", () => step(-1)),

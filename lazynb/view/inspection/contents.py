@@ -23,6 +23,7 @@ from lazynb.view.inspection.leftovers import apart, leftovers
 from lazynb.view.inspection.schema import (
     VERSION,
     Cluster,
+    CompileTimes,
     Coverage,
     Fate as FateData,
     Inspection,
@@ -35,6 +36,7 @@ from lazynb.view.inspection.schema import (
 )
 from lazynb.view.inspection.sources import Sources
 from lazynb.view.inspection.tables import EMPTY, table
+from lazynb.view.inspection.times import compile_times, seconds_by_file
 from lazynb.view.inspection.words import is_kernel
 from lazynb.view.words import plural
 from lazynb.xla.compilation import Compilation
@@ -81,7 +83,8 @@ def inspection(
     if full:
         formed = notes.attempt("The passes that formed a cluster are missing", lambda: _formed(index), formed)
     programs = [
-        _program(index, number, runs, notes, live, full) for number, runs in enumerate(compilation.runs)
+        _program(index, number, runs, notes, live, full, sources)
+        for number, runs in enumerate(compilation.runs)
     ]
     earlier = notes.attempt("What earlier cells left is missing", lambda: leftovers(compilation.earlier), [])
     if cache is None:
@@ -210,7 +213,9 @@ def _coverage(index: Index, fates: Sequence[FateData], snapshot: Snapshot, notes
 # ---- programs ----------------------------------------------------------------------------------------------
 
 
-def _program(index: Index, number: int, runs: int, notes: Notes, live: bool, full: bool) -> Program:
+def _program(
+    index: Index, number: int, runs: int, notes: Notes, live: bool, full: bool, sources: Sources
+) -> Program:
     trace = index.traces[number]
     limit = ASKED_FOR if live else SAVED
 
@@ -222,6 +227,9 @@ def _program(index: Index, number: int, runs: int, notes: Notes, live: bool, ful
 
     def passes() -> list[PassInfo]:
         return _passes(index, number, full, notes)
+
+    def times() -> CompileTimes:
+        return compile_times(trace, index.snapshot, sources)
 
     return {
         "number": number,
@@ -239,6 +247,7 @@ def _program(index: Index, number: int, runs: int, notes: Notes, live: bool, ful
         "total": notes.attempt(
             "The cost of all kernels is missing", lambda: parts.total(index, number), None
         ),
+        "times": notes.attempt("What compiling took is missing", times, None),
     }
 
 
@@ -250,11 +259,12 @@ def _passes(index: Index, number: int, full: bool, notes: Notes) -> list[PassInf
     trace = index.traces[number]
     if not trace.has_dump:
         return []
+    seconds = seconds_by_file(trace)
     if full and countable(trace):
-        return [hlo.counted(index, number, step, _CHANGES) for step in trace.passes]
+        return [hlo.counted(index, number, step, _CHANGES, seconds.get(step.file)) for step in trace.passes]
     if full:
         notes.say("The program is large: what each pass changed is not counted.")
-    return [hlo.pass_info(step) for step in trace.passes]
+    return [hlo.pass_info(step, seconds.get(step.file)) for step in trace.passes]
 
 
 def countable(trace: CompiledTrace) -> bool:

@@ -78,8 +78,12 @@ def _line(text: str) -> HloLine:
     return {"text": text, "name": "", "nodes": [], "cluster": None, "computation": ""}
 
 
-def pass_info(step: Pass) -> PassInfo:
-    """A pass of which nobody has counted the changes."""
+def pass_info(step: Pass, seconds: float | None = None) -> PassInfo:
+    """A pass of which nobody has counted the changes.
+
+    Arguments:
+      seconds: that it took, if that is known.
+    """
     return {
         "index": step.index,
         "pipeline": step.pipeline,
@@ -89,13 +93,14 @@ def pass_info(step: Pass) -> PassInfo:
         "rewritten": None,
         "fused": None,
         "changes": None,
+        "seconds": seconds,
     }
 
 
-def counted(index: Index, number: int, step: Pass, most: int) -> PassInfo:
+def counted(index: Index, number: int, step: Pass, most: int, seconds: float | None = None) -> PassInfo:
     """A pass with the number of its changes, and the changes themselves if there are at most ``most``."""
     counts = Counter(change.kind for change in step.changes)
-    info = pass_info(step)
+    info = pass_info(step, seconds)
     return {
         **info,
         "added": counts["added"],

@@ -20,16 +20,16 @@ from lazynb.view.graph.html import fill
 from lazynb.view.graph.model import GraphView
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, draw
 from lazynb.view.graph.text import summary
-from lazynb.view.inspection import words
+from lazynb.view.inspection import times_words, words
 from lazynb.view.inspection.highlights import highlights, line_chips
 from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source, Table
-from lazynb.view.style import ink_on
+from lazynb.view.style import CLUSTERS, ink_on
 from lazynb.view.words import clip, plain, plural, tally
 
 TABS: dict[str, tuple[str, ...]] = {
     "graph": ("lines", "graph"),
     "fusion": ("kernels", "boundaries", "fates"),
-    "hlo": ("hlo",),
+    "hlo": ("hlo", "times"),
     "code": ("code",),
     "cost": ("kernels",),
     "memory": ("memory",),
@@ -98,6 +98,7 @@ def sections(
         "memory": ("Memory", lambda: _memory(data)),
         "code": ("Code of the kernels", lambda: _code_of_all(data)),
         "hlo": ("Optimised HLO", lambda: _hlo(data)),
+        "times": ("What compiling took", lambda: _times(data)),
         "cache": (f"Cache: {data['cache']['text']}", lambda: _rows(data["cache"])),
         "breaks": (f"Breaks: {data['breaks']['text']}", lambda: _rows(data["breaks"])),
     }
@@ -413,6 +414,33 @@ def _hlo(data: Inspection) -> str:
                 f"{_text(text[:_HLO] + cut)}</pre>"
             )
     return "".join(parts)
+
+
+def _times(data: Inspection) -> str:
+    """Of each program what its compilation took, with a bar for each stage."""
+    parts = []
+    for program in data["programs"]:
+        times = times_words.times_of(program)
+        if times is None:
+            continue
+        of = f" of program {program['number'] + 1}" if len(data["programs"]) > 1 else ""
+        parts.append(f"<div>{_text(times_words.summary(times, of))}</div>{_stages(times['stages'])}")
+        for title, head, rows in times_words.tables(times):
+            cells = [[_whole(row[0]), *map(_text, row[1:])] for row in rows]
+            parts.append(f"<div>{_text(title)}</div>{_table(head, cells, len(cells), 'row')}")
+        if times["inferred"]:
+            parts.append(_soft(_text(f"XLA's time by line is {times['inferred']}.")))
+    return "".join(parts)
+
+
+def _stages(stages: Sequence[tuple[str, float]]) -> str:
+    longest = max((seconds for _, seconds in stages), default=0.0)
+    rows = []
+    for name, seconds in stages:
+        width = round(160 * seconds / longest) if longest else 0
+        bar = f'<div style="background:{CLUSTERS[0]};height:10px;margin-top:4px;width:{width}px"></div>'
+        rows.append([_text(name), _whole(short_duration(seconds)), bar])
+    return _table(["stage", "time", ""], rows, len(rows), "stage") if rows else ""
 
 
 def _earlier(data: Inspection) -> str:

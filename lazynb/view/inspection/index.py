@@ -46,6 +46,7 @@ class Index:
 
     Attributes:
       traces: the programs.
+      snapshot: the graph that was compiled.
       clusters: (number of the program, cluster), by id.
       labels: as shown, by id: those of what a loop runs begin with the loop's.
       nodes: what each computes, by id.
@@ -53,6 +54,7 @@ class Index:
 
     def __init__(self, compilation: Compilation, notes: Notes):
         self.traces: tuple[CompiledTrace, ...] = compilation.traces
+        self.snapshot = compilation.snapshot
         self.clusters: list[tuple[int, Cluster]] = []
         for number, trace in enumerate(self.traces):
             clusters: Sequence[Cluster] = notes.attempt(

@@ -84,7 +84,15 @@ class Saved:
         return target
 
     def __repr__(self) -> str:
-        texts = [to_text(entry.data) for entry in self.entries]
+        return self.text()
+
+    def text(self, times: bool = False) -> str:
+        """What is shown of each.
+
+        Arguments:
+          times: all that is known of what compiling took, rather than a glance.
+        """
+        texts = [to_text(entry.data, times=times) for entry in self.entries]
         if len(texts) == 1:
             return texts[0]
         numbered = [f"Program {number} of {len(texts)}\n{text}" for number, text in enumerate(texts, 1)]

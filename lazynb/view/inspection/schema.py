@@ -132,6 +132,48 @@ class PassInfo(TypedDict):
     rewritten: int | None
     fused: int | None
     changes: list[Change] | None  # None: to be asked for
+    seconds: float | None  # by XLA's profiler, less what writing the module's text took (inferred)
+
+
+class PassTime(TypedDict):
+    """What all runs of the passes of one name took."""
+
+    name: str  # '' for the passes that are not listed
+    runs: int
+    changed: int  # runs that changed the module
+    seconds: float  # less what writing the module's text took (inferred), as far as that is known
+
+
+class LineTime(TypedDict):
+    """What one line gave the compiler to do."""
+
+    place: Place | None
+    operations: int
+    before: int | None  # HLO instructions
+    after: int
+    compiled: int  # kernels
+    lowering: float | None  # seconds of MLIR for these kernels
+    seconds: float | None  # of XLA, inferred
+
+
+class CompileTimes(TypedDict):
+    """Seconds that compiling took. What nobody timed is null."""
+
+    lowering: float | None
+    compiling: float | None
+    loading: float | None
+    xla: float | None  # the part of `compiling` that XLA timed
+    stages: list[tuple[str, float]]  # they add up to `xla`
+    passes: list[PassTime]  # the longest first
+    others: PassTime | None  # the passes that are not listed
+    checking: float | None
+    writing: float | None  # the modules' text, for the inspector: inferred
+    kernels: int
+    lines: list[LineTime]  # the longest first
+    lines_left: int  # not listed
+    inferred: str  # how the seconds of the lines are known, '' if they have none
+    source: str
+    why_not: str  # why XLA timed nothing, '' if it did
 
 
 class Hlo(TypedDict):
@@ -200,6 +242,7 @@ class Program(TypedDict):
     hlo: Hlo
     memory: Memory | None
     total: Total | None
+    times: CompileTimes | None
 
 
 class WrittenLine(TypedDict):

@@ -6,16 +6,22 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lazynb.units import short_duration, size
-from lazynb.view.inspection import words
+from lazynb.view.inspection import times_words, words
 from lazynb.view.inspection.schema import Boundary, Cluster, Inspection
 from lazynb.view.words import clip, plain
 
 _KERNELS, _REASONS = 40, 40
 
 
-def to_text(data: Inspection, *, kernels: int = _KERNELS, reasons: int = _REASONS) -> str:
-    """The headline, a line for each kernel, a line for each boundary, and what became of the other
-    operations."""
+def to_text(
+    data: Inspection, *, kernels: int = _KERNELS, reasons: int = _REASONS, times: bool = False
+) -> str:
+    """The headline, a line for each kernel, a line for each boundary, what became of the other operations,
+    and what compiling took.
+
+    Arguments:
+      times: all that is known of what compiling took, rather than a glance.
+    """
     lines = [" · ".join([words.headline(data), *words.details(data)])]
     lines += _aligned([_row(cluster, data) for cluster in data["clusters"][:kernels]])
     left_out = len(data["clusters"]) - kernels
@@ -23,6 +29,7 @@ def to_text(data: Inspection, *, kernels: int = _KERNELS, reasons: int = _REASON
         lines.append(f"  ... {left_out:,} more")
     lines += _reasons(data, reasons)
     lines += _others(data)
+    lines += times_words.in_full(data) if times else times_words.glance(data)
     lines += [f"Note: {note}" for note in data["notes"]]
     return plain("\n".join(lines))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -78,7 +79,10 @@ def read_events(data: bytes) -> Compiling:
     Raises:
       NoTimes: the profile holds none, or several, between which nobody can tell.
     """
-    threads = [_tree(line) for line in _lines(data)]
+    with warnings.catch_warnings():
+        # jaxlib's iterators come without a module name, of which Python 3.12 warns.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        threads = [_tree(line) for line in _lines(data)]
     events = [event for thread in threads for top in thread for event in top.walk()]
     backends = sum(event.name == BACKEND for event in events)
     whole = next((event for event in events if event.name in _WHOLE and event.find(BACKEND)), None)
