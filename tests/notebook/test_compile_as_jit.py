@@ -48,7 +48,9 @@ def test_both_programs_stand_side_by_side(arrays):
     assert "These 3 arrays are written (24 KiB) because they are still in reach: a, b, c." in table
     assert "Under jax.jit they are no results." in table
     assert float(out.result) == pytest.approx(float(function(x, w)))
-    assert len(out.outputs) == 3  # the table, and two inspectors
+    assert len(out.outputs) == 2  # the table, and one inspector of both
+    assert "as jax.jit (returns `loss`" in out.outputs[1].data["text/plain"]
+    assert lazy.counterpart.compilation is jitted
 
 
 def test_the_value_is_computed_as_ever_and_nothing_else_runs(arrays):

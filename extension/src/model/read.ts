@@ -17,6 +17,7 @@ import type {
   Leftover,
   Memory,
   Node,
+  Other,
   PassInfo,
   Place,
   Program,
@@ -344,6 +345,10 @@ function leftover(x: unknown): Leftover {
   return made;
 }
 
+/** The other program is read when it is shown. */
+export const other = (x: unknown): Other | null =>
+  isObject(x) ? fill<Other>({ own: "", figures: "", why: "", inspection: null }, x) : null;
+
 export function read(given: unknown): Inspection {
   const made = fill(
     {
@@ -353,6 +358,7 @@ export function read(given: unknown): Inspection {
       ran: true,
       target: "",
       form: "",
+      other: null,
       chip: null,
       cell: null,
       earlier: [],
@@ -374,6 +380,7 @@ export function read(given: unknown): Inspection {
   );
   return {
     ...made,
+    other: other(made.other),
     chip: chip(made.chip),
     earlier: each(made.earlier, leftover),
     sources: each(made.sources, source),
