@@ -56,7 +56,7 @@ class JitForm:
         known = self._arrays.get(id(base))
         if known is not None and known() is base:
             return False
-        if base is array:
+        if base is not array:
             return True
         hosts = [host for one in self._host if (host := one()) is not None and host.shape == array.shape]
         if hosts and not self._is_asked and array.nbytes > _COMPARED:

@@ -53,6 +53,11 @@ class CellRuns(Observer):
         """Whether the cell ran nothing, and left nothing."""
         return self._own.is_empty and not self._left
 
+    @property
+    def has_run(self) -> bool:
+        """Whether a program of the cell ran."""
+        return len(self._own) > 0
+
     def ran(self, event: Ran) -> None:
         """Notes the program that ran, if it is new."""
         run, pending = event.run, event.pending

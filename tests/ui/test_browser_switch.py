@@ -9,7 +9,7 @@ import inspections as data
 import pytest
 from reading import CONTRAST, tab, thing, things
 
-FIGURES = "4 kernels, 2.5 MiB through memory"
+FIGURES = "1 kernel, 1 MiB through memory"
 
 
 def of_jit() -> data.Json:
@@ -171,7 +171,7 @@ def test_figures_that_come_later_leave_the_switch_as_it_is(show):
     page = show(both(live=True), kernel="() => {}")
     side(page, "as jax.jit").click()
     later = both(live=True)
-    later["other"]["figures"] = "4 kernels, 3 MiB through memory"
+    later["other"]["figures"] = "1 kernel, 3 MiB through memory"
     page.evaluate("later => window.replace(later)", later)
     assert "3 MiB" in side(page, "as jax.jit").inner_text()
     assert side(page, "as jax.jit").get_attribute("aria-checked") == "true"
