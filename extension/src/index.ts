@@ -1,7 +1,7 @@
 /** The ES module: an anywidget (`render`), and `mount` for a page without a kernel. */
 
 import { h } from "./ui/dom";
-import { mountInspector } from "./inspector";
+import { mountInspector } from "./switched";
 import { type Model, commOf, noComm } from "./model/comm";
 
 /** Shows an inspection in an element, without a kernel. Returns a function that takes it away. */

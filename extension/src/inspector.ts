@@ -50,7 +50,11 @@ const TABS: Tab[] = [
 ];
 
 export interface Inspector {
+  readonly element: HTMLElement;
+  readonly store: Store;
   tab(): string;
+  /** Opens a tab. */
+  open(tab: string): void;
   /** Shows what became known later, in place; false where it is about another program. */
   renew(given: unknown): boolean;
   /** Selects as a click does. */
@@ -97,7 +101,8 @@ function attempt(act: (() => void) | undefined): void {
   }
 }
 
-export function mountInspector(el: HTMLElement, given: unknown, comm: Comm, firstTab = "Graph"): Inspector {
+/** `top` stands above all. */
+export function mountOne(el: HTMLElement, given: unknown, comm: Comm, firstTab = "Graph", top?: HTMLElement): Inspector {
   const prefix = `lazynb-${Math.random().toString(36).slice(2, 10)}`; // each widget is given a module of its own: nothing to count in
   const ending = new AbortController();
   const { signal } = ending;
@@ -126,7 +131,7 @@ export function mountInspector(el: HTMLElement, given: unknown, comm: Comm, firs
   const foot = h("div.foot", { "aria-live": "polite" });
   const body = h("div.body", {}, source.element, panel);
   let head = headerOr();
-  const root = h("div.root", {}, head, tabs, errors, body, foot);
+  const root = h("div.root", {}, top, head, tabs, errors, body, foot);
   root.className = "lazynb-inspector";
 
   function headerOr(): HTMLElement {
@@ -224,7 +229,13 @@ export function mountInspector(el: HTMLElement, given: unknown, comm: Comm, firs
   tell();
 
   return {
+    element: root,
+    store,
     tab: () => active.name,
+    open(name) {
+      const tab = TABS.find((one) => one.name === name);
+      if (tab && tab !== active) show(tab);
+    },
     renew(later) {
       if (!store.renew(read(later))) return false;
       head.replaceWith((head = headerOr()));

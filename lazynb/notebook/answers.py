@@ -8,6 +8,7 @@ from typing import Any
 from lazynb.plain import plain_data
 from lazynb.record.mode import eager
 from lazynb.view.inspection import clusters as parts, hlo
+from lazynb.view.inspection.contents import other as other_of
 from lazynb.view.inspection.index import Index, Notes
 from lazynb.view.inspection.schema import Inspection, Machine
 from lazynb.xla.compilation import Compilation
@@ -33,12 +34,16 @@ class Answers:
             "verify": self._verify,
             "profile": self._profile,
             "code": self._code,
+            "other": self._other,
         }
+        self._of_other: Answers | None = None
 
     def answer(self, request: Any) -> dict[str, Any]:
         """The answer to ``request``, with its ``id``; what goes wrong is an answer of type ``error``."""
         id_ = request.get("id") if isinstance(request, dict) else None
         try:
+            if isinstance(request, dict) and request.get("of") == "other":
+                return self._about_other({**request, "of": None})
             with eager():
                 return {**plain_data(self._answer(request)), "id": id_}
         except KeyboardInterrupt:  # the front end waits for an answer
@@ -51,6 +56,25 @@ class Answers:
         if not isinstance(kind, str) or kind not in self._kinds:
             raise ValueError(f"the inspector knows no request of type {kind!r}")
         return self._kinds[kind](request)
+
+    def _about_other(self, request: Any) -> dict[str, Any]:
+        """The answer about the other program."""
+        counterpart, other = self._compilation.counterpart, self._data["other"]
+        if counterpart is None or counterpart.compilation is None or other is None:
+            raise ValueError("the other program is not compiled")
+        if self._of_other is None:
+            assert other["inspection"] is not None
+            self._of_other = Answers(counterpart.compilation, other["inspection"])
+        return self._of_other.answer(request)
+
+    def _other(self, _request: Any) -> dict[str, Any]:
+        counterpart = self._compilation.counterpart
+        if counterpart is None:
+            raise ValueError("there is one program alone")
+        counterpart.compile()
+        self._data["other"] = other_of(self._compilation, live=True, full=True)
+        self._of_other = None
+        return {"type": "other", "other": self._data["other"]}
 
     def _number(self, request: Any) -> int:
         return _position(request, "program", len(self._index.traces))

@@ -16,8 +16,15 @@ from lazynb.execute.flush import tensors_in
 from lazynb.execute.observers import Broke
 from lazynb.reasons import REASONS
 from lazynb.session.liveness import listed
+from lazynb.units import size
 from lazynb.view.words import clip
 from lazynb.xla.as_jit import NotOneFunction, leaves_of
+
+NO_RESULT = (
+    "the cell ends in no expression, so a jitted function of it would return nothing: end it in one, or name "
+    "the results, such as --returns loss,params"
+)
+_COMPARED = 1 << 20  # bytes of an array that is compared with others unasked
 
 
 class JitForm:
@@ -26,9 +33,11 @@ class JitForm:
     Arguments:
       names: variables that are the results; without any, the cell's value.
       namespace: the user's variables, before the cell runs.
+      is_asked: whether the user asked for it, who waits then for large arrays to be compared.
     """
 
-    def __init__(self, names: Sequence[str], namespace: Mapping[str, Any]):
+    def __init__(self, names: Sequence[str], namespace: Mapping[str, Any], is_asked: bool = True):
+        self._is_asked = is_asked
         self._names = names
         self._namespace = namespace
         with jc.set_current_trace(jc.eval_trace):
@@ -47,7 +56,15 @@ class JitForm:
         known = self._arrays.get(id(base))
         if known is not None and known() is base:
             return False
-        return base is not array or not any(_holds(array, one()) for one in self._host)
+        if base is not array:
+            return True
+        hosts = [host for one in self._host if (host := one()) is not None and host.shape == array.shape]
+        if hosts and not self._is_asked and array.nbytes > _COMPARED:
+            raise NotOneFunction(
+                f"whether the cell itself made an array of {size(array.nbytes)} takes long to find out: "
+                "%%compile --as-jit does"
+            )
+        return not any(_holds(array, host) for host in hosts)
 
     def leaves(self, value: Any) -> list[Any]:
         """The arrays and numbers that the function returns, once the cell has run.
@@ -84,10 +101,8 @@ def _is_plain(value: Any) -> bool:
     return type(value) in (np.ndarray, dict, list, tuple)
 
 
-def _holds(array: Any, host: np.ndarray | None) -> bool:
-    """Whether ``array`` is ``host`` as JAX takes it."""
-    if host is None or host.shape != array.shape:
-        return False
+def _holds(array: Any, host: np.ndarray) -> bool:
+    """Whether ``array`` is ``host``, of the same shape, as JAX takes it."""
     taken = host.astype(array.dtype)
     return array.dtype == jax.dtypes.canonicalize_dtype(host.dtype) and np.array_equal(
         taken, np.asarray(array), equal_nan=taken.dtype.kind in "fc"

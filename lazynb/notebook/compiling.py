@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 from lazynb.errors import LazynbError
 from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.observers import observing
-from lazynb.notebook.as_jit import JitForm, has_value
+from lazynb.notebook.as_jit import NO_RESULT, JitForm, has_value
 from lazynb.notebook.drawing import DrawingLayout
 from lazynb.notebook.leftovers import holders
 from lazynb.notebook.runs import CellRuns
@@ -27,8 +27,9 @@ from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.view.inspection.html import TABS
 from lazynb.view.inspection.show import remember
 from lazynb.view.reports.targets import SideBySide
-from lazynb.xla.as_jit import NotOneFunction
+from lazynb.xla.as_jit import Jitted, NotOneFunction
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.counterpart import Counterpart
 from lazynb.xla.gathering import written_down
 
 _ByTarget = dict[Target | None, Compilation]
@@ -48,6 +49,8 @@ class Asked:
       tabs: of the inspector, to open.
       targets: what it compiles for; None stands for this machine.
       form: what ``--as-jit`` asks for; None for nothing.
+      later: what somebody may ask for who looks at the inspector, if ``form`` is None; None if the cell gives
+        nothing.
       runs: whether what is pending is run.
     """
 
@@ -55,6 +58,7 @@ class Asked:
     tabs: list[str]
     targets: list[Target | None]
     form: JitForm | None
+    later: JitForm | None
     runs: bool
 
 
@@ -73,7 +77,10 @@ def asked_for(options: Any, targets: list[Target | None], shell: Any, cell: str)
     chosen = targets if options.targets is None else targets_of(options.targets)
     chosen = _on_mesh(chosen, options.mesh, _shards(options.shard, shell.user_ns))
     form = _form(options.as_jit, options.returns, shell, cell)
-    return Asked(options.name, tabs, chosen, form, not options.no_run)
+    later = None
+    if form is None and has_value(shell.transform_cell(cell)):
+        later = JitForm((), shell.user_ns, is_asked=False)
+    return Asked(options.name, tabs, chosen, form, later, not options.no_run)
 
 
 def targets_of(text: str) -> list[Target | None]:
@@ -98,10 +105,7 @@ def _form(as_jit: bool, names: str, shell: Any, cell: str) -> JitForm | None:
     if not as_jit and not asked:
         return None
     if not asked and not has_value(shell.transform_cell(cell)):
-        raise UsageError(
-            "%%compile --as-jit: the cell ends in no expression, so a jitted function of it would return "
-            "nothing: end it in one, or name the results, such as --returns loss,params"
-        )
+        raise UsageError(f"%%compile --as-jit: {NO_RESULT}")
     return JitForm(tuple(asked), shell.user_ns)
 
 
@@ -182,7 +186,10 @@ class Compiled:
         """What is displayed below the value, once that is there."""
         if not self._is_one:
             yield self._table
+        beside = [one.counterpart.compilation for one in self.compilations if one.counterpart is not None]
         for compilation in self.compilations:
+            if compilation in beside:
+                continue
             compilation.instead = self.here.instead
             arranged = self.drawing.arranged if compilation.form is None else lambda: None
             ran = compilation.is_run and self.asked.runs
@@ -204,12 +211,16 @@ def compiled(asked: Asked, run_lazily: Callable[[bool], tuple[Any, CellRuns]]) -
         elsewhere, refused = _compiled_for(asked.targets, runs, waiting, ahead)
         jitted, not_jitted = _jitted(asked, runs, waiting, value, ahead)
         runs.describe(waiting)
+        counterparts = _Counterparts(asked, runs, value, jitted, not_jitted)
         snapshot = runs.snapshot(shown_if_empty)
         drawing = DrawingLayout(snapshot)
         runs.compile(waiting, ahead)
         here = remember(runs.compilation(shown_if_empty, snapshot))
     here.beside = in_a_line(beside.log.rows())
-    both = ({**elsewhere, None: here}, jitted)
+    lazy: _ByTarget = {**elsewhere, None: here}
+    for target, compilation in lazy.items():
+        compilation.counterpart = counterparts(target)
+    both = (lazy, jitted)
     compilations = [one[target] for target in asked.targets for one in both if target in one]
     return Compiled(asked, value, here, compilations, {**refused, **not_jitted}, drawing)
 
@@ -245,3 +256,35 @@ def _jitted(
         return {}, {title_of(target, is_jit=True): f"{error}." for target in asked.targets}
     with written_down(ahead):
         return for_each(asked.targets, jitted.compile, may_be_empty=True, is_jit=True)
+
+
+class _Counterparts:
+    """For each target the program of ``jax.jit``: made already, or when somebody asks."""
+
+    def __init__(self, asked: Asked, runs: CellRuns, value: Any, jitted: _ByTarget, refused: _Refused):
+        self._jitted = jitted
+        self._refused = refused
+        self._make: Callable[[], Jitted] | None = None
+        self._why = ""
+        if asked.form is not None:
+            return
+        if asked.later is None:
+            self._why = f"{NO_RESULT}."
+            return
+        try:
+            self._make = runs.as_jit_later(asked.later.leaves(value), asked.later.is_made_within)
+        except NotOneFunction as error:
+            self._why = f"{error}."
+
+    def __call__(self, target: Target | None) -> Counterpart:
+        if target in self._jitted:
+            return Counterpart(compilation=self._jitted[target])
+        make = self._make
+        if make is None:
+            return Counterpart(why=self._refused.get(title_of(target, is_jit=True), self._why))
+
+        def compile_() -> Compilation:
+            with written_down(ahead=False):
+                return make().compile(target)
+
+        return Counterpart(compile_)

@@ -207,7 +207,7 @@ class LazyMagics(Magics):
         __tracebackhide__ = True
         options = parse_argstring(self.compile, line)
         asked = asked_for(options, self._extension.targets, self.shell, cell)
-        made = compiled(asked, partial(self._run_lazily, cell))
+        made = compiled(asked, partial(self._run_and_show_errors, cell))
         made.here.instead = what_to_do(self.shell.transform_cell(cell), self.shell.user_ns)
         if asked.name is not None:
             self.shell.user_ns[asked.name] = made.held
@@ -236,7 +236,8 @@ class LazyMagics(Magics):
         __tracebackhide__ = True
         try:
             groups = parse_groups(line) if line.strip() else None
-            value, runs = self._run_lazily(cell)
+            runs = self._runs()
+            value = self._run_lazily(cell, runs)
             waiting = execution.waiting([])
             runs.describe(waiting)
             runs.compile(waiting)
@@ -279,17 +280,31 @@ class LazyMagics(Magics):
         print(f"written to {save_html(compilation, options.html)}")
         return None
 
-    def _run_lazily(self, cell: str, ahead: bool = True) -> tuple[Any, CellRuns]:
-        """Runs ``cell``; the value of its last expression, and the programs that its trace breaks ran.
+    def _runs(self) -> CellRuns:
+        """Notes the programs that the trace breaks of this cell run."""
+        number = source.current_cell() or self.shell.execution_count
+        return CellRuns(self._extension.leftovers.earlier, self.shell.user_ns, number)
+
+    def _run_lazily(self, cell: str, runs: CellRuns, ahead: bool = True) -> Any:
+        """Runs ``cell``; the value of its last expression.
 
         Arguments:
           ahead: see :func:`lazynb.xla.gathering.written_down`.
         """
         __tracebackhide__ = True
-        number = source.current_cell() or self.shell.execution_count
-        runs = CellRuns(self._extension.leftovers.earlier, self.shell.user_ns, number)
         with recording(), observing(runs), written_down(ahead):
-            return run_body(self.shell, cell), runs
+            return run_body(self.shell, cell)
+
+    def _run_and_show_errors(self, cell: str, ahead: bool) -> tuple[Any, CellRuns]:
+        """As :meth:`_run_lazily`. After an error it shows the programs that trace breaks ran before."""
+        __tracebackhide__ = True
+        runs = self._runs()
+        try:
+            return self._run_lazily(cell, runs, ahead), runs
+        except Exception:
+            if runs.has_run:
+                display(shown(remember(runs.compilation())))
+            raise
 
     @magic_arguments()
     @argument("name", nargs="?", help="variable that receives the Explanation")

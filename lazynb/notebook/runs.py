@@ -53,6 +53,11 @@ class CellRuns(Observer):
         """Whether the cell ran nothing, and left nothing."""
         return self._own.is_empty and not self._left
 
+    @property
+    def has_run(self) -> bool:
+        """Whether a program of the cell ran."""
+        return len(self._own) > 0
+
     def ran(self, event: Ran) -> None:
         """Notes the program that ran, if it is new."""
         run, pending = event.run, event.pending
@@ -122,15 +127,27 @@ class CellRuns(Observer):
         Raises:
           NotOneFunction: the cell is no jitted function; the message says why.
         """
-        if self._broke is not None:
-            raise NotOneFunction(why_not(self._broke))
-        if len(self._own):
-            raise NotOneFunction("a part of the cell ran before its end")
+        self._check_whole()
         gathering, names = Gathering(), names_of(self._namespace)
         for pending in waiting:
             if pending not in self._earlier:
                 gathering.describe(pending, names)
         return gathering.as_jit(leaves, is_constant)
+
+    def as_jit_later(self, leaves: Sequence[Any], is_constant: Callable[[Any], bool]) -> Callable[[], Jitted]:
+        """As :meth:`as_jit`, once what is pending is described, made when it is called."""
+        self._check_whole()
+        return self._own.as_jit_later(leaves, is_constant)
+
+    def _check_whole(self) -> None:
+        """
+        Raises:
+          NotOneFunction: some of the cell ran already.
+        """
+        if self._broke is not None:
+            raise NotOneFunction(why_not(self._broke))
+        if len(self._own):
+            raise NotOneFunction("a part of the cell ran before its end")
 
     # ---- what is shown -------------------------------------------------------------------------------------
 

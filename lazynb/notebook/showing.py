@@ -136,6 +136,8 @@ def shown(
     def make() -> tuple[Inspection, dict[str, Any]]:
         data = inspection(compilation, ran=ran, live=True, full=False)  # what the static form shows is short
         static: Inspection = {**data, "live": False}
+        if static["other"] is not None and (of_jit := static["other"]["inspection"]) is not None:
+            static["other"] = {**static["other"], "inspection": {**of_jit, "live": False}}
         return data, bundle(compilation, static, opened=opened, arranged=arranged(), hint=missing)
 
     if not is_live:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lazynb.execute.records import Records, plural
 from lazynb.record.snapshot.snapshot import Snapshot
@@ -22,6 +22,9 @@ from lazynb.xla.program import CompiledTrace
 from lazynb.xla.times.compile_times import CompileTimes
 from lazynb.xla.times.lines import LineWork, line_work
 from lazynb.xla.verify import NotTestable
+
+if TYPE_CHECKING:
+    from lazynb.xla.counterpart import Counterpart
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +93,7 @@ class Compilation:
         be, without being run; None for what lazynb runs.
       beside: what JAX compiled by itself meanwhile, in a line; empty if nothing, or if nobody looked.
       instead: where there is no program, a sentence that says what to do; empty if nobody knows.
+      counterpart: the program that ``jax.jit`` of the same code would run; None if nobody knows of one.
       cell: the notebook cell that recorded the graph; None if it is not known, or not one.
       earlier: what earlier cells had left pending and was compiled with it, a compilation for each cell.
       runs: how often each program ran before the compilation was made: those that a trace break of the cell
@@ -115,6 +119,7 @@ class Compilation:
         self.snapshot = snapshot
         self.beside = ""
         self.instead = ""
+        self.counterpart: Counterpart | None = None
         self.cell = cell
         self.earlier = tuple(earlier)
         self.runs = tuple(runs) or (0,) * len(self.traces)

@@ -27,10 +27,11 @@ from lazynb.xla.as_jit import Jitted, NotOneFunction, Returned, leaves_of
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.cost.too_large import explained
 from lazynb.xla.inputs import Inputs
+from lazynb.xla.kept_constants import GONE, Constants
 from lazynb.xla.origins import Origins, origins_of
 from lazynb.xla.program import CompiledTrace
 from lazynb.xla.reading import Reading
-from lazynb.xla.recorded import Value, of_pending
+from lazynb.xla.recorded import Kept, Value, of_pending
 
 
 class Gathering:
@@ -133,6 +134,30 @@ class Gathering:
         arguments = [value for value in map(self.value_of, first) if value is not None]
         leaves = [self._returned(leaf, is_constant) for leaf in returned]
         return Jitted(sources, self.snapshot(), leaves, is_constant, arguments)
+
+    def as_jit_later(
+        self, returned: Sequence[Any], is_constant: Callable[[Any], bool]
+    ) -> Callable[[], Jitted]:
+        """As :meth:`as_jit`, made when it is called, though the traces have run by then. Of the user's arrays
+        it keeps small constants alive, and no others.
+
+        Raises:
+          NotOneFunction: there is none, as is known now.
+        """
+        if not self._described:
+            raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
+        leaves = [self._returned(leaf, is_constant) for leaf in returned]
+        constants = Constants(is_constant)
+        kept = [Kept(pending, constants.holding) for pending in self._described]
+
+        def make() -> Jitted:
+            constants.check()
+            if len(kept) > 1 and not all(one.is_whole() for one in kept):
+                raise NotOneFunction(GONE)
+            sources = [one.source(self._description) for one in kept]
+            return Jitted(sources, self.snapshot(), leaves, constants.has)
+
+        return make
 
     def compile(self, pending: Pending) -> None:
         """Makes the program of ``pending``, which is described already, and adds it. Runs nothing.

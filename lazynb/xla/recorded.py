@@ -62,15 +62,34 @@ class Source(NamedTuple):
     taken: list[Taken]
 
 
+class Kept:
+    """A pending trace that is described, to be read when it may have run.
+
+    Arguments:
+      holding: makes what gives the value of an input, while that exists.
+    """
+
+    def __init__(self, pending: Pending, holding: Callable[[Any], Callable[[], Any]]):
+        self._pending = pending
+        self._root, self._end = pending.root, pending.state
+        self._inputs = [(_type(value), holding(value)) for value in pending.inputs]
+
+    def source(self, description: Description) -> Source:
+        """All its operations."""
+        path = self._end.path()
+        steps = [_step(self._pending, description, step) for step in path if step.avals]
+        inputs = [step for step in path if step.operation is None]
+        taken = [Taken(step, *known) for step, known in zip(inputs, self._inputs, strict=True)]
+        return Source(self._root, steps, taken)
+
+    def is_whole(self) -> bool:
+        """Whether all of its inputs are there still."""
+        return all(held() is not None for _, held in self._inputs)
+
+
 def of_pending(pending: Pending, description: Description) -> Source:
     """All operations of a pending trace that is described."""
-    path = pending.state.path()
-    steps = [_step(pending, description, step) for step in path if step.avals]
-    inputs = [step for step in path if step.operation is None]
-    taken = [
-        Taken(step, _type(value), _holding(value)) for step, value in zip(inputs, pending.inputs, strict=True)
-    ]
-    return Source(pending.root, steps, taken)
+    return Kept(pending, _holding).source(description)
 
 
 def _step(pending: Pending, description: Description, step: State) -> Step:

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from IPython.core.error import UsageError
 
+from lazynb.notebook.answers import Answers
 from lazynb.targets.compilers import compiler_of
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.show import last
 from lazynb.view.reports.targets import file_key
 from tests.xla.test_as_jit import without_names
 
@@ -49,9 +52,9 @@ def test_both_programs_stand_side_by_side(arrays):
     assert "These 3 arrays are written (24 KiB) because they are still in reach: a, b, c." in table
     assert "Under jax.jit they are no results." in table
     assert float(out.result) == pytest.approx(float(function(x, w)))
-    assert len(out.outputs) == 3  # the table, and two inspectors
-    headline = out.outputs[2].data["text/html"].partition("</div>")[0]
-    assert ">loss</code>" in headline and "`" not in headline
+    assert len(out.outputs) == 2  # the table, and one inspector of both
+    assert "as jax.jit (returns `loss`" in out.outputs[1].data["text/plain"]
+    assert lazy.counterpart.compilation is jitted
 
 
 def test_the_stored_table_says_of_no_file_where_it_lies(arrays):
@@ -174,3 +177,71 @@ def test_what_was_pending_before_a_function_is_called_is_in_reach_and_not_return
     made = arrays.run("lazynb.compile(lambda: (y.sum(), y))").result
     codes = [{one.code for one in trace.boundaries} for trace in made.traces]
     assert len(codes) == 2 and "kept-alive" in codes[0] and "returned" not in codes[0]
+
+
+# ---- when somebody asks later ------------------------------------------------------------------------------
+
+
+def asked(cell, notebook):
+    """The cell's compilation, and what the kernel answers to the switch after it ran."""
+    notebook.run(cell)
+    compilation = last()
+    given = inspection(compilation, live=True)
+    assert given["other"]["inspection"] is None and given["other"]["figures"] == ""
+    answers = Answers(compilation, given)
+    answer = answers.answer({"type": "other", "id": 7})
+    assert answer["id"] == 7
+    return compilation, answers, answer["other"]
+
+
+LATER = [
+    CHAIN,
+    "\ntable = jnp.array([1.0, 2.0])\n(x[0, :2] * table + jnp.ones(2)) @ table",
+    "\n(host * x, x + 1, 3)",
+    "\nk = 3\ny = x * k\ny @ jnp.ones((32, 2)) / k",
+]
+
+
+@pytest.mark.parametrize("cell", LATER)
+def test_the_switch_compiles_what_as_jit_compiles_and_runs_nothing(arrays, cell):
+    arrays.run("host = np.full((64, 32), 2, 'float32')")
+    compilation, answers, other = asked(f"%%compile{cell}", arrays)
+    arrays.run(f"%%compile both --as-jit{cell}")
+    jitted = arrays["both"][1]
+    asked_for = compilation.counterpart.compilation
+    assert asked_for.traces[0].text == jitted.traces[0].text
+    assert other["inspection"]["form"] == str(jitted.form) and not other["inspection"]["ran"]
+    assert other["figures"] == inspection(arrays["both"][0])["other"]["figures"] != ""
+    stage = answers.answer({"type": "stage", "program": 0, "which": "after", "of": "other", "id": 8})
+    assert stage["stage"]["text"].startswith("HloModule") and stage["id"] == 8
+
+
+def test_the_switch_forces_nothing_that_is_pending(arrays):
+    asked(f"%%compile --no-run{CHAIN}", arrays)
+    assert arrays.run("loss._pending is not None and a._pending is not None").result
+
+
+@pytest.mark.parametrize(
+    "cell, words",
+    [
+        ("y = x * 2", "the cell ends in no expression"),
+        ("y = x * 2\nn = float(y[0, 0])\ny + n", "line 3 needed a value before the cell's end"),
+        ("y = x * 2\n'text'", "it gives something of type str"),
+    ],
+)
+def test_why_there_is_no_other_program(arrays, cell, words):
+    _, answers, other = asked(f"%%compile\n{cell}", arrays)
+    assert words in other["why"] and other["inspection"] is None
+    about = answers.answer({"type": "ask", "of": "other", "id": 1})
+    assert (about["type"], about["message"]) == ("error", "the other program is not compiled")
+
+
+def test_no_large_array_is_kept_for_the_switch(arrays):
+    arrays.run("big, other = jnp.ones((512, 1024)), jnp.ones((512, 1024))\nlazynb.sync()")
+    arrays.run(
+        "%%compile --no-run\n(big * x[0, 0] + jnp.array(np.arange(524288.0, dtype='float32')).sum()).sum()"
+    )
+    arrays.run("lazynb.sync()\ngone = __import__('weakref').ref(big)\ndel big\n__import__('gc').collect()")
+    assert arrays["gone"]() is None
+    counterpart = last().counterpart
+    assert counterpart.compile() is None and "is gone by now" in counterpart.why

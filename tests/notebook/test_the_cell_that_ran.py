@@ -130,6 +130,27 @@ def test_no_run(cells):
     assert "not run" in header(captured) and cells["a"].is_pending
 
 
+def test_an_error_after_a_break_shows_what_ran(cells):
+    captured = cells.run(
+        "%%compile\na = jnp.sin(w) * 2\nn = float(a[1])\nb = jnp.cos(w) + n\n1 / 0", error=ZeroDivisionError
+    )
+    assert "it ran at a trace break" in header(captured) and "recorded in cell 4" in header(captured)
+    assert [program["runs"] for program in shown()["programs"]] == [1]
+    assert "cos" not in own(shown())[1] and cells["b"].is_pending
+    captured = cells.run("%%compile\na = jnp.sin(w) * 3\n1 / 0", error=ZeroDivisionError)
+    assert not captured.outputs  # nothing ran
+
+
+def test_as_jit_after_several_breaks_shows_what_ran(cells):
+    captured = cells.run(
+        "%%compile both --as-jit\na = jnp.sin(w)\nm = float(a[1])\nb = a + m\nn = float(b[2])\nb * n"
+    )
+    assert "2 of them ran at a trace break" in header(captured)
+    data = inspection(cells["both"][0])
+    assert [program["runs"] for program in data["programs"]] == [1, 1, 0]
+    assert "line 3 needed a value" in data["other"]["why"]
+
+
 # ---- cells that record nothing -----------------------------------------------------------------------------
 
 

@@ -227,6 +227,31 @@ def test_two_widgets_are_independent(notebook, inspector):
     assert len(ids) == len(set(ids))
 
 
+def test_the_switch_to_the_program_of_jit(notebook):
+    cell = notebook.run(OTHER, KEPT)
+    notebook.inspector(OTHER)
+    shown = cell.locator(".lazynb-inspector:visible")
+    lazy, jitted = (shown.get_by_role("radio", name=name) for name in ("lazynb's program", "as jax.jit"))
+    expect(jitted).to_contain_text("not compiled yet")
+    shown.locator(thing("line:0:3")).click()
+    lazy.focus()
+    notebook.page.keyboard.press("ArrowRight")
+    expect(jitted).to_have_attribute("aria-checked", "true")
+    expect(jitted).to_contain_text("through memory")
+    expect(jitted).to_be_focused()
+    assert shown.count() == 1 and "not run" in shown.locator(".lz-header").inner_text()
+    assert "line:0:3" in things(shown, ".lz-source", "lz-stuck")
+    tab(shown, "Fusion")
+    shown.get_by_role("button", name="Ask the compiler").click()
+    shown.get_by_text("The compiler said why").wait_for()
+    if shots := os.environ.get("LAZYNB_SHOTS"):
+        notebook.page.screenshot(path=f"{shots}/switch.png")
+    notebook.page.keyboard.press("Escape")
+    lazy.click()
+    assert things(shown, ".lz-source", "lz-stuck") == []
+    assert "not run" not in shown.locator(".lz-header").inner_text()
+
+
 def test_running_again_leaves_nothing_behind(notebook):
     """No widget of an earlier run is in the page, nor in its memory."""
     client = notebook.page.context.new_cdp_session(notebook.page)

@@ -322,6 +322,7 @@ class Large:
         self.runs, self.cell, self.earlier, self.unlisted = (0,), None, (), 0
         self.target, self.form, self.is_run = None, None, True
         self.beside, self.instead, self.notes = "", "", ()
+        self.counterpart = None
 
 
 @pytest.mark.parametrize("live", [True, False])

@@ -1,5 +1,6 @@
 /** What is loaded when it is first looked at. */
 
-export { addStyles, mountInspector } from "../inspector";
+export { addStyles } from "../inspector";
+export { mountInspector } from "../switched";
 export { tableView } from "../views/tables";
 export { mountGraph } from "./picture";

@@ -444,6 +444,18 @@ export interface Table {
   text: string;
 }
 
+/** The program that `jax.jit` of the same code would run, which the inspector can be switched to. */
+export interface Other {
+  /** The figures of the program that the inspection shows: '5 kernels, 26 KiB through memory'. */
+  own: string;
+  /** Of the other; '' before it is compiled. */
+  figures: string;
+  /** Why there is no other; '' if there is one, or may be. */
+  why: string;
+  /** Null: to be asked for. */
+  inspection: Inspection | null;
+}
+
 /** All of a compilation. */
 export interface Inspection {
   version: 1;
@@ -457,6 +469,8 @@ export interface Inspection {
   form: string;
   /** Where there is no program: what to do, in a sentence; '' if nobody knows. */
   instead: string;
+  /** Null: there is one program alone. */
+  other: Other | null;
   /** Null: this machine. */
   chip: Chip | null;
   /** That recorded the operations; null if it is not known, or not one. */
@@ -518,8 +532,16 @@ export interface CodeRequest {
   cluster: number;
 }
 
-/** What the front end asks. It sends an `id` with each request, and the answer carries the same. */
-export type Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest | CodeRequest;
+/** For the other program, which is compiled and not run. */
+export interface OtherRequest {
+  type: "other";
+}
+
+/**
+ * What the front end asks. It sends an `id` with each request, and the answer carries the same; what it asks about the other
+ * program has `of: "other"`.
+ */
+export type Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest | CodeRequest | OtherRequest;
 
 /** The changes of a pass. */
 export interface PassAnswer {
@@ -569,6 +591,12 @@ export interface CodeAnswer {
   code: Code;
 }
 
+/** The other program. */
+export interface OtherAnswer {
+  type: "other";
+  other: Other;
+}
+
 /** What went wrong. */
 export interface ErrorAnswer {
   type: "error";
@@ -576,4 +604,5 @@ export interface ErrorAnswer {
 }
 
 /** What the kernel answers. */
-export type Answer = PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | CodeAnswer | ErrorAnswer;
+export type Answer =
+  PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | CodeAnswer | OtherAnswer | ErrorAnswer;

@@ -19,6 +19,7 @@ import type {
   LineTime,
   Memory,
   Node,
+  Other,
   PassInfo,
   PassTime,
   Place,
@@ -388,6 +389,10 @@ function leftover(x: unknown): Leftover {
   return made;
 }
 
+/** The other program is read when it is shown. */
+export const other = (x: unknown): Other | null =>
+  isObject(x) ? fill<Other>({ own: "", figures: "", why: "", inspection: null }, x) : null;
+
 export function read(given: unknown): Inspection {
   const made = fill(
     {
@@ -397,6 +402,7 @@ export function read(given: unknown): Inspection {
       ran: true,
       target: "",
       form: "",
+      other: null,
       chip: null,
       cell: null,
       earlier: [],
@@ -418,6 +424,7 @@ export function read(given: unknown): Inspection {
   );
   return {
     ...made,
+    other: other(made.other),
     chip: chip(made.chip),
     earlier: each(made.earlier, leftover),
     sources: each(made.sources, source),

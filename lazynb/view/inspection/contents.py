@@ -28,6 +28,7 @@ from lazynb.view.inspection.schema import (
     Fate as FateData,
     Inspection,
     Node as NodeData,
+    Other,
     PassInfo,
     Place,
     Program,
@@ -38,6 +39,7 @@ from lazynb.view.inspection.sources import Sources
 from lazynb.view.inspection.tables import EMPTY, table
 from lazynb.view.inspection.times import compile_times, seconds_by_file
 from lazynb.view.inspection.words import is_kernel
+from lazynb.view.reports.targets import figures
 from lazynb.view.words import plural
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fates.assignment import DEAD, Fate
@@ -99,6 +101,7 @@ def inspection(
         "target": "" if compilation.target is None else compilation.target.title,
         "form": "" if compilation.form is None else str(compilation.form),
         "instead": compilation.instead,
+        "other": None,
         "chip": parts.chip(compilation.target),
         "cell": compilation.cell,
         "earlier": earlier,
@@ -129,7 +132,35 @@ def inspection(
         notes.say(f"{compilation.beside}.")
     if compilation.unlisted:
         notes.say(f"The cell ran {plural(compilation.unlisted, 'other program')}, not shown here.")
-    return plain_data(_bounded(data, notes))  # type: ignore[no-any-return]
+    whole: Inspection = plain_data(_bounded(data, notes))
+    whole["other"] = other(compilation, live, full, breaks, cache)
+    return whole
+
+
+def other(
+    compilation: Compilation,
+    live: bool,
+    full: bool,
+    breaks: Records[Any] | None = None,
+    cache: Records[Any] | None = None,
+) -> Other | None:
+    """The program of ``jax.jit`` beside lazynb's, as far as it is compiled; None if nobody knows of one.
+
+    Arguments: as for :func:`inspection`.
+    """
+    counterpart = compilation.counterpart
+    if counterpart is None or not compilation.traces:
+        return None
+    found, notes = counterpart.compilation, Notes()
+    data = None
+    if found is not None:
+        data = inspection(found, ran=False, live=live, full=full, breaks=breaks, cache=cache)
+    return {
+        "own": notes.attempt("", lambda: figures(compilation), ""),
+        "figures": notes.attempt("", lambda: figures(found), "") if found is not None else "",
+        "why": counterpart.why,
+        "inspection": data,
+    }
 
 
 def _table(records: Records[Any], noun: str, notes: Notes) -> Table:

@@ -407,6 +407,15 @@ class Table(TypedDict):
     text: str
 
 
+class Other(TypedDict):
+    """The program that `jax.jit` of the same code would run, which the inspector can be switched to."""
+
+    own: str  # the figures of the program that the inspection shows: '5 kernels, 26 KiB through memory'
+    figures: str  # of the other; '' before it is compiled
+    why: str  # why there is no other; '' if there is one, or may be
+    inspection: Inspection | None  # None: to be asked for
+
+
 class Inspection(TypedDict):
     """All of a compilation."""
 
@@ -419,6 +428,7 @@ class Inspection(TypedDict):
         str  # compiled as `jax.jit` of the code would be: what is a result, an argument, a constant; else ''
     )
     instead: str  # where there is no program: what to do, in a sentence; '' if nobody knows
+    other: Other | None  # None: there is one program alone
     chip: Chip | None  # None: this machine
     cell: int | None  # that recorded the operations; None if it is not known, or not one
     earlier: list[Leftover]
@@ -479,8 +489,17 @@ class CodeRequest(TypedDict):
     cluster: int
 
 
-Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest | CodeRequest
-"""What the front end asks. It sends an `id` with each request, and the answer carries the same."""
+class OtherRequest(TypedDict):
+    """For the other program, which is compiled and not run."""
+
+    type: Literal["other"]
+
+
+Request = (
+    PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest | CodeRequest | OtherRequest
+)
+"""What the front end asks. It sends an `id` with each request, and the answer carries the same; what it asks
+about the other program has `of: "other"`."""
 
 
 class PassAnswer(TypedDict):
@@ -538,6 +557,13 @@ class CodeAnswer(TypedDict):
     code: Code
 
 
+class OtherAnswer(TypedDict):
+    """The other program."""
+
+    type: Literal["other"]
+    other: Other
+
+
 class ErrorAnswer(TypedDict):
     """What went wrong."""
 
@@ -545,5 +571,14 @@ class ErrorAnswer(TypedDict):
     message: str
 
 
-Answer = PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | CodeAnswer | ErrorAnswer
+Answer = (
+    PassAnswer
+    | StageAnswer
+    | BoundariesAnswer
+    | BoundaryAnswer
+    | TimesAnswer
+    | CodeAnswer
+    | OtherAnswer
+    | ErrorAnswer
+)
 """What the kernel answers."""

@@ -36,13 +36,18 @@ def bundle(
         data = data or inspection(compilation, full=False)
         if hint:
             data = {**data, "notes": [*data["notes"], hint]}
-        shown = {"text/plain": to_text(data)}
+        other = data["other"]["inspection"] if data["other"] is not None else None
+        shown = {"text/plain": "\n\n".join(to_text(one) for one in (data, other) if one is not None)}
     except Exception as error:
         return {
             "text/plain": f"<Compilation; its inspector cannot be shown: {type(error).__name__}: {error}>"
         }
     try:
-        shown["text/html"] = to_html(data, compilation.snapshot, opened=opened, arranged=arranged)
+        html = to_html(data, compilation.snapshot, opened=opened, arranged=arranged)
+        if other is not None:
+            assert compilation.counterpart is not None and compilation.counterpart.compilation is not None
+            html += to_html(other, compilation.counterpart.compilation.snapshot, opened=opened)
+        shown["text/html"] = html
     except Exception:  # a rendering bug must not cost the user the text
         pass
     return shown

@@ -121,6 +121,13 @@ NOT_RUN = (
 COUNTED = "What is in a loop counts as often as the loop turns, where XLA knows that."
 
 
+def figures(compilation: Compilation) -> str:
+    """The kernels of a compilation and the bytes that go through memory."""
+    one = made(compilation)
+    kernels = f"{_kernels(one)} kernel{'s' * (one.kernels != 1)}"
+    return f"{kernels}, {_with_turns(one.moved, one.moved_in_all, size)} through memory"
+
+
 def _paragraph(text: str) -> str:
     return f'<div style="margin:8px 0">{escape(plain(text))}</div>'
 
