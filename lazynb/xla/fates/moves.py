@@ -44,7 +44,7 @@ def _later(history: PassHistory, index: int, names: set[str]) -> set[str]:
 def _after(history: PassHistory, number: int, name: str) -> set[str]:
     """What an instruction before pass ``number`` is after it.
 
-    A pass that gives a loop more values, or fewer, writes its body anew: there is no correspondence by what is
+    A pass that gives a loop more values, or fewer, writes its body anew: nothing corresponds there by what is
     read in whose place, and an instruction is found by its mark.
     """
     match, after = history.match(number), history.module(number + 1)
