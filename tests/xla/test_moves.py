@@ -62,7 +62,16 @@ def turned(x):
     return x.T * 3.0, "transpose", "transpose"
 
 
-@pytest.mark.parametrize("program", [scattered, turned])
+def trained(x):
+    """The product is turned with what turns its gradient, and the loop around them is written anew twice."""
+
+    def turn(w, _):
+        return w - 0.1 * jax.grad(lambda w: jnp.tanh(x @ w).sum())(w), None
+
+    return jax.jit(lambda w: lax.scan(turn, w, length=4)[0])(jnp.ones((16, 16))), "dot_general", "dot"
+
+
+@pytest.mark.parametrize("program", [scattered, turned, trained])
 def test_what_was_moved_is_found(program):
     lazynb.clear_cache()
     with lazynb.lazy():

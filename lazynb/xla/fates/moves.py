@@ -37,10 +37,23 @@ def moved(history: PassHistory, since: int, index: int, names: Collection[str]) 
 def _later(history: PassHistory, index: int, names: set[str]) -> set[str]:
     """What instructions before pass ``index`` are in the optimised module."""
     for number in range(index, len(history) - 1):
-        match, after = history.match(number), history.module(number + 1)
-        here = {name for name in names if name in after.by_name}
-        names = here.union(*(match.same.get(name, ()) for name in names))
+        names = set().union(*(_after(history, number, name) for name in sorted(names)))
     return names
+
+
+def _after(history: PassHistory, number: int, name: str) -> set[str]:
+    """What an instruction before pass ``number`` is after it.
+
+    A pass that gives a loop more values, or fewer, writes its body anew: nothing corresponds there by what is
+    read in whose place, and an instruction is found by its mark.
+    """
+    match, after = history.match(number), history.module(number + 1)
+    found = {name, *match.same.get(name, ())} & after.by_name.keys()
+    one = history.module(number).by_name[name]
+    if found or name in match.instead or one.mark is None:
+        return found
+    marked = map(after.by_name.__getitem__, history.marked(number + 1, one.mark))
+    return {other.name for other in marked if other.opcode == one.opcode and other.shape == one.shape}
 
 
 class _Step(NamedTuple):

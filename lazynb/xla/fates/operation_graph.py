@@ -74,12 +74,16 @@ class OperationGraph:
 
     def nearest(self, marks: Sequence[Mark], mark: Mark) -> list[Mark]:
         """Those of ``marks`` that read ``mark``, but none that reads another of them; if none reads it, those
-        that it reads, in the same way."""
+        that it reads, in the same way. In a loop operations may read each other, and themselves."""
         after = [other for other in marks if self.follows(other, mark)]
         if after:
-            return [one for one in after if not any(self.follows(one, other) for other in after)]
+            return [one for one in after if not any(self._is_behind(one, other) for other in after)]
         before = [other for other in marks if self.follows(mark, other)]
-        return [one for one in before if not any(self.follows(other, one) for other in before)]
+        return [one for one in before if not any(self._is_behind(other, one) for other in before)]
+
+    def _is_behind(self, later: Mark, earlier: Mark) -> bool:
+        """Whether ``later`` reads what ``earlier`` gives, and not the other way round too."""
+        return self.follows(later, earlier) and not self.follows(earlier, later)
 
 
 def graph_of(origins: Origins, snapshot: Snapshot, packing: Packing) -> OperationGraph:
