@@ -269,6 +269,15 @@ class Pending:
         self._copies[id(value)] = (value, copy)
         return copy
 
+    def original(self, value: Any) -> Any:
+        """The user's array of which the input ``value`` is a private copy; ``value`` itself if it is none."""
+        return next((known for known, copy in self._copies.values() if copy is value), value)
+
+    def slot_of(self, identity: int) -> int | None:
+        """The input that the array with the id ``identity`` is, or its private copy; None if it is none."""
+        known = self._copies.get(identity)
+        return self.slots_of.get(identity if known is None else id(known[1]))
+
     def secure(self, value: Any) -> None:
         """Keeps the present content of the input ``value``, which is handed to other code."""
         slot = self.slots_of.get(id(value))

@@ -107,7 +107,7 @@ class Gathering:
     def value_of(self, identity: int) -> Value | None:
         """The input of which ``identity`` is the id; None if there is none."""
         for pending in self._described:
-            slot = pending.slots_of.get(identity)
+            slot = pending.slot_of(identity)
             if slot is not None:
                 return self._description.result(pending, slot)
         return None
@@ -133,7 +133,17 @@ class Gathering:
         sources = [of_pending(pending, self._description) for pending in self._described]
         arguments = [value for value in map(self.value_of, first) if value is not None]
         leaves = [self._returned(leaf, is_constant) for leaf in returned]
-        return Jitted(sources, self.snapshot(), leaves, is_constant, arguments)
+        return Jitted(sources, self.snapshot(), leaves, self._of_originals(is_constant), arguments)
+
+    def _of_originals(self, is_constant: Callable[[Any], bool]) -> Callable[[Any], bool]:
+        """``is_constant``, asked of the user's array where an input is a private copy of it."""
+
+        def asked(array: Any) -> bool:
+            for pending in self._described:
+                array = pending.original(array)
+            return is_constant(array)
+
+        return asked
 
     def as_jit_later(
         self, returned: Sequence[Any], is_constant: Callable[[Any], bool]
@@ -147,7 +157,7 @@ class Gathering:
         if not self._described:
             raise NotOneFunction("nothing of it was pending, so there is nothing to compile")
         leaves = [self._returned(leaf, is_constant) for leaf in returned]
-        constants = Constants(is_constant)
+        constants = Constants(self._of_originals(is_constant))
         kept = [Kept(pending, constants.holding) for pending in self._described]
 
         def make() -> Jitted:

@@ -156,6 +156,17 @@ def test_what_jit_keeps_in_its_kernels_is_not_said_to_be_written(arrays, cell):
     assert "all the same" not in repr(arrays["both"])
 
 
+def test_an_array_that_is_copied_when_it_is_recorded_is_an_argument(arrays):
+    """JAX shares the memory of ``host``, which somebody could write: the trace holds a copy of ``shared``."""
+    arrays.run("%lazy off\nraw = np.zeros(64 * 1024 + 16, 'float32')\nat = -raw.ctypes.data % 64 // 4")
+    arrays.run("%lazy off\nhost = raw[at : at + 64 * 1024]\nshared = jax.device_put(host)\n%lazy on")
+    assert arrays["shared"].unsafe_buffer_pointer() == arrays["host"].ctypes.data
+    arrays.run("%%compile both --as-jit\n(shared + 1, shared)")
+    assert (arrays["both"][1].form.arguments, arrays["both"][1].form.constants) == (1, 1)
+    arrays.run("%%compile\n(shared + 1, shared)")
+    assert str(last().counterpart.compile().form) == str(arrays["both"][1].form)
+
+
 def test_another_chip(arrays):
     if not compiler_of("tpu").is_installed:
         pytest.skip("lazynb targets install tpu: not done here")
