@@ -13,6 +13,7 @@ import sys
 import types
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -438,6 +439,32 @@ def test_who_asks_for_the_top_level():
     finally:
         patches.switch(False)
     assert substitution._stateful_rng.core is substitution._core
+
+
+def test_flax_asks_for_the_level_of_tracing_where_it_is_substituted():
+    state = jax.extend.core.get_opaque_trace_state()
+    assert state == substitution._core.OpaqueTraceState(jc.eval_trace._weakref)
+    assert substitution._extend_core is jax.extend.core
+
+
+def test_a_gradient_is_asked_for_in_functions_with_these_names():
+    found = []
+
+    def noted(x):
+        found.append([])
+        frame = sys._getframe()
+        while frame is not None:
+            code = frame.f_code
+            if code.co_name in names.GRADIENT_FUNCTIONS and code.co_filename.endswith(names.GRADIENT_FILE):
+                found[-1].append(code.co_name)
+            frame = frame.f_back
+        return x * 2.0
+
+    for ask in (jax.grad, jax.value_and_grad, jax.jacrev):
+        ask(noted)(1.0)
+    jax.vjp(noted, 1.0)
+    jax.linearize(noted, 1.0)
+    assert [each[-1] for each in found] == ["grad_f", "value_and_grad_f", "jacfun", "vjp", "linearize"]
 
 
 def test_substitutes_of_inherited_names_go_away_again():

@@ -70,6 +70,12 @@ DERIVATIVE_FUNCTIONS: Mapping[str, str] = {
 }
 """The functions that JAX makes of a user's function to differentiate it, and the user's name for each."""
 
+GRADIENT_FUNCTIONS = frozenset((*DERIVATIVE_FUNCTIONS, "vjp", "linearize"))
+"""Those, and the functions of :data:`GRADIENT_FILE` that give a gradient as a function."""
+
+GRADIENT_FILE = os.path.join("jax", "_src", "api.py")
+"""End of the path of the file that has them."""
+
 # api.py: inside ``vmap``
 TRANSFORMED_FUNCTIONS: Mapping[str, str] = {**DERIVATIVE_FUNCTIONS, "vmap_f": "vmap"}
 """The functions that JAX makes of a user's function, and the name a user knows each by."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.extend.core as _extend_core
 from jax._src import (
     array as _array,
     core as _core,
@@ -52,6 +53,18 @@ class _TopLevelSeen:
 
     def is_top_level(self) -> bool:
         return _core.trace_ctx.is_top_level() or (self._is_lazy(_core.trace_ctx.trace) and at_top_level())
+
+
+def _level(is_lazy: Callable[[Any], bool]) -> Callable[..., Any]:
+    """A substitute for ``get_opaque_trace_state``, by which Flax tells at which level of tracing a variable
+    was made: while the ambient lazy trace is current, that is the top level."""
+
+    def get_opaque_trace_state(convention: Any = None) -> Any:
+        if is_lazy(_core.trace_ctx.trace):
+            return _core.OpaqueTraceState(eval_trace._weakref)
+        return _core.get_opaque_trace_state(convention)
+
+    return get_opaque_trace_state
 
 
 # Meshes; a seed for ``stateful_rng``; whether an index fits a reference (0.10 does not ask).
@@ -102,6 +115,7 @@ class AmbientPatches:
         self.substitute(_stages.Compiled, {"__call__": self._calling_concretely(_stages.Compiled.__call__)})
         for module in _ASKING_FOR_THE_TOP_LEVEL:
             self.substitute(module, {"core": _core_seen_as_clean(is_lazy)})
+        self.substitute(_extend_core, {"get_opaque_trace_state": _level(is_lazy)})
 
     def substitute(self, owner: Any, names: dict[str, Any], for_speed: bool = False) -> None:
         """Substitutes ``names`` of the module or class ``owner`` while some thread is lazy.

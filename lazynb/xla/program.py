@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from lazynb._jax.names import REMATTED
 from lazynb.execute.dumps import Dump, DumpUnavailable
 from lazynb.execute.profiled import CompileProfile
 from lazynb.record.snapshot.snapshot import Snapshot
@@ -232,14 +231,18 @@ class CompiledTrace:
         fates: dict[int, Fate] = {}
         for mark, fate in by_mark.items():
             partner = nodes.get(fate.merged_with) if fate.merged_with is not None else None
-            text = fate.text + self._again(nodes[mark])
+            text = fate.text + self._of_gradient(nodes[mark])
             fates[nodes[mark]] = dataclasses.replace(fate, text=text, merged_with=partner)
         return fates
 
-    def _again(self, node: int) -> str:
-        """What is said of an operation that is computed once more for a gradient."""
-        recomputed = REMATTED in self._snapshot.nodes[node].scope.split("/")
-        return "; it is a recomputation, for the gradient (jax.checkpoint)" if recomputed else ""
+    def _of_gradient(self, node: int) -> str:
+        """What is said of an operation that belongs to a gradient."""
+        gradient = self._snapshot.nodes[node].gradient
+        if gradient is None:
+            return ""
+        if gradient.again:
+            return "; it is a recomputation, for the gradient (jax.checkpoint)"
+        return f"; it is the backward pass of {gradient.line.label}" if gradient.line is not None else ""
 
     def _followed(self, written: Read | None) -> dict[Mark, Fate]:
         assert self.module is not None

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import jax
+import jax.extend.core
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -316,3 +317,12 @@ def test_concrete_arrays_are_recorded_without_substitution(no_substitution):
             assert isinstance(value, LazyTensor)
         gradient = jax.grad(lambda x: (jnp.sin(x) * x).sum())(x)
     np.testing.assert_allclose(gradient, np.cos(x) * x + np.sin(x), rtol=1e-5)
+
+
+def test_what_was_made_eagerly_is_of_the_same_level_of_tracing():
+    made = jax.extend.core.get_opaque_trace_state()
+    with lazynb.lazy():
+        assert jax.extend.core.get_opaque_trace_state() == made
+        levels = []
+        jax.jit(lambda x: levels.append(jax.extend.core.get_opaque_trace_state()) or x)(jnp.ones(2))
+    assert levels != [made] and jax.extend.core.get_opaque_trace_state() == made

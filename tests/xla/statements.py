@@ -78,12 +78,18 @@ class Graph:
 
 def wrong(compilation) -> Iterator[str]:
     """What is said of ``compilation`` and is not so."""
+    yield from wrong_marks(compilation)
+    for trace in compilation.traces:
+        yield from wrong_boundaries(trace)
+
+
+def wrong_marks(compilation) -> Iterator[str]:
+    """What is said of the kernels and fates of ``compilation`` and is not so."""
     yield from wrong_ids(compilation)
     for trace in compilation.traces:
         reading = Reading(compilation, trace)
         for check in (reading.kernels, reading.claims, reading.omissions, reading.absences, reading.company):
             yield from check()
-        yield from wrong_boundaries(trace)
 
 
 class Reading:
@@ -190,10 +196,15 @@ class Reading:
         return set().union(*(self.first.arguments[name] for name in self.at_first(node)))
 
     def at_first(self, node: int) -> list[str]:
-        if self.first is None:
-            return []
-        marks = {mark for mark, number in self.node_of.items() if number == node}
-        return [name for name in self.first.lines if not marks.isdisjoint(self.first.marks(name))]
+        return self._at_first.get(node, [])
+
+    @functools.cached_property
+    def _at_first(self) -> dict[int, list[str]]:
+        found: dict[int, list[str]] = {}
+        for name in self.first.lines if self.first is not None else ():
+            for node in {self.node_of.get(mark) for mark in self.first.marks(name)}:
+                found.setdefault(node, []).append(name)
+        return found
 
     def company(self) -> Iterator[str]:
         """A kernel of its own holds no other operation, a kernel that is shared does; a library is called."""

@@ -58,7 +58,7 @@ export interface Node {
   operands: [number, number][];
   avals: string[];
   place: Place | null;
-  /** The lines that called the jitted functions and loops it is inside of. */
+  /** The other lines it stands on: of calls that it is inside of, of a gradient. */
   callers: Place[];
   /** Operations of one call of a function share the number. */
   call: number | null;

@@ -168,6 +168,7 @@ class Description:
                 call_id=call.id,
                 scope=around.scope,
                 calls=around.calls,
+                gradient=around.gradient,
             )
         )
         return node.id

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from types import CodeType
 from typing import Any, NamedTuple
 
 from lazynb import _jax as jc
 from lazynb.record.inside import Path, opened
 from lazynb.record.operation import operation_name
-from lazynb.record.snapshot.snapshot import Call, Place
+from lazynb.record.snapshot.gradients import gradient
+from lazynb.record.snapshot.snapshot import Call, Gradient, Place
 from lazynb.record.snapshot.words import plain_name
 from lazynb.source import Origin, Places, is_user_code
 
@@ -35,12 +37,13 @@ class Around(NamedTuple):
     Attributes:
       place: the user's line that made the call.
       scope: the names of modules.
-      calls: as in :class:`lazynb.record.snapshot.snapshot.Node`.
+      calls, gradient: as in :class:`lazynb.record.snapshot.snapshot.Node`.
     """
 
     place: Place | None
     scope: str
     calls: tuple[Call, ...]
+    gradient: Gradient | None = None
 
 
 class Step(NamedTuple):
@@ -157,11 +160,13 @@ class Opening:
     def _here(self, eqn: Any, inside: Around) -> Around:
         """Where an equation stands: on the innermost line of the user's, or on that of the call."""
         scope = "/".join(filter(None, (inside.scope, jc.name_stack(eqn))))
-        for code, offset in jc.instructions(eqn):
-            if is_user_code(code):
-                place = self._places.of(Origin(code, offset, None, 0, None))
-                return inside._replace(place=place, scope=scope)
-        return inside._replace(scope=scope)
+        instructions = list(jc.instructions(eqn))
+        place = next((self._place(*one) for one in instructions if is_user_code(one[0])), inside.place)
+        of_gradient = gradient(scope, place, instructions, self._places, inside.gradient)
+        return inside._replace(place=place, scope=scope, gradient=of_gradient)
+
+    def _place(self, code: CodeType, offset: int) -> Place:
+        return self._places.of(Origin(code, offset, None, 0, None))
 
     def _node(self, step: Step, given: Sequence[Value], avals: Sequence[Any], around: Around) -> list[Value]:
         read = [value.result for value in given if value.result is not None]

@@ -23,6 +23,22 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Gradient:
+    """What an operation is to a gradient.
+
+    Attributes:
+      again: whether it computes its line once more for the gradient (``jax.checkpoint``); else it was made by
+        differentiating that line.
+      line: the line of the forward pass; None if it is not known.
+      asked: the line that asked for the gradient; None if it is not known.
+    """
+
+    again: bool
+    line: Place | None
+    asked: Place | None
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """An input or an operation. Its operands have smaller ids.
 
@@ -30,6 +46,7 @@ class Node:
       names: the user's names for its results, all together.
       result_names: those of each result; empty for an input.
       calls: the traced calls that it is inside of, the outermost first.
+      gradient: what it is to a gradient; None if it belongs to none.
       constant: whether an input is a number that is written in the code, and so a constant of its program.
     """
 
@@ -50,6 +67,16 @@ class Node:
     result_names: tuple[tuple[str, ...], ...] = ()
     calls: tuple[Call, ...] = ()
     constant: bool = False
+    gradient: Gradient | None = None
+
+    @property
+    def lines(self) -> tuple[Place, ...]:
+        """The lines that it stands on, each once: its own, those of the calls that it is inside of, and of a
+        gradient the line of the forward pass and the one that asked for it."""
+        places = [self.place, *(call.place for call in self.calls)]
+        if self.gradient is not None:
+            places += [self.gradient.line, self.gradient.asked]
+        return tuple(dict.fromkeys([place for place in places if place is not None]))
 
 
 @dataclass(frozen=True, slots=True)

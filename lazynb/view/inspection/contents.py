@@ -190,9 +190,9 @@ def _node(node: Node, sources: Sources) -> NodeData:
 
 
 def _callers(node: Node, sources: Sources) -> list[Place]:
-    """The lines of the calls around a node, each once and without its own."""
-    places = dict.fromkeys(call.place for call in node.calls if call.place not in (None, node.place))
-    return [place for place in map(sources.place, places) if place is not None]
+    """The other lines that a node stands on."""
+    places = [sources.place(place) for place in node.lines if place != node.place]
+    return [place for place in places if place is not None]
 
 
 def _fates(index: Index, snapshot: Snapshot, notes: Notes) -> list[FateData]:

@@ -60,7 +60,7 @@ class Node(TypedDict):
     operands: list[tuple[int, int]]  # (node, which of its results)
     avals: list[str]
     place: Place | None
-    callers: list[Place]  # the lines that called the jitted functions and loops it is inside of
+    callers: list[Place]  # the other lines it stands on: of calls that it is inside of, of a gradient
     call: int | None  # operations of one call of a function share the number
     scope: str
     names: list[str]  # the user's variables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from lazynb import source
 from lazynb.record.snapshot.snapshot import Node, Place
@@ -23,7 +23,7 @@ class Sources:
     def __init__(self, nodes: Iterable[Node]):
         used: dict[tuple[str, int | None], set[int]] = {}
         texts: dict[tuple[str, int, int | None], str] = {}
-        for place in dict.fromkeys(place for node in nodes for place in _places(node)):
+        for place in dict.fromkeys(place for node in nodes for place in node.lines):
             used.setdefault((place.file, place.cell), set()).add(place.line)
             texts[place.file, place.line, place.cell] = place.text
         self._number: dict[tuple[str, int | None], int] = {}
@@ -48,13 +48,6 @@ class Sources:
                 "source": self._number.get((place.file, place.cell)),
             }
         return self._places[place]
-
-
-def _places(node: Node) -> Iterator[Place]:
-    """The line of a node, and those of the calls that it is inside of."""
-    for place in (node.place, *(call.place for call in node.calls)):
-        if place is not None:
-            yield place
 
 
 def _source(

@@ -70,6 +70,9 @@ class Purposes:
             return self._foreign(instruction, candidates, served, ()) or frozenset(candidates)
         strict = [mark for mark in own if self._confirmed(instruction, mark, served, self._gone)]
         loose = strict or [mark for mark in own if self._confirmed(instruction, mark, served, None)]
+        joined = loose or [mark for mark in own if self._joined(instruction, mark, served)]
+        if joined and not loose:
+            return frozenset(joined)
         found = frozenset(loose) | self._foreign(instruction, own, served, own)
         # What nobody reads is there for what it does, as a call of Python.
         return found or self._foreign(instruction, own, served, ()) or frozenset(own)
@@ -104,6 +107,16 @@ class Purposes:
             if mark in serves or any(self._graph.follows(other, mark, gone) for other in serves):
                 return True
         return False
+
+    def _joined(self, instruction: Instruction, mark: Mark, served: Marks) -> bool:
+        """Whether the value goes on to what serves an operation beside ``mark``, and what read both is gone:
+        XLA does it there. What was added to a scatter into zeros is what it scatters into."""
+        beside = {other for _, serves in self._onward(instruction, mark, served) for other in serves}
+        return any(
+            self._graph.follows(one, mark, self._gone)
+            and any(self._graph.follows(one, other, self._gone) for other in beside)
+            for one in self._gone
+        )
 
     def _onward(
         self, instruction: Instruction, mark: Mark, served: Marks

@@ -1,0 +1,101 @@
+"""Training steps under the user's own ``jit``: the marks of each line of the model, what became of each
+operation, and the kernels, held against what stands beside the lines and against the HLO of ``jax.jit`` alone."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections import defaultdict
+from typing import Any, NamedTuple
+
+import jax
+import pytest
+from xla.statements import wrong_marks
+from xla.steps import STEPS, words
+
+import lazynb
+from lazynb.execute.dumps import dumping
+from lazynb.view.inspection.contents import inspection
+
+for module in ("linen", "plain", "others"):
+    pytest.importorskip({"linen": "flax", "plain": "optax", "others": "equinox"}[module])
+    __import__(f"xla.steps.{module}")
+
+PHASES = {"forward", "backward", "twice"}
+
+
+class Made(NamedTuple):
+    """A program and its compilation."""
+
+    file: str
+    said: dict[int, set[str]]
+    compilation: Any
+
+    def lines(self, phase: str) -> set[int]:
+        return {line for line, words in self.said.items() if phase in words}
+
+
+@functools.cache
+def lazily(name: str) -> Made:
+    """As a lazy cell has it: the jitted function is called, and its results are looked at."""
+    make = STEPS[name]
+    lazynb.clear_cache()
+    step, args = make()
+    jax.clear_caches()
+    with lazynb.lazy(), dumping():
+        out = step(*args)
+        compilation = lazynb.compile(out) if out is not None else lazynb.compile(args[0])
+    compilation.fates  # before the dump goes: only the newest are kept
+    return Made(inspect.getsourcefile(make), words(make), compilation)
+
+
+def phase_of(node) -> str:
+    if node.gradient is None:
+        return "forward"
+    return "twice" if node.gradient.again else "backward"
+
+
+def marked(made: Made) -> dict[int, set[str]]:
+    """By line of the file, what the operations on it are for."""
+    found: dict[int, set[str]] = defaultdict(set)
+    for node in made.compilation.snapshot.nodes:
+        if node.kind == "op" and node.place.file == made.file:
+            found[node.place.line].add(phase_of(node))
+    return found
+
+
+NAMES = pytest.mark.parametrize("name", STEPS)
+
+
+@NAMES
+def test_each_line_has_its_marks(name):
+    made = lazily(name)
+    said = {line: words & PHASES for line, words in made.said.items() if words & PHASES}
+    assert marked(made) == said
+
+
+@NAMES
+def test_what_is_said_is_so(name):
+    made = lazily(name)
+    assert list(wrong_marks(made.compilation)) == []
+    coverage = inspection(made.compilation)["coverage"]
+    assert coverage["lost"] == 0 and coverage["operations"] == made.compilation.snapshot.operations()
+
+
+@NAMES
+def test_what_a_gradient_made_leads_to_the_line_that_asked_for_it(name):
+    made = lazily(name)
+    asked = made.lines("grad")
+    for node in made.compilation.snapshot.nodes:
+        if node.gradient is not None:
+            assert node.gradient.asked.line in asked and node.gradient.line == node.place, node
+
+
+def test_what_is_added_to_a_scatter_is_not_the_scatter():
+    """The gradient of the logits is a sum: of the softmax, and of the labels scattered into zeros. XLA scatters
+    into the softmax instead."""
+    made = lazily("equinox_examples").compilation
+    fates = {node.name: made.fates[node.id] for node in made.snapshot.nodes if node.kind == "op"}
+    assert fates["exp"].kind == "fused" and not set(fates["exp"].clusters) & set(
+        fates["take_along_axis"].clusters
+    )
