@@ -1178,6 +1178,19 @@ def test_settings_that_identify_no_operation_have_names():
     assert settings["jax_default_prng_impl"] == "rbg" and "jax_enable_x64" not in settings
 
 
+def test_what_a_jitted_function_was_given():
+    here = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    assert jc.jit_options(jax.jit(lambda x: x)) == jc.jit_options(len) == []
+    assert jc.jit_options(jax.jit(lambda x: x, static_argnums=0)) == []
+    assert jc.jit_options(jax.jit(lambda x: x, donate_argnums=0)) == ["donate_argnums"]
+    assert jc.jit_options(jax.jit(lambda x: x, donate_argnames="x")) == ["donate_argnums"]
+    assert jc.jit_options(jax.jit(lambda x: x, in_shardings=here)) == ["in_shardings"]
+    assert jc.jit_options(jax.jit(lambda x: x, out_shardings=here, keep_unused=True)) == [
+        "out_shardings",
+        "keep_unused",
+    ]
+
+
 def test_static_arguments_have_positions_and_names():
     function = jax.jit(lambda x, n, mode: x * n, static_argnums=1, static_argnames="mode")
     assert set(jc.static_arguments(function)) == {1, "mode"}

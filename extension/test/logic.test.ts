@@ -11,6 +11,7 @@ import { read } from "../src/model/read";
 import { lit, highlightsOf, type Thing } from "../src/model/selection";
 import { Store } from "../src/model/store";
 import { came, isLiteral, nodeTitle, nodeWords, shortAval, times } from "../src/model/words";
+import { carried } from "../src/model/carried";
 
 const node = (id: number, more: Partial<Node> = {}): Node => ({
   id,
@@ -287,4 +288,44 @@ describe("what compiling took", () => {
     const earlier = { ...given, lowering: null, compiling: null, source: "XLA's own timing of an earlier compilation" };
     expect(times(of({ times: earlier }))).toBe("XLA 44 ms: XLA's own timing of an earlier compilation.");
   });
+});
+
+describe("a selection that goes over to another program of the same operations", () => {
+  const made = (nodes: Node[], file = "cell") =>
+    new Store({
+      ...read({ nodes, sources: [{ file, cell: 1, first: 0, lines: ["x", "y", "z"] }] }),
+      fates: nodes.map(({ id }) => ({
+        node: id,
+        kind: "fused",
+        clusters: [0],
+        with: null,
+        by: "",
+        text: "",
+        label: "compiler said",
+      })),
+      clusters: [{ ...read({ clusters: [{ id: 0 }] }).clusters[0], nodes: nodes.map(({ id }) => id) } as Cluster],
+    });
+  const over = (thing: Thing, to: Store): Thing | null => {
+    const from = made(range(3));
+    from.click(thing);
+    return carried(from, to);
+  };
+
+  test("a line is the line of the same file", () => {
+    const line: Thing = { kind: "line", source: 0, line: 1 };
+    expect(over(line, made(range(3)))).toEqual(line);
+    expect(over(line, made(range(3), "another"))).toBeNull();
+  });
+  test("an operation is itself, or its line where the number means another", () => {
+    const one: Thing = { kind: "node", id: 1 };
+    expect(over(one, made(range(3)))).toEqual(one);
+    const others = made(range(3, (id) => node(id, { primitive: "mul" })));
+    expect(over(one, others)).toEqual({ kind: "line", source: 0, line: 1 });
+  });
+  test("of a kernel the operations that are there too", () => {
+    const found = over({ kind: "cluster", id: 0 }, made(range(2)));
+    expect(found?.kind === "nodes" && found.ids).toEqual([0, 1]);
+    expect(over({ kind: "cluster", id: 0 }, made([]))).toBeNull();
+  });
+  test("nothing stays nothing", () => expect(carried(made(range(3)), made(range(3)))).toBeNull());
 });

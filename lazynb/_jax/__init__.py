@@ -83,6 +83,7 @@ from lazynb._jax.building import (
     jaxpr_inputs as jaxpr_inputs,
     jaxprs_in as jaxprs_in,
     jaxprs_of as jaxprs_of,
+    jit_options as jit_options,
     new_eqn as new_eqn,
     new_var as new_var,
     no_effects as no_effects,

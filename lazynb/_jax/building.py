@@ -9,6 +9,7 @@ import jax
 from jax._src import core as _core, linear_util as _linear_util, source_info_util as _source_info_util
 from jax._src.interpreters import partial_eval as _partial_eval
 
+from lazynb._jax.arrays import UNSPECIFIED
 from lazynb._jax.config import settings_kept
 from lazynb._jax.tracing import eval_trace, set_current_trace
 
@@ -147,3 +148,21 @@ def static_arguments(function: Any) -> tuple[int | str, ...]:
     """Positions and names of the arguments of a jitted function that are no arrays; empty for another."""
     known = getattr(function, "_jit_info", None)
     return (*known.static_argnums, *known.static_argnames) if known is not None else ()
+
+
+def jit_options(function: Any) -> list[str]:
+    """What a jitted function was given besides static arguments that changes its program, by the names that
+    the user wrote; empty for another."""
+    known = getattr(function, "_jit_info", None)
+    if known is None:
+        return []
+    given = {
+        "donate_argnums": known.donate_argnums or known.donate_argnames,
+        "in_shardings": known.user_specified_in_shardings,
+        "out_shardings": any(leaf is not UNSPECIFIED for leaf in known.out_shardings_leaves),
+        "compiler_options": known.compiler_options_kvs,
+        "keep_unused": known.keep_unused,
+        "device": known.device is not None,
+        "backend": known.backend is not None,
+    }
+    return [name for name, value in given.items() if value]

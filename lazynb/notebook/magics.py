@@ -187,8 +187,9 @@ class LazyMagics(Magics):
     @argument(
         "--as-jit",
         action="store_true",
-        help="show beside it what jax.jit of the cell would run: only the last expression is a result, "
-        "arrays from outside are arguments, numbers are constants; it is not run",
+        help="compile beside it what jax.jit of the cell would run, for the switch in the inspector: only "
+        "the last expression is a result, arrays from outside are arguments, numbers are constants; it is "
+        "not run",
     )
     @argument(
         "--returns",

@@ -74,7 +74,9 @@ def compile_function(
             gc.collect()  # what only a cycle of references holds is no result
             waiting = call.given.put_into(closure(tensors_in([result])))
             if as_jit:
-                return _jitted(call, waiting, result, names)
+                jitted = _jitted(call, waiting, result, names)
+                jitted.notes = (*jitted.notes, *_not_taken_over(function))
+                return jitted
             return compile_waiting(waiting, names, target=call.target, is_function=True)
         finally:
             call.given.close()
@@ -143,6 +145,18 @@ def _jitted(
     jitted = gathering.as_jit(leaves_of(result), lambda array: id(array) not in arguments, call.arguments)
     with written_down():
         return jitted.compile(call.target)
+
+
+def _not_taken_over(function: Callable[..., Any]) -> list[str]:
+    """That the user's ``jax.jit`` compiles another program than ``jax.jit(function)`` alone."""
+    options = jc.jit_options(function)
+    if not options:
+        return []
+    name = getattr(function, "__name__", "f")
+    return [
+        f"`{name}` is jitted with {' and '.join(options)}, and this is the program without: "
+        f"`lazynb.inspect({name}.lower(...))` shows the one with."
+    ]
 
 
 def _unjitted(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -113,6 +113,31 @@ def test_numbers_among_the_arguments_are_arguments_and_what_is_closed_over_a_con
         assert compilation.form.arguments == (3 if called is static else 4)
 
 
+@pytest.mark.parametrize(
+    "options, named",
+    [
+        ({"donate_argnums": 0}, "donate_argnums"),
+        ({"donate_argnums": 0, "keep_unused": True}, "donate_argnums and keep_unused"),
+        ({"static_argnums": 1}, ""),
+        ({}, ""),
+    ],
+)
+def test_what_is_not_taken_over_is_said(options, named):
+    def step(x, turns):
+        return x * 2 + turns
+
+    stepping, args = jax.jit(step, **options), (jnp.ones(8), 3)
+    static = {key: value for key, value in options.items() if key == "static_argnums"}
+    truth = jax.jit(step, **static).lower(*args).compile()
+    compilation = lazynb.compile(stepping, *args, as_jit=True)
+    assert without_names(compilation.traces[0].text) == without_names(truth.as_text())
+    assert [
+        f"jitted with {named}, and this is the program without" in note for note in compilation.notes
+    ] == [True] * bool(named)
+    other = without_names(stepping.lower(*args).compile().as_text())
+    assert (other != without_names(truth.as_text())) >= ("donate_argnums" in options)
+
+
 def test_a_constant_result_is_not_removed():
     """XLA's kernel that writes the zeros bears no mark."""
     made = lazynb.compile(lambda x: (jnp.zeros(3), x + 1), jnp.ones(3), as_jit=True)

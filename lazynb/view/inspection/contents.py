@@ -15,6 +15,7 @@ from lazynb.execute.records import Records
 from lazynb.plain import plain_data
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.session.cache_info import cache_info
+from lazynb.view.figures import figures
 from lazynb.view.graph.tree import groups
 from lazynb.view.inspection import clusters as parts, hlo
 from lazynb.view.inspection.html import view_of
@@ -39,7 +40,6 @@ from lazynb.view.inspection.sources import Sources
 from lazynb.view.inspection.tables import EMPTY, table
 from lazynb.view.inspection.times import compile_times, seconds_by_file
 from lazynb.view.inspection.words import is_kernel
-from lazynb.view.reports.targets import figures
 from lazynb.view.words import plural
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fates.assignment import DEAD, Fate

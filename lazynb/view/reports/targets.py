@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from html import escape
 from typing import Any
 
 from lazynb.execute.records import text_table
 from lazynb.session.liveness import liveness
-from lazynb.session.side_by_side import Figure, LineDifference, Made, differences, made, pairs
+from lazynb.session.side_by_side import LineDifference, Made, differences, made, pairs
 from lazynb.source import Place
 from lazynb.units import short_duration, size
+from lazynb.view.figures import kernels, with_turns
 from lazynb.view.graph.html import fill
 from lazynb.view.words import clip, plain
 from lazynb.xla.compilation import Compilation
@@ -79,9 +80,9 @@ class SideBySide:
             rows.append(
                 {
                     "compiled for": one.target,
-                    "kernels": _kernels(one),
+                    "kernels": kernels(one),
                     "transfers": f"{one.transfers:,}" if one.transfers else "",
-                    "through memory": _with_turns(one.moved, one.moved_in_all, size),
+                    "through memory": with_turns(one.moved, one.moved_in_all, size),
                     "largest value written": size(one.largest),
                     "estimated time": _at_least(one),
                 }
@@ -121,13 +122,6 @@ NOT_RUN = (
 COUNTED = "What is in a loop counts as often as the loop turns, where XLA knows that."
 
 
-def figures(compilation: Compilation) -> str:
-    """The kernels of a compilation and the bytes that go through memory."""
-    one = made(compilation)
-    kernels = f"{_kernels(one)} kernel{'s' * (one.kernels != 1)}"
-    return f"{kernels}, {_with_turns(one.moved, one.moved_in_all, size)} through memory"
-
-
 def _paragraph(text: str) -> str:
     return f'<div style="margin:8px 0">{escape(plain(text))}</div>'
 
@@ -138,26 +132,10 @@ def _not_compiled(title: str, why: str) -> str:
     return f'<div style="margin:8px 0;white-space:pre-wrap">{said}</div>'
 
 
-def _kernels(one: Made) -> str:
-    if one.runs == one.kernels:
-        return f"{one.kernels:,}"
-    runs = "how often they run is not known" if one.runs is None else f"{one.runs:,} runs"
-    return f"{one.kernels:,} ({runs})"
-
-
 def _at_least(one: Made) -> str:
     if one.seconds is None:
         return ""
-    return f"at least {_with_turns(one.seconds, one.seconds_in_all, short_duration)}"
-
-
-def _with_turns(once: Figure, in_all: Figure | None, written: Callable[[Figure], str]) -> str:
-    """A figure with each kernel as often as it runs, and once if that is another."""
-    if once == in_all:
-        return written(once)
-    if in_all is None:
-        return f"{written(once)}, each kernel once"
-    return f"{written(in_all)} ({written(once)} with each kernel once)"
+    return f"at least {with_turns(one.seconds, one.seconds_in_all, short_duration)}"
 
 
 def _line(difference: LineDifference, titles: Sequence[str]) -> dict[str, str]:
