@@ -61,6 +61,7 @@ class Dump:
             oldest = _recent.popleft()
             oldest._remove()
             oldest.reading = None
+            oldest.profile.forget()
 
     @property
     def exists(self) -> bool:

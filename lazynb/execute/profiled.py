@@ -26,6 +26,11 @@ class CompileProfile:
         self.why_not = "the compilation did not end"
         self.again = again
 
+    def forget(self) -> None:
+        """Gives its memory back: it is as large as what XLA wrote down."""
+        if self.data is not None:
+            self.data, self.why_not = None, "it is long ago, and the profile was given up"
+
     @contextlib.contextmanager
     def taken(self, platform: str | None) -> Iterator[None]:
         """The body compiles one program. Another profile that is being taken goes on unharmed.

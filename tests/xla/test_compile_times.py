@@ -189,6 +189,16 @@ def test_other_chips_and_processes_are_not_profiled():
         assert profile.data is None and why in profile.why_not
 
 
+def test_an_old_dump_gives_its_profile_up(clean):
+    [trace] = lazynb.compile(softmax, MATRIX, MATRIX, KEY).traces
+    dump = trace.dump
+    assert dump.profile.data
+    newer = [Dump() for _ in range(16)]
+    assert newer and not dump.exists and dump.profile.data is None
+    assert trace.compile_times.xla is None and "long ago" in trace.compile_times.why_not
+    assert trace.compile_times.lowering > 0
+
+
 def test_an_error_of_the_compiler_comes_through_and_ends_the_profile():
     profile = CompileProfile()
     with pytest.raises(ZeroDivisionError), profile.taken("cpu"):

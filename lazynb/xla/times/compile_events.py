@@ -103,10 +103,13 @@ def _lines(data: bytes) -> Iterator[Any]:
 
 
 def _tree(line: Any) -> Sequence[Event]:
-    """The events of a thread that stand in no other."""
+    """The events of a thread that stand in no other; of one that only generates code, just the kernels."""
+    events = list(line.events)
+    if not any(event.name in _WHOLE for event in events):
+        events = [event for event in events if event.name == _KERNEL]
     tops: list[Event] = []
     around: list[Event] = []
-    for event in sorted(map(_event, line.events), key=lambda event: (event.start, -event.end)):
+    for event in sorted(map(_event, events), key=lambda event: (event.start, -event.end)):
         while around and around[-1].end <= event.start:
             around.pop()
         (around[-1].inside if around else tops).append(event)
@@ -116,5 +119,7 @@ def _tree(line: Any) -> Sequence[Event]:
 
 def _event(event: Any) -> Event:
     start = event.start_ns * 1e-9
-    stats: Mapping[str, Any] = {key: value for key, value in event.stats if key == "module"}
+    stats: Mapping[str, Any] = {}
+    if event.name == _KERNEL or event.name.endswith(")"):  # of others it is not asked
+        stats = {key: value for key, value in event.stats if key == "module"}
     return Event(event.name, start, start + event.duration_ns * 1e-9, str(stats.get("module", "")))
