@@ -9,12 +9,15 @@ from collections import defaultdict
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import pytest
+from timing import cpu_seconds
 from xla.statements import wrong_marks
 from xla.steps import STEPS, words
 
 import lazynb
 from lazynb.execute.dumps import dumping
+from lazynb.view.graph.graph import GLANCE
 from lazynb.view.inspection.contents import inspection
 
 for module in ("linen", "plain", "others"):
@@ -99,3 +102,47 @@ def test_what_is_added_to_a_scatter_is_not_the_scatter():
     assert fates["exp"].kind == "fused" and not set(fates["exp"].clusters) & set(
         fates["take_along_axis"].clusters
     )
+
+
+# ---- the graph of what is pending --------------------------------------------------------------------------
+
+
+def test_the_graph_of_a_pending_loss_opens_the_step_and_runs_nothing():
+    step, args = STEPS["remat_and_scan"]()
+    jax.clear_caches()
+    events = len(lazynb.events())
+    with lazynb.lazy():
+        loss = step(*args)[2]
+        graph = lazynb.graph(loss)
+        text, data = str(graph), graph.to_json(limit=GLANCE)
+        assert loss._pending is not None and len(lazynb.events()) == events
+    lines = {node.place.line for node in graph.nodes if node.kind == "op"}
+    said = words(STEPS["remat_and_scan"])
+    model = {line for line, beside in said.items() if "backward" in beside and "forward" in beside}
+    assert model - lines == set() and all(node.gradient is None for node in graph.nodes)
+    assert len(data["boxes"]) <= GLANCE and "scan" in {box["label"] for box in data["boxes"]}
+    assert f"{len(graph)} operations pending" in text
+    assert {node.id for node in graph.nodes if node.kind == "op"} <= set(leaves(data["groups"]))
+
+
+def leaves(parts):
+    """The nodes in groups, at any depth."""
+    for part in parts:
+        if isinstance(part, int):
+            yield part
+        else:
+            yield from leaves(part["parts"])
+
+
+def test_the_graph_of_a_large_function_is_quick():
+    @jax.jit
+    def large(x):
+        for _ in range(1000):
+            x = jnp.sin(x) * 1.5
+        return x
+
+    with lazynb.lazy():
+        y = large(jnp.ones(8))
+        seconds = cpu_seconds(lambda: lazynb.graph(y)._repr_mimebundle_())
+        assert len(lazynb.graph(y)) > 2000
+    assert seconds < 1.0

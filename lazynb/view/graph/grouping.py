@@ -21,7 +21,7 @@ class Span:
     """The operations ``ops[start:stop]`` and the rule that put them together.
 
     ``rule`` is one of ``op``, ``call``, ``scope``, ``line``, ``cell``, ``chunk``. ``name`` is that of a
-    jitted function or a loop that they are inside of; empty for other groups.
+    jitted function or a loop that they are inside of, or of an operation in one that is opened; else empty.
     """
 
     start: int
@@ -41,6 +41,8 @@ def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Span
     Returns: runs that cover ``ops`` in order, without gap or overlap.
     """
     runs = _single(len(ops)) if expand else _calls(ops)
+    if len(runs) == 1 and len(ops) > 1:  # all is in one jitted function: what is in that
+        runs = _calls(ops, _shared(ops))
     if limit is None:
         return runs
     for rule, key in _RULES:
@@ -104,7 +106,9 @@ def _calls(ops: Sequence[Node], around: int = 0) -> list[Span]:
     for key, members in groupby(ops, key=partial(_invocation, around=around)):
         stop = start + sum(1 for _ in members)
         scopes = {op.scope for op in ops[start:stop]}
-        if key is None or stop == start + 1:
+        if key is None and around:  # directly inside of what is opened: known by its own name
+            runs.extend(Span(i, i + 1, "op", ops[i].name) for i in range(start, stop))
+        elif key is None or stop == start + 1:
             runs.extend(Span(i, i + 1, "op") for i in range(start, stop))
         elif len(ops[start].calls) > around:
             runs.append(Span(start, stop, "call", _names(ops[start:stop], around)))

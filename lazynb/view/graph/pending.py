@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.names import names_of, user_namespace
 from lazynb.record.tensor import LazyTensor
-from lazynb.session.read_cost import read_cost
+from lazynb.session.read_cost import ReadCost, read_cost
 from lazynb.view.graph.graph import Graph
 
 
@@ -36,14 +37,23 @@ def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
         outputs = [tensor for trace in traces for tensor in trace.live()]
         cost = read_cost([])
     recorded = _Recorded(traces, outputs)
+    description = Description(traces, names, opens=True)
     return Graph(
-        Description(traces, names).snapshot(wanted),
+        description.snapshot(wanted),
         _title(tensors, leaves, names),
         jaxpr=recorded.jaxpr,
         stablehlo=recorded.stablehlo,
-        outlook=cost,
+        outlook=_opened(cost, description) if cost is not None else None,
         pending=partial(_still_pending, [weakref.ref(tensor) for tensor in outputs]),
     )
+
+
+def _opened(cost: ReadCost, description: Description) -> ReadCost:
+    """``cost`` with the operations inside of jitted functions and loops, as the graph has them."""
+    nodes = description.snapshot().nodes
+    if not any(node.calls for node in nodes):
+        return cost
+    return replace(cost, operations=sum(node.kind == "op" and not node.dead for node in nodes))
 
 
 def _pending_ones(tensors: Sequence[LazyTensor]) -> list[LazyTensor]:
