@@ -50,6 +50,10 @@ class Eliminated:
         if fate.kind == "cancelled" and fate.by == "reshape-decomposer":
             text = "no work: another name for the same bytes (`reshape-decomposer`)"
             fate = Fate("cancelled", text, by=fate.by)
+        passed = [name for name in clusters if name not in fate.clusters]
+        if fate.kind == "fused" and passed:
+            text = f"{fate.text}, and passed on in what reads it"
+            fate = dataclasses.replace(fate, clusters=(*fate.clusters, *passed), text=text)
         if fate.kind == "cancelled" and clusters:
             text = f"what is left of it: {fate.text}"
             fate = dataclasses.replace(self._cluster_index.fate(mark), followed=False, text=text)
