@@ -20,9 +20,10 @@ READING, PASSES, PLANNING, KERNELS, LLVM, LOADING = (
 )
 """XLA:CPU's stages, one after the other."""
 
-THIS = "XLA's own timing of this compilation"
-AGAIN = "XLA's own timing of a second compilation, made to see the passes"
-EARLIER = "XLA's own timing of the compilation whose program the cache gave"
+_TIMING = "XLA's own timing, with what it wrote down for this view,"
+THIS = f"{_TIMING} of this compilation"
+AGAIN = f"{_TIMING} of a second compilation, made to see the passes"
+EARLIER = f"{_TIMING} of the compilation whose program the cache gave"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,10 +63,11 @@ class CompileTimes:
       compiling: JAX and XLA after that, by lazynb's clock; None if it was not compiled now.
       loading: reading it from the persistent cache, by lazynb's clock; None if it did not come from there.
       xla: the part of ``compiling`` that XLA's profiler saw; None if there is no such timing.
-      stages: of ``xla``, which they add up to.
+      stages: of ``xla``, which they add up to. What XLA writes down for the inspector is in them: texts of
+        modules, buffers, machine code, and on JAX 0.10 LLVM IR; only ``writing`` can be told.
       passes: over HLO, in the order in which they ended.
       checking: seconds in which XLA checked the module between passes.
-      writing: inferred seconds in which it wrote the module's text, for the inspector; None if unknown.
+      writing: inferred seconds in which it wrote the module's text between passes; None if unknown.
       kernels: that were compiled; library calls are not among them.
       source: whose timing ``xla`` to ``kernels`` are.
       why_not: why there are none; empty if there are.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import statistics
 from collections.abc import Iterator, Sequence
 
 from lazynb.execute.dumps import Dump
@@ -120,12 +121,16 @@ def _note_writing(
         one.writing = None
     starts = [file for file in files if file.after == START]
     after = [file for file in files if file.after != START and file.is_last]
-    size = sum(file.bytes for file in starts)
-    gaps = sum(map(_gap, pipelines))
+    gaps = list(map(_gap, sorted(pipelines, key=lambda pipeline: pipeline.start)))
     named = [(_plain(one.pipeline), _plain(one.name)) for one in changed]
-    if named != [(file.pipeline, file.after) for file in after] or len(starts) != len(pipelines) or not size:
+    if (
+        named != [(file.pipeline, file.after) for file in after]
+        or len(starts) != len(pipelines)
+        or not starts
+    ):
         return None
-    rate = gaps / size
+    # The median: where the machine was busy with something else, a text took a hundred times as long.
+    rate = statistics.median(gap / max(1, file.bytes) for gap, file in zip(gaps, starts))
     for one, file in zip(changed, after):
         one.file = file.number
         one.writing = min(one.seconds, rate * file.bytes)
@@ -133,7 +138,7 @@ def _note_writing(
         if not file.is_last:  # in the midst of the pass that ended next
             one = next(one for one in changed if one.file is not None and one.file > file.number)
             one.writing = min(one.seconds, (one.writing or 0.0) + rate * file.bytes)
-    return gaps + sum(one.writing or 0.0 for one in changed)
+    return sum(gaps) + sum(one.writing or 0.0 for one in changed)
 
 
 def _gap(pipeline: Event) -> float:
