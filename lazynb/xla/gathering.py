@@ -161,11 +161,11 @@ class Gathering:
         kept = [Kept(pending, constants.holding) for pending in self._described]
 
         def make() -> Jitted:
-            constants.check()
+            known = constants.values()
             if len(kept) > 1 and not all(one.is_whole() for one in kept):
                 raise NotOneFunction(GONE)
             sources = [one.source(self._description) for one in kept]
-            return Jitted(sources, self.snapshot(), leaves, constants.has)
+            return Jitted(sources, self.snapshot(), leaves, lambda array: id(array) in known)
 
         return make
 

@@ -40,15 +40,13 @@ class Constants:
             self._held.append(held)
         return held
 
-    def has(self, value: Any) -> bool:
-        """Whether an array is one of the constants."""
-        return any(held() is value for held in self._held)
+    def values(self) -> dict[int, Any]:
+        """The constants, by id.
 
-    def check(self) -> None:
-        """
         Raises:
-          NotOneFunction: a constant is gone.
+          NotOneFunction: one is gone.
         """
         values = [held() for held in self._held]
         if any(value is None or value.is_deleted() for value in values):
             raise NotOneFunction(GONE)
+        return {id(value): value for value in values}
