@@ -104,6 +104,29 @@ def test_what_is_added_to_a_scatter_is_not_the_scatter():
     )
 
 
+@pytest.mark.parametrize("name", ["checkpoint_and_scan", "inner_loops", "accumulated_over_microbatches"])
+def test_what_a_loop_runs_is_run_once_a_turn(name):
+    made = lazily(name)
+    data = inspection(made.compilation)
+    label = {cluster["id"]: cluster for cluster in data["clusters"]}
+    for line, beside in made.said.items():
+        turns = {int(word.split()[0]) for word in beside if word.endswith(" turns")}
+        loops = {
+            cluster
+            for fate in data["fates"]
+            if (place := data["nodes"][fate["node"]]["place"]) is not None and place["line"] == line
+            if data["nodes"][fate["node"]]["primitive"] in ("scan", "while")
+            for cluster in fate["clusters"]
+            if label[cluster]["opcode"] == "while"
+        }
+        runs = {
+            inner["cost"]["executions"]
+            for inner in data["clusters"]
+            if inner["inside"] in loops and inner["cost"] is not None
+        }
+        assert not turns or runs & turns and runs <= {turn + more for turn in turns for more in (0, 1)}
+
+
 # ---- the graph of what is pending --------------------------------------------------------------------------
 
 

@@ -1,0 +1,64 @@
+"""What cannot be opened is one operation with its line, and what stands around it is as anywhere else."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.experimental import pallas
+from xla.statements import wrong_marks
+
+import lazynb
+from lazynb.execute.dumps import dumping
+
+
+def pallas_call(v):
+    def kernel(read, written):
+        written[...] = read[...] * 2.0
+
+    shape = jax.ShapeDtypeStruct(v.shape, v.dtype)
+    return jnp.tanh(pallas.pallas_call(kernel, out_shape=shape, interpret=True)(v + 1.0))
+
+
+def shard_map(v):
+    def body(v):
+        return lax.psum(jnp.sin(v), "rows")
+
+    mesh = jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec
+    return jax.shard_map(body, mesh=mesh, in_specs=spec("rows"), out_specs=spec())(v) * 2.0
+
+
+def custom_linear_solve(v):
+    return lax.custom_linear_solve(lambda u: u * 2.0, v, lambda _, b: b / 2.0) + 1.0
+
+
+def pure_callback(v):
+    shape = jax.ShapeDtypeStruct(v.shape, v.dtype)
+    return jax.pure_callback(lambda given: np.asarray(given) * 2.0, shape, v + 1.0) - 1.0
+
+
+@pytest.mark.parametrize("function", [pallas_call, custom_linear_solve, pure_callback])
+def test_it_is_one_operation(function):
+    with lazynb.lazy(), dumping():
+        y = jax.jit(function)(jnp.ones((8, 8)))
+        graph = lazynb.graph(y)
+        assert str(graph) and graph.to_json()
+        made = lazynb.compile(y)
+        made.fates
+    [node] = [node for node in made.snapshot.nodes if node.name == function.__name__]
+    assert function.__name__ in node.place.text and not list(wrong_marks(made))
+    assert made.snapshot.operations() > 1 and all(fate.kind != "lost" for fate in made.fates.values())
+
+
+def test_what_cannot_be_recorded_is_a_break_that_says_so(clean):
+    """A function that is mapped over a mesh runs at once."""
+    before = len(lazynb.breaks())
+    with lazynb.lazy():
+        y = jax.jit(shard_map)(jnp.ones((8, 8)))
+        assert len(lazynb.graph(y)) == 0
+    told = lazynb.breaks()[before:]
+    assert [one.code for one in told] == ["LNB302"] and "shard_map" in told[0].text + told[0].location.text
+    assert jnp.array_equal(y, jax.jit(shard_map)(jnp.ones((8, 8))))
