@@ -80,8 +80,7 @@ def _named() -> dict[Function, tuple[str, Any, str]]:
         ("np.linalg.", np.linalg, jnp.linalg),
         ("np.fft.", np.fft, jnp.fft),
     ):
-        for name in dir(own):
-            function: Any = getattr(own, name)
+        for name, function in sorted(vars(own).items()):  # ``dir`` has submodules that asking would import
             if name.startswith("_") or not hasattr(function, "_implementation"):
                 continue
             plain = str(function.__name__)
