@@ -67,6 +67,8 @@ class Origin:
       context: JAX's source context; Flax writes the names of modules to its name stack.
       inside: parameters of an operation that calls the user's functions, as traced for this call: equal
         operations share theirs, and may have been written on other lines.
+      forward: of an operation of a backward pass, JAX's traceback of the operation that it differentiates, or
+        a :class:`lazynb.record.differentiated.Part` for several operations; None if there is none.
     """
 
     code: CodeType
@@ -75,6 +77,7 @@ class Origin:
     call_id: int
     context: Any
     inside: Any = None
+    forward: Any = None
 
     @property
     def scope(self) -> str:

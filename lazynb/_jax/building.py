@@ -69,6 +69,13 @@ as_function: Callable[[Any], Callable[..., list[Any]]] = _core.jaxpr_as_fun
 """A function that binds the equations of a closed jaxpr."""
 
 
+def as_function_here(jaxpr: Any) -> Callable[..., list[Any]]:
+    """As :data:`as_function`, but the equations count as traced where it is called, not where ``jaxpr`` was
+    traced."""
+    eqns, consts = jaxpr.jaxpr, jaxpr.consts
+    return lambda *args: list(_core.eval_jaxpr(eqns, consts, *args, propagate_source_info=False))
+
+
 def jaxpr_inputs(jaxpr: Any) -> list[Any]:
     """The input variables of a closed jaxpr, those of its constants first."""
     inner = jaxpr.jaxpr if hasattr(jaxpr, "jaxpr") else jaxpr

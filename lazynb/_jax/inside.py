@@ -10,6 +10,7 @@ from typing import Any
 from jax._src import source_info_util as _source_info_util
 
 from lazynb._jax.building import ClosedJaxpr, Jaxpr
+from lazynb._jax.names import BACKWARD_SCOPE
 
 CALLS = frozenset(
     {"jit", "closed_call", "core_call", "checkpoint", "remat2", "custom_jvp_call", "custom_vjp_call"}
@@ -23,10 +24,28 @@ CALLING = CALLS | {SCAN, WHILE, BRANCHES}
 """All primitives that run jaxprs of the user's functions."""
 
 
+def traceback_of(eqn: Any) -> Any:
+    """What was running when an equation was traced, for :func:`running`; the same object for all equations
+    that JAX made of one."""
+    return eqn.source_info.traceback
+
+
+def differentiated(context: Any) -> Any:
+    """What was running when the operation was traced of which JAX does the backward pass in ``context``, a
+    source context of JAX's; None if it does none."""
+    if context.traceback is None or f"{BACKWARD_SCOPE}(" not in str(context.name_stack):
+        return None
+    return context.traceback
+
+
 def instructions(eqn: Any) -> Iterable[tuple[CodeType, int]]:
     """The instructions that were running when an equation was traced, as code object and offset, the
     innermost first. JAX keeps those within the function that is traced, and none of its callers'."""
-    traceback = eqn.source_info.traceback
+    return running(eqn.source_info.traceback)
+
+
+def running(traceback: Any) -> Iterable[tuple[CodeType, int]]:
+    """The instructions in one of JAX's tracebacks, as code object and offset, the innermost first."""
     if traceback is None:
         return ()
     codes, offsets = traceback.raw_frames()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import dataclasses
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from sys import getrefcount
 from time import perf_counter
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lazynb import _jax as jc
 from lazynb.config import config
+from lazynb.record.differentiated import Part
 from lazynb.record.numbers import number_step
 from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, restored, same_content
 from lazynb.record.trie import HOST, LoopStart, Root, State, Trie
@@ -462,11 +464,18 @@ class Pending:
             state = edge if isinstance(edge, State) else edge.end
             if not isinstance(origin, Origin):
                 origin = Origin(origin, tensor._lasti, edge.callee, -1 - number, tensor._scope)
-            for step in path[before : state.depth]:
-                if step.operation is not None:
-                    origins[step.depth - 1] = origin
+            steps = [step for step in path[before : state.depth] if step.operation is not None]
+            for step, each in zip(steps, _each(origin, len(steps)), strict=True):
+                origins[step.depth - 1] = each
             before = state.depth
         return origins
+
+
+def _each(origin: Origin, count: int) -> Sequence[Origin]:
+    """The origins of ``count`` operations that were recorded together."""
+    if not isinstance(origin.forward, Part):
+        return [origin] * count
+    return [dataclasses.replace(origin, forward=forward) for forward in origin.forward.of(count)]
 
 
 def _content(number: Any) -> tuple[str, bytes]:

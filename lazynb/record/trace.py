@@ -19,6 +19,7 @@ from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
+from lazynb.record.differentiated import Differentiated
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
 from lazynb.record.loops.division import Division
 from lazynb.record.loops.growth import has_grown
@@ -109,6 +110,8 @@ class LazyTrace(jc.Trace):
       telling: the search for the loop that records the trace, see :mod:`lazynb.record.loops.growth`; None if
         there is none.
       make_current: makes the trace of the open blocks current.
+      backward: what the operations differentiate that are being recorded; None if they are no backward pass
+        that is recorded as one call.
     """
 
     strict = False
@@ -116,6 +119,7 @@ class LazyTrace(jc.Trace):
     stray = False
     observers: tuple[Any, ...] = ()
     told_seconds = 0.0
+    backward: Differentiated | None = None
     make_current: Callable[[], None]
 
     def __init__(self) -> None:
@@ -437,7 +441,9 @@ class LazyTrace(jc.Trace):
         user, below = user_frame(frame)
         callee = below[0].f_code if below else None
         call_id = self._calls.of(user, below)
-        return Origin(user.f_code, user.f_lasti, callee, call_id, jc.scopes.context, inside)
+        context, backward = jc.scopes.context, self.backward
+        forward = jc.differentiated(context) if backward is None else backward.take()
+        return Origin(user.f_code, user.f_lasti, callee, call_id, context, inside, forward)
 
     # ---- running at once -----------------------------------------------------------------------------------
 

@@ -28,13 +28,18 @@ MAX_FAMILY = 32
 
 
 class Known:
-    """The known part: a program that is recorded. Values that it returns unchanged are not computed by it."""
+    """The known part: a program that is recorded. Values that it returns unchanged are not computed by it.
+
+    Attributes:
+      eqns: its equations, in the order in which they are recorded.
+    """
 
     def __init__(self, function: Callable[..., Sequence[Any]], avals: Sequence[Any]):
         jaxpr = jc.traced(function, avals)
         if jaxpr.effects:
             raise NotRecalled  # a recalled call gives results and has no other effect
         self._sources, self._fresh = jc.forwarded(jaxpr)
+        self.eqns: Sequence[Any] = getattr(jaxpr, "jaxpr", jaxpr).eqns
 
     def values(self, trace: LazyTrace, primals: Sequence[Any]) -> list[Any]:
         """The results of the function for ``primals``, recorded on ``trace``."""
@@ -123,7 +128,7 @@ class _Call:
             return jax.tree.leaves(jax.tree.unflatten(self._tree, values[:count])(*values[count:]))
 
         jaxpr = jc.traced(linear, [*self._avals, *tangents])
-        self.linear = jc.as_function(jaxpr)
+        self.linear = jc.as_function_here(jaxpr)
         self.nonzero = jc.depending(jaxpr, jc.jaxpr_inputs(jaxpr)[-len(tangents) :])
 
 

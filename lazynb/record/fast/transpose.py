@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb import _jax as jc
+from lazynb.record.differentiated import Differentiated
 from lazynb.record.fast.linearize import Known, known_avals, rule_for
 from lazynb.record.fast.recall import NotRecalled
 from lazynb.record.structure import jaxpr_content
@@ -57,6 +58,20 @@ class _Backward:
             return [value for value, nonzero in zip(sums, self.nonzero) if nonzero]
 
         self.known = Known(known, avals)
+        linear = {id(jc.traceback_of(eqn)): number for number, eqn in enumerate(jaxpr.eqns)}
+        self._made_of = [linear.get(id(jc.traceback_of(eqn))) for eqn in self.known.eqns]
+
+    def values(self, trace: LazyTrace, jaxpr: Any, operands: Sequence[Any]) -> list[Any]:
+        """The cotangents that are not zero, recorded on ``trace`` as those of ``jaxpr``, which has the
+        content of the linear program."""
+        tracebacks = [jc.traceback_of(eqn) for eqn in jaxpr.eqns]
+        trace.backward = Differentiated(
+            [tracebacks[number] if number is not None else None for number in self._made_of]
+        )
+        try:
+            return self.known.values(trace, operands)
+        finally:
+            trace.backward = None
 
 
 def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,7 +93,7 @@ def _substitute(plain: Callable[..., Any]) -> Callable[..., Any]:
         if len(jaxpr.eqns) >= MIN_EQUATIONS and not jaxpr.effects and _are_empty(primals_in):
             rule, operands = _rule(plain, trace, jaxpr, transform_stack, consts, primals_in, cotangents_in)
             if rule is not None:
-                _accumulate(primals_in, rule, rule.known.values(trace, operands))
+                _accumulate(primals_in, rule, rule.values(trace, jaxpr, operands))
                 return rule.returned
         return plain(jaxpr, transform_stack, consts, primals_in, cotangents_in)
 

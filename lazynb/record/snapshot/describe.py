@@ -13,6 +13,7 @@ from lazynb.record.filling import own_numbers
 from lazynb.record.inside import opened
 from lazynb.record.operation import Operation
 from lazynb.record.pending import Pending
+from lazynb.record.snapshot.gradients import differentiated
 from lazynb.record.snapshot.opened import Around, Made, Opening, Result, Step, Value
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.record.snapshot.trace_summary import Input, Names, TraceSummary, summarise
@@ -119,7 +120,7 @@ class Description:
         assert operation is not None
         scope, operands = self._scope(origin), [self._where[summary.key, slot] for slot in state.operands]
         if self._opens and opened(operation.primitive, operation.params) is not None:
-            around = Around(self._places.of(origin), scope, ())
+            around = Around(self._places.of(origin), scope, (), differentiated(origin, self._places))
             self._open(summary, state, operation, origin.inside or operation.params, operands, around)
             return
         node = self._operation(
@@ -131,6 +132,7 @@ class Description:
             call=call_name(origin, scope),
             call_id=origin.call_id if origin.callee is not None else None,
             scope=scope,
+            gradient=differentiated(origin, self._places),
         )
         self._made[summary.key, state.first] = Made({(): node.id})
         self._append(node)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import CodeType
 
+from lazynb._jax.inside import running
 from lazynb._jax.names import BACKWARD_SCOPE, GRADIENT_FILE, GRADIENT_FUNCTIONS, REMATTED
 from lazynb.record.snapshot.snapshot import Gradient
 from lazynb.source import Origin, Place, Places, is_user_code
@@ -43,3 +44,14 @@ def _asked(instructions: Instructions, places: Places) -> Place | None:
             found.add(places.of(Origin(code, offset, None, 0, None)))
             inside = False
     return found.pop() if len(found) == 1 else None
+
+
+def differentiated(origin: Origin, places: Places) -> Gradient | None:
+    """What an operation of a backward pass is to the gradient that the line of ``origin`` asked for; None for
+    any other."""
+    if origin.forward is None:
+        return None
+    user = next((one for one in running(origin.forward) if is_user_code(one[0])), None)
+    if user is None:
+        return None
+    return Gradient(False, places.of(Origin(*user, None, 0, None)), places.of(origin))
