@@ -52,6 +52,5 @@ def differentiated(origin: Origin, places: Places) -> Gradient | None:
     if origin.forward is None:
         return None
     user = next((one for one in running(origin.forward) if is_user_code(one[0])), None)
-    if user is None:
-        return None
-    return Gradient(False, places.of(Origin(*user, None, 0, None)), places.of(origin))
+    line = places.of(Origin(*user, None, 0, None)) if user is not None else None
+    return Gradient(False, line, places.of(origin))
