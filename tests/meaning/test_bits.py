@@ -40,6 +40,7 @@ def _functions():
 def test_function(title, fn, samples):
     for sample in _some(samples):
         call = sample.call(fn)
+        lazynb.clear_cache()  # where an earlier call had another number of JAX's own, this one is an input
         lazy = bits.lazily(call)
         assert _is_jits(title, call, lazy), f"{call}: other bits than under jax.jit"
         for one, other in zip(bits.eagerly(call), lazy, strict=True):
@@ -121,15 +122,17 @@ def test_eager_overflows_where_fusion_does_not():
 
 
 def test_numbers_in_the_code_are_constants_and_those_in_variables_arguments(clean):
-    """XLA simplifies with constants, so a number in the code has other bits than the same one in a variable."""
+    """XLA may simplify with constants: a number in the code has other bits than the same one in a variable."""
     x = np.float16([300.0])
     written = Call(lambda x: (x * 4096) / 4096, (x,))
     taken = Call(lambda x, n: (x * n) / n, (x, 4096))
     [constant] = bits.lazily(written)
     lazynb.clear_cache()  # a constant's step is for whoever brings its value
     [argument] = bits.lazily(taken)
-    assert bits.same_bits([constant], bits.under_jit(written, bits.is_array)) and constant[0] == 300
+    assert bits.same_bits([constant], bits.under_jit(written, bits.is_array))
     assert bits.same_bits([argument], bits.under_jit(taken, bits.is_number)) and np.isinf(argument[0])
+    newer = jax.__version_info__ >= (0, 11)  # whose XLA does not simplify this
+    assert constant[0] == (np.inf if newer else 300)
 
 
 # ---- the comparison itself, and what is stated -------------------------------------------------------------

@@ -378,13 +378,13 @@ def test_program_selector(show):
     page = show(two_programs())
     tab(page, "Fusion")
     assert page.locator(".lz-card").count() == 3
-    page.get_by_label("Program").select_option("1")
+    page.get_by_label("Program", exact=True).select_option("1")
     assert page.locator(".lz-card").count() == 3
     assert page.locator(f".lz-card{thing('cluster:5')}").count() == 1
     tab(page, "HLO")
     assert "HloModule second" in page.locator(".lz-rows").inner_text()
     page.locator(f".lz-code-line{thing('line:0:6')}").click()
-    assert page.get_by_label("Program").input_value() == "0", "the view follows what was clicked"
+    assert page.get_by_label("Program", exact=True).input_value() == "0", "the view follows what was clicked"
 
 
 def live_page(show, kernel, **more):
@@ -405,7 +405,7 @@ def test_asking_the_compiler(show):
     ask = page.get_by_role("button", name="Ask the compiler")
     ask.focus()
     page.keyboard.press("Enter")
-    assert "compiling again… 0 s" in page.locator(".lz-ask-state").first.inner_text()
+    assert "compiling again… 0 s" in page.locator(".lz-body .lz-ask-state").first.inner_text()
     assert ask.is_disabled() and page.get_by_role("button", name="Verify", exact=True).first.is_disabled()
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.textContent") == "Ask the compiler", (
