@@ -64,3 +64,13 @@ def test_each_cell_is_told_by_itself(notebook):
     expected = [kinds if kinds is not None else got for (_, kinds), got in zip(CELLS, found, strict=True)]
     assert found == expected
     assert found[5][0] == ["new"], "the loop calls the same functions for other things"
+
+
+def test_what_a_cell_itself_has_stood_in_no_other(notebook):
+    """The body of a cell magic is compiled under a name of its own: it is one cell all the same."""
+    notebook.run("import lazynb\nx = jnp.linspace(-1, 1, 1 << 14).reshape(128, 128)\nlazynb.sync(x)")
+    notebook.run("%%compile\nh = x * 0.1 + 3\nq = jnp.maximum(h, -2.5)\nq.sum()")
+    notebook.run("%%compile\nh = x @ x + 1.0\na = jax.nn.gelu(h)\nloss = (a * a).sum(axis=1).mean()\nloss")
+    kinds = {cause.kind for miss in log.misses for cause in causes_of(miss)}
+    assert len(log.misses) >= 3
+    assert not kinds & {"cell_split", "cell_merged"}

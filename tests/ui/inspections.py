@@ -158,6 +158,7 @@ def cluster(
         "library": "",
         "root": f"{name}.root",
         "inside": None,
+        "turns": None,
         "nodes": nodes,
         "instructions": [name, *[f"i{n}{clone(id, n)}" for n in nodes]],
         "duplicated": [],

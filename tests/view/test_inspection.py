@@ -18,7 +18,9 @@ import lazynb
 from lazynb.record.snapshot.snapshot import Place
 from lazynb.view.inspection import schema
 from lazynb.view.inspection.contents import inspection, size
+from lazynb.view.inspection.html import to_html
 from lazynb.view.inspection.index import Index, Notes
+from lazynb.view.inspection.text import to_text
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fates.assignment import Fate
 
@@ -340,6 +342,26 @@ def test_ten_thousand_operations_are_quick_and_small(each, most, live):
     assert size(data) < most, size(data)
     assert min(seconds) < 3, seconds  # under 1 s on a machine that does nothing else
     assert any("left out" in note for note in data["notes"]) == (each == 1)
+
+
+def test_a_loop_says_how_often_it_turns_and_what_is_in_it_how_often_it_runs(clean):
+    x = jnp.linspace(0, 1, 64 * 64).reshape(64, 64)
+    with lazynb.lazy():
+        y = jax.lax.fori_loop(0, 7, lambda _, v: jnp.sin(v) * 0.5, x)
+        z = jax.lax.while_loop(lambda v: v.sum() > 1, lambda v: v * 0.5, y)
+        made = lazynb.compile(z)
+        data = inspection(made)
+    loops = [each for each in data["clusters"] if each["opcode"] == "while"]
+    assert [loop["turns"] for loop in loops] == [7, None]
+    assert all(each["turns"] is None for each in data["clusters"] if each["opcode"] != "while")
+    written = to_text(data)
+    assert "while, 7 turns" in written and "while, turns not known" in written
+    sin = [line for line in written.splitlines() if "  sin" in line]
+    assert len(sin) == 1 and sin[0].endswith("16 KiB → 16 KiB × 7")
+    halved = [line for line in written.splitlines() if line.endswith("× an unknown number")]
+    assert halved
+    page = to_html(data, made.snapshot)
+    assert "while, 7 turns" in page and "16 KiB → 16 KiB × 7" in page
 
 
 def test_colours_of_one_cluster_with_many_neighbours():

@@ -368,6 +368,8 @@ export interface Cluster {
   root: string;
   /** Cluster of the loop that it runs in. */
   inside: number | null;
+  /** Of a loop, each time it runs; null: not known, or no loop. */
+  turns: number | null;
   nodes: number[];
   instructions: string[];
   /** Nodes that are also computed in another cluster. */

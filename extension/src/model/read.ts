@@ -89,6 +89,7 @@ const CLUSTER: Cluster = {
   library: "",
   root: "",
   inside: null,
+  turns: null,
   nodes: [],
   instructions: [],
   duplicated: [],

@@ -3,6 +3,7 @@
 import type { Bounds, Cluster, Inspection } from "../model/data";
 import { KINDS, kindWords } from "../ui/describe";
 import { fill, h, prose } from "../ui/dom";
+import { executions } from "../ui/executions";
 import { ABSENT, bytes, figure, ratio, seconds } from "../model/format";
 import { moreButton } from "../ui/more";
 import { bar, chip, colourOf } from "../ui/palette";
@@ -79,15 +80,6 @@ const columnsOf = ({ chip, clusters }: Inspection): Column[] =>
     if (column === CYCLES) return clusters.some(({ cycles }) => cycles !== null);
     return chip ? !column.whisker : column !== ESTIMATE;
   });
-
-/** How often a kernel runs, unless that is once. */
-function executions(cluster: Cluster): HTMLElement | null {
-  const times = calls(cluster);
-  if (times === null && cluster.cost) return h("span.times", { title: "how often it runs is not known" }, "×?");
-  return times !== null && times !== 1
-    ? h("span.times", { title: `${times} executions in one run of the program` }, `×${times}`)
-    : null;
-}
 
 /** "2 M", "at least 2 M" or "2 M to 3 M". */
 function within(bounds: Bounds | null, words: (x: number | null) => string): string {

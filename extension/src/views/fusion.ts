@@ -4,6 +4,7 @@ import type { Boundary, Cluster, Value } from "../model/data";
 import { kindName, kindWords } from "../ui/describe";
 import { fill, h, prose } from "../ui/dom";
 import { bytes, count, listed } from "../model/format";
+import { executions, inAll, turnWords } from "../ui/executions";
 import { moreButton } from "../ui/more";
 import { bar, chip } from "../ui/palette";
 import { between, kernelWords, placeWords } from "../model/program";
@@ -72,7 +73,7 @@ export function fusionView(context: Context): View {
     return node ? nodeTitle(node) : `#${id}`;
   };
 
-  const values = (heading: string, all: Value[], total: number): HTMLElement => {
+  const values = (heading: string, all: Value[], total: number, inAllRuns: string): HTMLElement => {
     const named = all.map((value) => {
       const from = value.from === null ? (value.node === null ? "" : title(value.node)) : store.relations.kernel(value.from);
       return `${from || value.name} ${value.shape}`.trim();
@@ -82,6 +83,7 @@ export function fusionView(context: Context): View {
       { title: named.join("\n") },
       h("span.muted", {}, heading),
       h("b", {}, bytes(total)),
+      inAllRuns ? h("span.muted", {}, `, ${inAllRuns}`) : null,
       h("span.muted.clip", {}, listed(named, 3)),
     );
   };
@@ -113,7 +115,9 @@ export function fusionView(context: Context): View {
         chip(cluster.id, relations, false),
         h("b.card-name", { title: cluster.name }, cluster.name),
         h("span.kind", { title: kindWords(cluster) }, kindName(cluster)),
+        turnWords(cluster) ? h("b", {}, turnWords(cluster)) : null,
         cluster.inside === null ? null : h("span.muted", {}, `inside ${relations.kernel(cluster.inside)}`),
+        cluster.kind === "control" ? null : executions(cluster),
         h("span.spring", {}),
         h("span.muted.where", { title: cluster.place?.text ?? "" }, placeWords(cluster.place)),
       ),
@@ -124,8 +128,8 @@ export function fusionView(context: Context): View {
       h(
         "div.flows",
         {},
-        values("reads", cluster.inputs, cluster.input_bytes),
-        values("writes", cluster.outputs, cluster.output_bytes),
+        values("reads", cluster.inputs, cluster.input_bytes, inAll(cluster, cluster.input_bytes)),
+        values("writes", cluster.outputs, cluster.output_bytes, inAll(cluster, cluster.output_bytes)),
         cluster.passes.length
           ? h(
               "div.flow-figure",

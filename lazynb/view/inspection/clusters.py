@@ -17,9 +17,10 @@ from lazynb.view.inspection.sources import Sources
 from lazynb.xla import clusters as xla_clusters
 from lazynb.xla.cost.estimates import Estimate
 from lazynb.xla.cost.memory import Buffer
+from lazynb.xla.cost.trips import trip_count
 from lazynb.xla.fusion import boundaries as xla_boundaries
 from lazynb.xla.hlo.memory_spaces import memory_of
-from lazynb.xla.hlo.module import Mark
+from lazynb.xla.hlo.module import Mark, Module
 from lazynb.xla.value_names import input_names
 
 
@@ -59,6 +60,7 @@ def clusters(
                 "library": cluster.library,
                 "root": cluster.root,
                 "inside": index.id(number, cluster.inside) if cluster.inside else None,
+                "turns": _turns(index.traces[number].module, cluster),
                 "nodes": index.nodes[id_],
                 "instructions": list(cluster.instructions),
                 "duplicated": sorted(duplicated[id_]),
@@ -90,6 +92,13 @@ def _main_place(snapshot: Snapshot, nodes: Sequence[int]) -> Place | None:
     places = [snapshot.nodes[node].place for node in nodes]
     ranked = Counter(place for place in places if place is not None).most_common(1)
     return ranked[0][0] if ranked else None
+
+
+def _turns(module: Module | None, cluster: xla_clusters.Cluster) -> int | None:
+    """How often a loop turns each time it runs."""
+    if module is None or cluster.opcode != "while":
+        return None
+    return trip_count(module, module.by_name[cluster.name])
 
 
 def _cycles(estimate: Estimate | None) -> int | None:

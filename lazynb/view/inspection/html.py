@@ -223,7 +223,7 @@ def _kernel(cluster: Cluster, data: Inspection, timed: bool, bounded: bool) -> l
         kind,
         where,
         _titled(cluster["name"], words.operations(cluster, data)) + _computed_twice(cluster, data),
-        _whole(f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"),
+        _whole(words.traffic(cluster)),
         _flops(cluster),
     ]
     if bounded:

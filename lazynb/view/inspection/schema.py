@@ -344,6 +344,7 @@ class Cluster(TypedDict):
     library: str  # "YNNPACK", "oneDNN", "LAPACK", '' if it is none
     root: str
     inside: int | None  # cluster of the loop that it runs in
+    turns: int | None  # of a loop, each time it runs; None: not known, or no loop
     nodes: list[int]
     instructions: list[str]
     duplicated: list[int]  # nodes that are also computed in another cluster

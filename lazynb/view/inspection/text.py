@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from lazynb.units import short_duration, size
+from lazynb.units import short_duration
 from lazynb.view.inspection import times_words, words
 from lazynb.view.inspection.schema import Boundary, Cluster, Inspection
 from lazynb.view.words import clip, plain
@@ -45,13 +45,12 @@ def _aligned(table: list[list[str]]) -> Iterator[str]:
 def _row(cluster: Cluster, data: Inspection) -> list[str]:
     where, _ = words.lines(cluster, data)
     time = short_duration(cluster["time"]["median"]) if cluster["time"] else ""
-    traffic = f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"
     return [
         cluster["label"],
         clip(words.kind(cluster), 24),
         clip(words.operations(cluster, data), 44),
         clip(where, 32),
-        traffic,
+        words.traffic(cluster),
         time,
     ]
 

@@ -125,12 +125,27 @@ def covered(data: Inspection) -> str:
 
 
 def kind(cluster: Cluster) -> str:
-    """``'loop fusion'``, ``'YNNPACK call'``, ``'dot, not fused'``."""
+    """``'loop fusion'``, ``'YNNPACK call'``, ``'dot, not fused'``, ``'while, 5 turns'``."""
+    if cluster["opcode"] == "while":
+        return f"while, {turns(cluster)}"
     if cluster["kind"] == "library":
         return f"{cluster['library'] or 'library'} call"
     if cluster["kind"] in ("single", "transfer", "control"):
         return f"{cluster['opcode']}, {KINDS[cluster['kind']]}"
     return KINDS.get(cluster["kind"], cluster["kind"])
+
+
+def turns(cluster: Cluster) -> str:
+    """How often a loop turns: ``'5 turns'``."""
+    if cluster["turns"] is None:
+        return "turns not known"
+    return plural(cluster["turns"], "turn")
+
+
+def traffic(cluster: Cluster) -> str:
+    """What a kernel reads and writes each time it runs, and how often it runs: ``'64 KiB → 4 B × 5'``."""
+    once = f"{size(cluster['input_bytes'])} → {size(cluster['output_bytes'])}"
+    return once + (executions(cluster["cost"]) if cluster["cost"] else "")
 
 
 def operations(cluster: Cluster, data: Inspection, most: int = 4) -> str:
