@@ -176,12 +176,12 @@ class TraceBounds:
         else:
             runs = history.after(before)
         known = self._misses[0].sources.keys() | self._misses[1].sources.keys()
-        own = {run.number for run in history.until(now) if run.time in (before, now)}
+        own = {run.number for run in history.until(now) if run.file in known}
         first = next(text for step in steps if (text := self._comparables[side].text(step)))
         found = None
         for run in reversed(runs):
             texts = [line.strip() for line in run.text.splitlines()]
-            if run.file in known or run.number in own:  # a cell magic and its body are two runs of one cell
+            if run.number in own:  # a cell magic and its body are two runs of one cell
                 continue
             if first in texts and lines:
                 found = found or Place(run.file, texts.index(first) + 1, first, run.number)

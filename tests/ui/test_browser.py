@@ -297,6 +297,26 @@ def test_a_kernel_in_a_loop_is_executed_often(show):
     assert "2.66 GFLOP/s" in places[0] and "26.6 GFLOP/s" in places[1], places
 
 
+def test_a_loop_says_how_often_it_turns(show):
+    """And a kernel in it what it moves in all."""
+    made = data.small()
+    loop, inner = made["clusters"][1:3]
+    loop.update(kind="control", opcode="while", turns=12)
+    inner["inside"] = loop["id"]
+    inner["cost"]["executions"] = 12
+    page = show(made)
+    tab(page, "Fusion")
+    card = page.locator(f"article{thing('cluster:1')}")
+    assert "12 turns" in card.inner_text() and "in all" not in card.inner_text()
+    assert "12 turns" in page.locator(f".lz-map-holder {thing('cluster:1')}").first.text_content()
+    card = page.locator(f"article{thing('cluster:2')}").inner_text()
+    assert "×12" in card and f"{inner['output_bytes'] * 12 // 2**20} MiB in all" in card
+    loop["turns"] = None
+    page = show(made)
+    tab(page, "Fusion")
+    assert "turns not known" in page.locator(f"article{thing('cluster:1')}").inner_text()
+
+
 @pytest.mark.parametrize(
     ("cache", "words"),
     [

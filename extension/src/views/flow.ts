@@ -3,6 +3,7 @@
 import type { Boundary, Cluster } from "../model/data";
 import { KINDS } from "../ui/describe";
 import { h, s } from "../ui/dom";
+import { turnWords } from "../ui/executions";
 import { bytes, clip, count, listed } from "../model/format";
 import { curve, layOut } from "../graph/layout";
 import { colourOf, inkOn } from "../ui/palette";
@@ -54,7 +55,7 @@ function alone(cluster: Cluster, store: Store): Block {
     const node = store.relations.nodes.get(id);
     return node ? [nodeTitle(node)] : [];
   });
-  const kind = cluster.library || (KINDS[cluster.kind] ?? cluster.kind);
+  const kind = turnWords(cluster) || cluster.library || (KINDS[cluster.kind] ?? cluster.kind);
   return {
     clusters: [cluster],
     thing: { kind: "cluster", id: cluster.id },

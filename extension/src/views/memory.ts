@@ -109,7 +109,7 @@ export function memoryView({ store, signal }: Context): View {
   const rangeRow = (buffer: Buffer, steps: number, most: number, memory: Memory): HTMLElement => {
     const left = (100 * buffer.start) / steps;
     const width = Math.max(0.4, (100 * (buffer.end - buffer.start + 1)) / steps);
-    const colour = buffer.cluster === null ? "var(--lz-neutral)" : colourOf(store.relations.clusters.get(buffer.cluster));
+    const colour = buffer.cluster === null ? "var(--lz-mid)" : colourOf(store.relations.clusters.get(buffer.cluster));
     const words = [
       [...buffer.variables, buffer.name].join(", "),
       `${buffer.kind}, ${bytes(buffer.bytes)}${buffer.space ? ` in ${buffer.space}` : ""}`,
