@@ -116,6 +116,23 @@ def test_ci_runs_the_readmes_commands():
     assert "make test" in run.read_text() and "make lint" in run.read_text()
 
 
+def merge_marks(text: str) -> list[str]:
+    """Lines that git writes where two branches disagree."""
+    return [line for line in text.splitlines() if re.match(r"<{7} |>{7} ", line)]
+
+
+def test_no_text_has_the_marks_of_a_merge():
+    written = [
+        path
+        for pattern in ("*.md", "*.toml", "Makefile", ".ci/run", "docs/**/*.md", "tests/**/*.txt")
+        for path in ROOT.glob(pattern)
+    ]
+    assert len(written) > 30
+    marked = [path.relative_to(ROOT) for path in written if merge_marks(path.read_text(encoding="utf-8"))]
+    assert marked == []
+    assert merge_marks("a\n" + "<" * 7 + " HEAD\nb\n" + ">" * 7 + " main\n") != []
+
+
 def test_license_is_apache():
     text = (ROOT / "LICENSE").read_text()
     assert "Apache License" in text and "END OF TERMS AND CONDITIONS" in text
