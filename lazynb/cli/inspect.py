@@ -16,12 +16,12 @@ from typing import Any
 import jax
 
 from lazynb.cli.arguments import Unusable
-from lazynb.cli.tracebacks import trim
 from lazynb.errors import LazynbError
 from lazynb.session.function import compile_function
 from lazynb.session.side_by_side import for_each
 from lazynb.targets.mesh import BadMesh
 from lazynb.targets.target import Target, UnknownTarget, parse_all
+from lazynb.trimmed import trim
 from lazynb.view.inspection.saved import NOT_WHOLE, NotSaved, Saved, entry_of, opened
 from lazynb.view.reports.targets import SideBySide
 from lazynb.xla.compilation import Compilation

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from lazynb.cli.arguments import Unusable
 from lazynb.cli.outcome import Outcome, failed
-from lazynb.cli.tracebacks import trim
+from lazynb.trimmed import trim
 
 
 class BadNotebook(Unusable):

@@ -13,8 +13,8 @@ from types import CodeType, ModuleType
 
 from lazynb.cli.arguments import Unusable
 from lazynb.cli.outcome import Outcome, failed
-from lazynb.cli.tracebacks import trim
 from lazynb.record.mode import lazy
+from lazynb.trimmed import trim
 
 
 class BadScript(Unusable):

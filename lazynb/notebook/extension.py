@@ -12,6 +12,7 @@ from lazynb import raised, source
 from lazynb.execute.cell_runs import cell_runs
 from lazynb.notebook import abandoned
 from lazynb.notebook.cells import Cells
+from lazynb.notebook.errors_shown import ShownErrors
 from lazynb.notebook.lab.session import Lab
 from lazynb.notebook.leftovers import Leftovers
 from lazynb.notebook.magics import MAGICS, LazyMagics, status
@@ -44,6 +45,7 @@ class Extension:
         self._name_cell = shell.compile.cache
         self._inspect = shell.inspector.info
         self._whos = shell.find_line_magic("whos")
+        self._errors = ShownErrors(shell)
 
     def start(self) -> None:
         """Registers hooks and magics."""
@@ -55,6 +57,7 @@ class Extension:
         self.shell.compile.cache = self._cache
         self.shell.inspector.info = self._info
         self._line_magics()["whos"] = self._list_variables
+        self._errors.start()
         self.lab.start()
         self._name_loading_cell()
 
@@ -85,6 +88,7 @@ class Extension:
         self.shell.compile.cache = self._name_cell
         self.shell.inspector.info = self._inspect
         self._line_magics()["whos"] = self._whos
+        self._errors.stop()
         source.set_current_cell(None)
         blocks.end_all()
 

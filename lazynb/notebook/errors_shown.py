@@ -1,0 +1,43 @@
+"""How IPython shows an error: with the frames that eager JAX would show, without lazynb's.
+
+The error itself keeps all of its frames, for ``%debug``. JAX's own setting for its frames holds for lazynb's
+too: ``jax.config.update("jax_traceback_filtering", "off")`` shows all.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import jax
+
+from lazynb.trimmed import trimmed, trimmed_meanwhile
+
+
+class ShownErrors:
+    """Stands in for the function with which one shell writes tracebacks."""
+
+    def __init__(self, shell: Any):
+        self._writer = shell.InteractiveTB
+
+    def start(self) -> None:
+        """From here on lazynb's frames are left out."""
+        self._writer.structured_traceback = self._write  # on this object alone; its class has the own one
+
+    def stop(self) -> None:
+        """IPython's own function is back."""
+        self._writer.__dict__.pop("structured_traceback", None)
+
+    def _write(
+        self,
+        etype: Any = None,
+        evalue: BaseException | None = None,
+        etb: TracebackType | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> list[str]:
+        write = type(self._writer).structured_traceback.__get__(self._writer)
+        if jax.config.values["jax_traceback_filtering"] == "off" or not isinstance(etb, TracebackType):
+            return write(etype, evalue, etb, *args, **kwargs)
+        with trimmed_meanwhile(evalue):
+            return write(etype, evalue, trimmed(etb), *args, **kwargs)
