@@ -1,0 +1,125 @@
+"""Which operation and which line of one side is which of the other.
+
+Operations are aligned as they are to say why a program was compiled again (:mod:`lazynb.why.alignment`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections import Counter
+from collections.abc import Hashable
+from functools import cached_property
+from typing import NamedTuple
+
+from lazynb.compare.side import Line, Side
+from lazynb.why.alignment import Alignment
+from lazynb.why.comparable import Comparable, ProgramStep
+
+
+class LinePair(NamedTuple):
+    """A line on both sides; None on the side that does not have it."""
+
+    before: Line | None
+    now: Line | None
+
+    @property
+    def shown(self) -> Line:
+        """The line as it is now, else as it was."""
+        line = self.now or self.before
+        assert line is not None
+        return line
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Step(ProgramStep):
+    """A node of an inspection as the alignment sees it."""
+
+    made_of: Hashable = None
+
+    @property
+    def content(self) -> Hashable:
+        """Equal for what does the same to its operands, as far as an inspection tells."""
+        return self.made_of
+
+
+class _Recorded(Comparable):
+    """The nodes of a side as a program that can be aligned."""
+
+    def __init__(self, side: Side):
+        steps = [_step(side, number) for number in range(len(side.nodes))]
+        super().__init__(steps, [], {})
+        known = [line for line in side.lines if line is not None]
+        self._texts = {(line.label, line.number): line.text for line in known}
+
+
+def _step(side: Side, number: int) -> _Step:
+    node, line = side.nodes[number], side.lines[number]
+    is_operation = node["kind"] == "op"
+    return _Step(
+        number,
+        sys.intern(node["primitive"] or node["name"]) if is_operation else None,
+        {},
+        node["name"] if is_operation else next(iter(node["names"]), ""),
+        tuple(node["names"]),
+        tuple([(operand, result) for operand, result in node["operands"]]),
+        tuple(node["avals"]),
+        scalar=None if is_operation else node["value"],
+        needed=not node["dead"],
+        operation=object() if is_operation else None,
+        line=(line.label, line.number) if line is not None else None,
+        made_of=(node["name"], tuple(node["avals"])),
+    )
+
+
+class Matching:
+    """The operations and lines of two sides, paired.
+
+    Attributes:
+      before, now: the sides.
+      now_of, before_of: by node of one side, that of the other which corresponds.
+    """
+
+    def __init__(self, before: Side, now: Side):
+        self.before, self.now = before, now
+        alignment = Alignment(_Recorded(before), _Recorded(now))
+        self.now_of = dict(alignment.new)
+        self.before_of = dict(alignment.old)
+
+    @cached_property
+    def _pairs(self) -> tuple[dict[Line, LinePair], dict[Line, LinePair]]:
+        """By line of either side, the pair that it belongs to: those that share most operations, each line in
+        one pair."""
+        votes: Counter[tuple[Line, Line]] = Counter()
+        for old, new in self.now_of.items():
+            a, b = self.before.lines[old], self.now.lines[new]
+            if a is not None and b is not None:
+                votes[a, b] += 1
+        ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0][0].text != vote[0][1].text))
+        first: dict[Line, LinePair] = {}
+        second: dict[Line, LinePair] = {}
+        for (a, b), _ in ranked:
+            if a not in first and b not in second:
+                first[a] = second[b] = LinePair(a, b)
+        return first, second
+
+    def of_before(self, line: Line) -> LinePair:
+        """The pair of a line of the first side."""
+        return self._pairs[0].get(line) or LinePair(line, None)
+
+    def of_now(self, line: Line) -> LinePair:
+        """The pair of a line of the second side."""
+        return self._pairs[1].get(line) or LinePair(None, line)
+
+    def lines_of(self, before: frozenset[int], now: frozenset[int]) -> tuple[LinePair, ...]:
+        """The lines of some nodes of both sides, in the order of the program."""
+        old = [self.before.lines[node] for node in sorted(before)]
+        new = [self.now.lines[node] for node in sorted(now)]
+        pairs = [self.of_now(line) for line in new if line is not None]
+        pairs += [self.of_before(line) for line in old if line is not None]
+        return tuple(sorted(dict.fromkeys(pairs), key=_order))
+
+
+def _order(pair: LinePair) -> tuple[int, int, int]:
+    line = pair.shown
+    return line.cell or 0, line.source or 0, line.number
