@@ -10,10 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lazynb.compare.figures import Figures, Kernel
 from lazynb.compare.matching import LinePair, Matching
+
+if TYPE_CHECKING:
+    from lazynb.view.inspection.schema import Boundary
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -68,9 +71,13 @@ class _Grouping:
         self._pair(self._same_form)
         self._parts += [_Part([kernel], []) for kernel in self._old]
         self._parts += [_Part([], [kernel]) for kernel in self._new]
-        return [self._group(part) for part in self._parts]
+        self._put_between()
+        found = [self._group(part) for part in self._parts]
+        return _on_one_line(sorted(found, key=lambda group: [kernel.id for kernel in group.now]))
 
     def _group(self, part: _Part) -> Group:
+        for kernels in part:
+            kernels.sort(key=lambda kernel: kernel.id)
         old = frozenset().union(*(kernel.nodes for kernel in part.before))
         new = frozenset().union(*(kernel.nodes for kernel in part.now))
         return Group(tuple(part.before), tuple(part.now), self._matching.lines_of(old, new))
@@ -137,6 +144,57 @@ class _Grouping:
         self._parts += _connected(joined)
         self._old = [kernel for kernel in self._old if id(kernel) not in taken]
         self._new = [kernel for kernel in self._new if id(kernel) not in taken]
+
+    # ---- kernels between others ----------------------------------------------------------------------------
+
+    def _put_between(self) -> None:
+        """A kernel that only one side has, and that stands between two kernels of a group, belongs to it: it
+        cuts what was one."""
+        for is_now in (False, True):
+            side = self._matching.now if is_now else self._matching.before
+            reads, read_by = _neighbours(side.boundaries)
+            moved = True
+            while moved:
+                lone = [part for part in self._parts if not part[1 - is_now] and len(part[is_now]) == 1]
+                moved = any([self._joins(part, is_now, reads, read_by) for part in lone])
+
+    def _joins(
+        self, part: _Part, is_now: bool, reads: dict[int, set[int]], read_by: dict[int, set[int]]
+    ) -> bool:
+        number = part[is_now][0].id
+        for other in self._parts:
+            kernels = {kernel.id for kernel in other[is_now]}
+            if other[1 - is_now] and kernels & reads[number] and kernels & read_by[number]:
+                other[is_now].append(part[is_now][0])
+                self._parts.remove(part)
+                return True
+        return False
+
+
+def _neighbours(boundaries: Sequence[Boundary]) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
+    """By cluster, those that it reads from, and those that read from it."""
+    reads: dict[int, set[int]] = defaultdict(set)
+    read_by: dict[int, set[int]] = defaultdict(set)
+    for boundary in boundaries:
+        if boundary["consumer"] is not None:
+            reads[boundary["consumer"]].add(boundary["producer"])
+            read_by[boundary["producer"]].add(boundary["consumer"])
+    return reads, read_by
+
+
+def _on_one_line(found: Sequence[Group]) -> list[Group]:
+    """The groups, in which the kernels that only one side has are together if they stand on the same
+    lines."""
+    whole = [group for group in found if group.before and group.now]
+    lone: dict[Hashable, list[Group]] = defaultdict(list)
+    for group in found:
+        if not (group.before and group.now):
+            lone[bool(group.now), group.lines].append(group)
+    for same in lone.values():
+        before = tuple(kernel for group in same for kernel in group.before)
+        now = tuple(kernel for group in same for kernel in group.now)
+        whole.append(Group(before, now, same[0].lines))
+    return whole
 
 
 def _by(kernels: Iterable[Kernel], key: Callable[[Kernel], Hashable]) -> dict[Hashable, list[Kernel]]:

@@ -6,14 +6,15 @@ Operations are aligned as they are to say why a program was compiled again (:mod
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import sys
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
 from lazynb.compare.side import Line, Side
-from lazynb.why.alignment import Alignment
+from lazynb.why.alignment import Alignment, common
 from lazynb.why.comparable import Comparable, ProgramStep
 
 
@@ -82,9 +83,17 @@ class Matching:
 
     def __init__(self, before: Side, now: Side):
         self.before, self.now = before, now
-        alignment = Alignment(_Recorded(before), _Recorded(now))
+        self._written = written_lines(before, now)
+        alignment = Alignment(_Recorded(before), _Recorded(now), key=self._statement)
         self.now_of = dict(alignment.new)
         self.before_of = dict(alignment.old)
+
+    def _statement(self, side: int, step: ProgramStep) -> str:
+        """Equal for operations of lines that correspond as they are written."""
+        line = (self.before, self.now)[side].lines[step.number]
+        if line is None:
+            return ""
+        return self._written[side].get(line, line.text)
 
     @cached_property
     def _pairs(self) -> tuple[dict[Line, LinePair], dict[Line, LinePair]]:
@@ -101,6 +110,10 @@ class Matching:
         for (a, b), _ in ranked:
             if a not in first and b not in second:
                 first[a] = second[b] = LinePair(a, b)
+        at = {key: line for line, key in self._written[1].items()}
+        for a, key in self._written[0].items():
+            if a not in first and at[key] not in second:
+                first[a] = second[at[key]] = LinePair(a, at[key])
         return first, second
 
     def of_before(self, line: Line) -> LinePair:
@@ -118,6 +131,52 @@ class Matching:
         pairs = [self.of_now(line) for line in new if line is not None]
         pairs += [self.of_before(line) for line in old if line is not None]
         return tuple(sorted(dict.fromkeys(pairs), key=_order))
+
+
+def written_lines(before: Side, now: Side) -> tuple[dict[Line, str], dict[Line, str]]:
+    """The lines that correspond as they are written, unchanged or edited: by line of each side a key, equal
+    for the two of a pair."""
+    first, second = _in_order(before), _in_order(now)
+    pairs = common([line.text for line in first], [line.text for line in second])
+    edited: list[tuple[int, int]] = []
+    a = b = 0
+    for x, y in [*pairs, (len(first), len(second))]:
+        edited += _edited(first, second, range(a, x), range(b, y))
+        a, b = x + 1, y + 1
+    old: dict[Line, str] = {}
+    new: dict[Line, str] = {}
+    for x, y in [*pairs, *edited]:
+        old[first[x]] = new[second[y]] = f"line {x} {first[x].text}"
+    return old, new
+
+
+def _in_order(side: Side) -> list[Line]:
+    lines = {line for line in side.lines if line is not None}
+    return sorted(lines, key=lambda line: (line.cell or 0, line.source or 0, line.number))
+
+
+def _edited(
+    first: Sequence[Line], second: Sequence[Line], old: range, new: range
+) -> Iterator[tuple[int, int]]:
+    """Of lines between two that did not change, those that one edit makes of each other: all in their order
+    if there are as many, else those that are alike."""
+    if len(old) == len(new):
+        yield from zip(old, new, strict=True)
+        return
+    left = iter(new)
+    for x in old:
+        rest = list(left)
+        found = next((y for y in rest if _alike(first[x].text, second[y].text)), None)
+        left = iter(rest if found is None else rest[rest.index(found) + 1 :])
+        if found is not None:
+            yield x, found
+
+
+def _alike(a: str, b: str) -> bool:
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _ALIKE
+
+
+_ALIKE = 0.6
 
 
 def _order(pair: LinePair) -> tuple[int, int, int]:

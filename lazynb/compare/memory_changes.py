@@ -42,28 +42,37 @@ def memory_changes(matching: Matching) -> Iterator[Change]:
     if before == now:
         return
     first, second = _held(matching, old, False), _held(matching, new, True)
-    least = _LITTLE * abs(now - before)
-    gained = [
-        (key, amount)
-        for key, amount in _amounts(second, first)
-        if (amount > 0) == (now > before) and abs(amount) >= least
-    ]
+    _cancel(first, second)
+    least, grows = _LITTLE * abs(now - before), now > before
     both = {**first, **second}
-    named = [
-        f"{both[key].name} takes {size(abs(amount))} {'more' if amount > 0 else 'less'} of it"
-        for key, amount in gained[:_HOLDERS]
-    ]
+    named: list[str] = []
+    lines: list[LinePair | None] = []
+    for key, amount in _amounts(second, first):
+        if (amount > 0) == grows and abs(amount) >= least and len(named) < _HOLDERS:
+            named.append(f"{both[key].name} takes {size(abs(amount))} {'more' if grows else 'less'} of it")
+            lines.append(both[key].pair)
+    pairs = tuple(dict.fromkeys(pair for pair in lines if pair is not None))
     text = f"peak memory is {_apart(now, before)}"
-    pairs = [both[key].pair for key, _ in gained[:_HOLDERS]]
-    lines = tuple(dict.fromkeys(pair for pair in pairs if pair is not None))
-    yield Change("memory", lines, "; ".join([text, *named]), amount=now - before)
+    yield Change("memory", pairs, "; ".join([text, *named]), amount=now - before)
+
+
+def _cancel(first: dict[Hashable, _Holder], second: dict[Hashable, _Holder]) -> None:
+    """Leaves out values of only one side, as long as the other has one of the same size: it came in the
+    place of it."""
+    for key in [key for key in first if key not in second]:
+        same = next(
+            (other for other in second if other not in first and second[other].bytes == first[key].bytes),
+            None,
+        )
+        if same is not None:
+            del first[key], second[same]
 
 
 def _apart(now: int, before: int) -> str:
     """Two sizes that a reader can tell apart."""
     if size(now) != size(before):
         return f"{size(now)} instead of {size(before)}"
-    return f"{now:,} instead of {before:,} bytes"
+    return f"{size(now)}, {size(abs(now - before))} {'more' if now > before else 'less'} than before"
 
 
 def _amounts(
@@ -103,7 +112,9 @@ def _identity(matching: Matching, buffer: Buffer, is_now: bool) -> tuple[Hashabl
     side = matching.now if is_now else matching.before
     nodes = buffer["nodes"] or _cluster_nodes(side, buffer["cluster"])
     if buffer["kind"] == "argument" and buffer["variables"]:
-        return tuple(buffer["variables"]), f"the argument `{buffer['variables'][0]}`", None
+        name = buffer["variables"][0]
+        what = f"the argument `{name}`" if name.isidentifier() else f"the number {name}"
+        return tuple(buffer["variables"]), what, None
     if not nodes:
         return (buffer["kind"], buffer["shape"]), f"`{buffer['name']}`", None
     node = max(nodes)

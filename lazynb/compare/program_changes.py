@@ -59,12 +59,34 @@ def _changed(matching: Matching, before: int, node: Node) -> str:
     old = matching.before.nodes[before]
     if node["dead"] and old["dead"]:
         return ""
-    if old["output"] != node["output"] and node["kind"] == "op":
-        return f"what `{node['name']}` gives is {'now a result' if node['output'] else 'no result now'}"
     if node["kind"] == "op" and old["name"] != node["name"]:
         return f"`{old['name']}` is now `{node['name']}`"
     if old["avals"] != node["avals"] and not _follows(matching, node):
         return f"{_called(node)} is {_types(node)} instead of {_types(old)}"
+    if old["output"] != node["output"] and node["kind"] == "op" and node["output"] is _are_more(matching):
+        return f"what `{node['name']}` gives is {'now a result' if node['output'] else 'no result now'}"
+    return _number(matching, old, node)
+
+
+def _are_more(matching: Matching) -> bool | None:
+    """Whether there are more results now; None if there are as many."""
+    old, new = (
+        sum(node["output"] for node in side.nodes if node["kind"] == "op")
+        for side in (matching.before, matching.now)
+    )
+    return None if old == new else new > old
+
+
+def _number(matching: Matching, old: Node, node: Node) -> str:
+    """That a line was edited and takes another number. A variable that holds another number is no
+    difference."""
+    a, b = matching.before.lines[old["id"]], matching.now.lines[node["id"]]
+    if node["kind"] != "op" or a is None or b is None or a.text == b.text:
+        return ""
+    for (first, _), (second, _) in zip(old["operands"], node["operands"], strict=False):
+        values = matching.before.nodes[first]["value"], matching.now.nodes[second]["value"]
+        if None not in values and values[0] != values[1]:
+            return f"`{node['name']}` takes {values[1]} instead of {values[0]}"
     return ""
 
 
@@ -98,9 +120,9 @@ def lowering_changes(matching: Matching) -> Iterator[Change]:
     for before, now in matching.now_of.items():
         node, other = matching.now.nodes[now], matching.before.nodes[before]
         same = node["name"] == other["name"] and node["avals"] == other["avals"]
-        if not same or node["kind"] != "op" or node["dead"]:
-            continue
         first, second = old.get(before, ()), new.get(now, ())
+        if not (same and first and second) or node["kind"] != "op" or node["dead"]:
+            continue
         if sorted(first) != sorted(second) and not _inputs_differ(matching, node):
             text = f"JAX makes {_hlo(second, first)} of `{node['name']}` instead of {_hlo(first, second)}"
             said[_pair(matching, now, True)].append(text)
@@ -120,7 +142,7 @@ def _inputs_differ(matching: Matching, node: Node) -> bool:
 
 
 def _hlo(own: tuple[str, ...], other: tuple[str, ...]) -> str:
-    """The instructions that only one side has."""
+    """The instructions that only one side has; all of them if the other has them too."""
     left = list(other)
     lone = []
     for said in own:
@@ -128,4 +150,5 @@ def _hlo(own: tuple[str, ...], other: tuple[str, ...]) -> str:
             left.remove(said)
         else:
             lone.append(said)
-    return ", ".join(f"`{said}`" for said in lone[:3]) + (" and more" if len(lone) > 3 else "") or "nothing"
+    shown = lone or list(own)
+    return ", ".join(f"`{said}`" for said in shown[:3]) + (" and more" if len(shown) > 3 else "")

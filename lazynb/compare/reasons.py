@@ -61,9 +61,10 @@ def _number(consumer: int | None) -> int:
 
 
 def _together(ends: Iterable[Kernel | None], whole: Iterable[Kernel], partner: Mapping[int, int]) -> bool:
-    """Whether one kernel of the other side does work of both ends."""
+    """Whether one kernel of the other side does work of both ends, or of the one of which it has any."""
     works = [{partner[node] for node in end.nodes if node in partner} for end in ends if end is not None]
-    return any(all(kernel.nodes & work for work in works) for kernel in whole)
+    known = [work for work in works if work]
+    return bool(known) and any(all(kernel.nodes & work for work in known) for kernel in whole)
 
 
 def _only_here(producer: int, side: Side, other: Side, partner: Mapping[int, int]) -> bool:
