@@ -20,8 +20,12 @@ class Seconds(NamedTuple):
     high: float
 
     def differs(self, other: Seconds) -> bool:
-        """Whether no run of one took as long as any of the other: less is noise."""
-        return self.high < other.low or other.high < self.low
+        """Whether each run of one took longer than any of the other, by a fifth at least: less is noise,
+        since the machine is faster at one time than at another."""
+        return self.low > _NOISE * other.high or other.low > _NOISE * self.high
+
+
+_NOISE = 1.2
 
 
 @dataclasses.dataclass(frozen=True)

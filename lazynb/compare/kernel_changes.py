@@ -7,11 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from lazynb.compare.change import Change
-from lazynb.compare.figures import Figures, Kernel
+from lazynb.compare.figures import Figures, Kernel, Seconds
 from lazynb.compare.groups import Group
 from lazynb.compare.matching import LinePair, Matching
 from lazynb.compare.reasons import reasons
-from lazynb.units import number, short_duration, size
+from lazynb.units import milliseconds, number, short_duration, size
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
@@ -63,12 +63,17 @@ def _turns(loop: Sequence[Group]) -> list[str]:
 
 
 def _timed(group: Group, before: Figures, now: Figures) -> Iterator[Change]:
-    """That the kernels took longer or shorter, if both sides were measured, by more than noise."""
+    """That the kernels took longer or shorter, if both sides were measured, in every run."""
     old, new = before.seconds, now.seconds
     if old is None or new is None or not old.differs(new):
         return
-    text = f"takes {short_duration(new.median)} instead of {short_duration(old.median)}, by more than noise"
+    text = f"takes {_spread(new)} instead of {_spread(old)}"
     yield Change("time", group.lines, text, (), before, now, new.median - old.median)
+
+
+def _spread(seconds: Seconds) -> str:
+    """A measured time with its noise."""
+    return f"{short_duration(seconds.median)} (runs of {milliseconds(seconds.low, seconds.high)})"
 
 
 def count(kernels: int) -> str:

@@ -24,10 +24,9 @@ def reasons(group: Group, matching: Matching) -> tuple[Reason, ...]:
     """Why one side of a group has more kernels; nothing where no rule and no compiler says it."""
     more = len(group.now) - len(group.before)
     found: list[Reason] = []
-    if more >= 0:
-        found += _cuts(group.now, group.before, matching, True)
-    if more <= 0:
-        found += _cuts(group.before, group.now, matching, False)
+    for is_now in [side for side, counts in ((True, more >= 0), (False, more <= 0)) if counts]:
+        cut, whole = (group.now, group.before) if is_now else (group.before, group.now)
+        found += _cuts(cut, whole, matching, is_now) or _results(cut, matching, is_now)
     if not found and not (group.now and group.before):
         found += _fates(group, matching)
     return tuple(dict.fromkeys(found))[:_MOST]
@@ -60,6 +59,21 @@ def _number(consumer: int | None) -> int:
     return -1 if consumer is None else consumer
 
 
+def _results(kernels: tuple[Kernel, ...], matching: Matching, is_now: bool) -> list[Reason]:
+    """That kernels give what is a result on one side alone."""
+    side, other = (matching.now, matching.before) if is_now else (matching.before, matching.now)
+    partner = matching.before_of if is_now else matching.now_of
+    own = {kernel.id for kernel in kernels}
+    found = []
+    for boundary in side.boundaries:
+        producer = boundary["producer"]
+        is_result = boundary["consumer"] is None and producer in own
+        if is_result and _only_here(producer, side, other, partner):
+            said = _result(producer, side) or "a value"
+            found.append(Reason(f"{said} is a result of the program", boundary["label"], is_now))
+    return found
+
+
 def _together(ends: Iterable[Kernel | None], whole: Iterable[Kernel], partner: Mapping[int, int]) -> bool:
     """Whether one kernel of the other side does work of both ends, or of the one of which it has any."""
     works = [{partner[node] for node in end.nodes if node in partner} for end in ends if end is not None]
@@ -70,7 +84,7 @@ def _together(ends: Iterable[Kernel | None], whole: Iterable[Kernel], partner: M
 def _only_here(producer: int, side: Side, other: Side, partner: Mapping[int, int]) -> bool:
     """Whether a result of a kernel is one of the program's here, and not on the other side."""
     nodes = [node for node in side.data["clusters"][producer]["nodes"] if side.nodes[node]["output"]]
-    return any(node not in partner or not other.nodes[partner[node]]["output"] for node in nodes)
+    return any(node in partner and not other.nodes[partner[node]]["output"] for node in nodes)
 
 
 def _phrase(boundary: Boundary, side: Side) -> str:
@@ -86,8 +100,11 @@ def _phrase(boundary: Boundary, side: Side) -> str:
 def _result(producer: int, side: Side) -> str:
     """The result that a kernel gives, in words; empty if that is not one."""
     nodes = [side.nodes[node] for node in side.data["clusters"][producer]["nodes"]]
-    given = [f"what `{node['name']}` gives" for node in nodes if node["output"]]
-    return given[0] if len(given) == 1 else ""
+    given = [node for node in nodes if node["output"]]
+    if len(given) != 1:
+        return ""
+    names = given[0]["names"]
+    return f"`{names[0]}`" if names else f"what `{given[0]['name']}` gives"
 
 
 def _fates(group: Group, matching: Matching) -> list[Reason]:
@@ -99,7 +116,7 @@ def _fates(group: Group, matching: Matching) -> list[Reason]:
     found = []
     for node in nodes:
         fate = side.fates.get(partner.get(node, -1))
-        if fate is not None and fate["kind"] in ("folded", "merged", "cancelled", "dead", "fused"):
+        if fate is not None and fate["kind"] in ("folded", "merged", "cancelled"):
             name = side.nodes[partner[node]]["name"]
             found.append(Reason(f"`{name}`: {fate['text']}", fate["label"], is_now))
     return found

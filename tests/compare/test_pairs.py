@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 
 import pytest
+from compare.pairs import ARGUMENTS, pairs, said
 
 import lazynb
-from compare.pairs import ARGUMENTS, pairs, said
 from lazynb.view.reports.comparison import Diff
 
 PAIRS = {pair.name: pair for pair in pairs()}

@@ -15,9 +15,10 @@ from lazynb.record.tensor import LazyTensor
 from lazynb.session.function import compile_function, is_function
 from lazynb.view.graph.graph import Graph
 from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.saved import here, opened
+from lazynb.view.inspection.saved import Saved, here, opened
 from lazynb.view.reports.targets import SideBySide
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.flags import written
 from lazynb.xla.gathering import compile_tensors
 from lazynb.xla.given.given import SUFFIXES, compile_given, is_given, read_file
 
@@ -43,15 +44,20 @@ def side_of(obj: Any, name: str, namespace: Mapping[str, Any]) -> Side:
     """
     if isinstance(obj, str | os.PathLike):
         return _of_file(os.fspath(obj))
+    if isinstance(obj, Saved):
+        return _of_saved(obj, name)
     return _of_compilation(_compilation_of(obj, namespace), name)
+
+
+def _of_saved(saved: Saved, name: str) -> Side:
+    return Side(joined(saved.inspections), name, saved.made_by)
 
 
 def _of_file(path: str) -> Side:
     name = os.path.basename(path)
     if path.endswith(SUFFIXES):
         return _of_compilation(read_file(path), name)
-    saved = opened(path)
-    return Side(joined(saved.inspections), name, saved.made_by)
+    return _of_saved(opened(path), name)
 
 
 def _of_compilation(compilation: Compilation, name: str) -> Side:
@@ -60,7 +66,8 @@ def _of_compilation(compilation: Compilation, name: str) -> Side:
     for trace in compilation.traces:
         with contextlib.suppress(DumpUnavailable):
             trace.write_down()
-    return Side(inspection(compilation, full=True, live=False), name, here())
+    made_by = f"{here()}, with {written(compilation.flags)}" if compilation.flags else here()
+    return Side(inspection(compilation, full=True, live=False), name, made_by)
 
 
 def _compilation_of(obj: Any, namespace: Mapping[str, Any]) -> Compilation:
