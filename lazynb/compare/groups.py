@@ -230,7 +230,7 @@ def _connected(pairs: Sequence[tuple[Kernel, Kernel]]) -> list[_Part]:
         own = parts[number] = _Part([a], [b])
         for kernel in (a, b):
             known = part_of.get(id(kernel), number)
-            if known != number:
+            if known in parts and known != number:
                 _merge(own, parts.pop(known))
         for kernel in (*own.before, *own.now):
             part_of[id(kernel)] = number

@@ -83,17 +83,11 @@ class Matching:
 
     def __init__(self, before: Side, now: Side):
         self.before, self.now = before, now
-        self._written = written_lines(before, now)
-        alignment = Alignment(_Recorded(before), _Recorded(now), key=self._statement)
-        self.now_of = dict(alignment.new)
-        self.before_of = dict(alignment.old)
-
-    def _statement(self, side: int, step: ProgramStep) -> str:
-        """Equal for operations of lines that correspond as they are written."""
-        line = (self.before, self.now)[side].lines[step.number]
-        if line is None:
-            return ""
-        return self._written[side].get(line, line.text)
+        if _key(before) <= _key(now):
+            self._written, self.now_of, self.before_of = _aligned(before, now)
+        else:  # of several alignments that are as good, the same whichever side comes first
+            (new, old), self.before_of, self.now_of = _aligned(now, before)
+            self._written = old, new
 
     @cached_property
     def _pairs(self) -> tuple[dict[Line, LinePair], dict[Line, LinePair]]:
@@ -131,6 +125,28 @@ class Matching:
         pairs = [self.of_now(line) for line in new if line is not None]
         pairs += [self.of_before(line) for line in old if line is not None]
         return tuple(sorted(dict.fromkeys(pairs), key=_order))
+
+
+def _key(side: Side) -> tuple[int, list[str], list[str]]:
+    """Orders the sides."""
+    texts = [line.text if line is not None else "" for line in side.lines]
+    return len(side.nodes), [node["name"] for node in side.nodes], texts
+
+
+def _aligned(first: Side, second: Side) -> tuple[tuple[_Keys, _Keys], dict[int, int], dict[int, int]]:
+    """The lines that correspond as they are written; by operation of each side that of the other."""
+    written = written_lines(first, second)
+
+    def statement(side: int, step: ProgramStep) -> str:
+        """Equal for operations of lines that correspond as they are written."""
+        line = (first, second)[side].lines[step.number]
+        return "" if line is None else written[side].get(line, line.text)
+
+    alignment = Alignment(_Recorded(first), _Recorded(second), key=statement)
+    return written, dict(alignment.new), dict(alignment.old)
+
+
+_Keys = dict[Line, str]
 
 
 def written_lines(before: Side, now: Side) -> tuple[dict[Line, str], dict[Line, str]]:

@@ -82,9 +82,15 @@ def _together(ends: Iterable[Kernel | None], whole: Iterable[Kernel], partner: M
 
 
 def _only_here(producer: int, side: Side, other: Side, partner: Mapping[int, int]) -> bool:
-    """Whether a result of a kernel is one of the program's here, and not on the other side."""
+    """Whether a result of a kernel is one more of the program's than on the other side, where it is none."""
+    if _results_of(side) <= _results_of(other):
+        return False
     nodes = [node for node in side.data["clusters"][producer]["nodes"] if side.nodes[node]["output"]]
     return any(node in partner and not other.nodes[partner[node]]["output"] for node in nodes)
+
+
+def _results_of(side: Side) -> int:
+    return sum(node["output"] for node in side.nodes if node["kind"] == "op")
 
 
 def _phrase(boundary: Boundary, side: Side) -> str:
