@@ -33,7 +33,9 @@ from lazynb.version import __version__ as __version__
 from lazynb.view.graph.graph import Graph as Graph
 from lazynb.view.graph.pending import graph_of as _graph_of, show as _show
 from lazynb.view.inspection.show import install as _install_inspector, remember as _remember
+from lazynb.view.reports.comparison import Diff as Diff
 from lazynb.view.reports.explanation import install as _install_explanation
+from lazynb.view.reports.side import side_of as _side_of
 from lazynb.xla.compilation import Compilation as Compilation
 from lazynb.xla.gathering import compile_tensors as _compile_tensors
 from lazynb.xla.given.given import compile_given as _compile_given, is_given as _is_given
@@ -150,6 +152,36 @@ def _given(what: tuple[_Any, ...], target: _Any, mesh: _Any, shard: _Any, kwargs
         return _compile_given(what[0])
     except LazynbError as error:  # its message says it all
         raise error.with_traceback(None) from None
+
+
+def diff(a: _Any, b: _Any) -> Diff:
+    """What differs between two compilations, line by line: kernels, bytes, operations, memory, passes, times.
+
+    Runs nothing; what is not compiled yet is compiled.
+
+    Arguments:
+      a, b: before and now. Each is a :class:`Compilation`; a tuple of a function and its arguments,
+        ``(f, x, y)``, of which types are enough; a :class:`LazyTensor` or :class:`Graph` that is pending;
+        what ``jax.jit(f)`` gives with ``.lower(...)`` or ``.compile()``; or the path of a file: what
+        ``lazynb run --save`` or ``lazynb inspect --json`` wrote, perhaps with another JAX or for another
+        chip, HLO (``.hlo``, ``.txt``) or StableHLO (``.mlir``).
+
+    Returns:
+      A :class:`Diff`: ``changes`` (the one that matters most first; empty if the programs are the same),
+      ``headline`` (three sentences at most), ``passes`` (of XLA, that acted differently), ``to_dicts()``,
+      ``to_json()``, ``save_html()``. Sizes are in bytes, times in seconds. Times are compared if both were
+      profiled.
+
+    Raises:
+      TypeError: one of them is nothing that can be compared.
+      ValueError: one of them has no program, or the file holds no inspection.
+      OSError: a file cannot be read.
+      TraceBreakError: a function needs a value.
+      LazynbError: a file holds no program, or one for another machine; the message says which.
+    """
+    __tracebackhide__ = True
+    namespace = _user_namespace()
+    return Diff(_side_of(a, "before", namespace), _side_of(b, "now", namespace))
 
 
 def inspect(

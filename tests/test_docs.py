@@ -63,7 +63,9 @@ def anchors() -> dict[str, set[str]]:
         "breaks": {reason.code.lower() for reason in REASONS.values()},
         "misses": {cause.code.lower() for cause in CAUSES.values()},
         "boundaries": {f"boundary-{name}" for name in BOUNDARIES},
-        "command-line": {f"command-{name}" for name in ("lazynb", "run", "explain", "inspect", "targets")},
+        "command-line": {
+            f"command-{name}" for name in ("lazynb", "run", "explain", "inspect", "diff", "targets")
+        },
         "settings": {f"config-{name.replace('_', '-')}" for name in lazynb.config.__dataclass_fields__},
     }
 

@@ -21,6 +21,7 @@ ORDER = [
     "targets",
     "xla",
     "session",
+    "compare",
     "view",
     "notebook",
     "cli",

@@ -22,6 +22,7 @@ EPILOG = """examples:
   lazynb explain LNB103
   lazynb targets install tpu
   lazynb inspect train.py:step --args "f32[128,64]" --for v5e
+  lazynb diff before.json now.json --fail-if "kernels > +10%"
 """
 
 RUN_DESCRIPTION = """Runs a Python script or a notebook as it would run by itself, but lazily: operations
@@ -70,6 +71,27 @@ INSPECT_EPILOG = """examples:
 arguments of the function:
   TYPES is one or more of f32[128,64], bf16[8], i32, bool[3]. Or name a function without arguments, or a
   tuple, of the same module: it gives the arguments, in which jax.ShapeDtypeStruct may stand for arrays.
+"""
+
+DIFF_DESCRIPTION = """Compares two compilations, which may come from two versions of JAX, two machines or two
+chips: operations are matched by line and structure. Runs nothing. StableHLO, and HLO before XLA's passes, are
+compiled here."""
+
+DIFF_EPILOG = """examples:
+  lazynb run train.py --save before.json        # with one JAX, and with another:
+  lazynb run train.py --save now.json
+  lazynb diff before.json now.json --fail-if "kernels > +10%" --fail-if "peak_memory > +64MiB"
+  lazynb diff on-v5e.json on-h100.json --html both.html
+
+conditions:
+  A figure (kernels, bytes, peak_memory or flops), >, >=, < or <=, and a bound. With a sign the bound is
+  of the difference: +10% of the figure before, +3, +64MiB. Without one it is of the figure now: 2GiB.
+  bytes go through memory: what kernels read and write, as often as they run where XLA knows it.
+
+exit status:
+  0    no condition holds
+  1    a condition holds: which, and by how much, is on stderr
+  2    something is wrong with the arguments, the files or a condition, or a figure is not known
 """
 
 OWN = ("--report", "--save", "--max-compiles", "--max-breaks", "--max-kernels")
@@ -152,6 +174,7 @@ def parser(version: str) -> Parser:
         "code", metavar="CODE", nargs="?", help="such as LNB103, or a kind such as float; without: a list"
     )
     _add_inspect(commands)
+    _add_diff(commands)
     targets = commands.add_parser(
         "targets",
         help="the chips that lazynb compiles for without having them; their compilers",
@@ -164,6 +187,30 @@ def parser(version: str) -> Parser:
         one = actions.add_parser(action, help=what, description=what, allow_abbrev=False, **_PLAIN)
         one.add_argument("compiler", metavar="tpu | gpu", choices=sorted(COMPILERS), help="whose chips")
     return top
+
+
+def _add_diff(commands: Any) -> None:
+    diff = commands.add_parser(
+        "diff",
+        help="show what differs between two saved runs or programs, line by line",
+        description=DIFF_DESCRIPTION,
+        epilog=DIFF_EPILOG,
+        allow_abbrev=False,
+        **_PLAIN,
+    )
+    for name in ("before", "now"):
+        diff.add_argument(
+            name, metavar=name.upper(), help="what lazynb run --save or lazynb inspect --json wrote, or HLO"
+        )
+    diff.add_argument(
+        "--fail-if",
+        metavar="CONDITION",
+        action="append",
+        default=[],
+        help='exit with status 1 if it holds, such as "kernels > +10%%"; several times',
+    )
+    diff.add_argument("--html", metavar="FILE", help="write it to FILE as one page, which needs no network")
+    diff.add_argument("--json", metavar="FILE", help="write it to FILE as JSON")
 
 
 def _add_inspect(commands: Any) -> None:

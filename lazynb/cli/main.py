@@ -11,6 +11,7 @@ import jax
 
 import lazynb
 from lazynb.cli.arguments import Plan, Unusable, parser, plan, split
+from lazynb.cli.diff import diff
 from lazynb.cli.inspect import inspect
 from lazynb.cli.notebook import run_notebook
 from lazynb.cli.outcome import Outcome
@@ -47,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return explain_code(options.code)
         if options.command == "inspect":
             return inspect(options)
+        if options.command == "diff":
+            return diff(options)
         if options.command == "targets":
             return targets(options.action, options.compiler if options.action else "")
         top.print_help()

@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+import jax
 from IPython.core.error import UsageError
 
+from lazynb.compare.side import Side
 from lazynb.errors import LazynbError
 from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.observers import observing
+from lazynb.notebook.against import Sentence, side_named
 from lazynb.notebook.as_jit import NO_RESULT, JitForm, has_value
 from lazynb.notebook.drawing import DrawingLayout
 from lazynb.notebook.leftovers import holders
@@ -26,10 +29,13 @@ from lazynb.targets.shards import ShardLike
 from lazynb.targets.target import Target, UnknownTarget, parse_all
 from lazynb.view.inspection.html import TABS
 from lazynb.view.inspection.show import remember
+from lazynb.view.reports.comparison import Diff
+from lazynb.view.reports.side import side_of
 from lazynb.view.reports.targets import SideBySide
 from lazynb.xla.as_jit import Jitted, NotOneFunction
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.counterpart import Counterpart
+from lazynb.xla.flags import BadFlag, compiled_with, parse_flags, without
 from lazynb.xla.gathering import written_down
 
 _ByTarget = dict[Target | None, Compilation]
@@ -52,6 +58,8 @@ class Asked:
       later: what somebody may ask for who looks at the inspector, if ``form`` is None; None if the cell gives
         nothing.
       runs: whether what is pending is run.
+      flags: XLA's options, with which it compiles what is shown.
+      against: what it is compared with; None for nothing.
     """
 
     name: str | None
@@ -60,6 +68,8 @@ class Asked:
     form: JitForm | None
     later: JitForm | None
     runs: bool
+    flags: dict[str, Any] = dataclasses.field(default_factory=dict)
+    against: Side | None = None
 
 
 def asked_for(options: Any, targets: list[Target | None], shell: Any, cell: str) -> Asked:
@@ -80,7 +90,41 @@ def asked_for(options: Any, targets: list[Target | None], shell: Any, cell: str)
     later = None
     if form is None and has_value(shell.transform_cell(cell)):
         later = JitForm((), shell.user_ns, is_asked=False)
-    return Asked(options.name, tabs, chosen, form, later, not options.no_run)
+    flags = _flags(options, chosen, form)
+    against = None
+    if options.against is not None:
+        _check_one(chosen, form)
+        against = side_named(options.against, shell.user_ns, "--against", options.name)
+    return Asked(options.name, tabs, chosen, form, later, not options.no_run, flags, against)
+
+
+def _flags(options: Any, targets: list[Target | None], form: JitForm | None) -> dict[str, Any]:
+    """What ``--flag`` and ``--without`` say.
+
+    Raises:
+      UsageError: they cannot be meant.
+    """
+    if not (options.flag or options.without):
+        return {}
+    if targets != [None] or form is not None:
+        raise UsageError("%%compile --flag: flags go with this machine's program, without --for and --as-jit")
+    try:
+        libraries = [name.strip() for text in options.without for name in text.split(",")]
+        return {**without(libraries, jax.local_devices()[0].platform), **parse_flags(options.flag)}
+    except BadFlag as error:
+        raise UsageError(f"%%compile: {error}") from None
+
+
+def _check_one(targets: list[Target | None], form: JitForm | None) -> None:
+    """
+    Raises:
+      UsageError: the cell is compiled several times.
+    """
+    if len(targets) > 1 or form is not None:
+        raise UsageError(
+            "%%compile --against: one program is compared with one; for several chips and --as-jit write a "
+            "NAME, and compare with %diff NAME[0] NAME[1]"
+        )
 
 
 def targets_of(text: str) -> list[Target | None]:
@@ -178,12 +222,21 @@ class Compiled:
     def _is_one(self) -> bool:
         return len(self.asked.targets) == 1 and self.asked.form is None
 
+    def _compared(self, before: Side) -> Any:
+        """What differs from what it is compared with; a sentence where there is nothing to compare."""
+        try:
+            return Diff(before, side_of(self.held, self.asked.name or "this cell", {}))
+        except ValueError as error:
+            return Sentence(f"Nothing to compare with {before.name}: {error}.")
+
     @cached_property
     def _table(self) -> SideBySide:
         return SideBySide(self.compilations, self.refused)
 
     def shown(self) -> Iterator[Any]:
         """What is displayed below the value, once that is there."""
+        if self.asked.against is not None:
+            yield self._compared(self.asked.against)
         if not self._is_one:
             yield self._table
         beside = [one.counterpart.compilation for one in self.compilations if one.counterpart is not None]
@@ -216,13 +269,27 @@ def compiled(asked: Asked, run_lazily: Callable[[bool], tuple[Any, CellRuns]]) -
         drawing = DrawingLayout(snapshot)
         runs.compile(waiting, ahead)
         here = remember(runs.compilation(shown_if_empty, snapshot))
+        altered = _altered(here, asked.flags, ahead)
     here.beside = in_a_line(beside.log.rows())
     lazy: _ByTarget = {**elsewhere, None: here}
     for target, compilation in lazy.items():
         compilation.counterpart = counterparts(target)
     both = (lazy, jitted)
     compilations = [one[target] for target in asked.targets for one in both if target in one]
+    if altered is not None:
+        compilations = [remember(altered)]
     return Compiled(asked, value, here, compilations, {**refused, **not_jitted}, drawing)
+
+
+def _altered(here: Compilation, flags: dict[str, Any], ahead: bool) -> Compilation | None:
+    """The programs that are run, compiled with flags to be looked at; None without flags."""
+    if not flags or not here.traces:
+        return None
+    try:
+        with written_down(ahead):
+            return compiled_with(here, flags)
+    except BadFlag as error:
+        raise UsageError(f"%%compile: {error}") from None
 
 
 def _compiled_for(

@@ -15,6 +15,7 @@ from lazynb.execute.breaks import breaks
 from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.observers import observing
 from lazynb.execute.records import plural
+from lazynb.notebook.against import side_named
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.compiling import asked_for, compiled, targets_of
 from lazynb.notebook.defined import what_to_do
@@ -33,6 +34,7 @@ from lazynb.view.graph.pending import graph_of
 from lazynb.view.inspection.html import TABS
 from lazynb.view.inspection.page import save_html
 from lazynb.view.inspection.show import remember
+from lazynb.view.reports.comparison import Diff
 from lazynb.view.reports.miss_report import explained_miss
 from lazynb.view.reports.prediction import Reveal
 from lazynb.xla.gathering import written_down
@@ -43,6 +45,7 @@ MAGICS = [
     ("line", "breaks"),
     ("line", "cache"),
     ("line", "inspect"),
+    ("line", "diff"),
     ("cell", "compile"),
     ("cell", "predict"),
     ("cell", "explain"),
@@ -52,7 +55,7 @@ MAGICS = [
 
 @magics_class
 class LazyMagics(Magics):
-    """``%lazy``, ``%graph``, ``%inspect``, ``%breaks``, ``%cache``, ``%%compile``, ``%%predict``,
+    """``%lazy``, ``%graph``, ``%inspect``, ``%diff``, ``%breaks``, ``%cache``, ``%%compile``, ``%%predict``,
     ``%%explain``, ``%%eager``."""
 
     shell: Any
@@ -197,6 +200,28 @@ class LazyMagics(Magics):
         default="",
         help="the results under --as-jit, by commas, such as loss,params; without: the last expression",
     )
+    @argument(
+        "--against",
+        metavar="NAME",
+        default=None,
+        help="show what differs from NAME: a variable that an earlier %%%%compile filled, or a file that "
+        "lazynb run --save wrote",
+    )
+    @argument(
+        "--flag",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="show what XLA makes of the cell with one of its flags, such as "
+        "xla_cpu_enable_fast_math=true; several times; the value is computed without",
+    )
+    @argument(
+        "--without",
+        metavar="LIBRARY",
+        action="append",
+        default=[],
+        help="the same with XLA's own code in place of a library's, such as YNNPACK",
+    )
     @cell_magic
     def compile(self, line: str, cell: str) -> None:
         """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression
@@ -280,6 +305,26 @@ class LazyMagics(Magics):
             return inspect(obj, self.shell.user_ns)
         compilation = compilation_of(obj, self.shell.user_ns)
         print(f"written to {save_html(compilation, options.html)}")
+        return None
+
+    @magic_arguments()
+    @argument("before", help="a variable that holds a Compilation, an expression without spaces, or a file")
+    @argument("now", help="the same; without quotes")
+    @argument("--html", metavar="FILE", help="write it to FILE, which needs no kernel and no network")
+    @line_magic
+    def diff(self, line: str) -> Any:
+        """Shows what differs between two compilations, line by line: kernels, bytes, operations, memory,
+        times.
+
+        ``%%compile before`` and ``%%compile after`` give two; so do files that ``lazynb run --save`` wrote
+        with two versions of JAX, or for two chips. Runs nothing.
+        """
+        options = parse_argstring(self.diff, line)
+        sides = [side_named(name, self.shell.user_ns, "%diff") for name in (options.before, options.now)]
+        found = Diff(*sides)
+        if options.html is None:
+            return found
+        print(f"written to {found.save_html(options.html)}")
         return None
 
     def _runs(self) -> CellRuns:

@@ -63,7 +63,8 @@ def inspect(obj: Any = None, namespace: dict[str, Any] | None = None, *, ran: bo
     """
     if isinstance(obj, (str, os.PathLike)):
         if not os.fspath(obj).endswith(SUFFIXES):
-            return FromFile(opened(obj).entries, os.path.basename(obj))
+            saved = opened(obj)
+            return FromFile(saved.entries, os.path.basename(obj), made_by=saved.made_by)
         return shown(remember(read_file(obj)), ran=False)
     if isinstance(obj, Graph) and not obj.pending():
         return obj

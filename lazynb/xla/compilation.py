@@ -100,6 +100,7 @@ class Compilation:
         needed.
       unlisted: how many other programs the cell ran.
       notes: sentences: what cannot be known of it, and why.
+      flags: XLA's options that it was compiled with to be looked at, without being run; empty for none.
     """
 
     def __init__(
@@ -127,12 +128,13 @@ class Compilation:
         self.target = target
         self.notes = tuple(notes)
         self.form = form
+        self.flags: dict[str, Any] = {}
 
     @property
     def is_run(self) -> bool:
         """Whether it is what runs when the graph runs: not compiled for another chip, nor as ``jax.jit``
-        would be."""
-        return self.target is None and self.form is None
+        would be, nor with flags."""
+        return self.target is None and self.form is None and not self.flags
 
     @property
     def operations(self) -> int:
@@ -268,6 +270,8 @@ class Compilation:
             event += " as jax.jit"
         if self.target is not None:
             event += f" for {self.target.title}"
+        if self.flags:
+            event += f" with {plural(len(self.flags), 'flag')}"
         if not self.is_run:
             event += ", not run"
         return f"Compilation({self.operations} operations, {event}, {time})"

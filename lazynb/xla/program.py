@@ -165,6 +165,23 @@ class CompiledTrace:
     def _has_files(self) -> bool:
         return self._executable.dump is not None and self._executable.dump.exists
 
+    def compiled_as(self, executable: Compilable) -> CompiledTrace:
+        """The same trace as ``executable`` compiles it."""
+        origins, snapshot, inputs = self.origins, self._snapshot, self._inputs
+        return CompiledTrace(executable, True, origins, snapshot, inputs, self.is_function)
+
+    def write_down(self) -> None:
+        """Compiles once more if XLA did not write its passes and live ranges down, or if that is gone.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+        """
+        if self.cache_event == "given" or self._has_files:
+            return
+        if not self.has_dump or "memory" not in vars(self):
+            _ = self.dump
+            vars(self).pop("memory", None)
+
     @cached_property
     def written(self) -> Read:
         """What the dump says. Compiles once more if nothing was written down.

@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
+
 from lazynb.record.snapshot.snapshot import Call, Node, Snapshot
 from lazynb.source import Place
 from lazynb.version import __version__
@@ -40,14 +42,16 @@ class Saved:
 
     Attributes:
       entries: one for each program, in the order in which they first ran.
+      made_by: the JAX that the program was compiled with, such as ``JAX 0.10.2``; empty if nobody noted it.
     """
 
-    def __init__(self, entries: Sequence[Entry], name: str = "", above: str = ""):
+    def __init__(self, entries: Sequence[Entry], name: str = "", above: str = "", made_by: str = ""):
         """
         Arguments:
           above: HTML that stands before them on a page.
         """
         self.entries = tuple(entries)
+        self.made_by = made_by
         self._name = name
         self._above = above
 
@@ -67,7 +71,12 @@ class Saved:
             {"inspection": entry.data, "graph": [dataclasses.asdict(node) for node in entry.graph.nodes]}
             for entry in self.entries
         ]
-        written = {"lazynb": __version__, "version": VERSION, "inspections": entries}
+        written = {
+            "lazynb": __version__,
+            "version": VERSION,
+            "made_by": self.made_by or here(),
+            "inspections": entries,
+        }
         target.write_text(json.dumps(written, separators=(",", ":")), encoding="utf-8")
         return target
 
@@ -143,7 +152,12 @@ def opened(path: str | os.PathLike[str]) -> Saved:
         raise NotSaved(f"{name} holds an inspection that is not whole") from None
     if not found:
         raise NotSaved(f"{name} holds no inspection: nothing was compiled in the program that wrote it")
-    return Saved(found, Path(path).name)
+    return Saved(found, Path(path).name, made_by=str(written.get("made_by", "")))
+
+
+def here() -> str:
+    """The JAX that compiles here."""
+    return f"JAX {jax.__version__}"
 
 
 def _graph(nodes: Sequence[dict[str, Any]]) -> Snapshot:

@@ -1,0 +1,200 @@
+"""Which operation and which line of one side is which of the other.
+
+Operations are aligned as they are to say why a program was compiled again (:mod:`lazynb.why.alignment`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import sys
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+from lazynb.compare.side import Line, Side
+from lazynb.why.alignment import Alignment, common
+from lazynb.why.comparable import Comparable, ProgramStep
+
+
+class LinePair(NamedTuple):
+    """A line on both sides; None on the side that does not have it."""
+
+    before: Line | None
+    now: Line | None
+
+    @property
+    def shown(self) -> Line:
+        """The line as it is now, else as it was."""
+        line = self.now or self.before
+        assert line is not None
+        return line
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Step(ProgramStep):
+    """A node of an inspection as the alignment sees it."""
+
+    made_of: Hashable = None
+
+    @property
+    def content(self) -> Hashable:
+        """Equal for what does the same to its operands, as far as an inspection tells."""
+        return self.made_of
+
+
+class _Recorded(Comparable):
+    """The nodes of a side as a program that can be aligned."""
+
+    def __init__(self, side: Side):
+        steps = [_step(side, number) for number in range(len(side.nodes))]
+        super().__init__(steps, [], {})
+        known = [line for line in side.lines if line is not None]
+        self._texts = {(line.label, line.number): line.text for line in known}
+
+
+def _step(side: Side, number: int) -> _Step:
+    node, line = side.nodes[number], side.lines[number]
+    is_operation = node["kind"] == "op"
+    return _Step(
+        number,
+        sys.intern(node["primitive"] or node["name"]) if is_operation else None,
+        {},
+        node["name"] if is_operation else next(iter(node["names"]), ""),
+        tuple(node["names"]),
+        tuple([(operand, result) for operand, result in node["operands"]]),
+        tuple(node["avals"]),
+        scalar=None if is_operation else node["value"],
+        needed=not node["dead"],
+        operation=object() if is_operation else None,
+        line=(line.label, line.number) if line is not None else None,
+        made_of=(node["name"], tuple(node["avals"])),
+    )
+
+
+class Matching:
+    """The operations and lines of two sides, paired.
+
+    Attributes:
+      before, now: the sides.
+      now_of, before_of: by node of one side, that of the other which corresponds.
+    """
+
+    def __init__(self, before: Side, now: Side):
+        self.before, self.now = before, now
+        if _key(before) <= _key(now):
+            self._written, self.now_of, self.before_of = _aligned(before, now)
+        else:  # of several alignments that are as good, the same whichever side comes first
+            (new, old), self.before_of, self.now_of = _aligned(now, before)
+            self._written = old, new
+
+    @cached_property
+    def _pairs(self) -> tuple[dict[Line, LinePair], dict[Line, LinePair]]:
+        """By line of either side, the pair that it belongs to: those that share most operations, each line in
+        one pair."""
+        votes: Counter[tuple[Line, Line]] = Counter()
+        for old, new in self.now_of.items():
+            a, b = self.before.lines[old], self.now.lines[new]
+            if a is not None and b is not None:
+                votes[a, b] += 1
+        ranked = sorted(votes.items(), key=lambda vote: (-vote[1], vote[0][0].text != vote[0][1].text))
+        first: dict[Line, LinePair] = {}
+        second: dict[Line, LinePair] = {}
+        for (a, b), _ in ranked:
+            if a not in first and b not in second:
+                first[a] = second[b] = LinePair(a, b)
+        at = {key: line for line, key in self._written[1].items()}
+        for a, key in self._written[0].items():
+            if a not in first and at[key] not in second:
+                first[a] = second[at[key]] = LinePair(a, at[key])
+        return first, second
+
+    def of_before(self, line: Line) -> LinePair:
+        """The pair of a line of the first side."""
+        return self._pairs[0].get(line) or LinePair(line, None)
+
+    def of_now(self, line: Line) -> LinePair:
+        """The pair of a line of the second side."""
+        return self._pairs[1].get(line) or LinePair(None, line)
+
+    def lines_of(self, before: frozenset[int], now: frozenset[int]) -> tuple[LinePair, ...]:
+        """The lines of some nodes of both sides, in the order of the program."""
+        old = [self.before.lines[node] for node in sorted(before)]
+        new = [self.now.lines[node] for node in sorted(now)]
+        pairs = [self.of_now(line) for line in new if line is not None]
+        pairs += [self.of_before(line) for line in old if line is not None]
+        return tuple(sorted(dict.fromkeys(pairs), key=_order))
+
+
+def _key(side: Side) -> tuple[int, list[str], list[str]]:
+    """Orders the sides."""
+    texts = [line.text if line is not None else "" for line in side.lines]
+    return len(side.nodes), [node["name"] for node in side.nodes], texts
+
+
+def _aligned(first: Side, second: Side) -> tuple[tuple[_Keys, _Keys], dict[int, int], dict[int, int]]:
+    """The lines that correspond as they are written; by operation of each side that of the other."""
+    written = written_lines(first, second)
+
+    def statement(side: int, step: ProgramStep) -> str:
+        """Equal for operations of lines that correspond as they are written."""
+        line = (first, second)[side].lines[step.number]
+        return "" if line is None else written[side].get(line, line.text)
+
+    alignment = Alignment(_Recorded(first), _Recorded(second), key=statement)
+    return written, dict(alignment.new), dict(alignment.old)
+
+
+_Keys = dict[Line, str]
+
+
+def written_lines(before: Side, now: Side) -> tuple[dict[Line, str], dict[Line, str]]:
+    """The lines that correspond as they are written, unchanged or edited: by line of each side a key, equal
+    for the two of a pair."""
+    first, second = _in_order(before), _in_order(now)
+    pairs = common([line.text for line in first], [line.text for line in second])
+    edited: list[tuple[int, int]] = []
+    a = b = 0
+    for x, y in [*pairs, (len(first), len(second))]:
+        edited += _edited(first, second, range(a, x), range(b, y))
+        a, b = x + 1, y + 1
+    old: dict[Line, str] = {}
+    new: dict[Line, str] = {}
+    for x, y in [*pairs, *edited]:
+        old[first[x]] = new[second[y]] = f"line {x} {first[x].text}"
+    return old, new
+
+
+def _in_order(side: Side) -> list[Line]:
+    lines = {line for line in side.lines if line is not None}
+    return sorted(lines, key=lambda line: (line.cell or 0, line.source or 0, line.number))
+
+
+def _edited(
+    first: Sequence[Line], second: Sequence[Line], old: range, new: range
+) -> Iterator[tuple[int, int]]:
+    """Of lines between two that did not change, those that one edit makes of each other: all in their order
+    if there are as many, else those that are alike."""
+    if len(old) == len(new):
+        yield from zip(old, new, strict=True)
+        return
+    left = iter(new)
+    for x in old:
+        rest = list(left)
+        found = next((y for y in rest if _alike(first[x].text, second[y].text)), None)
+        left = iter(rest if found is None else rest[rest.index(found) + 1 :])
+        if found is not None:
+            yield x, found
+
+
+def _alike(a: str, b: str) -> bool:
+    return difflib.SequenceMatcher(None, a, b, autojunk=False).ratio() >= _ALIKE
+
+
+_ALIKE = 0.6
+
+
+def _order(pair: LinePair) -> tuple[int, int, int]:
+    line = pair.shown
+    return line.cell or 0, line.source or 0, line.number

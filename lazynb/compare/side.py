@@ -1,0 +1,114 @@
+"""One side of a comparison: a compilation as the plain data of its inspection, wherever it comes from.
+
+A live compilation, a saved file and a program as text all have this form, so two JAX versions, two machines
+and two chips are compared as two cells are.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from lazynb.compare.figures import Figures, Kernel, kernel_of
+from lazynb.compare.lowered import lowered
+
+if TYPE_CHECKING:
+    from lazynb.view.inspection.schema import Boundary, Fate, Inspection, Node, Place
+
+
+class Line(NamedTuple):
+    """A line of the user's code on one side.
+
+    Attributes:
+      label: ``cell 4, line 2`` or ``train.py:17``.
+      number: of the line.
+      text: of the line.
+      cell: the notebook cell; None in a file.
+      source: index of the cell's or file's text in the inspection; None if it is not kept.
+    """
+
+    label: str
+    number: int
+    text: str
+    cell: int | None
+    source: int | None
+
+
+def line_of(place: Place | None) -> Line | None:
+    """The line of a place of an inspection."""
+    if place is None:
+        return None
+    return Line(place["label"], place["line"], place["text"], place["cell"], place["source"])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Side:
+    """One of two compilations that are compared.
+
+    Attributes:
+      data: its inspection.
+      name: what the user calls it.
+      made_by: what compiled it, such as ``JAX 0.10.2``; empty if nobody noted it.
+    """
+
+    data: Inspection
+    name: str
+    made_by: str = ""
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """Inputs and operations; operands have smaller numbers."""
+        return self.data["nodes"]
+
+    @cached_property
+    def lines(self) -> list[Line | None]:
+        """The line of each node."""
+        return [line_of(node["place"]) for node in self.nodes]
+
+    @cached_property
+    def fates(self) -> dict[int, Fate]:
+        """What became of each operation, by its node."""
+        return {fate["node"]: fate for fate in self.data["fates"]}
+
+    @cached_property
+    def kernels(self) -> list[Kernel]:
+        """The kernels, in the order in which they run; loops around them and transfers are none."""
+        return [kernel for kernel in self._working if kernel.is_kernel]
+
+    @cached_property
+    def _working(self) -> list[Kernel]:
+        return [kernel_of(cluster) for cluster in self.data["clusters"] if cluster["kind"] != "control"]
+
+    @cached_property
+    def figures(self) -> Figures:
+        """Those of the whole."""
+        return Figures.of(self._working)
+
+    @property
+    def boundaries(self) -> Sequence[Boundary]:
+        """The arrays between kernels."""
+        return self.data["boundaries"]
+
+    @cached_property
+    def lowered(self) -> dict[int, tuple[str, ...]]:
+        """By node, the HLO instructions that JAX made of it; empty where that text is not kept."""
+        return lowered(self.data)
+
+    @property
+    def has_passes(self) -> bool:
+        """Whether what each pass changed is known."""
+        passes = [step for program in self.data["programs"] for step in program["hlo"]["passes"]]
+        return bool(passes) and all(step["changes"] is not None for step in passes)
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether some of its kernels were measured."""
+        return any(kernel.time is not None for kernel in self.kernels)
+
+    @property
+    def about(self) -> str:
+        """What it was compiled with and for, as far as that is something else than this machine."""
+        parts = [self.made_by, self.data["target"], "as jax.jit" if self.data["form"] else ""]
+        return ", ".join(filter(None, parts))

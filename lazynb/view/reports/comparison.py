@@ -1,0 +1,162 @@
+"""Two compilations compared, as text, HTML and JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Collection, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from lazynb.compare.change import Change
+from lazynb.compare.difference import Difference
+from lazynb.compare.memory_changes import peak
+from lazynb.compare.side import Side
+from lazynb.execute.records import SHOWN, Records, text_table
+from lazynb.units import number, short_duration, size
+from lazynb.view.graph.html import fill
+from lazynb.view.words import plain
+
+NOTHING = "Nothing differs: the same operations on the same lines become the same kernels."
+
+
+class Diff(Difference):
+    """What differs between two compilations; displays as text and as HTML.
+
+    Attributes:
+      before, now: the two sides, each with its ``name``.
+    """
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """A dictionary for each of ``changes``: plain data."""
+        return self.changes.to_dicts()
+
+    def to_json(self) -> str:
+        """The headline, both sides' totals, the changes and the passes, as JSON."""
+        data = {
+            "before": _total(self.before),
+            "now": _total(self.now),
+            "headline": self.headline,
+            "changes": self.to_dicts(),
+            "passes": self.passes.to_dicts(),
+        }
+        return json.dumps(data, indent=1)
+
+    def save_html(self, path: str | os.PathLike[str]) -> Path:
+        """Writes it as one HTML page that works offline.
+
+        Raises:
+          OSError: the file cannot be written.
+        """
+        target = Path(path)
+        title = f"{self.before.name} and {self.now.name}"
+        page = fill("page", title=escape(plain(title)), above="", body=self.to_html())
+        target.write_text(page, encoding="utf-8", errors="replace")
+        return target
+
+    def __repr__(self) -> str:
+        lines = [f"{place}. {sentence}" for place, sentence in enumerate(self.headline, 1)] or [NOTHING]
+        lines += ["", *text_table(self._totals())]
+        if rows := [row for row in map(self._figures, self.changes) if row]:
+            lines += ["", *text_table(rows[:SHOWN])]
+        others = [self.sentence(change) for change in self.changes[len(self.headline) : SHOWN]]
+        if others:
+            lines += ["", "What else differs:", *(f"- {sentence}" for sentence in others)]
+        if (left := len(self.changes) - SHOWN) > 0:
+            lines.append(f"... {left:,} more in changes")
+        if self.passes:
+            lines += ["", "Passes of XLA that acted differently on a line:", *repr(self.passes).splitlines()]
+        return "\n".join([*lines, *(f"\n{note}" for note in self._notes())])
+
+    def _repr_mimebundle_(
+        self, include: Collection[str] | None = None, exclude: Collection[str] | None = None
+    ) -> dict[str, Any]:
+        return {"text/plain": repr(self), "text/html": self.to_html()}
+
+    def to_html(self) -> str:
+        """The findings, and tables of all that differs."""
+        findings = "".join(f"<li>{escape(plain(sentence))}</li>" for sentence in self.headline)
+        passes = ""
+        if self.passes:
+            head = f"Passes of XLA that acted differently on a line ({len(self.passes):,})"
+            passes = f"<details><summary>{escape(head)}</summary>{_html(self.passes)}</details>"
+        return fill(
+            "comparison",
+            title=escape(plain(f"{self.before.name} → {self.now.name}")),
+            findings=f"<ol>{findings}</ol>" if findings else f"<p>{escape(NOTHING)}</p>",
+            totals=_table(self._totals()),
+            changes=_html(self.changes) if self.changes else "",
+            passes=passes,
+            notes="".join(f"<p>{escape(plain(note))}</p>" for note in self._notes()),
+        )
+
+    def _figures(self, change: Change) -> dict[str, str]:
+        """The row of a change of kernels in the table of figures; empty for another."""
+        if change.now is None:
+            return {}
+        row = self._row(change)
+        return {name: row[name] for name in ("lines", "kernels", "written", "FLOPs")}
+
+    def _totals(self) -> list[dict[str, str]]:
+        rows = [_row(self.before), _row(self.now)]
+        filled = {name for row in rows for name, text in row.items() if text}
+        return [{name: text for name, text in row.items() if name in filled or not name} for row in rows]
+
+    def _notes(self) -> list[str]:
+        """What cannot be said, and why."""
+        notes = []
+        if self.before.is_timed != self.now.is_timed:
+            timed, other = (self.before, self.now) if self.before.is_timed else (self.now, self.before)
+            notes.append(
+                f"Only {timed.name} was measured, so times are not compared: profile {other.name} too."
+            )
+        if not (self.before.figures.is_exact and self.now.figures.is_exact):
+            notes.append("How often some loop turns is not known: its kernels count once.")
+        if not (self.before.has_passes and self.now.has_passes):
+            notes.append("What XLA's passes did is not kept of both, so passes are not compared.")
+        return notes
+
+
+def _total(side: Side) -> dict[str, Any]:
+    memory = peak(side)
+    return {
+        "name": side.name,
+        "about": side.about,
+        **dataclasses.asdict(side.figures),
+        "peak_memory": None if memory is None else memory["peak_bytes"],
+    }
+
+
+def _row(side: Side) -> dict[str, str]:
+    figures, memory = side.figures, peak(side)
+    return {
+        "": side.name,
+        "compiled": side.about,
+        "kernels": f"{figures.kernels:,}",
+        "written": size(figures.written),
+        "through memory": size(figures.moved),
+        "FLOPs": number(figures.flops),
+        "peak memory": "" if memory is None else size(memory["peak_bytes"]),
+        "measured": "" if figures.seconds is None else short_duration(figures.seconds.median),
+    }
+
+
+def _html(records: Records[Any]) -> str:
+    return _table(records.rows())
+
+
+_CELL = "text-align:left;vertical-align:top;padding:3px 16px 3px 0"
+
+
+def _table(rows: Sequence[dict[str, str]]) -> str:
+    head = "".join(f'<th style="{_CELL}">{escape(plain(name))}</th>' for name in rows[0])
+    body = "".join(f"<tr>{''.join(map(_cell, row.values()))}</tr>" for row in rows)
+    return (
+        f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    )
+
+
+def _cell(text: str) -> str:
+    return f'<td style="{_CELL}">{escape(plain(text))}</td>'

@@ -1,0 +1,149 @@
+"""``lazynb diff``: saved files compared, with an exit status."""
+
+from __future__ import annotations
+
+import json
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import lazynb
+from lazynb.cli.main import main
+from lazynb.view.inspection.saved import Saved, entry_of
+
+
+def before(x, y):
+    h = jnp.tanh(x)
+    return jnp.sum(h * y, axis=0)
+
+
+def now(x, y):
+    h = jnp.tanh(x)
+    return jnp.sum(h * y, axis=0), h
+
+
+TYPE = jax.ShapeDtypeStruct((256, 512), jnp.float32)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """``before.json`` with one kernel, ``now.json`` with two, ``before.hlo``."""
+    folder = tmp_path_factory.mktemp("diff")
+    for function in (before, now):
+        compilation = lazynb.compile(function, TYPE, TYPE)
+        Saved([entry_of(compilation)]).save(folder / f"{function.__name__}.json")
+        (folder / f"{function.__name__}.hlo").write_text(compilation.hlo.after)
+    return folder
+
+
+def run(capsys, *arguments):
+    status = main(["diff", *map(str, arguments)])
+    said = capsys.readouterr()
+    return status, said.out, said.err
+
+
+def test_two_files(files, capsys):
+    status, out, err = run(capsys, files / "before.json", files / "now.json")
+    assert status == 0 and not err
+    first, _, table = out.partition("\n\n")
+    assert "two kernels instead of one" in first and "the function returns what `tanh` gives" in first
+    assert table.splitlines()[1].startswith("before.json") and f"JAX {jax.__version__}" in table
+
+
+def test_what_a_file_says_is_what_the_live_compilation_says(files):
+    live = lazynb.diff((before, TYPE, TYPE), (now, TYPE, TYPE))
+    saved = lazynb.diff(files / "before.json", files / "now.json")
+    assert [c.text for c in saved.changes] == [c.text for c in live.changes]
+    assert list(lazynb.diff(files / "now.json", (now, TYPE, TYPE)).changes) == []
+
+
+def test_nothing_differs(files, capsys):
+    status, out, _ = run(capsys, files / "now.json", files / "now.json", "--fail-if", "kernels > +0")
+    assert status == 0 and out.startswith("Nothing differs")
+
+
+def test_hlo(files, capsys):
+    status, out, _ = run(capsys, files / "before.hlo", files / "now.hlo", "--fail-if", "kernels > +10%")
+    assert status == 1 and "kernel" in out.splitlines()[0]
+    assert list(lazynb.diff(files / "now.hlo", files / "now.hlo").changes) == []
+
+
+@pytest.mark.parametrize(
+    "condition, said",
+    [
+        ("kernels > +10%", "kernels went from 1 to 2 (+100%): kernels > +10%"),
+        ("kernels >= 2", "kernels went from 1 to 2 (+100%): kernels >= 2"),
+        ("kernels>+1", ""),
+        ("kernels > +100%", ""),
+        ("kernels < -1", ""),
+        ("bytes > +1MiB", ""),
+        ("bytes > +512KiB", "bytes went from 1 MiB to 2 MiB"),
+        ("peak_memory > +0.6MiB", ""),
+        ("peak_memory > 1.25MiB", "peak_memory went from 1 MiB to 1.5 MiB"),
+        ("flops > +0%", ""),
+    ],
+)
+def test_conditions(files, capsys, condition, said):
+    status, _, err = run(capsys, files / "before.json", files / "now.json", "--fail-if", condition)
+    assert (status, bool(err)) == ((1, True) if said else (0, False)), err
+    assert said in err
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["before.json", "now.json", "--fail-if", "kernels"], "'kernels' is no condition: write a figure"),
+        (
+            ["before.json", "now.json", "--fail-if", "kernel > 3"],
+            "there is no figure kernel; there are kernels",
+        ),
+        (["before.json", "now.json", "--fail-if", "kernels > 10%"], "a percentage is of the figure before"),
+        (["before.json", "now.json", "--fail-if", "bytes > 3 parsecs"], "parsecs is no unit"),
+        (
+            ["before.hlo", "now.hlo", "--fail-if", "peak_memory > 1k"],
+            "peak_memory is not known of before.hlo",
+        ),
+        (["before.json", "nothing.json"], "cannot be read: No such file or directory"),
+        (["before.json", "train.py"], "is neither a file that lazynb run --save"),
+        (["before.json"], "the following arguments are required: NOW"),
+        (["before.json", "empty.json"], "holds no inspection"),
+        (["before.json", "now.json", "--html", "no/where.html"], "cannot be written to"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(files, capsys, monkeypatch, arguments, words):
+    monkeypatch.chdir(files)
+    (files / "empty.json").write_text("{}")
+    status, _, err = run(capsys, *arguments)
+    assert status == 2 and words in err and err.count("\n") == 1
+
+
+def test_it_is_written(files, capsys):
+    page, data = files / "both.html", files / "both.json"
+    run(capsys, files / "before.json", files / "now.json", "--html", page, "--json", data)
+    assert "two kernels instead of one" in page.read_text()
+    read = json.loads(data.read_text())
+    assert [read[side]["kernels"] for side in ("before", "now")] == [1, 2]
+    assert read["changes"][0]["reasons"][0]["label"] == "rule inferred"
+
+
+def test_a_run_with_several_programs(write, capsys, tmp_path):
+    program = """
+        import sys
+        import jax.numpy as jnp
+        x = jnp.ones((64, 64))
+        print(float((x * 2).sum()))
+        h = jnp.tanh(x)
+        y = jnp.sum(h * x, axis=0)
+        if "keep" not in sys.argv:
+            del h
+        print(float(y[0]))
+    """
+    file = write("train.py", program)
+    for name, words in (("one", []), ("two", []), ("three", ["keep"])):
+        assert main(["run", str(file), *words, "--save", str(tmp_path / f"{name}.json")]) == 0
+    capsys.readouterr()
+    same = lazynb.diff(tmp_path / "one.json", tmp_path / "two.json")
+    assert [change for change in same.changes if change.kind != "time"] == []
+    other = lazynb.diff(tmp_path / "one.json", tmp_path / "three.json")
+    assert "`h` is alive" in other.headline[0] and "train.py" in other.headline[0]
