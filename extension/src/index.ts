@@ -1,12 +1,13 @@
 /** The ES module: an anywidget (`render`), and `mount` for a page without a kernel. */
 
 import { h } from "./ui/dom";
+import { isCompared, mountCompared } from "./compared";
 import { mountInspector } from "./switched";
 import { type Model, commOf, noComm } from "./model/comm";
 
 /** Shows an inspection in an element, without a kernel. Returns a function that takes it away. */
 export function mount(el: HTMLElement, data: unknown): () => void {
-  const shown = mountInspector(el, data, noComm);
+  const shown = isCompared(data) ? mountCompared(el, data) : mountInspector(el, data, noComm);
   return () => shown.dispose();
 }
 
@@ -21,8 +22,11 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const comm = commOf(model);
   const asked = model.get("show"); // `--show`: the first of these tabs is opened
   const first = Array.isArray(asked) && asked.length ? String(asked[0]) : undefined;
-  const show = (tab?: string) =>
-    Object.keys(model.get("data") ?? {}).length ? mountInspector(el, model.get("data"), comm, tab ?? first) : waiting(el);
+  const show = (tab = first) => {
+    const data = model.get("data");
+    if (isCompared(data)) return mountCompared(el, data, tab);
+    return Object.keys(data ?? {}).length ? mountInspector(el, data, comm, tab) : waiting(el);
+  };
   let shown = show();
   const renew = () => {
     if (shown.renew(model.get("data"))) return;

@@ -101,8 +101,15 @@ function attempt(act: (() => void) | undefined): void {
   }
 }
 
-/** `top` stands above all. */
-export function mountOne(el: HTMLElement, given: unknown, comm: Comm, firstTab = "Graph", top?: HTMLElement): Inspector {
+/** `top` stands above all; `share` tells others on the page what is selected. */
+export function mountOne(
+  el: HTMLElement,
+  given: unknown,
+  comm: Comm,
+  firstTab = "Graph",
+  top?: HTMLElement,
+  share = shareLines,
+): Inspector {
   const prefix = `lazynb-${Math.random().toString(36).slice(2, 10)}`; // each widget is given a module of its own: nothing to count in
   const ending = new AbortController();
   const { signal } = ending;
@@ -220,7 +227,7 @@ export function mountOne(el: HTMLElement, given: unknown, comm: Comm, firstTab =
       fill(errors, message, h("button.tool", { type: "button", "aria-label": "Dismiss", onclick: () => fill(errors) }, "×")),
     ),
   ];
-  const stopSharing = shareLines(store, signal);
+  const stopSharing = share(store, signal);
   const version = (given as { version?: unknown } | null)?.version;
   if (version !== undefined && version !== 1)
     fill(errors, `This was made by another version of lazynb (format ${String(version)}); some of it may be missing.`);

@@ -29,13 +29,14 @@ class Difference:
         self.before, self.now = before, now
 
     @cached_property
-    def _matching(self) -> Matching:
+    def matching(self) -> Matching:
+        """Which operation and line of one side is which of the other."""
         return Matching(self.before, self.now)
 
     @cached_property
     def changes(self) -> Records[Change]:
         """The differences, the one that matters most first; empty if there are none."""
-        matching = self._matching
+        matching = self.matching
         found = [
             *kernel_changes(groups(matching), matching),
             *memory_changes(matching),
@@ -48,7 +49,7 @@ class Difference:
     def passes(self) -> Records[PassDifference]:
         """The passes of XLA that acted differently on a line that both have. They can, and give the same
         program."""
-        return pass_differences(self._matching)
+        return pass_differences(self.matching)
 
     @property
     def headline(self) -> list[str]:

@@ -16,6 +16,7 @@ from lazynb.notebook.errors_shown import ShownErrors
 from lazynb.notebook.lab.session import Lab
 from lazynb.notebook.leftovers import Leftovers
 from lazynb.notebook.magics import MAGICS, LazyMagics, status
+from lazynb.notebook.paired import PairedDisplay
 from lazynb.record.blocks import blocks
 from lazynb.record.snapshot import names
 from lazynb.record.tensor import looking
@@ -46,6 +47,7 @@ class Extension:
         self._inspect = shell.inspector.info
         self._whos = shell.find_line_magic("whos")
         self._errors = ShownErrors(shell)
+        self._paired = PairedDisplay(shell)
 
     def start(self) -> None:
         """Registers hooks and magics."""
@@ -58,6 +60,7 @@ class Extension:
         self.shell.inspector.info = self._info
         self._line_magics()["whos"] = self._list_variables
         self._errors.start()
+        self._paired.start()
         self.lab.start()
         self._name_loading_cell()
 
@@ -89,6 +92,7 @@ class Extension:
         self.shell.inspector.info = self._inspect
         self._line_magics()["whos"] = self._whos
         self._errors.stop()
+        self._paired.stop()
         source.set_current_cell(None)
         blocks.end_all()
 

@@ -498,6 +498,27 @@ export interface Inspection {
   notes: string[];
 }
 
+/** A line of one of two compilations that are compared, and the same one of the other. */
+export interface SameLine {
+  /** Index of its source. */
+  before: number;
+  before_line: number;
+  now: number;
+  now_line: number;
+}
+
+/** Two compilations side by side. */
+export interface Compared {
+  version: 1;
+  /** What the user calls the two. */
+  names: string[];
+  before: Inspection;
+  now: Inspection;
+  /** Operations that correspond. */
+  nodes: [number, number][];
+  lines: SameLine[];
+}
+
 /** For the changes of a pass. */
 export interface PassRequest {
   type: "pass";

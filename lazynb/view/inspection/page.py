@@ -63,14 +63,22 @@ def page_of(entries: Sequence[tuple[Inspection, Snapshot]], title: str = "", abo
       above: HTML that stands before them.
     """
     static = "\n".join(to_html(data, graph) for data, graph in entries)
-    code = front_end()
-    body = static
-    if code is not None:
-        shown = [data for data, _ in entries]
-        data = _script(shown[0] if len(shown) == 1 else shown)
-        body = fill("page_script", static=static, data=data, code=_script(code))
+    shown = [data for data, _ in entries]
     heading = title or f"lazynb: {headline(entries[0][0]) if entries else 'no program'}"
-    return fill("page", title=escape(plain(heading)), above=above, body=body)
+    return page_with(shown[0] if len(shown) == 1 else shown, static, heading, above)
+
+
+def page_with(data: Any, static: str, title: str, above: str = "") -> str:
+    """One page in which the front end shows ``data``.
+
+    Arguments:
+      static: HTML that stands there where scripts do not run.
+      above: HTML that stands before it.
+    """
+    code, body = front_end(), static
+    if code is not None:
+        body = fill("page_script", static=static, data=_script(data), code=_script(code))
+    return fill("page", title=escape(plain(title)), above=above, body=body)
 
 
 def _script(data: Any) -> str:

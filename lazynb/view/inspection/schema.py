@@ -448,6 +448,26 @@ class Inspection(TypedDict):
     notes: list[str]  # plain sentences: what is missing, and why
 
 
+class SameLine(TypedDict):
+    """A line of one of two compilations that are compared, and the same one of the other."""
+
+    before: int  # index of its source
+    before_line: int
+    now: int
+    now_line: int
+
+
+class Compared(TypedDict):
+    """Two compilations side by side."""
+
+    version: Literal[1]
+    names: list[str]  # what the user calls the two
+    before: Inspection
+    now: Inspection
+    nodes: list[tuple[int, int]]  # operations that correspond
+    lines: list[SameLine]
+
+
 class PassRequest(TypedDict):
     """For the changes of a pass."""
 

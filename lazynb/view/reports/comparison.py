@@ -17,6 +17,8 @@ from lazynb.compare.side import Side
 from lazynb.execute.records import SHOWN, Records, text_table
 from lazynb.units import number, short_duration, size
 from lazynb.view.graph.html import fill
+from lazynb.view.inspection.page import page_with
+from lazynb.view.reports.beside import compared
 from lazynb.view.words import plain
 
 NOTHING = "Nothing differs: the same operations on the same lines become the same kernels."
@@ -45,14 +47,14 @@ class Diff(Difference):
         return json.dumps(data, indent=1)
 
     def save_html(self, path: str | os.PathLike[str]) -> Path:
-        """Writes it as one HTML page that works offline.
+        """Writes it as one HTML page that works offline, with both inspectors side by side.
 
         Raises:
           OSError: the file cannot be written.
         """
         target = Path(path)
         title = f"{self.before.name} and {self.now.name}"
-        page = fill("page", title=escape(plain(title)), above="", body=self.to_html())
+        page = page_with(compared(self), "", title, above=self.to_html())
         target.write_text(page, encoding="utf-8", errors="replace")
         return target
 
