@@ -1,9 +1,10 @@
 """Writes docs/jax-versions.md: what two versions of JAX make of ten programs.
 
-    python scripts/jax_versions.py --before PYTHON --now PYTHON [--print]
+    python scripts/jax_versions.py --before PYTHON --now PYTHON [--for cpu,v5e,h100] [--print]
 
 Each PYTHON is one of an environment with lazynb and its JAX: it compiles the programs and saves what XLA made
-of them; the running Python compares the files. Nothing is run. Takes a minute.
+of them; the running Python compares the files. Nothing is run. Takes a minute for each chip; other chips need
+their compilers (lazynb targets) for both versions.
 """
 
 from __future__ import annotations
@@ -29,19 +30,23 @@ PAGE = ROOT / "docs" / "jax-versions.md"
 HEADINGS = ("program", "kernels", "through memory", "peak memory", "FLOPs", "what differs most")
 INTRODUCTION = """# What changed between two versions of JAX
 
-Ten programs, compiled for the CPU by {before} and by {now}, and compared by `lazynb.diff`. Nothing was
-run, so there are no times. Bytes through memory are those that kernels read and write, in loops as often as
-they turn; FLOPs are by XLA's analysis. The lines in the last column are those of
-`scripts/jax_versions.py`.
-
+Ten programs, compiled by {before} and by {now}, and compared by `lazynb.diff`. Nothing was run, so there are
+no times. Bytes through memory are those that kernels read and write, in loops as often as they turn; FLOPs
+are by XLA's analysis. The lines in the last column are those of `scripts/jax_versions.py`.
 """
-CLOSING = """
+SECTION = """
+## {title}
+
+{table}
 
 {same} of the ten are the same program in both, kernel by kernel.
+"""
+CLOSING = """
+## Your own
 
-The same for a program of your own: `lazynb run train.py --save before.json` with one JAX, the same with
-another, and `lazynb diff before.json now.json`; the guide has a [page](guide/compare.md) about it. This page
-is written by `python scripts/jax_versions.py --before PYTHON --now PYTHON`.
+`lazynb run train.py --save before.json` with one JAX, the same with another, and `lazynb diff before.json
+now.json`; the guide has a [page](guide/compare.md) about it. This page is written by
+`python scripts/jax_versions.py --before PYTHON --now PYTHON --for {targets}`.
 """
 
 # ---- the programs ------------------------------------------------------------------------------------------
@@ -146,19 +151,20 @@ PROGRAMS: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
 # ---- the page ----------------------------------------------------------------------------------------------
 
 
-def save(path: str) -> None:
+def save(path: str, target: str) -> None:
     """Compiles the programs with this JAX, and writes what XLA made of them."""
     import lazynb
     from lazynb.view.inspection.saved import Saved, entry_of
 
-    entries = [
-        entry_of(lazynb.compile(function, *types), title=function.__name__) for function, types in PROGRAMS
-    ]
+    entries = []
+    for function, types in PROGRAMS:
+        made = lazynb.compile(function, *types, target=target)
+        entries.append(entry_of(made, title=function.__name__))
     Saved(entries).save(path)
 
 
-def page(before: str, now: str) -> str:
-    """The comparison of two such files."""
+def section(before: str, now: str) -> tuple[str, str, str]:
+    """The comparison of two such files, and what they were made by."""
     from lazynb.compare.side import Side
     from lazynb.view.inspection.saved import opened
     from lazynb.view.reports.comparison import Diff
@@ -170,8 +176,8 @@ def page(before: str, now: str) -> str:
         rows.append(row(first["title"], diff))
         same += not diff.changes
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-    head = INTRODUCTION.format(before=old.made_by, now=new.made_by)
-    return head + table + CLOSING.format(same=same)
+    title = new.inspections[0]["target"] or "CPU"
+    return SECTION.format(title=title, table=table, same=same or "None"), old.made_by, new.made_by
 
 
 def row(name: str, diff: Any) -> tuple[str, ...]:
@@ -198,23 +204,34 @@ def row(name: str, diff: Any) -> tuple[str, ...]:
     )
 
 
+def page(asked: argparse.Namespace) -> str:
+    """Compiles the programs in both environments, for each target, and compares them."""
+    sections = ""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [str(Path(folder, name)) for name in ("before.json", "now.json")]
+        for target in asked.targets.split(","):
+            for python, file in zip((asked.before, asked.now), files, strict=True):
+                command = [python, __file__, "--save", file, "--for", target]
+                subprocess.run(command, check=True, cwd=ROOT)
+            text, before, now = section(*files)
+            sections += text
+    return INTRODUCTION.format(before=before, now=now) + sections + CLOSING.format(targets=asked.targets)
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="Writes docs/jax-versions.md.")
     parser.add_argument("--before", metavar="PYTHON", help="of the environment with the older JAX")
     parser.add_argument("--now", metavar="PYTHON", help="of the environment with the newer JAX")
+    parser.add_argument("--for", dest="targets", default="cpu", help="chips, by commas: cpu,v5e,h100")
     parser.add_argument("--save", metavar="FILE", help="compile the programs here and write FILE; no page")
     parser.add_argument("--print", action="store_true", help="print the page instead of writing it")
     asked = parser.parse_args(arguments)
     if asked.save:
-        save(asked.save)
+        save(asked.save, asked.targets)
         return 0
     if not (asked.before and asked.now):
         parser.error("name both environments: --before PYTHON --now PYTHON")
-    with tempfile.TemporaryDirectory() as folder:
-        files = [str(Path(folder, name)) for name in ("before.json", "now.json")]
-        for python, file in zip((asked.before, asked.now), files, strict=True):
-            subprocess.run([python, __file__, "--save", file], check=True, cwd=ROOT)
-        text = page(*files)
+    text = page(asked)
     if asked.print:
         print(text)
     else:

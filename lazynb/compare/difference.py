@@ -58,9 +58,11 @@ class Difference:
 
     def sentence(self, change: Change) -> str:
         """A change with its lines and the likeliest of its reasons."""
-        where = listed(change.lines)
-        why = self.why(change.reasons[0]) if change.reasons else ""
-        return f"{where}{': ' if where else ''}{change.text}{', ' if why else ''}{why}"
+        where = f"{listed(change.lines)}: " if change.lines else ""
+        if change.now is not None and not change.lines:
+            where = "on no line: "
+        why = f", {self.why(change.reasons[0])}" if change.reasons else ""
+        return f"{where}{change.text}{why}"
 
     def why(self, reason: Reason) -> str:
         """A reason, with the side of which it is said and how it is known."""
@@ -70,7 +72,8 @@ class Difference:
 
     def _row(self, change: Change) -> dict[str, str]:
         before, now = change.before, change.now
-        row = {"lines": listed(change.lines) or "the whole program", "difference": change.text}
+        nowhere = "none" if change.now is not None else "the whole program"
+        row = {"lines": listed(change.lines) or nowhere, "difference": change.text}
         if before is None or now is None:
             return {**row, "kernels": "", "written": "", "FLOPs": "", "why": ""}
         return {

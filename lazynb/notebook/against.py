@@ -37,14 +37,14 @@ def side_named(name: str, namespace: Mapping[str, Any], option: str, taken: str 
     name = name.strip("'\"")
     called = f"{name}, before" if name == taken else name
     try:
-        return side_of(_held(name, namespace, option), called, namespace)
+        return side_of(held(name, namespace, option), called, namespace)
     except OSError as error:
         raise UsageError(f"{option}: {name} cannot be read: {error.strerror}") from None
     except (TypeError, ValueError, LazynbError) as error:
         raise UsageError(f"{option} {name}: {error}") from None
 
 
-def _held(name: str, namespace: Mapping[str, Any], option: str) -> Any:
+def held(name: str, namespace: Mapping[str, Any], option: str) -> Any:
     """The file's name; or what an expression gives, such as ``both[1]``.
 
     Raises:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from IPython.core.error import UsageError
 
 import lazynb
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.reports.targets import file_key
 
 BEFORE = "\nh = jnp.tanh(x)\ns = jnp.sum(h * x, axis=0)\ndel h\ns"
 AFTER = BEFORE.replace("del h\n", "")
@@ -36,6 +40,26 @@ def test_two_cells(held):
     back = held.run("%diff after before").result
     assert back.headline[0].endswith("because in after `h` is alive (rule inferred)")
     assert held.run("%diff before before").result.to_dicts() == []
+
+
+def test_lines_are_buttons_of_the_inspectors_on_the_page(held):
+    """Those of both cells, by a key that the inspectors know their cells by."""
+    held.run(f"%%compile after --no-run{AFTER}")
+    out = held.run("%diff before after --show")
+    assert len(out.outputs) == 3 and "`tanh`" in texts(out)[2]
+    page = out.outputs[0].data["text/html"]
+    found = re.findall(r'data-lazynb-file="(\w+)" data-lazynb-line="(\d+)">([^<]+)<', page)
+    files = {key: side for side in ("before", "after") for key in _files(held[side])}
+    assert {(files[file], int(line), text) for file, line, text in found} == {
+        ("before", 2, "cell 4, line 2"),
+        ("before", 3, "cell 4, line 3"),
+        ("after", 2, "cell 5, line 2"),
+        ("after", 3, "cell 5, line 3"),
+    }
+
+
+def _files(compilation):
+    return {file_key(source["file"]) for source in inspection(compilation, live=True)["sources"]}
 
 
 def test_a_value_that_is_computed_again_beside_the_one_that_is_kept(held):

@@ -5,20 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from lazynb.compare.change import Change
 from lazynb.compare.difference import Difference
+from lazynb.compare.matching import LinePair
 from lazynb.compare.memory_changes import peak
-from lazynb.compare.side import Side
+from lazynb.compare.side import Line, Side
 from lazynb.execute.records import SHOWN, Records, text_table
 from lazynb.units import number, short_duration, size
 from lazynb.view.graph.html import fill
 from lazynb.view.inspection.page import page_with
 from lazynb.view.reports.beside import compared
+from lazynb.view.reports.targets import html_table, linked
 from lazynb.view.words import plain
 
 NOTHING = "Nothing differs: the same operations on the same lines become the same kernels."
@@ -88,11 +90,26 @@ class Diff(Difference):
             "comparison",
             title=escape(plain(f"{self.before.name} → {self.now.name}")),
             findings=f"<ol>{findings}</ol>" if findings else f"<p>{escape(NOTHING)}</p>",
-            totals=_table(self._totals()),
-            changes=_html(self.changes) if self.changes else "",
+            totals=html_table(self._totals()),
+            changes=self._changes(),
             passes=passes,
             notes="".join(f"<p>{escape(plain(note))}</p>" for note in self._notes()),
         )
+
+    def _changes(self) -> str:
+        """The changes; their lines are buttons that select them in the inspectors on the page."""
+        if not self.changes:
+            return ""
+        links = ["".join(map(self._linked, change.lines[:SHOWN])) for change in self.changes[:SHOWN]]
+        return html_table(self.changes.rows(), links)
+
+    def _linked(self, pair: LinePair) -> str:
+        """A line as it is now; before it the line as it was, if that stands somewhere else."""
+        spans: dict[tuple[str, int], str] = {}
+        for side, line in ((self.before, pair.before), (self.now, pair.now)):
+            if line is not None and (place := _place(side, line)) is not None:
+                spans[place] = linked(line.label, *place)
+        return f"<div>{' → '.join(spans.values()) or escape(plain(pair.shown.label))}</div>"
 
     def _figures(self, change: Change) -> dict[str, str]:
         """The row of a change of kernels in the table of figures; empty for another."""
@@ -121,6 +138,13 @@ class Diff(Difference):
         return notes
 
 
+def _place(side: Side, line: Line) -> tuple[str, int] | None:
+    """The file and number of a line; None if its file is not known."""
+    if line.source is None:
+        return None
+    return side.data["sources"][line.source]["file"], line.number
+
+
 def _total(side: Side) -> dict[str, Any]:
     memory = peak(side)
     return {
@@ -146,19 +170,4 @@ def _row(side: Side) -> dict[str, str]:
 
 
 def _html(records: Records[Any]) -> str:
-    return _table(records.rows())
-
-
-_CELL = "text-align:left;vertical-align:top;padding:3px 16px 3px 0"
-
-
-def _table(rows: Sequence[dict[str, str]]) -> str:
-    head = "".join(f'<th style="{_CELL}">{escape(plain(name))}</th>' for name in rows[0])
-    body = "".join(f"<tr>{''.join(map(_cell, row.values()))}</tr>" for row in rows)
-    return (
-        f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    )
-
-
-def _cell(text: str) -> str:
-    return f'<td style="{_CELL}">{escape(plain(text))}</td>'
+    return html_table(records.rows())

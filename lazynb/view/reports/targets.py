@@ -9,7 +9,6 @@ from typing import Any
 from lazynb.execute.records import text_table
 from lazynb.session.liveness import liveness
 from lazynb.session.side_by_side import LineDifference, Made, differences, made, pairs
-from lazynb.source import Place
 from lazynb.units import short_duration, size
 from lazynb.view.figures import kernels, with_turns
 from lazynb.view.graph.html import fill
@@ -64,11 +63,12 @@ class SideBySide:
         if not rows:
             heading = "On each of them the same lines share a kernel"
         places = [difference.place for difference in self._differences()]
+        links = [linked(row["line"], place.file, place.line) for row, place in zip(rows, places, strict=True)]
         return fill(
             "targets",
-            targets=_table(self._targets()),
+            targets=html_table(self._targets()),
             heading=escape(heading),
-            lines=_table(rows, places) if rows else "",
+            lines=html_table(rows, links) if rows else "",
             alive="".join(_paragraph(sentence) for sentence in self._alive()),
             refused="".join(_not_compiled(title, why) for title, why in self.refused.items()),
             note=escape(self._note()),
@@ -146,17 +146,17 @@ def _line(difference: LineDifference, titles: Sequence[str]) -> dict[str, str]:
     return cells
 
 
-def _table(rows: Sequence[dict[str, str]], places: Sequence[Place] = ()) -> str:
+def html_table(rows: Sequence[dict[str, str]], first: Sequence[str] = ()) -> str:
     """
     Arguments:
-      places: of the first cell of each row. The inspectors on the page make it a button that selects it.
+      first: HTML of the first cell of each row, in place of its text.
     """
     head = "".join(f'<th style="{_CELL}">{escape(plain(name))}</th>' for name in rows[0])
     body = ""
     for number, row in enumerate(rows):
-        first, *others = row.values()
-        linked = _linked(first, places[number]) if places else _cell(first)
-        body += f"<tr>{linked}{''.join(map(_cell, others))}</tr>"
+        text, *others = [escape(plain(cell)) for cell in row.values()]
+        cells = [first[number] if first else text, *others]
+        body += f"<tr>{''.join(map(_cell, cells))}</tr>"
     return (
         f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     )
@@ -174,10 +174,11 @@ def file_key(file: str) -> str:
     return f"{number:08x}"
 
 
-def _linked(text: str, place: Place) -> str:
-    said = f'data-lazynb-file="{file_key(place.file)}" data-lazynb-line="{place.line}"'
-    return f'<td style="{_CELL}"><span {said}>{escape(plain(text))}</span></td>'
+def linked(text: str, file: str, line: int) -> str:
+    """Text that stands for a line: the inspectors on the page make it a button that selects the line."""
+    said = f'data-lazynb-file="{file_key(file)}" data-lazynb-line="{line}"'
+    return f"<span {said}>{escape(plain(text))}</span>"
 
 
-def _cell(text: str) -> str:
-    return f'<td style="{_CELL}">{escape(plain(text))}</td>'
+def _cell(html: str) -> str:
+    return f'<td style="{_CELL}">{html}</td>'
