@@ -21,6 +21,7 @@ ORDER = [
     "targets",
     "xla",
     "session",
+    "numerics",
     "view",
     "notebook",
     "cli",

@@ -1,0 +1,139 @@
+"""Numerics of a function: it is recorded once, and run eagerly, compiled and in float64."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+
+from lazynb import _jax as jc
+from lazynb.errors import LazynbError, TraceBreakError
+from lazynb.execute.flush import tensors_in
+from lazynb.numerics.code import code_of
+from lazynb.numerics.comparison import Comparison
+from lazynb.numerics.numerics import Numerics
+from lazynb.record.pending import closure
+from lazynb.record.snapshot.names import names_of
+from lazynb.record.stand_in import JITTED
+from lazynb.record.tensor import LazyTensor
+from lazynb.record.trace import LazyTrace
+from lazynb.record.types_only import TypesOnly, running_nothing
+
+
+def numerics_of(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    namespace: Mapping[str, Any],
+) -> Numerics:
+    """The numerics of ``function(*args, **kwargs)``, compiled as under ``jax.jit``.
+
+    Arguments:
+      namespace: the user's variables.
+
+    Raises:
+      TypeError: ``function`` cannot be called.
+      TraceBreakError: it needs a value in the middle.
+      LazynbError: called inside a JAX transformation; the code is too large.
+    """
+    __tracebackhide__ = True
+    _check(function, args, kwargs)
+    while isinstance(function, JITTED):
+        function = function.__wrapped__
+    name = getattr(function, "__name__", type(function).__name__)
+    call = _Call(jc.static_arguments(function))
+    taken_args, taken_kwargs = call.with_types(args, kwargs)
+    with running_nothing():
+        try:
+            result = _called(function, taken_args, taken_kwargs)
+            gc.collect()  # what only a cycle of references holds is no result
+            tensors = [tensor for tensor in tensors_in([result]) if tensor._pending is not None]
+            waiting = call.given.put_into(closure(tensors))
+            if not waiting:
+                return Numerics(name, None, (NOTHING_RECORDED,))
+            code = code_of(
+                waiting,
+                tensors,
+                {**names_of(namespace), **call.names},
+                call.values,
+                lambda array: id(array) not in call.arguments,
+                lambda step: True,
+            )
+        finally:
+            call.given.close()
+    return Numerics(name, Comparison(code))
+
+
+NOTHING_RECORDED = "nothing was recorded: it computed no JAX array while lazy"
+
+
+class _Call:
+    """The arguments of one call: those that a program takes are tensors without a value, whose values are
+    known here.
+
+    Attributes:
+      given: the tensors.
+      values: by the id of a tensor's type, the value.
+      arguments: ids of the arrays that the function gets.
+      names: the parameters, by the id of a tensor's type.
+    """
+
+    def __init__(self, static: Any) -> None:
+        self.given = TypesOnly()
+        self.values: dict[int, Any] = {}
+        self.arguments: set[int] = set()
+        self.names: dict[int, tuple[str, ...]] = {}
+
+    def with_types(self, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
+        """The arguments as the function gets them."""
+        return jax.tree.map(self._argument, (args, dict(kwargs)))
+
+    def _argument(self, leaf: Any) -> Any:
+        if isinstance(leaf, LazyTensor) and leaf._pending is not None:
+            jax.block_until_ready(leaf)
+        if isinstance(leaf, LazyTensor):
+            leaf = leaf._value
+        if isinstance(leaf, jax.Array) and len(leaf.sharding.device_set) > 1:
+            self.arguments.add(id(leaf))
+            return leaf
+        if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float | complex):
+            return leaf
+        aval = jc.typeof(leaf)
+        tensor = self.given.tensor(
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False))
+        )
+        self.values[id(self.given.types[id(tensor)])] = leaf
+        return tensor
+
+
+def _check(function: Any, args: Any, kwargs: Any) -> None:
+    if not callable(function):
+        raise TypeError(
+            f"numerics takes a function and its arguments, not {type(function).__name__}: "
+            "lazynb.numerics(f, *args)"
+        )
+    if not (jc.is_eval(jc.current_trace()) or isinstance(jc.current_trace(), LazyTrace)):
+        raise LazynbError(
+            "numerics runs a function, and inside a JAX transformation (jit, grad, vmap) nothing runs"
+        )
+    for leaf in jax.tree.leaves((args, kwargs)):
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            raise TypeError(
+                "numerics compares values, and a jax.ShapeDtypeStruct has none: give arrays, such as "
+                f"jnp.ones({leaf.shape}, {leaf.dtype})"
+            )
+
+
+def _called(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    __tracebackhide__ = True
+    try:
+        return function(*args, **kwargs)
+    except TraceBreakError as error:
+        error.add_note(
+            "lazynb.numerics compiles the function as one program, as jax.jit does, and what Python needs a "
+            "value for ends a program: leave that line out, or look at the code before and after it apart."
+        )
+        raise
