@@ -187,7 +187,7 @@ def numerics(f: _Any, /, *args: _Any, target: str | None = None, **kwargs: _Any)
             "here."
         )
     try:
-        return _numerics_of(f, args, kwargs, _user_namespace())
+        return _numerics_of(f, args, kwargs)
     except TraceBreakError:
         raise
     except LazynbError as error:  # its message says it all

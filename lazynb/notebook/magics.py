@@ -350,7 +350,6 @@ class LazyMagics(Magics):
             f"cell {number}",
             partial(run_body, self.shell, cell),
             self._extension.leftovers.earlier,
-            self.shell.user_ns,
         )
         if name is not None:
             self.shell.user_ns[name] = numerics

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from lazynb.errors import LazynbError
@@ -15,7 +15,6 @@ from lazynb.numerics.numerics import Numerics
 from lazynb.numerics.run import NOTHING_RECORDED
 from lazynb.record.mode import recording
 from lazynb.record.pending import closure
-from lazynb.record.snapshot.names import names_of
 
 
 class _Breaks(Observer):
@@ -43,16 +42,13 @@ class _Breaks(Observer):
         )
 
 
-def numerics_of_cell(
-    name: str, run: Callable[[], Any], earlier: Earlier, namespace: Mapping[str, Any]
-) -> tuple[Any, Numerics]:
+def numerics_of_cell(name: str, run: Callable[[], Any], earlier: Earlier) -> tuple[Any, Numerics]:
     """Runs a cell lazily, and compares what it leaves pending. That is pending still.
 
     Arguments:
       name: of the cell.
       run: runs it; gives the value of its last expression.
       earlier: what earlier cells left pending.
-      namespace: the user's variables.
 
     Returns: what ``run`` gave, and the numerics.
     """
@@ -68,7 +64,6 @@ def numerics_of_cell(
         code = code_of(
             closure(tensors),
             tensors,
-            names_of(namespace),
             {},
             lambda array: False,
             lambda step: step.constant is not None,

@@ -119,7 +119,7 @@ def cause_of(comparison: Comparison, one: Compared) -> Cause:
     for experiment in _possible(comparison):
         if _goes(comparison, one, experiment):
             code, text = experiment.code, f"{experiment.text}{program.instead(experiment.code)}"
-            if code == "generator" and is_fused_multiply_add(comparison, one):
+            if code in ("generator", "together", "fusion") and is_fused_multiply_add(comparison, one):
                 code, text = "fma", FMA
             return Cause(code, text, VERIFIED, experiment.what, program.kernel, tuple(tried))
         tried.append(experiment.what)
@@ -145,7 +145,7 @@ def is_fused_multiply_add(comparison: Comparison, one: Compared) -> bool:
     given = [wide(operand) for operand in operands_of(equation, compiled)]
     for number, operand in enumerate(equation.operands):
         maker = makers.get(operand) if isinstance(operand, int) else None
-        if maker is None or maker.primitive.name not in ("mul", "square"):
+        if maker is None or maker.primitive.name not in ("mul", "square", "integer_pow"):
             continue
         product = comparison.exact(maker, operands_of(maker, compiled))
         terms_ = [*given[:number], product[0], *given[number + 1 :]]

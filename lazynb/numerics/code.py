@@ -15,7 +15,6 @@ from lazynb.numerics.equations import Equations
 from lazynb.numerics.flattening import flattened
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
-from lazynb.record.snapshot.trace_summary import Names
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import State
 from lazynb.xla.recorded import Recorded, Taken, of_pending
@@ -51,7 +50,6 @@ class Code:
 def code_of(
     waiting: Sequence[Pending],
     wanted: Sequence[LazyTensor],
-    names: Names,
     given: Mapping[int, Any],
     is_constant: Callable[[Any], bool],
     is_written: Callable[[State], bool],
@@ -59,7 +57,6 @@ def code_of(
     """The operations of pending traces that some tensors need.
 
     Arguments:
-      names: the names of the user's variables.
       given: values of inputs that the traces have the types of only, by the ``id`` of the type.
       is_constant: whether an array from outside is written into the program.
       is_written: whether a number is, by its step.
@@ -68,7 +65,7 @@ def code_of(
       LazynbError: JAX's configuration changes in the code.
       TooLarge: it is too much.
     """
-    description = Description(waiting, names, opens=True)
+    description = Description(waiting, {}, opens=True)
     recorded = Recorded([of_pending(pending, description) for pending in waiting])
     if recorded.root is None:
         raise LazynbError(

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from lazynb import _jax as jc
@@ -15,14 +16,15 @@ from lazynb.numerics.compiled import CompiledProgram
 from lazynb.numerics.eager import eager_values, operands_of, types_of
 from lazynb.numerics.equations import Equation
 from lazynb.numerics.reference import Reference
-from lazynb.numerics.rounding import ULPS, Error, beyond_rounding
+from lazynb.numerics.rounding import ULPS, Error, beyond_rounding, is_narrow
 from lazynb.numerics.seen import CHANGED, KEPT, RESULT, Seen, seen
 from lazynb.numerics.ulps import Distance, distance, is_inexact, ulps_between, wide
 
-EQUAL, ROUNDING, CARRIED, INSIDE, PARTS = "equal", "rounding", "carried", "inside", "parts"
+EQUAL, ROUNDING, CARRIED, PARTS = "equal", "rounding", "carried", "parts"
+INSIDE, LOOKED = "inside", "looked"
 """What becomes of an operation: its values are equal to the bit; differ by its rounding; differ because its
-operands do; part, but inside of a function that eager JAX compiles too, whose results agree; part by more
-than rounding."""
+operands do; part by more than rounding; or part, but inside of a function that eager JAX compiles too, whose
+results agree, or only where the value is looked at."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Comparison:
         self._evaluate = Reference()
         self.reference = self._in_float64()
         compared = [self._compared(equation) for equation in program.equations]
-        self.operations = self._inside_of_units(compared)
+        self.operations = self._without_artefacts(self._inside_of_units(compared))
         self.narrow = self._evaluate.narrow
 
     def _in_float64(self) -> dict[int, Any]:
@@ -113,10 +115,10 @@ class Comparison:
 
     @staticmethod
     def _results(equation: Equation, values: Mapping[int, Any]) -> list[Any]:
-        return [_wide(values[number]) for number in equation.results]
+        return [_comparable(values[number]) for number in equation.results]
 
     def _born(self, equation: Equation, values: Mapping[int, Any]) -> list[Born]:
-        operands = [_wide(operand) for operand in operands_of(equation, values)]
+        operands = [_comparable(operand) for operand in operands_of(equation, values)]
         return born(equation.primitive.name, operands, self._results(equation, values))
 
     def _how(self, equation: Equation) -> str:
@@ -128,6 +130,8 @@ class Comparison:
     ) -> str:
         if not any(one.differing for one in apart):
             return EQUAL
+        if any(jc.is_key(aval) for aval in equation.avals):
+            return PARTS
         if any(mark.any() for mark in self.parting(equation, compiled, operands_of(equation, self.compiled))):
             return PARTS
         return CARRIED if self._operands_differ(equation) else ROUNDING
@@ -169,7 +173,10 @@ class Comparison:
     def _operands_differ(self, equation: Equation) -> bool:
         pairs = zip(operands_of(equation, self.eager), operands_of(equation, self.compiled))
         types = types_of(equation, self.code.program)
-        return any(distance(*pair, aval.dtype).differing for pair, aval in zip(pairs, types))
+        return any(
+            distance(_comparable(one), _comparable(other), aval.dtype).differing
+            for (one, other), aval in zip(pairs, types)
+        )
 
     def _inside_of_units(self, compared: Sequence[Compared]) -> list[Compared]:
         """The operations, of which those count no more that part inside of a function that eager JAX compiles
@@ -187,14 +194,40 @@ class Comparison:
             found.append(one)
         return found
 
+    def _without_artefacts(self, compared: Sequence[Compared]) -> list[Compared]:
+        """The operations, of which a conversion to a wider type does not count if it is no result, and all
+        results agree: where it was made one, XLA left out the rounding before it."""
+        if not all(self._agrees(value) for value in self.code.program.wanted):
+            return list(compared)
+        found = []
+        for one in compared:
+            if one.verdict == PARTS and one.how != RESULT and self._widens(one.equation):
+                one = dataclasses.replace(one, verdict=LOOKED)
+            found.append(one)
+        return found
+
+    def _widens(self, equation: Equation) -> bool:
+        if equation.primitive.name != "convert_element_type":
+            return False
+        [taken] = types_of(equation, self.code.program)
+        return is_inexact(taken.dtype) and is_narrow(taken.dtype)
+
     def _agrees(self, value: int) -> bool:
-        apart = distance(self.eager[value], self.compiled[value], self.code.program.avals[value].dtype)
+        eager, compiled = _comparable(self.eager[value]), _comparable(self.compiled[value])
+        apart = distance(eager, compiled, self.code.program.avals[value].dtype)
         return apart.differing == 0 or (apart.ulps is not None and apart.ulps <= ULPS)
 
 
 def _wide(value: Any) -> Any:
-    """A value as a wide array; random keys as their numbers stand in for them only in comparisons."""
+    """A value as a wide array; random keys as they are."""
     return value if hasattr(value, "dtype") and jc.is_key(value) else wide(value)
+
+
+def _comparable(value: Any) -> np.ndarray:
+    """A value as a wide array; of random keys their numbers."""
+    if hasattr(value, "dtype") and jc.is_key(value):
+        value = jax.random.key_data(value)
+    return wide(value)
 
 
 def _rank(apart: Distance) -> tuple[float, float]:

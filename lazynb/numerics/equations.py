@@ -75,7 +75,6 @@ class Equations:
       units: the calls of jitted functions.
       wanted: the numbers of the results.
       avals: the type of each value, by its number.
-      names: the user's names of values.
     """
 
     taken: dict[int, Any] = dataclasses.field(default_factory=dict)
@@ -83,7 +82,6 @@ class Equations:
     units: list[Unit] = dataclasses.field(default_factory=list)
     wanted: tuple[int, ...] = ()
     avals: list[Any] = dataclasses.field(default_factory=list)
-    names: dict[int, str] = dataclasses.field(default_factory=dict)
 
     def new_value(self, aval: Any) -> int:
         """The number of a value more."""

@@ -70,12 +70,7 @@ class _Flattening:
             taken = self._recorded.inputs[value]
             number = self._known[value] = self._program.new_value(taken.step.avals[0])
             self._program.taken[number] = taken
-            self._name(number, self._nodes[value[0]].names)
         return self._known[value]
-
-    def _name(self, number: int, names: Sequence[str]) -> None:
-        if names:
-            self._program.names[number] = names[0]
 
     def _add(self, applied: Applied) -> None:
         operation = applied.step.operation
@@ -87,11 +82,6 @@ class _Flattening:
         for value, number in zip(applied.results, results, strict=True):
             if value is not None and isinstance(number, int):
                 self._known[value] = number
-                self._name(number, self._names(value))
-
-    def _names(self, value: Value) -> Sequence[str]:
-        node = self._nodes[value[0]]
-        return node.result_names[value[1]] if node.result_names else node.names
 
     def _outermost(self) -> _Where:
         node = self._made.get(()) or next(iter(self._made.values()), None)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from lazynb.numerics.comparison import CARRIED, EQUAL, INSIDE, PARTS, ROUNDING, Compared, Comparison
+from lazynb.numerics.comparison import (
+    CARRIED,
+    EQUAL,
+    INSIDE,
+    LOOKED,
+    PARTS,
+    ROUNDING,
+    Compared,
+    Comparison,
+)
 from lazynb.numerics.ulps import wide
 from lazynb.numerics.words import line_text, title, ulps_text
 from lazynb.source import Place
@@ -29,8 +38,9 @@ class ComparedOperation:
       eager_error, compiled_error: the largest distance from the reference in float64, in ULPs of the type;
         None where there is none.
       verdict: ``equal`` to the bit; ``rounding`` of this operation; ``carried``: its operands differ;
-        ``inside`` of a function that eager JAX compiles too, and whose results agree; ``parts`` by more than
-        rounding.
+        ``parts`` by more than rounding. Of what would part it is ``inside`` if it is inside of a function
+        that eager JAX compiles too, and whose results agree; ``looked`` if it is a conversion from a narrower
+        type that lost a rounding by being looked at.
       seen: how the compiled values are known: a ``result`` of the program; ``seen`` in a program that gives
         the same results to the bit; ``changed``: in one that does not.
       index: of the element that differs most; None if none does.
@@ -109,5 +119,6 @@ _VERDICTS = {
     ROUNDING: "rounding",
     CARRIED: "its operands differ",
     INSIDE: "only inside",
+    LOOKED: "only looked at",
     PARTS: "parts",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
@@ -16,7 +16,6 @@ from lazynb.numerics.code import code_of
 from lazynb.numerics.comparison import Comparison
 from lazynb.numerics.numerics import Numerics
 from lazynb.record.pending import closure
-from lazynb.record.snapshot.names import names_of
 from lazynb.record.stand_in import JITTED
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
@@ -27,12 +26,8 @@ def numerics_of(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    namespace: Mapping[str, Any],
 ) -> Numerics:
     """The numerics of ``function(*args, **kwargs)``, compiled as under ``jax.jit``.
-
-    Arguments:
-      namespace: the user's variables.
 
     Raises:
       TypeError: ``function`` cannot be called.
@@ -41,10 +36,10 @@ def numerics_of(
     """
     __tracebackhide__ = True
     _check(function, args, kwargs)
+    call = _Call(jc.static_arguments(function))
     while isinstance(function, JITTED):
         function = function.__wrapped__
     name = getattr(function, "__name__", type(function).__name__)
-    call = _Call(jc.static_arguments(function))
     taken_args, taken_kwargs = call.with_types(args, kwargs)
     with running_nothing():
         try:
@@ -57,7 +52,6 @@ def numerics_of(
             code = code_of(
                 waiting,
                 tensors,
-                {**names_of(namespace), **call.names},
                 call.values,
                 lambda array: id(array) not in call.arguments,
                 lambda step: True,
@@ -74,22 +68,29 @@ class _Call:
     """The arguments of one call: those that a program takes are tensors without a value, whose values are
     known here.
 
+    Arguments:
+      static: positions and names of arguments that are no arrays.
+
     Attributes:
       given: the tensors.
       values: by the id of a tensor's type, the value.
       arguments: ids of the arrays that the function gets.
-      names: the parameters, by the id of a tensor's type.
     """
 
-    def __init__(self, static: Any) -> None:
+    def __init__(self, static: Collection[int | str]):
+        self._static = static
         self.given = TypesOnly()
         self.values: dict[int, Any] = {}
         self.arguments: set[int] = set()
-        self.names: dict[int, tuple[str, ...]] = {}
 
     def with_types(self, args: Any, kwargs: Mapping[str, Any]) -> tuple[Any, Any]:
         """The arguments as the function gets them."""
-        return jax.tree.map(self._argument, (args, dict(kwargs)))
+        fixed = self._static
+        taken = tuple([arg if at in fixed else self._tree(arg) for at, arg in enumerate(args)])
+        return taken, {name: arg if name in fixed else self._tree(arg) for name, arg in kwargs.items()}
+
+    def _tree(self, tree: Any) -> Any:
+        return jax.tree.map(self._argument, tree)
 
     def _argument(self, leaf: Any) -> Any:
         if isinstance(leaf, LazyTensor) and leaf._pending is not None:

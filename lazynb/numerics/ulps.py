@@ -54,6 +54,7 @@ def ulp(magnitude: Any, dtype: Any) -> np.ndarray:
     """The size of one ULP of ``dtype`` at these magnitudes (float64, not negative)."""
     about = jnp.finfo(real_type(dtype))
     _, exponent = np.frexp(np.where(np.isfinite(magnitude), magnitude, 1.0))
+    exponent = np.where(np.equal(magnitude, 0), int(about.minexp), exponent)
     return np.ldexp(1.0, np.maximum(exponent - 1, int(about.minexp)) - int(about.nmant))  # type: ignore[no-any-return]
 
 

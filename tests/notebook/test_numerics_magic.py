@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 from IPython.core.error import UsageError
 
 import lazynb
+from lazynb.numerics import code
 from lazynb.numerics.comparison import Comparison
 
 
@@ -29,15 +31,8 @@ def test_a_cell_is_compared_and_its_values_are_right(notebook):
     assert born == [(3, "exp", "Inf", "eager and compiled"), (4, "div", "NaN", "eager and compiled")]
     assert all(one.location.cell is not None for one in found.nonfinite)
     assert "NaN" in html(shown) and "e = jnp.exp(x)" in text(shown)
-    assert "Array([ 0.,  0., nan]" in shown.stdout.replace("0.0", "0.")
-    assert not notebook["p"].is_pending
-    assert notebook["e"].tolist()[:2] == [float(one) for one in lazynb_free_exp([1.0, 2.0])]
-
-
-def lazynb_free_exp(values):
-    import jax.numpy as jnp
-
-    return jnp.exp(jnp.array([*values, 1000.0]))[:2]
+    assert "nan" in shown.stdout and not notebook["p"].is_pending
+    np.testing.assert_allclose(notebook["e"].tolist()[:2], np.exp([1.0, 2.0]), rtol=1e-6)
 
 
 def test_a_break_is_told_and_the_rest_compared(notebook):
@@ -79,13 +74,14 @@ def test_an_interrupt_leaves_the_cell_pending(notebook, monkeypatch):
 def test_what_earlier_cells_left_is_no_part_of_it(notebook):
     notebook.run("before = jnp.arange(4.0) * 3")
     notebook.run("%%numerics found\nafter = before + 1")
-    assert [one.name for one in notebook["found"].operations] == ["mul", "add"]  # what `after` needs
+    names = [one.name for one in notebook["found"].operations]
+    assert "mul" in names and names[-1] == "add"  # what `after` needs
     notebook.run("%%numerics found\nother = jnp.arange(2.0) + 1")
     assert {one.location.line for one in notebook["found"].operations} == {2}
 
 
 def test_too_much_is_told_and_still_computed(notebook, monkeypatch):
-    monkeypatch.setattr("lazynb.numerics.code.MOST_OPERATIONS", 5)
+    monkeypatch.setattr(code, "MOST_OPERATIONS", 5)
     notebook.run("%%numerics found\nx = jnp.ones(2)\nfor _ in range(9):\n    x = x * 2 + 1")
     assert "look at up to 5" in " ".join(notebook["found"].notes)
     assert notebook["x"].tolist() == [1023.0, 1023.0]

@@ -10,12 +10,14 @@ from html import escape
 from typing import Any
 
 from lazynb.execute.records import SHOWN
+from lazynb.numerics.births import INF, NAN
 from lazynb.numerics.causes import Cause
 from lazynb.numerics.equations import MOVING
 from lazynb.numerics.nonfinite import birth_row
 from lazynb.numerics.numerics import Numerics
 from lazynb.numerics.operations import ComparedOperation, operation_row
 from lazynb.numerics.rounding import ULPS
+from lazynb.numerics.seen import RESULT
 from lazynb.numerics.words import number_text, ulps_text
 from lazynb.source import Place
 from lazynb.view.graph.html import fill
@@ -37,19 +39,31 @@ Row = dict[str, str]
 
 
 def headline(numerics: Numerics) -> str:
-    """For example ``softmax: compiled and eager values agree to rounding, up to 3 ULPs``."""
-    first, largest = numerics.first, numerics.largest
+    """For example ``softmax: compiled and eager results differ by rounding alone, up to 3 ULPs · Inf is born
+    at cell 4, line 2``."""
+    return f"{numerics.name}: {' · '.join([_apart_or_not(numerics), *_born(numerics)])}"
+
+
+def _apart_or_not(numerics: Numerics) -> str:
+    first = numerics.first
     if not len(numerics.operations):
-        return f"{numerics.name}: nothing to compare"
+        return "nothing to compare"
     if first is not None:
-        return f"{numerics.name}: compiled and eager values part at {_where(first.location)}, `{first.name}`"
+        return f"compiled and eager values part at {_where(first.location)}, `{first.name}`"
     if not any(row.differing for row in numerics.operations):
-        return f"{numerics.name}: compiled and eager values are equal to the bit"
-    most = max((row.ulps or 0.0 for row in numerics.operations), default=0.0)
-    inside = "" if largest is not None else " inside of functions that eager JAX compiles too"
-    return (
-        f"{numerics.name}: compiled and eager values agree to rounding{inside}, up to {ulps_text(most)} ULPs"
-    )
+        return "compiled and eager values are equal to the bit"
+    most = max((row.ulps or 0.0 for row in numerics.operations if row.seen == RESULT), default=0.0)
+    if not most:
+        return "compiled and eager results are equal to the bit, values before them are not"
+    return f"compiled and eager results differ by rounding alone, up to {ulps_text(most)} ULPs"
+
+
+def _born(numerics: Numerics) -> Iterator[str]:
+    for kind in (NAN, INF):
+        births = [birth for birth in numerics.nonfinite if birth.kind == kind]
+        if births:
+            more = f" and in {plural(len(births) - 1, 'operation')} more" if len(births) > 1 else ""
+            yield f"{kind} is born at {_where(births[0].location)}{more}"
 
 
 def findings(numerics: Numerics) -> Iterator[str]:
@@ -79,7 +93,8 @@ def _apart(row: ComparedOperation) -> str:
         f"{number_text(row.reference)}"
     )
     at = f" (element {list(row.index)})" if row.index else ""
-    return f"{where}: {values}{at}; {row.differing:,} of {plural(row.size, 'element')} differ."
+    of = f"; {row.differing:,} of {row.size:,} elements differ" if row.size > 1 else ""
+    return f"{where}: {values}{at}{of}."
 
 
 def _because(cause: Cause) -> str:
