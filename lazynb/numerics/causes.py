@@ -197,7 +197,7 @@ class _Inside:
     """
 
     def __init__(self, ran: Ran, one: Compared):
-        self.kernel, self._opcode = "", None
+        self.kernel, self._opcode, self._name = "", None, one.equation.name
         text = ran.text()
         self._is_known = bool(text)
         if not text:
@@ -212,6 +212,8 @@ class _Inside:
             return ""
         if self._opcode is None:
             return ": nothing is left of it in the compiled program"
+        if self._opcode.startswith(self._name):
+            return f": its `{self._opcode}` has other operands there"
         return f": in its place stands `{self._opcode}`"
 
 

@@ -17,7 +17,7 @@ from lazynb.numerics.nonfinite import birth_row
 from lazynb.numerics.numerics import Numerics
 from lazynb.numerics.operations import ComparedOperation, operation_row
 from lazynb.numerics.rounding import ULPS
-from lazynb.numerics.seen import RESULT
+from lazynb.numerics.seen import CHANGED, RESULT
 from lazynb.numerics.words import number_text, ulps_text
 from lazynb.source import Place
 from lazynb.view.graph.html import fill
@@ -94,7 +94,10 @@ def _apart(row: ComparedOperation) -> str:
     )
     at = f" (element {list(row.index)})" if row.index else ""
     of = f"; {row.differing:,} of {row.size:,} elements differ" if row.size > 1 else ""
-    return f"{where}: {values}{at}{of}."
+    known = (
+        " (the compiled value is inferred: looking at it changed the results)" if row.seen == CHANGED else ""
+    )
+    return f"{where}: {values}{at}{of}{known}."
 
 
 def _because(cause: Cause) -> str:
@@ -123,9 +126,7 @@ def sections(numerics: Numerics) -> Iterator[tuple[str, list[Row], list[Place | 
     told = [row for row in numerics.operations if _tells(row)]
     if told:
         silent = len(numerics.operations) - len(told)
-        remark = (
-            f"{plural(silent, 'operation')} that only move or convert numbers are left out." if silent else ""
-        )
+        remark = f"Left out: operations that move or convert numbers ({silent:,})." if silent else ""
         shown = _shown(told)
         yield (
             "Operations",
