@@ -61,13 +61,8 @@ def numerics_of_cell(name: str, run: Callable[[], Any], earlier: Earlier) -> tup
     if not tensors:
         return value, Numerics(name, None, (*breaks.notes(), NOTHING_RECORDED))
     try:
-        code = code_of(
-            closure(tensors),
-            tensors,
-            {},
-            lambda array: False,
-            lambda step: step.constant is not None,
-        )
+        waiting = closure(tensors)
+        code = code_of(waiting, tensors, {}, lambda array: False, lambda step: step.constant is not None)
     except LazynbError as error:
         return value, Numerics(name, None, (*breaks.notes(), str(error)))
     numerics = Numerics(name, Comparison(code), breaks.notes())

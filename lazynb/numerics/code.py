@@ -74,12 +74,10 @@ def code_of(
     values = [description.result(tensor._pending, tensor._slot) for tensor in wanted if tensor._pending]
     program = flattened(recorded, description.snapshot(), values)
     _check(program)
-    taken, constants = {}, set()
-    for number, what in program.taken.items():
-        taken[number], fixed = _value(what, given, is_constant, is_written)
-        if fixed:
-            constants.add(number)
-    return Code(program, taken, frozenset(constants), recorded.root.config)
+    known = {n: _value(what, given, is_constant, is_written) for n, what in program.taken.items()}
+    taken = {number: value for number, (value, _) in known.items()}
+    constants = frozenset([number for number, (_, fixed) in known.items() if fixed])
+    return Code(program, taken, constants, recorded.root.config)
 
 
 def _value(

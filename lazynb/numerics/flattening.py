@@ -80,8 +80,14 @@ class _Flattening:
         whole = _OneOf(operation.primitive, operation.nameless.params, operation.context, jc.no_effects)
         results = self._open(whole, operands, applied.step.avals, self._outermost())
         for value, number in zip(applied.results, results, strict=True):
-            if value is not None and isinstance(number, int):
-                self._known[value] = number
+            if value is not None:
+                self._known[value] = number if isinstance(number, int) else self._constant(number)
+
+    def _constant(self, literal: Any) -> int:
+        """The number of a value that a function returns as a constant."""
+        number = self._program.new_value(literal.aval)
+        self._program.taken[number] = literal.val
+        return number
 
     def _outermost(self) -> _Where:
         node = self._made.get(()) or next(iter(self._made.values()), None)

@@ -12,7 +12,7 @@ import numpy as np
 from lazynb import _jax as jc
 from lazynb.errors import LazynbError, TraceBreakError
 from lazynb.execute.flush import tensors_in
-from lazynb.numerics.code import code_of
+from lazynb.numerics.code import Code, code_of
 from lazynb.numerics.comparison import Comparison
 from lazynb.numerics.numerics import Numerics
 from lazynb.record.pending import closure
@@ -40,25 +40,29 @@ def numerics_of(
     while isinstance(function, JITTED):
         function = function.__wrapped__
     name = getattr(function, "__name__", type(function).__name__)
+    code = _recorded(function, call, args, kwargs)
+    if code is None:
+        return Numerics(name, None, (NOTHING_RECORDED,))
+    return Numerics(name, Comparison(code))
+
+
+def _recorded(
+    function: Callable[..., Any], call: _Call, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> Code | None:
+    """The operations of one call; None if there are none."""
+    __tracebackhide__ = True
     taken_args, taken_kwargs = call.with_types(args, kwargs)
     with running_nothing():
         try:
             result = _called(function, taken_args, taken_kwargs)
             gc.collect()  # what only a cycle of references holds is no result
-            tensors = [tensor for tensor in tensors_in([result]) if tensor._pending is not None]
-            waiting = call.given.put_into(closure(tensors))
-            if not waiting:
-                return Numerics(name, None, (NOTHING_RECORDED,))
-            code = code_of(
-                waiting,
-                tensors,
-                call.values,
-                lambda array: id(array) not in call.arguments,
-                lambda step: True,
-            )
+            waiting = call.given.put_into(closure(tensors_in([result])))
+            tensors = [tensor for tensor in tensors_in([result]) if tensor._pending in waiting]
+            if not tensors:
+                return None
+            return code_of(waiting, tensors, call.values, call.is_constant, lambda step: True)
         finally:
             call.given.close()
-    return Numerics(name, Comparison(code))
 
 
 NOTHING_RECORDED = "nothing was recorded: it computed no JAX array while lazy"
@@ -88,6 +92,10 @@ class _Call:
         fixed = self._static
         taken = tuple([arg if at in fixed else self._tree(arg) for at, arg in enumerate(args)])
         return taken, {name: arg if name in fixed else self._tree(arg) for name, arg in kwargs.items()}
+
+    def is_constant(self, array: Any) -> bool:
+        """Whether the function has an array from elsewhere than its arguments."""
+        return id(array) not in self.arguments
 
     def _tree(self, tree: Any) -> Any:
         return jax.tree.map(self._argument, tree)

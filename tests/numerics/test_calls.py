@@ -92,6 +92,23 @@ def test_a_result_that_nothing_computes():
     assert found.first is None and found.cause is None and "nothing to compare" in repr(found)
 
 
+def test_results_that_are_arguments_or_constants():
+    @jax.jit
+    def inner(x):
+        return x, x * 2, 3.0
+
+    def outer(x):
+        kept, double, number = inner(x)
+        return x, kept, double + number, number
+
+    x = jnp.arange(3.0)
+    found = lazynb.numerics(outer, x)
+    assert found.first is None and [one.name for one in found.operations][-1] == "add"
+    np.testing.assert_array_equal(found._comparison.compiled[found._comparison.code.program.wanted[0]], x)
+    assert not len(lazynb.numerics(lambda x: x, x).operations)
+    assert lazynb.numerics(lambda x: (x * 2)[:0], x).operations[-1].size == 0
+
+
 def test_the_forms_of_what_is_found():
     def fraction(x, y):
         z = x * x
