@@ -13,6 +13,8 @@ from lazynb.config import config as config
 from lazynb.errors import LazynbError as LazynbError, TraceBreakError as TraceBreakError
 from lazynb.execute.breaks import Breaks as Breaks, TraceBreak as TraceBreak, breaks as breaks
 from lazynb.execute.flush import execution as _execution
+from lazynb.numerics.numerics import Numerics as Numerics
+from lazynb.numerics.run import numerics_of as _numerics_of
 from lazynb.record import ambient as _ambient  # noqa: F401
 from lazynb.record.mode import eager as eager, lazy as lazy
 from lazynb.record.runtime import Hooks as _Hooks
@@ -35,6 +37,7 @@ from lazynb.view.graph.pending import graph_of as _graph_of, show as _show
 from lazynb.view.inspection.show import install as _install_inspector, remember as _remember
 from lazynb.view.reports.comparison import Diff as Diff
 from lazynb.view.reports.explanation import install as _install_explanation
+from lazynb.view.reports.numerics import install as _install_numerics
 from lazynb.view.reports.side import side_of as _side_of
 from lazynb.xla.compilation import Compilation as Compilation
 from lazynb.xla.gathering import compile_tensors as _compile_tensors
@@ -43,6 +46,7 @@ from lazynb.xla.given.given import compile_given as _compile_given, is_given as 
 _execution.show = _show
 _install_inspector()
 _install_explanation()
+_install_numerics()
 
 
 def _numpy_calls() -> _Any:
@@ -182,6 +186,44 @@ def diff(a: _Any, b: _Any) -> Diff:
     __tracebackhide__ = True
     namespace = _user_namespace()
     return Diff(_side_of(a, "before", namespace), _side_of(b, "now", namespace))
+
+
+def numerics(f: _Any, /, *args: _Any, target: str | None = None, **kwargs: _Any) -> Numerics:
+    """Where the compiled values of ``f(*args, **kwargs)`` part from those of eager JAX, by how many ULPs, and
+    why.
+
+    The function, jitted or not, is called once and recorded operation by operation. Each operation is then
+    run as eager JAX runs it, as a part of the program that ``jax.jit(f)`` compiles, and in float64.
+
+    Arguments:
+      f: may need no value; arrays that it closes over are constants of the program, as under ``jax.jit``.
+      args, kwargs: arrays and numbers, in any pytrees, and whatever else it takes.
+      target: only this machine (``cpu``, or None) has values to compare.
+
+    Returns:
+      A :class:`Numerics`: ``operations``, ``first`` (the first that parts by more than rounding, or None),
+      ``cause``, ``nonfinite``, ``to_dicts()``.
+
+    Raises:
+      TypeError: ``f`` cannot be called, or an argument has no value.
+      TraceBreakError: the function needs a value in the middle.
+      LazynbError: a chip that is not here is asked for; the code is too large; called inside a JAX
+        transformation.
+      Exception: what the function raises.
+    """
+    __tracebackhide__ = True
+    if _target_of(target) is not None:
+        raise LazynbError(
+            f"numerics compares values, and values of {target} cannot be had on a machine without one: "
+            f"lazynb.compile(f, ..., target={target!r}) shows its program. Leave `target` out for the values "
+            "here."
+        )
+    try:
+        return _numerics_of(f, args, kwargs)
+    except TraceBreakError:
+        raise
+    except LazynbError as error:  # its message says it all
+        raise error.with_traceback(None) from None
 
 
 def inspect(

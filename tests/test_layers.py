@@ -22,6 +22,7 @@ ORDER = [
     "xla",
     "session",
     "compare",
+    "numerics",
     "view",
     "notebook",
     "cli",

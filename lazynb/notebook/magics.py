@@ -21,6 +21,7 @@ from lazynb.notebook.compiling import asked_for, compiled, targets_of
 from lazynb.notebook.defined import what_to_do
 from lazynb.notebook.explain import explain_cell
 from lazynb.notebook.leftovers import holders
+from lazynb.notebook.numerics import numerics_of_cell
 from lazynb.notebook.runs import CellRuns
 from lazynb.notebook.showing import compilation_of, inspect, shown
 from lazynb.reasons import find
@@ -50,6 +51,7 @@ MAGICS = [
     ("cell", "compile"),
     ("cell", "predict"),
     ("cell", "explain"),
+    ("cell", "numerics"),
     ("cell", "eager"),
 ]
 
@@ -57,7 +59,7 @@ MAGICS = [
 @magics_class
 class LazyMagics(Magics):
     """``%lazy``, ``%graph``, ``%inspect``, ``%diff``, ``%breaks``, ``%cache``, ``%%compile``, ``%%predict``,
-    ``%%explain``, ``%%eager``."""
+    ``%%explain``, ``%%numerics``, ``%%eager``."""
 
     shell: Any
 
@@ -389,6 +391,33 @@ class LazyMagics(Magics):
         if explanation.result is not NOTHING:
             self.shell.displayhook(explanation.result)
         display(explanation)
+
+    @magic_arguments()
+    @argument("name", nargs="?", help="variable that receives the Numerics")
+    @cell_magic
+    def numerics(self, line: str, cell: str) -> None:
+        """Runs the cell lazily, and compares each operation as eager JAX gives it, compiled, and in float64.
+
+        Says which operation is the first whose compiled values part from the eager ones by more than
+        rounding, why, and on which line NaN and Inf are born. Then the cell's values are computed, as
+        without the magic.
+        """
+        __tracebackhide__ = True
+        name = parse_argstring(self.numerics, line).name
+        if name is not None and not name.isidentifier():
+            raise UsageError(f"%%numerics: {name!r} is no variable name")
+        number = source.current_cell() or self.shell.execution_count
+        value, numerics = numerics_of_cell(
+            f"cell {number}",
+            partial(run_body, self.shell, cell),
+            self._extension.leftovers.earlier,
+        )
+        if name is not None:
+            self.shell.user_ns[name] = numerics
+        execution.run_all("compile")
+        if value is not NOTHING:
+            self.shell.displayhook(value)
+        display(numerics)
 
     @cell_magic
     def eager(self, line: str, cell: str) -> None:

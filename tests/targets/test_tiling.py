@@ -26,4 +26,4 @@ def test_sizes_are_those_of_the_compiler(target, needs):
                     continue
                 assert value.size == taken or (value.size - taken < 512 and value.size % 512 == 0), value
                 seen += 1
-    assert seen > 300
+    assert seen > 250  # numbers that are constants have no place in memory

@@ -1,0 +1,68 @@
+"""Distances in ULPs, against NumPy's own spacing and neighbours."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from lazynb.numerics.births import born
+from lazynb.numerics.ulps import distance, ulp, wide
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_an_ulp_is_numpys_spacing(dtype):
+    about = np.finfo(dtype)
+    for number in (1, 1.5, 2, 3, 1000.5, float(about.tiny), float(about.tiny) / 4, 0, float(about.max) / 2):
+        number = float(dtype(number))  # of subnormal ones too
+        assert ulp(number, dtype) == np.spacing(dtype(number)), number
+
+
+def test_ulps_of_bfloat16():
+    assert ulp(1.0, jnp.bfloat16) == 2.0**-7 and ulp(300.0, jnp.bfloat16) == 2.0
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, jnp.bfloat16])
+def test_neighbours_are_one_ulp_apart(dtype):
+    one = np.array([1.25, -3.0, 1e-3], np.float32).astype(dtype)
+    other = (wide(one) + ulp(abs(wide(one)), dtype)).astype(dtype)
+    apart = distance(one, other, dtype)
+    assert apart.ulps == 1 and apart.differing == 3
+
+
+def test_what_is_not_finite():
+    nan, inf = np.float32(np.nan), np.float32(np.inf)
+    equal = distance(
+        np.array([nan, inf, -inf, 0.0], np.float32), np.array([nan, inf, -inf, -0.0]), np.float32
+    )
+    assert (equal.ulps, equal.relative, equal.differing, equal.index) == (0, 0, 0, None)
+    for first, second in ((nan, 1), (inf, 1), (inf, -inf), (inf, nan), (1, inf)):
+        apart = distance(np.array([0, first], np.float32), np.array([0, second], np.float32), np.float32)
+        assert (apart.ulps, apart.relative, apart.index) == (np.inf, np.inf, (1,))
+
+
+def test_integers_and_no_elements():
+    apart = distance(np.array([1, 5]), np.array([1, 2]), np.int32)
+    assert (apart.ulps, apart.relative, apart.differing, apart.index) == (None, 3, 1, (1,))
+    assert distance(np.zeros(0), np.zeros(0), np.float32).ulps == 0
+
+
+def test_complex_numbers():
+    one = np.array([1 + 1j], np.complex64)
+    assert distance(one, one * np.float32(1 + 2.0**-22), np.complex64).ulps > 1
+
+
+def kinds(name, operands, result):
+    return [(one.kind, one.count, one.index) for one in born(name, operands, [np.array(result)])]
+
+
+def test_births():
+    inf, nan = np.inf, np.nan
+    x = np.array([1.0, 0.0, inf])
+    assert kinds("div", [np.ones(3), x], [1.0, inf, 0.0]) == [("Inf", 1, (1,))]
+    assert kinds("sub", [x, x], [0.0, 0.0, nan]) == [("NaN", 1, (2,))]  # of an infinity
+    assert kinds("mul", [x, np.array(2.0)], [2.0, 0.0, inf]) == []
+    assert kinds("add", [np.array([1.0, 1.0, nan]), x], [2.0, 1.0, nan]) == []
+    assert kinds("rev", [x], [inf, 0.0, 1.0]) == []  # elements move: asked as a whole
+    assert kinds("reduce_sum", [np.full(3, 1e38)], inf) == [("Inf", 1, ())]
+    assert kinds("gt", [x, x], [True, False, True]) == []
