@@ -99,9 +99,8 @@ class StableHlo:
           ValueError: it takes something else than arrays.
         """
         with self.context:
-            dtypes: dict[str, str] = {}
-            for dtype, make in _mlir._dtype_to_ir_type.items():
-                dtypes.setdefault(str(make()), dtype.name)  # i1 is a bool, and not an integer of one bit
+            dtypes = {str(make()): dtype.name for dtype, make in _mlir._dtype_to_ir_type.items()}
+            dtypes["i1"] = "bool"  # and not an integer of one bit
             return [_array_type(each, dtypes) for each in self.main.type.inputs]
 
 

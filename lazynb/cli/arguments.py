@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from lazynb.session.budget import Limits
 from lazynb.targets.compilers import COMPILERS
+from lazynb.units import bytes_in
 
 DESCRIPTION = "Runs JAX programs lazily, and says where Python broke the trace, what was compiled, and why."
 
@@ -72,7 +73,15 @@ arguments of the function:
   tuple, of the same module: it gives the arguments, in which jax.ShapeDtypeStruct may stand for arrays.
 """
 
-OWN = ("--report", "--save", "--max-compiles", "--max-breaks", "--max-kernels")
+OWN = (
+    "--report",
+    "--save",
+    "--max-compiles",
+    "--max-breaks",
+    "--max-kernels",
+    "--max-bytes",
+    "--max-peak-memory",
+)
 """Options of ``lazynb run``; each takes a value."""
 
 
@@ -141,6 +150,13 @@ def parser(version: str) -> Parser:
         ("kernels", "kernel launches allowed"),
     ):
         run.add_argument(f"--max-{name}", metavar="N", type=_limit, help=f"{what}; more is exit status 3")
+    for name, what in (
+        ("bytes", "bytes through memory, of all kernels that ran"),
+        ("peak-memory", "memory that one run of a program may take"),
+    ):
+        run.add_argument(
+            f"--max-{name}", metavar="SIZE", type=_size, help=f"{what}, such as 64MiB; more is exit status 3"
+        )
     explain = commands.add_parser(
         "explain",
         help="explain a trace break by its code",
@@ -224,6 +240,13 @@ def _limit(text: str) -> int:
     return number
 
 
+def _size(text: str) -> int:
+    try:
+        return bytes_in(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words behind ``run``: lazynb's own (the program included) and the script's."""
     own: list[str] = []
@@ -259,7 +282,13 @@ def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
       Unusable: they cannot.
     """
     program = Path(options.program)
-    limits = Limits(options.max_compiles, options.max_breaks, options.max_kernels)
+    limits = Limits(
+        options.max_compiles,
+        options.max_breaks,
+        options.max_kernels,
+        options.max_bytes,
+        options.max_peak_memory,
+    )
     report = None if options.report is None else Path(os.path.abspath(options.report))
     save = None if options.save is None else Path(os.path.abspath(options.save))
     asked = Plan(program, tuple(script), report, limits, save)

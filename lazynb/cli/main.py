@@ -68,7 +68,7 @@ def run(asked: Plan) -> int:
     account = Account(asked.limits)
     programs = ProgramRecorder()
     stop = observe(programs, everywhere=True) if asked.save is not None else lambda: None
-    account.counter.open(everywhere=True)
+    account.open(everywhere=True)
     began = time.perf_counter()
     try:
         if asked.is_notebook:
@@ -76,7 +76,7 @@ def run(asked: Plan) -> int:
         else:
             outcome = run_script(asked.program, asked.arguments)
     finally:
-        account.counter.close()
+        account.close()
         stop()
     seconds = time.perf_counter() - began
     used = account.used()
@@ -103,12 +103,11 @@ def _verdict(used: Used, asked: Plan) -> str:
     """What the budget says; empty if it was kept."""
     if used.over(asked.limits):
         return explain(used, asked.limits)
-    if used.kernels is not None and used.kernels.unknown:
-        return (
-            f"--max-kernels {asked.limits.kernels} cannot be checked: this backend gives no optimised HLO of "
-            f"{used.kernels.unknown} of the {len(used.kernels.programs)} programs that ran"
-        )
-    return ""
+    said = []
+    for name, why in used.unchecked(asked.limits).items():
+        option = f"--max-{name.replace('_', '-')}"
+        said.append(f"{option} {asked.limits.asked()[name]} cannot be checked: {why}")
+    return "\n".join(said)
 
 
 def _write(
