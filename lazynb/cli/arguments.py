@@ -76,6 +76,7 @@ arguments of the function:
 OWN = (
     "--report",
     "--save",
+    "--events",
     "--max-compiles",
     "--max-breaks",
     "--max-kernels",
@@ -106,6 +107,7 @@ class Plan:
       report: where to write; None for nowhere.
       limits: the budget.
       save: where to write the inspection of each program; None for nowhere.
+      events: where to write what happens, as it happens; None for nowhere.
     """
 
     program: Path
@@ -113,6 +115,7 @@ class Plan:
     report: Path | None
     limits: Limits
     save: Path | None = None
+    events: Path | None = None
 
     @property
     def is_notebook(self) -> bool:
@@ -143,6 +146,12 @@ def parser(version: str) -> Parser:
         metavar="FILE",
         help="measure the kernels of each program afterwards, and write them to FILE as JSON, which lazynb "
         "inspect opens anywhere",
+    )
+    run.add_argument(
+        "--events",
+        metavar="FILE",
+        help="write what happens to FILE as it happens, one JSON object a line: flushes, compilations, runs, "
+        "breaks",
     )
     for name, what in (
         ("compiles", "programs that may have to be compiled"),
@@ -291,7 +300,8 @@ def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
     )
     report = None if options.report is None else Path(os.path.abspath(options.report))
     save = None if options.save is None else Path(os.path.abspath(options.save))
-    asked = Plan(program, tuple(script), report, limits, save)
+    events = None if options.events is None else Path(os.path.abspath(options.events))
+    asked = Plan(program, tuple(script), report, limits, save, events)
     _check_program(asked)
     if report is not None:
         if importlib.util.find_spec("jinja2") is None:
@@ -301,6 +311,8 @@ def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
         _check_written("report", report, program)
     if save is not None:
         _check_written("save", save, program)
+    if events is not None:
+        _check_written("events", events, program)
     return asked
 
 
@@ -324,7 +336,7 @@ def _check_program(asked: Plan) -> None:
 
 
 def _check_written(option: str, file: Path, program: Path) -> None:
-    noun = {"report": "report", "save": "inspection"}[option]
+    noun = {"report": "report", "save": "inspection", "events": "event stream"}[option]
     if file.exists() and file.samefile(program):
         raise Unusable(f"lazynb run: --{option} {file} would write over the program")
     is_new = not os.path.lexists(file)

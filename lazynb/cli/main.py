@@ -22,6 +22,7 @@ from lazynb.reasons import REASONS, find
 from lazynb.record.mode import eager
 from lazynb.session.budget import Account, Used
 from lazynb.session.budget_report import explain
+from lazynb.session.event_stream import EventStream
 from lazynb.session.program_recorder import ProgramRecorder
 from lazynb.targets.compilers import COMPILERS, NotInstalled
 from lazynb.targets.listing import listed
@@ -69,7 +70,9 @@ def run(asked: Plan) -> int:
     programs = ProgramRecorder()
     stop = observe(programs, everywhere=True) if asked.save is not None else lambda: None
     account.open(everywhere=True)
+    events = _events(asked)
     began = time.perf_counter()
+    outcome = Outcome(FAILED)
     try:
         if asked.is_notebook:
             outcome = run_notebook(asked.program)
@@ -78,6 +81,8 @@ def run(asked: Plan) -> int:
     finally:
         account.close()
         stop()
+        if events is not None:
+            events.close(outcome.status, outcome.error)
     seconds = time.perf_counter() - began
     used = account.used()
     _flush()
@@ -90,6 +95,8 @@ def run(asked: Plan) -> int:
     is_written = True
     if asked.report is not None:
         is_written = _write(asked.report, asked, outcome, account, used, verdict, seconds)
+    if events is not None:
+        is_written = _said(events, asked) and is_written
     if asked.save is not None:
         is_written = _save(asked.save, programs, str(asked.program)) and is_written
     if outcome.status:
@@ -97,6 +104,33 @@ def run(asked: Plan) -> int:
     if verdict:
         return OVER
     return 0 if is_written else UNUSABLE
+
+
+def _events(asked: Plan) -> EventStream | None:
+    """The stream that was asked for, opened.
+
+    Raises:
+      Unusable: it cannot be written.
+    """
+    if asked.events is None:
+        return None
+    try:
+        events = EventStream(asked.events, str(asked.program), asked.arguments)
+    except OSError as error:
+        raise Unusable(
+            f"lazynb run: the event stream cannot be written to {asked.events}: {error.strerror}"
+        ) from None
+    events.open()
+    return events
+
+
+def _said(events: EventStream, asked: Plan) -> bool:
+    """Says how much was written; returns whether it is all."""
+    if events.error:
+        _say(f"lazynb: after {events.written:,} events {asked.events} could not be written: {events.error}")
+        return False
+    _say(f"lazynb: {plural(events.written, 'event')} written to {asked.events}")
+    return True
 
 
 def _verdict(used: Used, asked: Plan) -> str:
