@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection
 from pathlib import Path
@@ -13,6 +14,7 @@ from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.html import to_html
 from lazynb.view.inspection.model_explorer import explorer_file, model_explorer
 from lazynb.view.inspection.page import save_html
+from lazynb.view.inspection.perfetto import PerfettoTrace, perfetto
 from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.text import to_text
 from lazynb.xla.compilation import Compilation
@@ -75,6 +77,7 @@ def install() -> None:
     hooks._repr_mimebundle_ = _repr_mimebundle_
     hooks.save_html = _save_html
     hooks.to_model_explorer = _to_model_explorer
+    hooks.to_perfetto = _to_perfetto
 
 
 def _repr_mimebundle_(
@@ -92,6 +95,23 @@ def _to_model_explorer(self: Compilation, *, title: str = "") -> ExplorerFile:
     data = inspection(self, full=False, title=title)
     graphs = model_explorer(data, self.snapshot, [trace.module for trace in self.traces])
     return explorer_file(title, graphs)
+
+
+def _to_perfetto(self: Compilation, path: str | os.PathLike[str] | None = None) -> PerfettoTrace:
+    """The last :meth:`Compilation.profile` as a trace that Perfetto (``ui.perfetto.dev``) opens: a slice for
+    each kernel that ran, with its lines; each run is a process.
+
+    Arguments:
+      path: write it there, as JSON.
+
+    Raises:
+      NotProfiled: it was not profiled, or the profiler saw no kernels.
+      OSError: the file cannot be written.
+    """
+    trace = perfetto(self, inspection(self, full=False))
+    if path is not None:
+        Path(path).write_text(json.dumps(trace), encoding="utf-8")
+    return trace
 
 
 def _save_html(self: Compilation, path: str | os.PathLike[str], *, title: str = "") -> Path:
