@@ -1,5 +1,5 @@
 """lazynb's pytest plugin: tests that fail when they break the trace, compile or launch kernels more often
-than they may.
+than they may, move more bytes, or take more memory.
 
 ``@pytest.mark.lazynb_budget(compiles=1, breaks=0)`` runs the test lazily under that budget; the fixture
 ``lazynb_budget`` gives the same as a context manager: ``with lazynb_budget(breaks=0): ...``. What the limits
@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 MARKER = (
-    "lazynb_budget(compiles=None, breaks=None, kernels=None): runs the test lazily (lazynb.lazy()); it fails "
-    "when it makes "
-    "more programs, breaks the trace more often, or launches more kernels than that."
+    "lazynb_budget(compiles=None, breaks=None, kernels=None, bytes=None, peak_memory=None): runs the test "
+    "lazily (lazynb.lazy()); it fails when it makes more programs, breaks the trace more often, launches "
+    "more kernels, moves more bytes through memory, or runs a program that takes more memory than that."
 )
 
 
@@ -75,15 +75,15 @@ class _Block:
 
 @pytest.fixture
 def lazynb_budget() -> Callable[..., Any]:
-    """``with lazynb_budget(compiles=None, breaks=None, kernels=None):`` runs its block lazily under that
-    budget.
+    """``with lazynb_budget(**limits):`` runs its block lazily under the budget that ``lazynb.budget`` takes:
+    ``compiles``, ``breaks``, ``kernels``, ``bytes``, ``peak_memory``.
 
     It raises ``lazynb.BudgetExceeded`` at the end of a block that went over.
     """
     import lazynb
 
-    def block(compiles: int | None = None, breaks: int | None = None, kernels: int | None = None) -> Any:
+    def block(*limits: Any, **named: Any) -> Any:
         __tracebackhide__ = True
-        return _Block(lazynb.lazy(), lazynb.budget(compiles, breaks, kernels))
+        return _Block(lazynb.lazy(), lazynb.budget(*limits, **named))
 
     return block

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from lazynb.source import Place
@@ -46,6 +47,22 @@ def size(count: float | None) -> str:
     if count is None:
         return ""
     return _scaled(count, 1024, _BYTES)
+
+
+def bytes_in(text: str) -> int:
+    """The bytes that ``'64 MiB'`` or ``'1.5 GB'`` or ``'4096'`` are.
+
+    Raises:
+      ValueError: ``text`` is no size.
+    """
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no size: write 4096, 64 MiB or 1.5 GB")
+    power = " KMGT".index((found[2] or " ").upper())
+    return round(float(found[1]) * (1024 if found[3] else 1000) ** power)
+
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:([KkMGT]?)(i?)B)?")
 
 
 def number(count: float | None) -> str:

@@ -11,6 +11,7 @@ import os
 import re
 import textwrap
 import types
+import typing
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ def write_reference(folder: Path) -> None:
         "boundaries": boundaries,
         "command-line": command_line,
         "settings": settings,
+        "events": events,
     }
     for name, part in parts.items():
         page = folder / f"{name}.md"
@@ -247,6 +249,49 @@ def _fields(text: str) -> str:
 
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")
+
+
+# ---- the event stream --------------------------------------------------------------------------------------
+
+
+def events() -> str:
+    """A section for each event of the stream, with its fields."""
+    from lazynb.session import event_schema as schema
+
+    sections = [_event("every", schema.Event), _event("line", schema.Line)]
+    sections += [_event(name, shape) for name, shape in schema.EVENTS.items()]
+    return f"The version of this schema is {schema.VERSION}.\n\n" + "\n".join(sections)
+
+
+_EVENT_TITLES = {"every": "Every event", "line": "A line"}
+
+
+_JSON_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+
+def _json_type(type_: Any) -> str:
+    """What JSON calls a type of the schema."""
+    if isinstance(type_, types.UnionType):
+        return " or ".join(map(_json_type, typing.get_args(type_)))
+    if typing.get_origin(type_) is list:
+        return f"list: {_json_type(typing.get_args(type_)[0])}"
+    return _JSON_TYPES.get(type_) or "[a line](#event-line)"
+
+
+def _event(name: str, shape: Any) -> str:
+    says, _, attributes = _text(shape.__doc__).partition("\n\nAttributes:\n")
+    meanings = {
+        field: " ".join(text.split())
+        for fields, text in re.findall(r"^  ([\w, ]+): (.*(?:\n    .*)*)", attributes, re.MULTILINE)
+        for field in fields.split(", ")
+    }
+    rows = [
+        (f"`{field}`", _json_type(type_), meanings[field])
+        for field, type_ in typing.get_type_hints(shape).items()
+        if field in meanings
+    ]
+    title = _EVENT_TITLES.get(name, f"`{name}`")
+    return f"(event-{name})=\n## {title}\n\n{says}\n\n{table(('field', 'type', 'meaning'), rows)}\n"
 
 
 # ---- command line, settings --------------------------------------------------------------------------------

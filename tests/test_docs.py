@@ -40,6 +40,7 @@ def anchors() -> dict[str, set[str]]:
     writes the pages."""
     from lazynb.notebook.magics import MAGICS
     from lazynb.reasons import REASONS
+    from lazynb.session.event_schema import EVENTS
     from lazynb.why.causes import CAUSES
     from lazynb.xla.fusion.reasons import REASONS as BOUNDARIES
 
@@ -66,6 +67,7 @@ def anchors() -> dict[str, set[str]]:
         "command-line": {
             f"command-{name}" for name in ("lazynb", "run", "explain", "inspect", "diff", "targets")
         },
+        "events": {f"event-{name.replace('_', '-')}" for name in ("every", "line", *EVENTS)},
         "settings": {f"config-{name.replace('_', '-')}" for name in lazynb.config.__dataclass_fields__},
     }
 
@@ -76,7 +78,9 @@ def test_the_facade_is_what_the_reference_shows():
     }
 
 
-@pytest.mark.parametrize("page", ["magics", "breaks", "misses", "boundaries", "command-line", "settings"])
+@pytest.mark.parametrize(
+    "page", ["magics", "breaks", "misses", "boundaries", "command-line", "settings", "events"]
+)
 def test_every_entry_is_written(page):
     text = getattr(docs_reference, page.replace("-", "_"))()
     found = {name.replace("_", "-") for name in re.findall(r"^\(([\w.-]+)\)=$", text, re.MULTILINE)}

@@ -1288,3 +1288,13 @@ def test_what_is_computed_again_for_a_gradient_is_in_a_scope_of_its_own():
     stacks = [(eqn.primitive.name, str(eqn.source_info.name_stack)) for eqn in inner[-1].params["jaxpr"].eqns]
     again = [name for name, stack in stacks if names.REMATTED in stack.split("/")]
     assert "sin" in again and "mul" not in again
+
+
+def test_the_arguments_that_a_lowered_program_takes():
+    kinds = [("bfloat16", (2,)), ("float32", ()), ("uint32", (3, 4)), ("bool", (1,)), ("complex64", (2,))]
+    arguments = [jax.ShapeDtypeStruct(shape, dtype) for dtype, shape in kinds]
+    lowered = jax.jit(lambda a, b, *rest: [jnp.stack([r, r]) for r in (a, *rest)]).lower(*arguments)
+    assert jc.kept_arguments(lowered) == [0, 2, 3, 4]
+    module = jc.stablehlo_of(lowered)
+    assert module.argument_types == [kinds[number] for number in jc.kept_arguments(lowered)]
+    assert "loc(" in module.text() and "loc(" not in module.text(locations=False)

@@ -75,6 +75,25 @@ def test_it():
     assert "Traceback" not in text and "lazynb/" not in text and "budget.py" not in text
 
 
+def test_bytes_and_memory_are_limits_too(run):
+    result = run("""
+@pytest.mark.lazynb_budget(bytes="1 MiB", peak_memory=1 << 20)
+def test_within():
+    total()
+
+@pytest.mark.lazynb_budget(peak_memory=3)
+def test_over():
+    total()
+
+def test_block(lazynb_budget):
+    with lazynb_budget(bytes=3):
+        total()
+""")
+    result.assert_outcomes(passed=1, failed=2)
+    text = result.stdout.str()
+    assert "of memory where 3 bytes are allowed" in text and "through memory where 3 bytes are" in text
+
+
 def test_the_tests_own_failure_stands(run):
     result = run("""
 @pytest.mark.lazynb_budget(breaks=0)
@@ -186,5 +205,7 @@ def test_it():
 def test_the_marker_is_documented(run):
     result = run("", "--markers")
     result.stdout.fnmatch_lines(
-        ["@pytest.mark.lazynb_budget(compiles=None, breaks=None, kernels=None): runs the test lazily*"]
+        [
+            "@pytest.mark.lazynb_budget(compiles=None, breaks=None, kernels=None, bytes=None, peak_memory=None): *"
+        ]
     )

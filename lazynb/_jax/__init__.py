@@ -13,6 +13,7 @@ from __future__ import annotations
 from lazynb._jax.ahead import (
     Lowering as Lowering,
     compile_for as compile_for,
+    kept_arguments as kept_arguments,
     lowering_of as lowering_of,
     lowering_of_hlo as lowering_of_hlo,
     optimised_text as optimised_text,

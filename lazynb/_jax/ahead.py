@@ -42,6 +42,13 @@ def lowering_of(lowered: jax.stages.Lowered) -> Lowering:
     return Lowering(buffer.getvalue(), inputs, results)
 
 
+def kept_arguments(lowered: jax.stages.Lowered) -> list[int]:
+    """The positions of the arguments that the module of ``lowered`` takes: those that nothing reads are left
+    out of it."""
+    known: Any = lowered._lowering
+    return sorted(known.compile_args["kept_var_idx"])
+
+
 def lowering_of_hlo(text: str) -> Lowering:
     """That of a module of HLO, which :func:`compile_for` reads. The layouts of its arguments and results are
     for the compiler to choose."""

@@ -87,9 +87,21 @@ class StableHlo:
         with self.context:
             operation.location = _ir.Location.unknown()
 
-    def text(self) -> str:
-        """As MLIR prints it, with locations."""
-        return str(self.module.operation.get_asm(enable_debug_info=True))
+    def text(self, locations: bool = True) -> str:
+        """As MLIR prints it, with locations or without."""
+        return str(self.module.operation.get_asm(enable_debug_info=locations))
+
+    @property
+    def argument_types(self) -> list[tuple[str, tuple[int, ...]]]:
+        """Dtype, as JAX names it, and shape of each argument of the function that runs.
+
+        Raises:
+          ValueError: it takes something else than arrays.
+        """
+        with self.context:
+            dtypes = {str(make()): dtype.name for dtype, make in _mlir._dtype_to_ir_type.items()}
+            dtypes["i1"] = "bool"  # and not an integer of one bit
+            return [_array_type(each, dtypes) for each in self.main.type.inputs]
 
 
 def _stablehlo_in(module: Any) -> Any:
@@ -99,6 +111,12 @@ def _stablehlo_in(module: Any) -> Any:
     buffer = io.BytesIO()
     module.operation.write_bytecode(buffer)
     return _hlo_dialect.deserialize_portable_artifact(module.context, buffer.getvalue())
+
+
+def _array_type(type_: Any, dtypes: Mapping[str, str]) -> tuple[str, tuple[int, ...]]:
+    if not isinstance(type_, _ir.RankedTensorType):
+        raise ValueError(f"an argument is of type {type_}, which is no array")
+    return dtypes[str(type_.element_type)], tuple(type_.shape)
 
 
 def _symbol(operation: Any) -> str:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from lazynb.session.budget import Limits
 from lazynb.targets.compilers import COMPILERS
+from lazynb.units import bytes_in
 
 DESCRIPTION = "Runs JAX programs lazily, and says where Python broke the trace, what was compiled, and why."
 
@@ -94,7 +95,16 @@ exit status:
   2    something is wrong with the arguments, the files or a condition, or a figure is not known
 """
 
-OWN = ("--report", "--save", "--max-compiles", "--max-breaks", "--max-kernels")
+OWN = (
+    "--report",
+    "--save",
+    "--events",
+    "--max-compiles",
+    "--max-breaks",
+    "--max-kernels",
+    "--max-bytes",
+    "--max-peak-memory",
+)
 """Options of ``lazynb run``; each takes a value."""
 
 
@@ -119,6 +129,7 @@ class Plan:
       report: where to write; None for nowhere.
       limits: the budget.
       save: where to write the inspection of each program; None for nowhere.
+      events: where to write what happens, as it happens; None for nowhere.
     """
 
     program: Path
@@ -126,6 +137,7 @@ class Plan:
     report: Path | None
     limits: Limits
     save: Path | None = None
+    events: Path | None = None
 
     @property
     def is_notebook(self) -> bool:
@@ -157,12 +169,25 @@ def parser(version: str) -> Parser:
         help="measure the kernels of each program afterwards, and write them to FILE as JSON, which lazynb "
         "inspect opens anywhere",
     )
+    run.add_argument(
+        "--events",
+        metavar="FILE",
+        help="write what happens to FILE as it happens, one JSON object a line: flushes, compilations, runs, "
+        "breaks",
+    )
     for name, what in (
         ("compiles", "programs that may have to be compiled"),
         ("breaks", "trace breaks allowed"),
         ("kernels", "kernel launches allowed"),
     ):
         run.add_argument(f"--max-{name}", metavar="N", type=_limit, help=f"{what}; more is exit status 3")
+    for name, what in (
+        ("bytes", "bytes through memory, of all kernels that ran"),
+        ("peak-memory", "memory that one run of a program may take"),
+    ):
+        run.add_argument(
+            f"--max-{name}", metavar="SIZE", type=_size, help=f"{what}, such as 64MiB; more is exit status 3"
+        )
     explain = commands.add_parser(
         "explain",
         help="explain a trace break by its code",
@@ -256,6 +281,20 @@ def _add_inspect(commands: Any) -> None:
     )
     inspect.add_argument("--html", metavar="FILE", help="write the inspector to FILE, which needs no network")
     inspect.add_argument("--json", metavar="FILE", help="write it to FILE as JSON")
+    inspect.add_argument(
+        "--mermaid", metavar="FILE", help="write the graph to FILE as Mermaid, which Markdown draws"
+    )
+    inspect.add_argument(
+        "--model-explorer", metavar="FILE", help="write the graphs to FILE as JSON of Model Explorer's"
+    )
+    inspect.add_argument(
+        "--reproducer",
+        metavar="FILE",
+        help="write FILE, a Python program that compiles the same with JAX alone, for an issue of XLA's",
+    )
+    inspect.add_argument(
+        "--question", metavar="TEXT", default="", help="what the reader of the reproducer is asked"
+    )
 
 
 _PLAIN: dict[str, Any] = {"formatter_class": argparse.RawDescriptionHelpFormatter}
@@ -269,6 +308,13 @@ def _limit(text: str) -> int:
     if number < 0:
         raise argparse.ArgumentTypeError(f"a limit is 0 or more, not {number}")
     return number
+
+
+def _size(text: str) -> int:
+    try:
+        return bytes_in(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -306,10 +352,17 @@ def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
       Unusable: they cannot.
     """
     program = Path(options.program)
-    limits = Limits(options.max_compiles, options.max_breaks, options.max_kernels)
+    limits = Limits(
+        options.max_compiles,
+        options.max_breaks,
+        options.max_kernels,
+        options.max_bytes,
+        options.max_peak_memory,
+    )
     report = None if options.report is None else Path(os.path.abspath(options.report))
     save = None if options.save is None else Path(os.path.abspath(options.save))
-    asked = Plan(program, tuple(script), report, limits, save)
+    events = None if options.events is None else Path(os.path.abspath(options.events))
+    asked = Plan(program, tuple(script), report, limits, save, events)
     _check_program(asked)
     if report is not None:
         if importlib.util.find_spec("jinja2") is None:
@@ -319,6 +372,8 @@ def plan(options: argparse.Namespace, script: Sequence[str]) -> Plan:
         _check_written("report", report, program)
     if save is not None:
         _check_written("save", save, program)
+    if events is not None:
+        _check_written("events", events, program)
     return asked
 
 
@@ -342,7 +397,7 @@ def _check_program(asked: Plan) -> None:
 
 
 def _check_written(option: str, file: Path, program: Path) -> None:
-    noun = {"report": "report", "save": "inspection"}[option]
+    noun = {"report": "report", "save": "inspection", "events": "event stream"}[option]
     if file.exists() and file.samefile(program):
         raise Unusable(f"lazynb run: --{option} {file} would write over the program")
     is_new = not os.path.lexists(file)

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -36,11 +36,12 @@ def inspect(options: argparse.Namespace) -> int:
     Raises:
       Unusable: it cannot be shown; the text says why.
     """
-    status = 0
+    status, compilations = 0, []
     if options.what.endswith(".json"):
         saved = _opened(options)
     elif options.what.endswith(SUFFIXES):
-        saved = Saved([entry_of(_read(options), title=os.path.basename(options.what))], options.what)
+        compilations = [_read(options)]
+        saved = Saved([entry_of(compilations[0], title=os.path.basename(options.what))], options.what)
     else:
         table = _compiled(options)
         if table is None:
@@ -50,14 +51,13 @@ def inspect(options: argparse.Namespace) -> int:
             above = table.to_html()
             print(table, end="\n\n")
             status = _FAILED if table.refused else 0
-        entries = [entry_of(compilation, title=options.what) for compilation in table.compilations]
+        compilations = list(table.compilations)
+        entries = [entry_of(compilation, title=options.what) for compilation in compilations]
         saved = Saved(entries, options.what, above)
     print(saved.text(options.times))
     try:
-        if options.html is not None:
-            print(f"written to {saved.save_html(options.html)}", file=sys.stderr)
-        if options.json is not None:
-            print(f"written to {saved.save(options.json)}", file=sys.stderr)
+        for path in _written(options, saved, compilations):
+            print(f"written to {path}", file=sys.stderr)
     except NOT_WHOLE as error:
         if not options.what.endswith(".json"):
             raise
@@ -67,6 +67,36 @@ def inspect(options: argparse.Namespace) -> int:
             f"lazynb inspect: it cannot be written to {error.filename}: {error.strerror}"
         ) from None
     return status
+
+
+def _written(
+    options: argparse.Namespace, saved: Saved, compilations: Sequence[Compilation]
+) -> Iterator[Path]:
+    """Writes the files that were asked for; gives the path of each."""
+    if options.html is not None:
+        yield saved.save_html(options.html)
+    if options.json is not None:
+        yield saved.save(options.json)
+    if options.mermaid is not None:
+        yield saved.save_mermaid(options.mermaid)
+    if options.model_explorer is not None:
+        yield saved.save_model_explorer(options.model_explorer)
+    if options.reproducer is not None:
+        yield _reproducer(options, compilations)
+
+
+def _reproducer(options: argparse.Namespace, compilations: Sequence[Compilation]) -> Path:
+    """
+    Raises:
+      Unusable: there is none, or not one alone.
+    """
+    if len(compilations) != 1:
+        what = f"{len(compilations)} compilations" if compilations else "a saved file, which has no program"
+        raise Unusable(f"lazynb inspect: --reproducer goes with one function or program, not with {what}")
+    try:
+        return compilations[0].reproducer(options.reproducer, options.question)
+    except LazynbError as error:
+        raise Unusable(f"lazynb inspect: {error}") from None
 
 
 def _alone(options: argparse.Namespace, what: str) -> None:

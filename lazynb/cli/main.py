@@ -23,6 +23,7 @@ from lazynb.reasons import REASONS, find
 from lazynb.record.mode import eager
 from lazynb.session.budget import Account, Used
 from lazynb.session.budget_report import explain
+from lazynb.session.event_stream import EventStream
 from lazynb.session.program_recorder import ProgramRecorder
 from lazynb.targets.compilers import COMPILERS, NotInstalled
 from lazynb.targets.listing import listed
@@ -71,16 +72,20 @@ def run(asked: Plan) -> int:
     account = Account(asked.limits)
     programs = ProgramRecorder()
     stop = observe(programs, everywhere=True) if asked.save is not None else lambda: None
-    account.counter.open(everywhere=True)
+    account.open(everywhere=True)
+    events = _events(asked)
     began = time.perf_counter()
+    outcome = Outcome(FAILED)
     try:
         if asked.is_notebook:
             outcome = run_notebook(asked.program)
         else:
             outcome = run_script(asked.program, asked.arguments)
     finally:
-        account.counter.close()
+        account.close()
         stop()
+        if events is not None:
+            events.close(outcome.status, outcome.error)
     seconds = time.perf_counter() - began
     used = account.used()
     _flush()
@@ -93,6 +98,8 @@ def run(asked: Plan) -> int:
     is_written = True
     if asked.report is not None:
         is_written = _write(asked.report, asked, outcome, account, used, verdict, seconds)
+    if events is not None:
+        is_written = _said(events, asked) and is_written
     if asked.save is not None:
         is_written = _save(asked.save, programs, str(asked.program)) and is_written
     if outcome.status:
@@ -102,16 +109,42 @@ def run(asked: Plan) -> int:
     return 0 if is_written else UNUSABLE
 
 
+def _events(asked: Plan) -> EventStream | None:
+    """The stream that was asked for, opened.
+
+    Raises:
+      Unusable: it cannot be written.
+    """
+    if asked.events is None:
+        return None
+    try:
+        events = EventStream(asked.events, str(asked.program), asked.arguments)
+    except OSError as error:
+        raise Unusable(
+            f"lazynb run: the event stream cannot be written to {asked.events}: {error.strerror}"
+        ) from None
+    events.open()
+    return events
+
+
+def _said(events: EventStream, asked: Plan) -> bool:
+    """Says how much was written; returns whether it is all."""
+    if events.error:
+        _say(f"lazynb: after {events.written:,} events {asked.events} could not be written: {events.error}")
+        return False
+    _say(f"lazynb: {plural(events.written, 'event')} written to {asked.events}")
+    return True
+
+
 def _verdict(used: Used, asked: Plan) -> str:
     """What the budget says; empty if it was kept."""
     if used.over(asked.limits):
         return explain(used, asked.limits)
-    if used.kernels is not None and used.kernels.unknown:
-        return (
-            f"--max-kernels {asked.limits.kernels} cannot be checked: this backend gives no optimised HLO of "
-            f"{used.kernels.unknown} of the {len(used.kernels.programs)} programs that ran"
-        )
-    return ""
+    said = []
+    for name, why in used.unchecked(asked.limits).items():
+        option = f"--max-{name.replace('_', '-')}"
+        said.append(f"{option} {asked.limits.asked()[name]} cannot be checked: {why}")
+    return "\n".join(said)
 
 
 def _write(

@@ -7,7 +7,7 @@ from lazynb.session.budget import Used
 from lazynb.session.budget_report import count, where
 from lazynb.session.jax_compiled import in_a_line
 from lazynb.session.run_counter import RunCounter
-from lazynb.units import duration
+from lazynb.units import duration, size
 
 _BREAKS = 5
 
@@ -46,6 +46,11 @@ def _figures(counter: RunCounter, used: Used) -> list[str]:
     ]
     if used.kernels is not None:
         figures.append(f"{count(used.kernels.total, 'kernel')} launched")
+    if used.footprints is not None:
+        moved = used.footprints.moved
+        least = "" if moved.exact is not None else "at least "
+        figures.append(f"{least}{size(moved.low)} through memory")
+        figures.append(f"{size(used.footprints.largest)} taken at most")
     return [*figures, breaks]
 
 

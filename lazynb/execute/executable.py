@@ -224,7 +224,11 @@ class Executable:
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it, with the scopes of its operations."""
-        return self._lowered(self._jaxpr, self._donated).as_text(debug_info=True)
+        return self.lowered().as_text(debug_info=True)
+
+    def lowered(self) -> jax.stages.Lowered:
+        """The program, lowered once more as it was when it was compiled."""
+        return self._lowered(self._jaxpr, self._donated)
 
     @property
     def result_types(self) -> Sequence[Any]:

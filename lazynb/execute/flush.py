@@ -28,7 +28,7 @@ from lazynb.execute.executable import Binding, Executable, ExecutableCache
 from lazynb.execute.failure import Attempt, Trouble, obtain
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
-from lazynb.execute.observers import Broke, Ran, Run as Run, for_all, tell
+from lazynb.execute.observers import Broke, Flushing, Ran, Run as Run, for_all, tell
 from lazynb.execute.request import Request
 from lazynb.execute.verdict import judge, with_reports
 from lazynb.reasons import ASKED_FOR, REASONS
@@ -227,6 +227,9 @@ class Execution:
             tensors = with_reports(pending, tensors)
         pending.seal()
         recorded = time.perf_counter() - pending.began
+        if for_all or pending.trace.observers:
+            flushing = Flushing(pending, kind, spot, recorded)
+            tell(pending.trace, lambda observer: observer.flushing(flushing))
         landing = None
         try:
             if pending.guards:

@@ -35,6 +35,22 @@ class Run(NamedTuple):
     record_seconds: float
 
 
+class Flushing(NamedTuple):
+    """What observers are told before a pending trace runs.
+
+    Attributes:
+      pending: what is about to run.
+      kind: what asked for it, a key of :data:`lazynb.reasons.REASONS`.
+      spot: the user's line that asked.
+      record_seconds: time from the beginning of the trace to its end.
+    """
+
+    pending: Pending
+    kind: str
+    spot: Spot
+    record_seconds: float
+
+
 class Ran(NamedTuple):
     """What observers are told of a run.
 
@@ -80,6 +96,9 @@ class Observer:
 
     A subclass overrides the methods for the events that it needs.
     """
+
+    def flushing(self, event: Flushing) -> None:
+        """A pending trace is about to run; its program may have to be made."""
 
     def compiling(self, operations: int) -> None:
         """The making of a program with that many operations begins."""

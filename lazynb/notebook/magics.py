@@ -15,6 +15,7 @@ from lazynb.execute.breaks import breaks
 from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.observers import observing
 from lazynb.execute.records import plural
+from lazynb.notebook import exports
 from lazynb.notebook.against import held, side_named
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.compiling import asked_for, compiled, targets_of
@@ -33,7 +34,6 @@ from lazynb.session.recording import recording_share
 from lazynb.units import duration
 from lazynb.view.graph.pending import graph_of
 from lazynb.view.inspection.html import TABS
-from lazynb.view.inspection.page import save_html
 from lazynb.view.inspection.saved import Saved
 from lazynb.view.inspection.show import remember
 from lazynb.view.reports.comparison import Diff
@@ -110,11 +110,17 @@ class LazyMagics(Magics):
         pending.
 
         EXPR is evaluated in the notebook's namespace; it may be a tensor or any nesting of dicts, lists and
-        tuples of them.
+        tuples of them. ``%graph --mermaid`` and ``%graph --mermaid EXPR`` print it as Mermaid, for Markdown.
         """
-        if not line.strip():
-            return graph_of([], self.shell.user_ns)
-        return graph_of([self.shell.ev(line)], self.shell.user_ns)
+        flag, _, rest = line.strip().partition(" ")
+        is_mermaid = flag == "--mermaid"
+        expression = rest.strip() if is_mermaid else line.strip()
+        tensors = [self.shell.ev(expression)] if expression else []
+        graph = graph_of(tensors, self.shell.user_ns)
+        if not is_mermaid:
+            return graph
+        print(graph.to_mermaid(), end="")
+        return None
 
     @magic_arguments()
     @argument("code", nargs="?", help="explain the breaks of this code or kind, such as LNB103 or float")
@@ -298,16 +304,30 @@ class LazyMagics(Magics):
     @argument(
         "--html", metavar="FILE", help="write the inspector to FILE, which needs no kernel and no network"
     )
+    @argument("--model-explorer", metavar="FILE", help="write the graphs to FILE as JSON of Model Explorer's")
+    @argument(
+        "--perfetto",
+        metavar="FILE",
+        help="write the last profile to FILE, a trace that Perfetto opens; without one, measure the kernels "
+        "first",
+    )
+    @argument(
+        "--reproducer",
+        metavar="FILE",
+        help="write FILE, a Python program that compiles the same with JAX alone, for an issue of XLA's",
+    )
+    @argument("--question", metavar="TEXT", default="", help="what the reader of the reproducer is asked")
     @line_magic
     def inspect(self, line: str) -> Any:
-        """Shows the inspector of the last compilation, or of what an expression gives; ``--html FILE`` saves
-        it."""
+        """Shows the inspector of the last compilation, or of what an expression gives; with options writes it
+        to files instead."""
         options = parse_argstring(self.inspect, line)
+        options.question = options.question.strip("\"'")  # IPython leaves the quotes
         obj = self.shell.ev(" ".join(options.expression)) if options.expression else None
-        if options.html is None:
+        if not exports.is_asked(options):
             return inspect(obj, self.shell.user_ns)
-        compilation = compilation_of(obj, self.shell.user_ns)
-        print(f"written to {save_html(compilation, options.html)}")
+        for path in exports.write_all(compilation_of(obj, self.shell.user_ns), options):
+            print(f"written to {path}")
         return None
 
     @magic_arguments()

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lazynb.execute.breaks import TraceBreak
 from lazynb.session.compiled import Compiled
+from lazynb.session.footprint import Footprint, Footprints, Part
 from lazynb.session.launches import Launched
 from lazynb.source import Place
-from lazynb.units import duration
+from lazynb.units import duration, size
 
 if TYPE_CHECKING:
     from lazynb.session.budget import Limits, Used
@@ -34,11 +35,65 @@ def explain(used: Used, limits: Limits) -> str:
         parts.append(_part("Kernels, by the last line of each program:", used.kernels.programs, _program))
         if used.kernels.unknown:
             parts.append(f"XLA gives no HLO of {count(used.kernels.unknown, 'program')}: there may be more.")
+    if used.footprints is not None:
+        heads += _heads_of_bytes(used.footprints, over, asked)
+        parts += _parts_of_bytes(used.footprints, over)
     return "\n".join([f"over budget: {'; '.join(heads)}", *parts])
 
 
 def _head(number: int, noun: str, limit: int) -> str:
     return f"{count(number, noun)} where {limit:,} {'is' if limit == 1 else 'are'} allowed"
+
+
+def _heads_of_bytes(footprints: Footprints, over: Sequence[str], asked: dict[str, int]) -> list[str]:
+    """By how much a limit on bytes or on memory was gone over."""
+    heads = []
+    if "bytes" in over:
+        moved = footprints.moved
+        least = "" if moved.exact is not None else "at least "
+        heads.append(f"{least}{_bytes(moved.low)} through memory where {_limit(asked['bytes'])} allowed")
+    if "peak_memory" in over:
+        limit = _limit(asked["peak_memory"])
+        heads.append(f"a program takes {_bytes(footprints.largest)} of memory where {limit} allowed")
+    return heads
+
+
+def _parts_of_bytes(footprints: Footprints, over: Sequence[str]) -> list[str]:
+    """Which programs moved or took the bytes, and what in them."""
+    parts = []
+    if "bytes" in over:
+        rows = sorted(footprints.programs, key=lambda row: -(row.moved.low * row.runs if row.moved else 0))
+        parts.append(_part("Bytes through memory, by the last line of each program:", rows, _moved))
+        parts += [f"Not all is known: {why}." for why in footprints.unknown]
+    if "peak_memory" in over:
+        rows = sorted(footprints.programs, key=lambda row: -(row.allocated or 0))[:1]
+        parts.append(_part("The program that takes most, by its last line:", rows, _taken))
+    return parts
+
+
+def _moved(row: Footprint) -> list[str]:
+    moved = "XLA gives no HLO" if row.moved is None else f"{_bytes(row.moved.low)} a run"
+    own = [f"{_bytes(part.bytes)} by {part.text}{_at(part)}" for part in row.kernels]
+    return [where(row.location), f"{moved}, run {_times(row.runs)}", *own]
+
+
+def _taken(row: Footprint) -> list[str]:
+    own = [f"{_bytes(part.bytes)} held by {part.text}{_at(part)}" for part in row.holders]
+    return [where(row.location), f"{_bytes(row.allocated or 0)}, of which at the peak", *own]
+
+
+def _at(part: Part) -> str:
+    return f" ({part.where})" if part.where else ""
+
+
+def _limit(number: int) -> str:
+    return f"{_bytes(number)} {'is' if number == 1 else 'are'}"
+
+
+def _bytes(number: float) -> str:
+    """``1,536 bytes (1.5 KiB)``: exactly, since a limit is exact."""
+    short = size(number)
+    return f"{count(round(number), 'byte')}" + (f" ({short})" if not short.endswith(" B") else "")
 
 
 def _part(title: str, rows: Sequence[T], text: Callable[[T], list[str]]) -> str:

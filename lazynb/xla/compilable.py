@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+import jax
+
 from lazynb import _jax as jc
 from lazynb.execute.dumps import Dump
 from lazynb.execute.packing import Packing
@@ -48,6 +50,9 @@ class Compilable(Protocol):
 
     def stablehlo(self) -> str:
         """The program as JAX lowers it."""
+
+    def lowered(self) -> jax.stages.Lowered | None:
+        """JAX's stage before the compilation; None if there was none: the program comes from a file."""
 
     def compile_again(
         self,

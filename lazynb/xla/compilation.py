@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lazynb.execute.records import Records, plural
@@ -19,6 +21,7 @@ from lazynb.xla.fates.assignment import DEAD, Fate
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.passes import Pass
 from lazynb.xla.program import CompiledTrace
+from lazynb.xla.reproducer.reproducer import Case, write
 from lazynb.xla.times.compile_times import CompileTimes
 from lazynb.xla.times.lines import LineWork, line_work
 from lazynb.xla.verify import NotTestable
@@ -258,6 +261,31 @@ class Compilation:
                 "boundaries)"
             )
         return trace.verify(boundary)
+
+    def reproducer(
+        self, path: str | os.PathLike[str], question: str = "", *, save_inputs: bool = False
+    ) -> Path:
+        """Writes a Python file that compiles the same programs with JAX alone, as an issue of XLA's needs it.
+
+        Run, the file prints the kernels (``--hlo``: the optimised HLO) and compares them with those that
+        lazynb saw; its exit status is 1 if they differ. It holds the StableHLO, XLA's flags, the versions,
+        the question, and each kernel with the lines in it. Nothing is run to write it.
+
+        Arguments:
+          path: the file; one that is there is written over.
+          question: what its reader is asked: "why two kernels?"
+          save_inputs: put the values of the inputs in, beside the file if they are large (``.npz``). Without,
+            a run makes up normal random numbers, and zeros for integers.
+
+        Returns: the path.
+
+        Raises:
+          NotReproducible: JAX alone cannot compile it: it is for a chip that is not here, was given compiled,
+            or calls back into Python.
+          InputsGone: an input is to be saved that is gone, or not computed yet.
+          OSError: the file cannot be written.
+        """
+        return write(Case(self.traces, self.snapshot, self.target, question), path, save_inputs)
 
     def __repr__(self) -> str:
         if not self.traces:

@@ -22,6 +22,9 @@ class InputsGone(LazynbError):
 class Arrays(Protocol):
     """The inputs of a program, for a run."""
 
+    def own_values(self) -> list[Any]:
+        """The user's own."""
+
     def values(self) -> list[Any]:
         """One for each."""
 
@@ -48,6 +51,22 @@ class Inputs:
 
     def __getitem__(self, number: int) -> tuple[Any, Callable[[], Any]]:
         return self._inputs[number]
+
+    def own_values(self) -> list[Any]:
+        """The user's own array (or a host scalar) for each input.
+
+        Raises:
+          InputsGone: one is gone, or is still pending.
+        """
+        values = [_concrete(held()) for _, held in self._inputs]
+        gone = [aval.str_short() for (aval, _), value in zip(self._inputs, values) if value is None]
+        if gone:
+            more = f", and {len(gone) - 1} more are" if len(gone) > 1 else " is"
+            raise InputsGone(
+                f"an input of type {gone[0]}{more} gone or not computed yet: keep what the program takes in "
+                "variables, compute it, and compile again"
+            )
+        return values
 
     def values(self) -> list[Any]:
         """An array (or a host scalar) for each input: the user's own while it exists, else one of the same

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+import jax
 import numpy as np
 
 from lazynb.execute.dumps import Dump, DumpUnavailable
@@ -101,6 +102,18 @@ class CompiledTrace:
     def numbers(self) -> int:
         """How many of Python's numbers are inputs."""
         return self._executable.numbers
+
+    def lowered(self) -> jax.stages.Lowered | None:
+        """JAX's stage before the compilation; None for a program from a file."""
+        return self._executable.lowered()
+
+    def arguments(self) -> list[Any]:
+        """The values of the program's arguments: the user's arrays, and numbers, as XLA is given them.
+
+        Raises:
+          InputsGone: one is no longer there.
+        """
+        return list(self._executable._packing.arguments(self._inputs.own_values()))
 
     @cached_property
     def text(self) -> str:

@@ -150,9 +150,14 @@ def test_the_summary_ranks_the_breaks_with_what_to_write_instead(write, lazynb_r
 
 def test_over_budget_is_exit_status_three_with_the_explanation(write, lazynb_run):
     write("train.py", TRAIN)
-    within = lazynb_run("train.py", "--max-breaks", "5", "--max-compiles=9", "--max-kernels", "1000")
+    within = lazynb_run(
+        "train.py", "--max-breaks", "5", "--max-compiles=9", "--max-kernels", "1000", "--max-bytes=1GiB"
+    )
     assert within.returncode == 0 and "over budget" not in within.stderr and "launched" in within.stderr
-    over = lazynb_run("--max-breaks", "4", "train.py", "--max-compiles", "0", "--max-kernels=0")
+    assert "through memory" in within.stderr and "taken at most" in within.stderr
+    over = lazynb_run(
+        "--max-breaks", "4", "train.py", "--max-compiles", "0", "--max-kernels=0", "--max-peak-memory", "1"
+    )
     assert over.returncode == 3 and over.stdout == "40.5\n"
     assert "lazynb: over budget: 5 trace breaks where 4 are allowed; " in over.stderr
     for part in (
@@ -160,6 +165,8 @@ def test_over_budget_is_exit_status_three_with_the_explanation(write, lazynb_run
         "LNB101 bool, 4 times",
         "nothing like it was compiled before",
         "Kernels, by the last line of each program:",
+        "of memory where 1 byte is allowed",
+        "The program that takes most, by its last line:",
     ):
         assert part in over.stderr
     assert over.stderr.count("LNB101") == 1  # not in the summary too

@@ -56,12 +56,12 @@ def report(source, limits=None, tmp_path=None, error=""):
     path = tmp_path / "program.py"
     path.write_text(textwrap.dedent(source), encoding="utf-8")
     account = Account(limits or Limits())
-    account.counter.open()
+    account.open()
     try:
         with lazynb.lazy():
             exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), {"__name__": "program"})
     finally:
-        account.counter.close()
+        account.close()
     used = account.used()
     verdict = "over budget: ..." if used.over(account.limits) else ""
     made = Report(

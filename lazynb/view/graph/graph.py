@@ -12,7 +12,9 @@ from lazynb.view.graph.boxes import build
 from lazynb.view.graph.dot import to_dot
 from lazynb.view.graph.html import to_html
 from lazynb.view.graph.json_form import MIME_TYPE, to_json
+from lazynb.view.graph.mermaid import to_mermaid
 from lazynb.view.graph.model import GraphView
+from lazynb.view.graph.model_explorer import ExplorerFile, explorer_graph
 from lazynb.view.graph.svg import to_svg
 from lazynb.view.graph.text import to_text
 
@@ -96,6 +98,20 @@ class Graph:
     def to_dot(self, *, limit: int | None = 150, expand: bool = False) -> str:
         """DOT source. Raises ImportError without the ``graphviz`` package."""
         return to_dot(self.view(limit=limit, expand=expand))
+
+    def to_mermaid(self, *, limit: int | None = 150, expand: bool = False) -> str:
+        """A Mermaid flowchart, which GitHub and JupyterLab draw in Markdown (````` ```mermaid `````)."""
+        return to_mermaid(self.view(limit=limit, expand=expand))
+
+    def to_model_explorer(self, *, limit: int | None = 150) -> ExplorerFile:
+        """Plain data that Model Explorer (``pip install ai-edge-model-explorer``) opens as a JSON file: every
+        node, dead ones too, in layers as the live drawing has groups.
+
+        Arguments:
+            limit: the most boxes of the outermost layer.
+        """
+        graph = explorer_graph(self.view(limit=limit), "recorded operations")
+        return {"label": self.title or "lazynb", "graphs": [graph]}
 
     def to_svg(self, *, limit: int | None = 150, expand: bool = False) -> str:
         """An SVG document. Raises `LayoutUnavailable` without a layout engine."""

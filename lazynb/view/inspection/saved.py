@@ -11,11 +11,15 @@ from typing import Any, NamedTuple
 
 import jax
 
+from lazynb.plain import plain
 from lazynb.record.snapshot.snapshot import Call, Node, Snapshot
 from lazynb.source import Place
 from lazynb.version import __version__
+from lazynb.view.graph.boxes import build
+from lazynb.view.graph.mermaid import to_mermaid
 from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.model_explorer import explorer_file, model_explorer
 from lazynb.view.inspection.page import page_of
 from lazynb.view.inspection.schema import VERSION, Inspection
 from lazynb.view.inspection.text import to_text
@@ -90,6 +94,31 @@ class Saved:
         target.write_text(
             page_of(self.entries, title or self._name, self._above), encoding="utf-8", errors="replace"
         )
+        return target
+
+    def save_mermaid(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the graph of each as Mermaid in Markdown.
+
+        Raises:
+          OSError: the file cannot be written.
+        """
+        parts = []
+        for entry in self.entries:
+            title = plain(entry.data["title"]) or "Graph"
+            parts.append(f"### {title}\n\n```mermaid\n{to_mermaid(build(entry.graph))}```\n")
+        target = Path(path)
+        target.write_text("\n".join(parts), encoding="utf-8", errors="replace")
+        return target
+
+    def save_model_explorer(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the graphs of each as JSON that Model Explorer opens.
+
+        Raises:
+          OSError: the file cannot be written.
+        """
+        graphs = [graph for entry in self.entries for graph in model_explorer(entry.data, entry.graph)]
+        target = Path(path)
+        target.write_text(json.dumps(explorer_file(self._name, graphs)), encoding="utf-8")
         return target
 
     def __repr__(self) -> str:

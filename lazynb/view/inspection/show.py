@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from lazynb.view.graph.model_explorer import ExplorerFile
 from lazynb.view.graph.svg import Arrangement
 from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.model_explorer import explorer_file, model_explorer
 from lazynb.view.inspection.page import save_html
+from lazynb.view.inspection.perfetto import PerfettoTrace, perfetto
 from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.text import to_text
 from lazynb.xla.compilation import Compilation
@@ -72,12 +76,42 @@ def install() -> None:
     hooks: Any = Compilation
     hooks._repr_mimebundle_ = _repr_mimebundle_
     hooks.save_html = _save_html
+    hooks.to_model_explorer = _to_model_explorer
+    hooks.to_perfetto = _to_perfetto
 
 
 def _repr_mimebundle_(
     self: Compilation, include: Collection[str] | None = None, exclude: Collection[str] | None = None
 ) -> dict[str, Any]:
     return bundle(self)
+
+
+def _to_model_explorer(self: Compilation, *, title: str = "") -> ExplorerFile:
+    """Plain data that Model Explorer (``pip install ai-edge-model-explorer``) opens as a JSON file.
+
+    There is a graph of the recorded operations, each with its fate and in the colour of its kernel, and a
+    graph of the optimised HLO of each program, in which a kernel is a layer.
+    """
+    data = inspection(self, full=False, title=title)
+    graphs = model_explorer(data, self.snapshot, [trace.module for trace in self.traces])
+    return explorer_file(title, graphs)
+
+
+def _to_perfetto(self: Compilation, path: str | os.PathLike[str] | None = None) -> PerfettoTrace:
+    """The last :meth:`Compilation.profile` as a trace that Perfetto (``ui.perfetto.dev``) opens: a slice for
+    each kernel that ran, with its lines; each run is a process.
+
+    Arguments:
+      path: write it there, as JSON.
+
+    Raises:
+      NotProfiled: it was not profiled, or the profiler saw no kernels.
+      OSError: the file cannot be written.
+    """
+    trace = perfetto(self, inspection(self, full=False))
+    if path is not None:
+        Path(path).write_text(json.dumps(trace), encoding="utf-8")
+    return trace
 
 
 def _save_html(self: Compilation, path: str | os.PathLike[str], *, title: str = "") -> Path:

@@ -25,7 +25,7 @@ from lazynb.session.compiled import Compiled
 from lazynb.session.jax_compiled import JaxCompiled
 from lazynb.session.run_counter import RunCounter
 from lazynb.source import Place
-from lazynb.units import duration
+from lazynb.units import duration, size
 from lazynb.view import style
 from lazynb.view.reports.sources import LineMark, sources
 from lazynb.view.words import clip, plain, plural
@@ -110,16 +110,10 @@ class Report:
 
     def _over(self) -> list[dict[str, Any]]:
         """A row for each limit."""
-        kernels = self.used.kernels
-        uses = {
-            "breaks": ("trace breaks", self.used.broken),
-            "compiles": ("compilations", self.used.compiles),
-            "kernels": ("kernel launches", kernels.total if kernels is not None else 0),
-        }
-        rows = []
+        counts, rows = self.used.counts, []
         for name, limit in self.limits.asked().items():
-            what, count = uses[name]
-            rows.append({"what": what, "there": count, "limit": limit, "over": count > limit})
+            there = round(counts[name])
+            rows.append({"what": _LIMITS[name], "there": there, "limit": limit, "over": there > limit})
         return rows
 
     def _figures(self) -> Iterator[tuple[str, str, str]]:
@@ -144,6 +138,11 @@ class Report:
             if used.kernels.unknown:
                 launched = f"{plural(used.kernels.unknown, 'program')} not counted"
             yield *_figure(used.kernels.total, "kernel"), launched
+        if used.footprints is not None and self.limits.bytes is not None:
+            moved = used.footprints.moved
+            yield size(moved.low), "through memory", "" if moved.exact is not None else "at least"
+        if used.footprints is not None and self.limits.peak_memory is not None:
+            yield size(used.footprints.largest), "of memory", "taken by the program that takes most"
 
     def _kernels(self) -> Iterator[dict[str, Any]]:
         if self.used.kernels is None:
@@ -159,6 +158,15 @@ class Report:
                 "operations": program.operations,
                 "launches": launches,
             }
+
+
+_LIMITS = {
+    "breaks": "trace breaks",
+    "compiles": "compilations",
+    "kernels": "kernel launches",
+    "bytes": "bytes through memory",
+    "peak_memory": "bytes that a program takes",
+}
 
 
 def _figure(number: int, noun: str) -> tuple[str, str]:

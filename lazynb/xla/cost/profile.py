@@ -21,6 +21,7 @@ import jax
 from lazynb import _jax as jc
 from lazynb.errors import LazynbError
 from lazynb.xla.clusters import CONTROL
+from lazynb.xla.cost.timeline import Timeline
 from lazynb.xla.hlo import module as hlo
 
 # What XLA:CPU records (0.10 and 0.12; tests/xla/test_profile.py holds it to this):
@@ -79,12 +80,14 @@ class Profile:
         (:data:`SLOW`) that the profiler makes no difference.
       text: how it was measured, and what is missing.
       module: name of the HLO module that was asked for; empty for any.
+      timeline: when each kernel ran.
     """
 
     programs: tuple[ProgramTimes, ...]
     wall: Timing
     text: str
     module: str = ""
+    timeline: Timeline = dataclasses.field(default_factory=Timeline, compare=False)
 
     @property
     def timings(self) -> dict[str, Timing]:
@@ -122,19 +125,22 @@ def profile(run: Callable[[], Any], runs: int = 5, module: hlo.Module | None = N
         raise ValueError(f"runs must be at least 1, not {runs}")
     _stop(jc.new_profile())  # before anything runs: is the profiler free?
     is_slow = _seconds(run) > SLOW
-    inside, walls, times = _inside(module), [], []
+    inside, walls, times, timeline = _inside(module), [], [], Timeline()
     for _ in range(runs):
         if not is_slow:
             walls.append(_seconds(run))
         seconds, data = _profiled(run)
         if is_slow:
             walls.append(seconds)
-        times.append(_times(list(_events(data)), inside))
+        events = list(_events(data))
+        times.append(_times(events, inside))
+        timeline.add(events)
     programs = tuple(_programs(times))
     text = f"JAX's profiler, {runs} runs after one to warm up, JAX {jax.__version__}"
     if not programs:
         text += "; it gave no times of kernels on this backend"
-    return Profile(programs, _timing(walls, [1] * runs), text, module.name if module is not None else "")
+    name = module.name if module is not None else ""
+    return Profile(programs, _timing(walls, [1] * runs), text, name, timeline)
 
 
 def _profiled(run: Callable[[], Any]) -> tuple[float, bytes]:

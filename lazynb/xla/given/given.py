@@ -82,7 +82,7 @@ def compile_lowered(lowered: jax.stages.Lowered) -> Compilation:
         with jc.no_cache():
             return marked.compile(compiler_options=options or None)
 
-    return _of(module, read, compile, here)
+    return _of(module, read, compile, here, marked)
 
 
 def read_exported(exported: Exported) -> Compilation:
@@ -217,8 +217,15 @@ def _of_module(module: jc.StableHlo, read: Read, name: str) -> Compilation:
         raise NotGiven(f"XLA cannot compile {name} here: {why}") from None
 
 
-def _of(module: jc.StableHlo, read: Read, compile: Compile, platform: str) -> Compilation:
-    return _compiled(Given(read, platform, compile=compile, lowered=module.text), read)
+def _of(
+    module: jc.StableHlo,
+    read: Read,
+    compile: Compile,
+    platform: str,
+    stage: jax.stages.Lowered | None = None,
+) -> Compilation:
+    program = Given(read, platform, compile=compile, lowered=module.text, stage=stage)
+    return _compiled(program, read)
 
 
 def _finished(text: str, platform: str, compiled: Any, lines: Lines | None = None) -> Compilation:

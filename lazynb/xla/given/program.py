@@ -44,6 +44,7 @@ class Given:
       runs: what runs it here, if anything does.
       platform: that it is for, as JAX names it.
       lowered: its text as StableHLO; empty if there is none.
+      stage: what ``jax.jit`` lowered, if it comes from that.
 
     Attributes:
       compile_seconds: of compiling alone: it was lowered before.
@@ -63,6 +64,7 @@ class Given:
         compiled: Any = None,
         runs: jax.stages.Compiled | None = None,
         lowered: Callable[[], str] = lambda: "",
+        stage: jax.stages.Lowered | None = None,
     ):
         self.platform = platform
         self.compiled = compiled
@@ -73,6 +75,7 @@ class Given:
         self.compile_seconds = 0.0
         self._compile = compile
         self._lowered = lowered
+        self._stage = stage
         self._packing = Arguments(len(read.origins.inputs))
 
     def compile(self) -> None:
@@ -142,6 +145,10 @@ class Given:
         """As it was given, with marks; empty for one that was compiled."""
         return self._lowered()
 
+    def lowered(self) -> jax.stages.Lowered | None:
+        """What ``jax.jit`` lowered; None if it comes from a file, or was given compiled."""
+        return self._stage
+
     def cost_figures(self, texts: Sequence[str]) -> list[jc.Figures]:
         """What XLA says that parts of the program cost; of another chip's nothing, since XLA's analysis of
         that may end the process."""
@@ -165,6 +172,13 @@ class MadeUp:
 
     def __init__(self, program: Given):
         self._program = program
+
+    def own_values(self) -> list[Any]:
+        """
+        Raises:
+          InputsGone: always.
+        """
+        raise InputsGone("lazynb was given the program alone, and no inputs of it")
 
     def values(self) -> list[Any]:
         """Arrays: normal random numbers, zeros for integers.
