@@ -285,7 +285,8 @@ class Compilation:
           InputsGone: an input is to be saved that is gone, or not computed yet.
           OSError: the file cannot be written.
         """
-        return write(Case(self.traces, self.snapshot, self.target, question), path, save_inputs)
+        case = Case(self.traces, self.snapshot, self.target, question, self.flags)
+        return write(case, path, save_inputs)
 
     def __repr__(self) -> str:
         if not self.traces:

@@ -17,6 +17,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 import lazynb
 from lazynb.targets.target import parse
 from lazynb.xla.clusters import CONTROL, FREE
+from lazynb.xla.flags import compiled_with, without
 from lazynb.xla.inputs import InputsGone
 from lazynb.xla.reproducer import code
 from lazynb.xla.reproducer.reproducer import NotReproducible
@@ -137,6 +138,20 @@ def test_several_programs_of_one_compilation(run, tmp_path):
     [(text, status)] = run(both.reproducer(tmp_path / "both.py")).values()
     assert status == 0 and "program 1 of 2" in text and "program 2 of 2" in text
     assert text.count("SAME") == 2
+
+
+def test_the_flags_of_an_experiment_are_in_the_file(run, tmp_path):
+    with lazynb.lazy():
+        made = lazynb.compile(jnp.tanh(ones(64, 64) @ ones(64, 64)).sum())
+    flags = without(["YNNPACK"], "cpu")
+    altered = compiled_with(made, flags)
+    assert {each.library for each in altered.clusters} != {each.library for each in made.clusters}
+    found = run(altered.reproducer(tmp_path / "altered.py"), made.reproducer(tmp_path / "plain.py"))
+    assert [status for _, status in found.values()] == [0, 0]
+    text = (tmp_path / "altered.py").read_text()
+    assert all(name in text for name in flags)
+    (tmp_path / "mixed.py").write_text(re.sub(r"'flags': \{[^}]*\}", "'flags': {}", text))
+    assert run(tmp_path / "mixed.py")["mixed"][1] == 1
 
 
 def test_sharded(run, tmp_path):

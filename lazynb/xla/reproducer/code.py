@@ -77,7 +77,7 @@ def _shape(text: str) -> tuple[str, str]:
 # ---- compiling ---------------------------------------------------------------------------------------------
 
 
-def compiled(program: Mapping[str, Any]) -> Any:
+def compiled(program: Mapping[str, Any], flags: Mapping[str, Any]) -> Any:
     """XLA's executable of a program, compiled with JAX's own options, as ``jax.jit`` compiles it."""
     import jax
     import numpy as np
@@ -92,6 +92,7 @@ def compiled(program: Mapping[str, Any]) -> Any:
         num_partitions=len(devices),
         device_assignment=np.array(devices).reshape(1, len(devices)),
         backend=client,
+        env_options_overrides=dict(flags),
     )
     if len(devices) > 1:  # for which arguments and results the partitioner chooses the sharding
         build = options.executable_build_options
@@ -148,7 +149,7 @@ def main(case: Mapping[str, Any], words: Sequence[str]) -> int:
             print(f"  needs {program['devices']} devices, and there are {len(jax.local_devices())}")
             return UNUSABLE
         try:
-            executable = compiled(program)
+            executable = compiled(program, case["flags"])
         except Exception as error:
             print(f"  XLA cannot compile it here: {type(error).__name__}: {error}{others}")
             return UNUSABLE

@@ -13,7 +13,7 @@ import platform
 import pprint
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,12 +43,14 @@ class Case(NamedTuple):
       snapshot: their graph.
       target: the chip that they are for; None for this machine.
       question: what the reader of the file is asked.
+      flags: options of XLA's that they were compiled with.
     """
 
     traces: Sequence[CompiledTrace]
     snapshot: Snapshot
     target: Target | None
     question: str
+    flags: Mapping[str, Any]
 
 
 def write(case: Case, path: str | os.PathLike[str], save_inputs: bool = False) -> Path:
@@ -222,6 +224,7 @@ def _text(case: Case, programs: Sequence[dict[str, Any]], saved: _Saved) -> str:
         "environment": {name: os.environ[name] for name in ("XLA_FLAGS",) if os.environ.get(name)},
         "settings": _settings(case.traces[0].platform, max(program["devices"] for program in programs)),
         "beside": saved.beside.name if saved.arrays else "",
+        "flags": dict(case.flags),
         "free": sorted(FREE),
         "control": sorted(CONTROL),
         "programs": described,
