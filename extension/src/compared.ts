@@ -6,6 +6,7 @@ import { noComm } from "./model/comm";
 import type { Compared } from "./model/data";
 import { Counterparts } from "./model/counterparts";
 import { h } from "./ui/dom";
+import { shareLines } from "./ui/sharing";
 
 export const isCompared = (given: unknown): given is Compared => !!given && typeof given === "object" && "before" in given;
 
@@ -14,7 +15,9 @@ export function mountCompared(el: HTMLElement, given: Compared, firstTab?: strin
   const root = h("div.pair", {}, ...places);
   el.append(root);
   const [before, now] = [given.before, given.now].map((data, i) =>
-    mountOne(places[i] as HTMLElement, data, noComm, firstTab, h("div.pair-name", {}, given.names[i]), () => () => {}),
+    mountOne(places[i] as HTMLElement, data, noComm, firstTab, h("div.pair-name", {}, given.names[i]), (store, signal) =>
+      shareLines(store, signal, true),
+    ),
   ) as [Inspector, Inspector];
   const ending = new AbortController();
   const counterparts = new Counterparts(given, before.store, now.store);

@@ -108,7 +108,7 @@ export function mountOne(
   comm: Comm,
   firstTab = "Graph",
   top?: HTMLElement,
-  share = shareLines,
+  share: (store: Store, signal: AbortSignal) => () => void = shareLines,
 ): Inspector {
   const prefix = `lazynb-${Math.random().toString(36).slice(2, 10)}`; // each widget is given a module of its own: nothing to count in
   const ending = new AbortController();

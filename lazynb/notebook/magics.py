@@ -16,7 +16,7 @@ from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.observers import observing
 from lazynb.execute.records import plural
 from lazynb.notebook import exports
-from lazynb.notebook.against import held, side_named
+from lazynb.notebook.against import side_named
 from lazynb.notebook.cell import NOTHING, run_body
 from lazynb.notebook.compiling import asked_for, compiled, targets_of
 from lazynb.notebook.defined import what_to_do
@@ -34,7 +34,6 @@ from lazynb.session.recording import recording_share
 from lazynb.units import duration
 from lazynb.view.graph.pending import graph_of
 from lazynb.view.inspection.html import TABS
-from lazynb.view.inspection.saved import Saved
 from lazynb.view.inspection.show import remember
 from lazynb.view.reports.comparison import Diff
 from lazynb.view.reports.miss_report import explained_miss
@@ -333,9 +332,6 @@ class LazyMagics(Magics):
     @magic_arguments()
     @argument("before", help="a variable that holds a Compilation, an expression without spaces, or a file")
     @argument("now", help="the same; without quotes")
-    @argument(
-        "--show", action="store_true", help="show both inspectors too: a click on a line selects it there"
-    )
     @argument("--html", metavar="FILE", help="write it to FILE, which needs no kernel and no network")
     @line_magic
     def diff(self, line: str) -> Any:
@@ -351,19 +347,7 @@ class LazyMagics(Magics):
         if options.html is not None:
             print(f"written to {found.save_html(options.html)}")
             return None
-        if options.show:
-            display(found)
-            for name in (options.before, options.now):
-                self._show(held(name, self.shell.user_ns, "%diff"))
-            return None
         return found
-
-    def _show(self, obj: Any) -> None:
-        """Displays the inspector of one side of a difference."""
-        try:
-            display(obj if isinstance(obj, Saved) else inspect(obj, self.shell.user_ns, ran=False))
-        except TypeError as error:
-            raise UsageError(f"%diff --show: {error}") from None
 
     def _runs(self) -> CellRuns:
         """Notes the programs that the trace breaks of this cell run."""

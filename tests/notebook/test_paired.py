@@ -22,9 +22,7 @@ def test_lines_and_operations_correspond(difference):
     data = compared(difference)
     lines = [(one["before_line"], one["now_line"]) for one in data["lines"]]
     assert sorted(lines) == [(2, 4), (3, 5)]
-    names = [
-        (data["before"]["nodes"][a]["name"], data["now"]["nodes"][b]["name"]) for a, b in data["nodes"]
-    ]
+    names = [(data["before"]["nodes"][a]["name"], data["now"]["nodes"][b]["name"]) for a, b in data["nodes"]]
     assert {"tanh", "multiply", "reduce_sum"} <= {a for a, _ in names} and all(a == b for a, b in names)
     assert data["names"] == ["before", "now"]
 

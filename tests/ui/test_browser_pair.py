@@ -97,3 +97,17 @@ def test_closing_leaves_nothing(show):
     page = show(pair())
     page.evaluate("window.unmount()")
     assert page.locator(".lazynb-inspector, .lz-pair").count() == 0
+
+
+def test_two_programs_of_one_file_keep_their_lines(show):
+    """Each inspector on the page hears of a line that another selects; here they have the same file."""
+    made = pair()
+    assert made["before"]["sources"][0]["file"] == made["now"]["sources"][0]["file"]
+    page = show(made)
+    for at, key in ((0, "before_line"), (1, "now_line")):
+        line = made["lines"][1][key]
+        page.locator(f"{side(at)} .lz-source {thing(f'line:0:{line}')}").click()
+        for other, there in ((0, "before_line"), (1, "now_line")):
+            lit = things(page, f"{side(other)} .lz-source", "lz-stuck")
+            assert f"line:0:{made['lines'][1][there]}" in lit, (at, other, lit)
+        page.keyboard.press("Escape")

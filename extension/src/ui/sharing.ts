@@ -1,6 +1,7 @@
 /** One selection in all that shows a cell: the line that is clicked in one inspector, or in the table of several chips, is selected in
  * all of them on the page. */
 
+import { lineKey } from "../model/program";
 import type { Store } from "../model/store";
 
 const EVENT = "lazynb-line";
@@ -43,7 +44,8 @@ function clicked({ stuck, data, relations }: Store): At | null {
   return place && place.source !== null ? keyed(place.source, place.line) : null;
 }
 
-export function shareLines(store: Store, signal: AbortSignal): () => void {
+/** `paired`: rows of a table alone select, and lines that recorded something: the two of a pair may show one file, edited in between. */
+export function shareLines(store: Store, signal: AbortSignal, paired = false): () => void {
   let told = false; // what another said is not said again
   let last = "";
 
@@ -51,7 +53,7 @@ export function shareLines(store: Store, signal: AbortSignal): () => void {
 
   function select(file: string, line: number | null): void {
     const source = sourceOf(file);
-    if (source < 0) return;
+    if (source < 0 || (paired && line !== null && !store.relations.nodesOfLine.has(lineKey(source, line)))) return;
     told = true;
     if (line === null) store.clear();
     else store.stick({ kind: "line", source, line });
@@ -83,7 +85,7 @@ export function shareLines(store: Store, signal: AbortSignal): () => void {
     EVENT,
     (event) => {
       const said = (event as CustomEvent<Line>).detail;
-      if (said.from !== store) select(said.file, said.line);
+      if (said.from !== store && !paired) select(said.file, said.line);
     },
     { signal },
   );
@@ -95,7 +97,7 @@ export function shareLines(store: Store, signal: AbortSignal): () => void {
     const at = clicked(store);
     const file = at?.file ?? last;
     last = at?.file ?? "";
-    if (told || !file) return;
+    if (told || paired || !file) return;
     window.dispatchEvent(new CustomEvent<Line>(EVENT, { detail: { from: store, file, line: at?.line ?? null } }));
   });
 }
