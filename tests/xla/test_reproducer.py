@@ -20,7 +20,7 @@ from lazynb.xla.clusters import CONTROL, FREE
 from lazynb.xla.flags import compiled_with, without
 from lazynb.xla.inputs import InputsGone
 from lazynb.xla.reproducer import code
-from lazynb.xla.reproducer.reproducer import NotReproducible
+from lazynb.xla.reproducer.reproducer import _SETTINGS, NotReproducible
 
 pytestmark = pytest.mark.usefixtures("clean")
 
@@ -64,6 +64,16 @@ PROGRAMS = {
 def kernels(compilation):
     """How many of each sort, as lazynb counts them."""
     return sum(cluster.is_kernel for cluster in compilation.clusters)
+
+
+@pytest.fixture(autouse=True)
+def settings_as_before():
+    """The code of a file makes settings of JAX's, for its own process; some tests call it in this one."""
+    known = jax.config.values
+    before = {name: known[name] for name in ("jax_enable_x64", *_SETTINGS) if name in known}
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
 
 
 @pytest.fixture
