@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -110,8 +112,12 @@ def test_random_programs(seed):
     rounding_alone(program, *program.arguments)
 
 
+SEEDS = range(4, 104 if os.environ.get("LAZYNB_FULL") else 14)
+"""A hundred take minutes on each JAX: LAZYNB_FULL=1 runs them."""
+
+
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(4, 104))
-def test_a_hundred_random_programs(seed):
+@pytest.mark.parametrize("seed", SEEDS)
+def test_more_random_programs(seed):
     program = RandomProgram(seed)
     rounding_alone(program, *program.arguments)
