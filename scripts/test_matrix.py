@@ -4,10 +4,10 @@
     python3 scripts/test_matrix.py --environment    makes the first one's environment and prints its Python
 
 Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each has its own environment in
-.venvs/. Where the Pythons have two JAXs (3.11 has another than the newer ones), a fifth of the tests runs on
-one and another fifth on the other, those marked once on the first; another Python with a JAX that was seen
-takes a sixteenth of what is quick. Tests marked long are left out (tests/parts.py). LAZYNB_REST=1 runs
-instead what this leaves out, so that each JAX has had four fifths, and each test one JAX at least.
+.venvs/. Where the Pythons have two JAXs (3.11 has another than the newer ones), a seventh of the tests runs
+on one and another seventh on the other, those marked once on the first; another Python with a JAX that was
+seen takes a sixteenth of what is quick. Tests marked long are left out (tests/parts.py). LAZYNB_REST=1 runs
+instead what this leaves out, so that each JAX has had five sevenths, and each test one JAX at least.
 LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else one of each).
 LAZYNB_TORCH=1 puts the CPU build of PyTorch into the first environment of each JAX, where it can be had;
 without it, the tests of PyTorch code are skipped.
@@ -96,7 +96,7 @@ def share(version: str, seen: bool) -> dict[str, str]:
         return {}
     two = OLDER in (there := [one for one in wanted() if find(one)[0]]) and len(there) > 1
     number = 0 if version == OLDER else 1
-    return {"LAZYNB_SHARE": "1/16" if seen else f"{number}/5" if two else "0/1"}
+    return {"LAZYNB_SHARE": "1/16" if seen else f"{number}/7" if two else "0/1"}
 
 
 def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[str]) -> Outcome:
