@@ -176,7 +176,7 @@ class TraceBounds:
         else:
             runs = history.after(before)
         known = self._misses[0].sources.keys() | self._misses[1].sources.keys()
-        own = {run.number for run in history.until(now) if run.file in known}
+        own = {run.number for run in history.until(history.time) if run.file in known}
         first = next(text for step in steps if (text := self._comparables[side].text(step)))
         found = None
         for run in reversed(runs):
