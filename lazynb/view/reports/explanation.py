@@ -5,14 +5,14 @@ The HTML outlives a notebook that is reopened untrusted: it has no style sheets 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from html import escape
+from collections.abc import Iterator
 from typing import Any
 
 from lazynb.execute.records import Records
 from lazynb.session.explain import Explanation, all_together
 from lazynb.units import duration
 from lazynb.view.graph.html import fill
+from lazynb.view.reports import showing
 from lazynb.view.words import clip, plain, plural
 
 _CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
@@ -127,24 +127,24 @@ def to_html(explanation: Explanation) -> str:
     parts = []
     for heading, table, remarks in sections(explanation):
         body = _table(table) + "".join(map(_soft, remarks))
-        parts.append(fill("section", open="open", title=_text(heading), body=body))
+        parts.append(fill("section", open="open", title=showing.escaped(heading), body=body))
     return fill(
         "explanation",
-        headline=_text(headline(explanation)),
-        detail=_text(detail(explanation)),
+        headline=showing.escaped(headline(explanation)),
+        detail=showing.escaped(detail(explanation)),
         notes="".join(_soft(_sentence(note)) for note in explanation.notes),
         sections="\n".join(parts),
     )
 
 
 def _soft(sentence: str) -> str:
-    return f'<div style="{_SOFT}">{_text(sentence)}</div>'
+    return f'<div style="{_SOFT}">{showing.escaped(sentence)}</div>'
 
 
 def _table(table: Records[Any]) -> str:
     rows = table.rows()
     names = _used(rows)
-    head = "".join(f'<th style="{_HEAD}">{_text(name)}</th>' for name in names)
+    head = "".join(f'<th style="{_HEAD}">{showing.escaped(name)}</th>' for name in names)
     body = ""
     for row in rows:
         cells = "".join(_cell(name, row[name]) for name in names)
@@ -156,44 +156,12 @@ def _table(table: Records[Any]) -> str:
 def _cell(name: str, text: str) -> str:
     if name in _CODE and ": " in text:
         label, _, source = text.partition(": ")
-        code = _text(clip(source, _WIDE))
-        return f'<td style="{_CELL};white-space:nowrap">{_text(label)} <code>{code}</code></td>'
+        code = showing.escaped(clip(source, _WIDE))
+        return f'<td style="{_CELL};white-space:nowrap">{showing.escaped(label)} <code>{code}</code></td>'
     width = "min-width:16em;max-width:40em" if name in _WORDS else "white-space:nowrap"
-    return f'<td style="{_CELL};{width}">{_words(text)}</td>'
-
-
-def _words(text: str) -> str:
-    """A sentence, with what stands in backticks as code."""
-    parts = _text(text).split("`")
-    if len(parts) % 2 == 0:
-        return _text(text)
-    return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))
-
-
-def _text(text: str) -> str:
-    return escape(plain(text))
+    return f'<td style="{_CELL};{width}">{showing.words(text)}</td>'
 
 
 def install() -> None:
     """Lets explanations show themselves: the module that makes them knows nothing of views."""
-    hooks: Any = Explanation
-    hooks.__repr__ = _repr
-    hooks._repr_mimebundle_ = _bundle
-
-
-def _repr(self: Explanation) -> str:
-    try:
-        return to_text(self)
-    except Exception as error:  # display degrades
-        return f"<Explanation; it cannot be shown: {type(error).__name__}: {error}>"
-
-
-def _bundle(
-    self: Explanation, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-) -> dict[str, Any]:
-    shown = {"text/plain": _repr(self)}
-    try:
-        shown["text/html"] = to_html(self)
-    except Exception:  # a rendering bug must not cost the user the text
-        pass
-    return shown
+    showing.install(Explanation, to_text, to_html, "it")

@@ -5,8 +5,7 @@ The HTML outlives a notebook that is reopened untrusted: it has no style sheets 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from html import escape
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lazynb.execute.records import SHOWN
@@ -21,6 +20,7 @@ from lazynb.numerics.seen import CHANGED, RESULT
 from lazynb.numerics.words import number_text, ulps_text
 from lazynb.source import Place
 from lazynb.view.graph.html import fill
+from lazynb.view.reports import showing
 from lazynb.view.words import clip, plain, plural
 
 _CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
@@ -211,19 +211,19 @@ def to_html(numerics: Numerics) -> str:
     parts = []
     for heading, rows, places, remark in sections(numerics):
         body = _table(_once(_without_empty(rows), places)) + (_soft(remark) if remark else "")
-        parts.append(fill("section", open="open", title=_text(heading), body=body))
+        parts.append(fill("section", open="open", title=showing.escaped(heading), body=body))
     return fill(
         "numerics",
         colour=_APART if numerics.first is not None else _AGREE,
-        headline=_words(headline(numerics)),
-        findings="".join(f"<div>{_words(sentence)}</div>" for sentence in findings(numerics)),
+        headline=showing.words(headline(numerics)),
+        findings="".join(f"<div>{showing.words(sentence)}</div>" for sentence in findings(numerics)),
         sections="\n".join(parts),
         notes="".join(_soft(_sentence(note)) for note in numerics.notes),
     )
 
 
 def _table(rows: list[Row]) -> str:
-    head = "".join(f'<th style="{_HEAD}">{_text(name)}</th>' for name in rows[0])
+    head = "".join(f'<th style="{_HEAD}">{showing.escaped(name)}</th>' for name in rows[0])
     body = ""
     for row in rows:
         parts = ' style="background:rgba(213,94,0,0.14)"' if row.get("verdict") == "parts" else ""
@@ -235,46 +235,15 @@ def _table(rows: list[Row]) -> str:
 def _cell(name: str, text: str) -> str:
     if name == "line" and ": " in text:
         label, _, source = text.partition(": ")
-        return f'<td style="{_CELL};white-space:nowrap">{_text(label)} <code>{_text(source)}</code></td>'
-    return f'<td style="{_CELL};white-space:nowrap">{_words(text)}</td>'
+        code = showing.escaped(source)
+        return f'<td style="{_CELL};white-space:nowrap">{showing.escaped(label)} <code>{code}</code></td>'
+    return f'<td style="{_CELL};white-space:nowrap">{showing.words(text)}</td>'
 
 
 def _soft(sentence: str) -> str:
-    return f'<div style="{_SOFT}">{_words(sentence)}</div>'
-
-
-def _words(text: str) -> str:
-    """A sentence, with what stands in backticks as code."""
-    parts = _text(text).split("`")
-    if len(parts) % 2 == 0:
-        return _text(text)
-    return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))
-
-
-def _text(text: str) -> str:
-    return escape(plain(text))
+    return f'<div style="{_SOFT}">{showing.words(sentence)}</div>'
 
 
 def install() -> None:
     """Lets numerics show themselves: the module that makes them knows nothing of views."""
-    hooks: Any = Numerics
-    hooks.__repr__ = _repr
-    hooks._repr_mimebundle_ = _bundle
-
-
-def _repr(self: Numerics) -> str:
-    try:
-        return to_text(self)
-    except Exception as error:  # display degrades
-        return f"<Numerics; they cannot be shown: {type(error).__name__}: {error}>"
-
-
-def _bundle(
-    self: Numerics, include: Collection[str] | None = None, exclude: Collection[str] | None = None
-) -> dict[str, Any]:
-    shown = {"text/plain": _repr(self)}
-    try:
-        shown["text/html"] = to_html(self)
-    except Exception:  # a rendering bug must not cost the user the text
-        pass
-    return shown
+    showing.install(Numerics, to_text, to_html, "they")
