@@ -17,6 +17,7 @@ from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trie import State
+from lazynb.units import size
 from lazynb.xla.recorded import Recorded, Taken, of_pending
 
 MOST_OPERATIONS = 1_000
@@ -120,7 +121,7 @@ def _check(program: Equations) -> None:
     need = elements * _BYTES
     if need > MOST_BYTES:
         raise TooLarge(
-            f"the values of this code are {elements:,} numbers, which would take {need / (1 << 30):.0f} GiB "
+            f"the values of this code are {elements:,} numbers, which would take {size(need)} "
             "(they are kept eagerly, compiled and in float64): take smaller arrays"
         )
 
