@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from jax._src import pjit
+from jax._src import array as _array, core as _core, dtypes as _dtypes, mesh as _mesh, pjit
 from jax._src.interpreters import ad, mlir
 from jax.experimental import compute_on, io_callback, sparse
 from jax.experimental.xla_metadata import set_xla_metadata
@@ -506,9 +506,36 @@ def test_what_refuses_tracers():
         jax.jit(lambda x: getattr(module, name)([x]))(1.0)
 
 
-def test_assembling():
-    for name in jc.ASSEMBLING:
-        assert getattr(jax, name) is getattr(jc.assembling, name)
+def test_arrays_are_put_together_of_values_that_are_told():
+    """What JAX's own constructor of arrays, and what checks a callback's results, are told of a class."""
+    assert _array.core is not _core and _array.dtypes is not _dtypes
+    with lazynb.lazy():
+        part = jnp.arange(4.0) * 2
+    place = part.sharding
+    assert type(jc.ArrayImpl(part.aval, place, [part], committed=True)) is jc.ArrayImpl
+    made = jax.make_array_from_callback((4,), place, lambda index: part[index])
+    assert type(made) is jc.ArrayImpl and made.tolist() == [0, 2, 4, 6]
+    with pytest.raises(ValueError, match="concrete"):
+        jax.jit(lambda x: jax.make_array_from_single_device_arrays((4,), place, [x]))(part)
+
+
+def test_the_class_is_one_of_arrays():
+    class Tensor(lazynb.LazyTensor):
+        pass
+
+    assert issubclass(lazynb.LazyTensor, jax.Array) and issubclass(Tensor, jax.Array)
+    assert issubclass(jc.ArrayImpl, jax.Array) and not issubclass(jc.Tracer, jax.Array)
+    assert not issubclass(lazynb.LazyTensor, jc.ArrayImpl) and not issubclass(int, jax.Array)
+    asked = functools.singledispatch(lambda value: "other")
+    asked.register(jax.Array, lambda value: "array")
+    with lazynb.lazy():
+        assert asked(jnp.ones(2) + 1) == "array"
+
+
+def test_no_mesh_is_the_empty_one():
+    """A program's settings hold no None for a mesh: JAX asks the mesh that a thread has whether it is empty."""
+    with jc.restore_config(jc.snapshot_config()), jax.sharding.use_abstract_mesh(_mesh.empty_abstract_mesh):
+        pass
 
 
 def test_filling():

@@ -57,6 +57,11 @@ from lazynb._jax.arrays import (
     uncommitted_sharding as uncommitted_sharding,
     weak_scalar as weak_scalar,
 )
+from lazynb._jax.assembling import (
+    core_without_tracers as core_without_tracers,
+    register_array_class as register_array_class,
+    register_part_type as register_part_type,
+)
 from lazynb._jax.autodiff import (
     GradAccum as GradAccum,
     LinearizeTrace as LinearizeTrace,
@@ -201,9 +206,7 @@ from lazynb._jax.stablehlo import (
     with_module as with_module,
 )
 from lazynb._jax.substitution import (
-    ASSEMBLING as ASSEMBLING,
     AmbientPatches as AmbientPatches,
-    assembling as assembling,
     attributed as attributed,
     concretisation as concretisation,
     constant_taken as constant_taken,

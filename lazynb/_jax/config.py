@@ -110,13 +110,18 @@ def snapshot_config() -> dict[Any, Any]:
     checks for leaks) the user's settings of the moment count.
     """
     traced = set(_config.trace_context_names())
-    return {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
+    found = {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
+    # JAX asks the mesh that it finds in a thread whether it is empty, where one was set at all. None is none.
+    found.update({state: empty for state, empty in _NO_MESH.items() if found[state] is None})
+    return found
 
 
 def settings_now(snapshot: dict[Any, Any]) -> dict[Any, Any]:
     """The settings of ``snapshot``, and all others as they are in this thread, for work in another thread."""
     return {**{state: state.value for state in _states()}, **snapshot}
 
+
+_NO_MESH = {_device_context: _mesh.empty_concrete_mesh, _abstract_mesh: _mesh.empty_abstract_mesh}
 
 _RECORDED = {
     _device_context,
@@ -213,7 +218,7 @@ def lowering_settings() -> Settings:
 
 def without_mesh() -> Settings:
     """No mesh is in force (``jax.set_mesh``)."""
-    return Settings({_device_context: _mesh.empty_concrete_mesh, _abstract_mesh: _mesh.empty_abstract_mesh})
+    return Settings(_NO_MESH)
 
 
 def default_device() -> Any:
