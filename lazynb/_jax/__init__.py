@@ -151,6 +151,7 @@ from lazynb._jax.inside import (
     with_eqns as with_eqns,
 )
 from lazynb._jax.memory import (
+    addresses as addresses,
     buffers as buffers,
     deleted_array as deleted_array,
     deleted_awaited as deleted_awaited,

@@ -27,6 +27,11 @@ def buffers(value: Any) -> list[Any]:
     return [plain] if len(plain.sharding.device_set) == 1 else list(plain._arrays)
 
 
+def addresses(array: Any) -> list[int]:
+    """Where the parts of a computed plain array lie, one address for each device of this process."""
+    return [part.unsafe_buffer_pointer() for part in array._arrays]
+
+
 def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
     """An array of ``parts`` with the type, placement and commitment of ``value``, which may be deleted."""
     plain = plain_array(value)

@@ -3,7 +3,8 @@
 So a training loop holds one copy of its state, as with ``jax.jit(step, donate_argnums=...)`` written by hand.
 An input is offered if only the pending trace refers to it and no other array shares its memory. (A NumPy or
 DLPack view does no harm, because XLA then copies.) Small arrays are never offered, because each set of
-offered inputs is an executable of its own.
+offered inputs is an executable of its own. An array on several devices gives the memory of all of its parts,
+to a result of its type: XLA takes a part if that result lies on the devices as the array does.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import jax
 from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.execute.request import Request
-from lazynb.record.outside import references
+from lazynb.record.outside import Views, references
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
@@ -36,7 +37,7 @@ def offers(request: Request) -> tuple[int, ...]:
     free = [number for number in large if _is_unreachable(pending, values, number)]
     sure = [number for number in free if _is_sure(pending, values, number)]
     unsure = [number for number in free if number not in sure]
-    return _taken(pending, wanted, values, sure + _unshared(values, unsure))
+    return _taken(pending, wanted, values, sure + _unshared(pending, values, unsure))
 
 
 def foreseen(request: Request) -> tuple[int, ...] | None:
@@ -107,8 +108,6 @@ def _is_unreachable(pending: Pending, values: Sequence[Any], number: int) -> boo
     """Whether only the pending trace refers to an input. A local variable for the value would count here."""
     if type(values[number]) is not jc.ArrayImpl or values[number].is_deleted():
         return False
-    if len(values[number].sharding.device_set) > 1:
-        return False
     if any(array is values[number] for array in pending.doomed):
         return True  # the user gave it away
     if pending.inputs[number].__class__ is LazyTensor and _references(pending.inputs, number) > _HELD_ONCE:
@@ -125,7 +124,7 @@ _HELD_ONCE = _references([object()], 0)
 """The result of ``_references`` for an object that only the list holds; it depends on the interpreter."""
 
 
-def _unshared(values: Sequence[Any], numbers: Sequence[int]) -> list[int]:
+def _unshared(pending: Pending, values: Sequence[Any], numbers: Sequence[int]) -> list[int]:
     """The inputs among ``numbers`` whose memory no other array uses; all of them were made outside lazynb.
 
     Waits for them, because the address of an array is known only when it is computed. The results of a loop
@@ -134,8 +133,19 @@ def _unshared(values: Sequence[Any], numbers: Sequence[int]) -> list[int]:
     if not numbers:
         return []
     jax.block_until_ready([values[number] for number in numbers])
+    own = _parts_in_guards(pending)
     users: collections.Counter[int] = collections.Counter()  # by address
     for array in jax.live_arrays():
-        if type(array) is jc.ArrayImpl and not array.is_deleted() and jc.is_ready(array):
-            users.update(shard.unsafe_buffer_pointer() for shard in array._arrays)
-    return [number for number in numbers if users[values[number].unsafe_buffer_pointer()] == 1]
+        if type(array) is jc.ArrayImpl and id(array) not in own and _is_there(array):
+            users.update(jc.addresses(array))
+    return [number for number in numbers if all(users[one] == 1 for one in jc.addresses(values[number]))]
+
+
+def _is_there(array: Any) -> bool:
+    return not array.is_deleted() and jc.is_ready(array)
+
+
+def _parts_in_guards(pending: Pending) -> set[int]:
+    """The ids of the arrays that are parts of others and that the guards of ``pending`` hold."""
+    parts = [guard.parts for guard in pending.guards.values() if isinstance(guard, Views)]
+    return {id(part) for one in parts for part in one or ()}
