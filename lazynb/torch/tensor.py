@@ -15,6 +15,7 @@ import torch
 from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
+from lazynb.torch.dense import check_dense
 from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.storage import Storage, ViewStep
 from lazynb.torch.torchax_import import import_torchax
@@ -288,7 +289,12 @@ _BY_BITS = {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "floa
 
 
 def torch_to_array(tensor: torch.Tensor) -> Any:
-    """An array with the values of a tensor on the CPU, copied: the tensor may be written to afterwards."""
+    """An array with the values of a tensor on the CPU, copied: the tensor may be written to afterwards.
+
+    Raises:
+      NotDense: the tensor is sparse, quantised or nested.
+    """
+    check_dense(tensor)
     plain = tensor.detach().resolve_conj().resolve_neg()
     jax_type = torchax.ops.mappings.t2j_dtype(plain.dtype)
     if jax_type.name in _BY_BITS:
