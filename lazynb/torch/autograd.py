@@ -4,10 +4,10 @@ PyTorch's autograd runs a device's backward pass in a thread of its own, but a l
 thread that records. So while device ``jax`` is enabled, autograd uses no threads of its own. The line and the
 notebook cell of a backward operation are those of ``loss.backward()``.
 
-An error in the middle of such a pass would end the process. While Python's error is set, C++ leaves the scope
-of a stream and asks the device guard, in Python, for its type; with an error set that call fails, where C++
-allows no exception (PyTorch 2.13, ``exchangeStream`` in ``torch/csrc/acc/Module.cpp``). So the guard takes the
-error away, and it is raised where the pass ends.
+An error in the middle of such a pass would end the process. While Python's error is set, C++ leaves the
+scope of a stream and asks the device guard, in Python, for its type; with an error set that call fails, where
+C++ allows no exception (PyTorch 2.13, ``exchangeStream`` in ``torch/csrc/acc/Module.cpp``). So the guard
+takes the error away, and it is raised where the pass ends.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DeviceGuard(torch._C._acc.DeviceGuard):  # type: ignore[misc]
 
     def type_(self) -> Any:
         try:
-            # With an error set, CPython refuses each result of a type: a SystemError with that error as cause.
+            # With an error set, CPython refuses what a type gives: a SystemError with that error as cause.
             object()
         except SystemError as refusal:
             if not _passes.errors or refusal.__cause__ is None:
