@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from lazynb.torch import autocast, autograd, dense, modules, moving, scopes, tensor
+from lazynb.torch import autocast, autograd, dense, loading, modules, moving, scopes, tensor
 from lazynb.torch.backend import register
 from lazynb.torch.dispatch import dispatch, trees
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
@@ -72,6 +72,7 @@ def enable() -> Enabled:
         trees.install()
         modules.install()
         dense.install(_library)
+        loading.install(is_enabled)
     return Enabled(False)
 
 

@@ -18,6 +18,7 @@ from lazynb.torch import printing
 from lazynb.torch.dense import check_dense
 from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.storage import Storage, ViewStep
+from lazynb.torch.memory import Memory
 from lazynb.torch.torchax_import import import_torchax
 
 torchax = import_torchax()
@@ -186,6 +187,14 @@ class Tensor(_Base):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         values = self.numpy()
         return values if dtype is None else values.astype(dtype)
+
+    def untyped_storage(self) -> Any:  # PyTorch's own class can hold no array
+        """The memory, to be compared: see :class:`lazynb.torch.memory.Memory`."""
+        return Memory(self._storage)
+
+    def data_ptr(self) -> int:
+        """A number that stands for the place of the first element; nothing can be read there."""
+        return int(self.untyped_storage().data_ptr()) + self._layout.offset * self._layout.dtype.itemsize
 
     def cpu(self, memory_format: Any = torch.preserve_format) -> torch.Tensor:
         return self.to("cpu", memory_format=memory_format)
