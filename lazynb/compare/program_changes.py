@@ -145,8 +145,9 @@ def _operand(matching: Matching, old: Node, node: Node) -> str:
         ends = matching.before.nodes[first], matching.now.nodes[second]
         if was == second or (None in (was, now) and not _is_input(was, now, *ends)):
             continue
-        if None in (ends[0]["value"], ends[1]["value"]):
-            return f"`{node['name']}` takes {_called(ends[1])} instead of {_called(ends[0])}"
+        was_called, called = _called(ends[0]), _called(ends[1])
+        if None in (ends[0]["value"], ends[1]["value"]) and was_called != called:
+            return f"`{node['name']}` takes {called} instead of {was_called}"
     return ""
 
 
