@@ -5,9 +5,9 @@
 FILE is a file of JAX's ``tests`` folder (``lax_numpy_test``); without any, all that need no accelerator and
 one device are run. ``--share`` takes the quick ones that continuous integration runs. A file that is about
 several devices runs on 8 virtual devices of the CPU; ``--devices`` gives all files another number. JAX's
-sources are no part of this repository: PLACE (or LAZYNB_JAX_SOURCES) is a checkout of them or a git directory that has the
-tag of the installed JAX or an older one; without it they are fetched with git into build/, once. Results of
-the eager runs are kept in build/ and used again.
+sources are no part of this repository: PLACE (or LAZYNB_JAX_SOURCES) is a checkout of them or a git directory
+that has the tag of the installed JAX or an older one; without it they are fetched with git into build/, once.
+Results of the eager runs are kept in build/ and used again.
 
 A test that fails only lazily has to stand in ``tests/jaxsuite/differences.toml``, with the reason. The exit
 status is 1 where one does not, and 0 where there are no sources and ``--optional`` is given.

@@ -519,6 +519,31 @@ def test_arrays_are_put_together_of_values_that_are_told():
         jax.jit(lambda x: jax.make_array_from_single_device_arrays((4,), place, [x]))(part)
 
 
+def test_parts_and_their_memory():
+    mesh = jax.make_mesh((2,), ("x",), devices=jax.devices()[:2])
+    x = jax.device_put(np.arange(8.0), jax.NamedSharding(mesh, jax.P("x"))) + 0
+    assert x.addressable_shards is x.addressable_shards  # JAX keeps the list
+    jc.forget_shards(x)
+    assert x.addressable_shards[1].data is jc.parts(x)[1]
+    places = [jc.address(part) for part in jc.parts(x)]
+    assert places == [part.unsafe_buffer_pointer() for part in x._arrays]
+    assert any(array is x for array in jc.live_arrays_beside(x))
+    jc.parts(x)[1].delete()
+    assert not x.is_deleted() and jc.has_deleted_part(x)
+    assert [jc.address(part) for part in jc.parts(x)] == [places[0], None]
+    one = jnp.ones(3)
+    assert jc.parts(one)[0] is one and not jc.has_deleted_part(one)
+
+
+def test_the_mesh_in_force_is_of_the_context():
+    """JAX's own context has the abstract mesh alone."""
+    found = []
+    for device in jax.devices()[:2]:
+        with jax.sharding.set_mesh(jax.sharding.Mesh(np.array([device]), "x")):
+            found.append((jc.canonical(jc.context()), jc.raw_context()))
+    assert found[0][0] != found[1][0] and found[0][1] != found[1][1]
+
+
 def test_the_class_is_one_of_arrays():
     class Tensor(lazynb.LazyTensor):
         pass

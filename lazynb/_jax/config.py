@@ -19,8 +19,12 @@ _abstract_mesh = (
 _AXIS_ENV = type(_core.axis_env_state.value)
 
 
-raw_context = _config.trace_context
-"""What JAX's configuration contributes to a trace: a new tuple at each call."""
+def raw_context() -> tuple[Any, ...]:
+    """What JAX's configuration contributes to a trace: a new tuple at each call.
+
+    JAX's own has the abstract mesh alone, but a program also runs on the devices of the mesh.
+    """
+    return (_device_context.value, *_config.trace_context())
 
 
 def context() -> tuple[Any, ...]:
@@ -31,7 +35,7 @@ def context() -> tuple[Any, ...]:
 
 def canonical(full: tuple[Any, ...]) -> tuple[Any, ...]:
     """A :func:`context` with None for the empty mesh: JAX 0.10 sets it under ``grad`` and means none."""
-    return tuple(None if type(one) is _mesh.AbstractMesh and one.empty else one for one in full)
+    return tuple(None if type(one) in (_mesh.AbstractMesh, _mesh.Mesh) and one.empty else one for one in full)
 
 
 def placement_context() -> tuple[Any, ...]:
