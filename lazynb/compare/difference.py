@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from lazynb.compare.change import Change, Reason
+from lazynb.compare.donation_changes import donation_changes
 from lazynb.compare.groups import groups
 from lazynb.compare.kernel_changes import kernel_changes
 from lazynb.compare.lowering_changes import lowering_changes
@@ -41,6 +42,7 @@ class Difference:
         found = [
             *kernel_changes(groups(matching), matching),
             *memory_changes(matching),
+            *donation_changes(matching),
             *operation_changes(matching),
             *lowering_changes(matching),
         ]

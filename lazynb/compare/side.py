@@ -103,6 +103,12 @@ class Side:
         return bool(passes) and all(step["changes"] is not None for step in passes)
 
     @property
+    def compilers(self) -> set[str]:
+        """The parts of XLA that compiled it: each of CPUs, GPUs and TPUs has passes of its own."""
+        backends = {program["backend"] for program in self.data["programs"]}
+        return {"gpu" if backend in ("cuda", "rocm") else backend for backend in backends}
+
+    @property
     def is_timed(self) -> bool:
         """Whether some of its kernels were measured."""
         return any(kernel.time is not None for kernel in self.kernels)

@@ -23,6 +23,7 @@ from lazynb.view.inspection.model_explorer import explorer_file, model_explorer
 from lazynb.view.inspection.page import page_of
 from lazynb.view.inspection.schema import VERSION, Inspection
 from lazynb.view.inspection.text import to_text
+from lazynb.view.inspection.whole import check_whole
 from lazynb.xla.compilation import Compilation
 
 
@@ -162,12 +163,10 @@ def opened(path: str | os.PathLike[str]) -> Saved:
     """
     name = os.fspath(path)
     try:
-        written = json.loads(Path(path).read_bytes())
+        written = _json_of(Path(path).read_bytes(), name)
         entries, version = written["inspections"], written["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise NotSaved(
-            f"{name} holds no inspection: lazynb run --save and lazynb inspect --json write one"
-        ) from None
+    except (KeyError, TypeError):
+        raise NotSaved(f"{name} holds no inspection: {_WRITERS}") from None
     if version != VERSION:
         raise NotSaved(
             f"{name} was written by lazynb {written.get('lazynb', '?')}, in version {version} of the form; "
@@ -177,11 +176,32 @@ def opened(path: str | os.PathLike[str]) -> Saved:
         found = [Entry(entry["inspection"], _graph(entry["graph"])) for entry in entries]
         for entry in found:
             to_text(entry.data)  # whether it can be shown
+            check_whole(entry.data)
     except NOT_WHOLE:
         raise NotSaved(f"{name} holds an inspection that is not whole") from None
     if not found:
         raise NotSaved(f"{name} holds no inspection: nothing was compiled in the program that wrote it")
     return Saved(found, Path(path).name, made_by=str(written.get("made_by", "")))
+
+
+_WRITERS = "lazynb run --save and lazynb inspect --json write one"
+
+
+def _json_of(content: bytes, name: str) -> Any:
+    """
+    Raises:
+      NotSaved: it is no JSON; the text says where it ends to be.
+    """
+    if not content.strip():
+        raise NotSaved(f"{name} is empty: {_WRITERS}")
+    try:
+        return json.loads(content)
+    except json.JSONDecodeError as error:
+        is_cut = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
+        what = "ends in the middle: it was not written or copied as a whole" if is_cut else "is no JSON"
+        raise NotSaved(f"{name} {what} ({error.msg}, line {error.lineno}); {_WRITERS}") from None
+    except (ValueError, RecursionError):
+        raise NotSaved(f"{name} is no JSON; {_WRITERS}") from None
 
 
 def here() -> str:

@@ -135,6 +135,8 @@ class Diff(Difference):
             notes.append("How often some loop turns is not known: its kernels count once.")
         if not (self.before.has_passes and self.now.has_passes):
             notes.append("What XLA's passes did is not kept of both, so passes are not compared.")
+        elif self.before.compilers != self.now.compilers:
+            notes.append("XLA has other passes for each kind of chip, so passes are not compared.")
         return notes
 
 
