@@ -26,9 +26,12 @@ class _Holder(NamedTuple):
 
 
 def peak(side: Side) -> Memory | None:
-    """The memory of the program of a side that takes most; None if it is not known."""
+    """The memory of the program of a side that takes most; None if it is not known of one of them, which may
+    be that one."""
     known = [program["memory"] for program in side.data["programs"]]
     measured = [memory for memory in known if memory is not None and memory["peak_bytes"] is not None]
+    if len(measured) < len(known):
+        return None
     return max(measured, key=lambda memory: memory["peak_bytes"] or 0, default=None)
 
 

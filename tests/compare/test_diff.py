@@ -121,6 +121,15 @@ def test_an_unknown_figure():
         figure(Side(data, "mine"), "flops")
 
 
+def test_a_peak_that_is_not_known_of_all_programs_is_not_known():
+    """The program of which it is not may be the one that takes most."""
+    data = joined([side().data, side().data])
+    assert peak(Side(data, "")) is not None and Side(data, "").has_passes
+    data["programs"][1]["memory"] = None
+    data["programs"][1]["hlo"] = {**data["programs"][1]["hlo"], "passes": [], "before": {"lines": []}}
+    assert peak(Side(data, "")) is None and not Side(data, "").has_passes
+
+
 def with_peak(bytes_):
     data = copy.deepcopy(side().data)
     data["programs"][0]["memory"]["peak_bytes"] = bytes_

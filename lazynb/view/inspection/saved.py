@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from lazynb.execute.dumps import DumpUnavailable
 from lazynb.plain import plain
 from lazynb.record.snapshot.snapshot import Call, Node, Snapshot
 from lazynb.source import Place
@@ -145,13 +147,23 @@ class Saved:
 
 
 def entry_of(compilation: Compilation, *, ran: bool = False, title: str = "") -> Entry:
-    """All that is known of ``compilation``, with the changes of each pass.
+    """All that is known of ``compilation``, with the changes of each pass. What XLA did not write down when
+    it compiled, or is gone, is written down now: a program that ran in a script is compiled once more.
 
     Arguments:
       ran: whether it was run.
     """
+    write_down(compilation)
     data = inspection(compilation, ran=ran, full=True, title=title)
     return Entry(data, compilation.snapshot)
+
+
+def write_down(compilation: Compilation) -> None:
+    """Has XLA write its passes and live ranges of each program down, where it did not or they are gone. Where
+    there is no place to write to they stay unknown."""
+    for trace in compilation.traces:
+        with contextlib.suppress(DumpUnavailable):
+            trace.write_down()
 
 
 def opened(path: str | os.PathLike[str]) -> Saved:
@@ -190,18 +202,20 @@ _WRITERS = "lazynb run --save and lazynb inspect --json write one"
 def _json_of(content: bytes, name: str) -> Any:
     """
     Raises:
-      NotSaved: it is no JSON; the text says where it ends to be.
+      NotSaved: it is no JSON; the text says what is wrong with it.
     """
     if not content.strip():
-        raise NotSaved(f"{name} is empty: {_WRITERS}")
+        raise NotSaved(f"{name} holds no inspection, it is empty: {_WRITERS}")
     try:
         return json.loads(content)
     except json.JSONDecodeError as error:
         is_cut = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
-        what = "ends in the middle: it was not written or copied as a whole" if is_cut else "is no JSON"
+        what = (
+            "ends in the middle: it was not written or copied as a whole" if is_cut else "holds no inspection"
+        )
         raise NotSaved(f"{name} {what} ({error.msg}, line {error.lineno}); {_WRITERS}") from None
     except (ValueError, RecursionError):
-        raise NotSaved(f"{name} is no JSON; {_WRITERS}") from None
+        raise NotSaved(f"{name} holds no inspection, it is no JSON: {_WRITERS}") from None
 
 
 def here() -> str:
