@@ -140,7 +140,8 @@ def _labels(clusters: Sequence[tuple[int, Cluster]]) -> list[str]:
 def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[Mark, set[tuple[str, str]]]:
     """By mark of an operation, what a cluster computes of it: (scope, opcode).
 
-    What two clusters have in common is computed twice.
+    What two clusters have in common is computed twice. What is applied to each element is a part of what
+    applies it: XLA splits a long reduction into two kernels, which add other numbers with one function.
     """
     computed: dict[Mark, set[tuple[str, str]]] = {}
     module = trace.module
@@ -148,6 +149,8 @@ def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[Mark, se
         return computed
     for name in cluster.instructions:
         instruction = module.by_name[name]
+        if module.is_applied(instruction.computation):
+            continue
         if instruction.mark is not None and instruction.opcode not in _TRIVIAL:
             work = (instruction.scope, instruction.opcode)
             computed.setdefault(instruction.mark, set()).add(work)
