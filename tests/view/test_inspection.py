@@ -258,7 +258,7 @@ class Large:
         from lazynb.xla.clusters import Cluster, Value
         from lazynb.xla.code import Code
         from lazynb.xla.fusion.boundaries import Boundary
-        from lazynb.xla.hlo.module import Instruction
+        from lazynb.xla.hlo.module import Computation, Instruction, Module
         from lazynb.xla.times.compile_times import CompileTimes
 
         self.snapshot = samples.chain(operations)
@@ -298,7 +298,7 @@ class Large:
             clusters=clusters,
             operations=operations,
             text=text,
-            module=SimpleNamespace(by_name=by_name),
+            module=Module("x", {"main": Computation("main", by_name)}, "main"),
             cache_event="compiled",
             compile_seconds=9.0,
             compile_times=CompileTimes(compiling=9.0, why_not="nobody timed it"),
