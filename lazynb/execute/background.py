@@ -30,4 +30,4 @@ def wait(future: concurrent.futures.Future[Any]) -> Any:
     except KeyboardInterrupt as interrupt:
         if future.done() and future.exception() is interrupt:  # it is the work's own
             raise
-        raise interrupt.with_traceback(None)
+        raise interrupt.with_traceback(None) from None

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 from lazynb.execute.records import Records, plural
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.targets.target import Target
-from lazynb.units import short_duration
+from lazynb.units import short_duration, size
 from lazynb.xla.clusters import Cluster
+from lazynb.xla.collectives.collective import Collective, collectives
 from lazynb.xla.cost.kernel_cost import Cost
 from lazynb.xla.cost.memory import Memory
 from lazynb.xla.cost.profile import Timing
@@ -205,6 +206,14 @@ class Compilation:
         return Records(boundaries, "no boundaries", _boundary_row)
 
     @property
+    def collectives(self) -> Records[Collective]:
+        """What the devices of a mesh say to each other: each all-reduce, all-gather, ... with its line, the
+        axes of the mesh, bytes for each device, and why it is there."""
+        layout = self.target.layout if self.target is not None else None
+        found = [one for trace in self.traces for one in collectives(trace, self.snapshot, layout)]
+        return Records(found, "no collectives", _collective_row)
+
+    @property
     def cost(self) -> list[Cost | None]:
         """What one execution of each of ``clusters`` costs by XLA's own analysis, in their order."""
         return [trace.costs.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
@@ -325,6 +334,22 @@ def _boundary_row(boundary: Boundary) -> dict[str, str]:
         "code": boundary.code,
         "reason": boundary.text,
         "label": boundary.label,
+    }
+
+
+def _collective_row(one: Collective) -> dict[str, str]:
+    among = "" if one.among is None else f"{one.among:,}"
+    return {
+        "line": "; ".join(f"{place.label}: {place.text}" for place in one.places),
+        "collective": one.kind,
+        "pass": one.direction,
+        "axes": ", ".join(one.axes),
+        "devices": among,
+        "of each": size(one.bytes),
+        "sent by each": size(one.moved),
+        "times": "" if one.executions is None else f"{one.executions:,}",
+        "beside": "" if one.beside is None else plural(one.beside, "kernel"),
+        "why": f"{one.why} ({'from the code' if one.is_asked else 'rule inferred'})",
     }
 
 

@@ -442,6 +442,7 @@ class Inspection(TypedDict):
     programs: list[Program]
     clusters: list[Cluster]  # of all programs, in the order in which they run
     boundaries: list[Boundary]
+    collectives: Table
     machine: Machine | None
     cache: Table
     breaks: Table
