@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-import jax
 from IPython.core.error import UsageError
 
 from lazynb.compare.side import Side
@@ -35,7 +34,7 @@ from lazynb.view.reports.targets import SideBySide
 from lazynb.xla.as_jit import Jitted, NotOneFunction
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.counterpart import Counterpart
-from lazynb.xla.flags import BadFlag, compiled_with, parse_flags, without
+from lazynb.xla.flags import BadFlag, asked as flags_asked, compiled_with
 from lazynb.xla.gathering import written_down
 
 _ByTarget = dict[Target | None, Compilation]
@@ -109,8 +108,7 @@ def _flags(options: Any, targets: list[Target | None], form: JitForm | None) -> 
     if targets != [None] or form is not None:
         raise UsageError("%%compile --flag: flags go with this machine's program, without --for and --as-jit")
     try:
-        libraries = [name.strip() for text in options.without for name in text.split(",")]
-        return {**without(libraries, jax.local_devices()[0].platform), **parse_flags(options.flag)}
+        return flags_asked(options.flag, options.without)
     except BadFlag as error:
         raise UsageError(f"%%compile: {error}") from None
 
