@@ -13,6 +13,7 @@ from lazynb.errors import LazynbError
 from lazynb.execute.altered import AlteredExecutable
 from lazynb.execute.executable import Executable
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.flag_texts import written
 from lazynb.xla.fusion.backends import BACKENDS
 from lazynb.xla.program import CompiledTrace
 
@@ -110,12 +111,18 @@ def without(libraries: Sequence[str], platform: str) -> dict[str, str | bool]:
     return flags
 
 
-def written(flags: Flags) -> str:
-    """The flags as they are written."""
-    values = {True: "true", False: "false"}
-    return " ".join(
-        f"{name}={values[value] if isinstance(value, bool) else value}" for name, value in flags.items()
-    )
+def told(flags: Flags) -> str:
+    """The flags in a phrase: ``without YNNPACK (xla_...=), with xla_cpu_enable_fast_math=true``; empty for
+    none."""
+    left, phrases = dict(flags), []
+    known = {name: each for rules in BACKENDS.values() for name, each in rules.without_library.items()}
+    for library, options in known.items():
+        if all(left.get(name) == value for name, value in options.items()):
+            phrases.append(f"without {library} ({written(options)})")
+            left = {name: value for name, value in left.items() if name not in options}
+    if left:
+        phrases.append(f"with {written(left)}")
+    return ", ".join(phrases)
 
 
 def compiled_with(compilation: Compilation, flags: Flags) -> Compilation:
