@@ -109,9 +109,9 @@ class Saved:
         Raises:
           OSError: the file cannot be written.
         """
-        target = Path(path)
+        target, shown = Path(path), [(entry.data, entry.graph) for entry in self.entries]
         target.write_text(
-            page_of(self.entries, title or self._name, self._above), encoding="utf-8", errors="replace"
+            page_of(shown, title or self._name, self._above), encoding="utf-8", errors="replace"
         )
         return target
 
