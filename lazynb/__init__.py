@@ -268,16 +268,12 @@ def inspect(
     __tracebackhide__ = True
     from lazynb.notebook.showing import inspect as inspect_
 
-    options: dict[str, _Any] = {
-        "target": target,
-        "mesh": mesh,
-        "shard": shard,
-        "flags": flags,
-        "without": without,
-    }
     if not isinstance(obj, type) and _is_function(obj):
-        return inspect_(compile(obj, *args, **options, **kwargs), ran=False)
-    given = [*args, *kwargs, *filter(None, options.values())]
+        made = compile(
+            obj, *args, target=target, mesh=mesh, shard=shard, flags=flags, without=without, **kwargs
+        )
+        return inspect_(made, ran=False)
+    given = [*args, *kwargs, *filter(None, (target, mesh, shard, flags, without))]
     if given:
         raise TypeError(f"lazynb.inspect takes {given[0]!r} only with a function, as its argument or for it")
     try:
