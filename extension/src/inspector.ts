@@ -218,6 +218,7 @@ export function mountOne(
   const stopListening = listen(root, store);
   const off = [
     store.on("selection", update),
+    store.on("figures", tell),
     store.on("stuck", () => {
       if (!store.stuck) return;
       attempt(() => source.reveal?.());

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lazynb.compare.change import Change
-from lazynb.compare.difference import Difference
+from lazynb.compare.difference import Difference, listed
 from lazynb.compare.flags import sentence
 from lazynb.compare.matching import LinePair
 from lazynb.compare.memory_changes import peak
@@ -131,6 +131,9 @@ class Diff(Difference):
     def _notes(self) -> list[str]:
         """What cannot be said, and why."""
         notes = []
+        if not self.changes and self.rewritten:
+            where = listed(self.rewritten)
+            notes.append(f"{where}: written otherwise. Only the values of the program's inputs can differ.")
         if self.before.is_timed != self.now.is_timed:
             timed, other = (self.before, self.now) if self.before.is_timed else (self.now, self.before)
             notes.append(
