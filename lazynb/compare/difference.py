@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from lazynb.compare.change import Change, Reason
+from lazynb.compare.flags import FlagDifference, flag_differences
 from lazynb.compare.groups import groups
 from lazynb.compare.kernel_changes import kernel_changes
 from lazynb.compare.lowering_changes import lowering_changes
@@ -47,6 +48,11 @@ class Difference:
             *lowering_changes(matching),
         ]
         return Records(sorted(found, key=lambda change: change.rank), "no difference", self._row, ranked=True)
+
+    @cached_property
+    def flags(self) -> Records[FlagDifference]:
+        """The flags of XLA's with which one side was compiled and the other was not."""
+        return flag_differences(self.before, self.now)
 
     @cached_property
     def passes(self) -> Records[PassDifference]:

@@ -19,6 +19,7 @@ from lazynb.xla.cost.memory import Memory
 from lazynb.xla.cost.profile import Timing
 from lazynb.xla.cost.total import NOTHING, Total
 from lazynb.xla.fates.assignment import DEAD, Fate
+from lazynb.xla.flag_texts import process_flags, texts
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.passes import Pass
 from lazynb.xla.program import CompiledTrace
@@ -133,12 +134,22 @@ class Compilation:
         self.notes = tuple(notes)
         self.form = form
         self.flags: dict[str, Any] = {}
+        self._process_flags = process_flags()
 
     @property
     def is_run(self) -> bool:
         """Whether it is what runs when the graph runs: not compiled for another chip, nor as ``jax.jit``
         would be, nor with flags."""
         return self.target is None and self.form is None and not self.flags
+
+    @property
+    def all_flags(self) -> dict[str, str] | None:
+        """XLA's options that it was compiled with, as they are written: those of the process (``XLA_FLAGS``),
+        and over them ``flags``. None if nobody knows: it was given compiled, or another chip's compiler made
+        it."""
+        if self.target is not None or self.cache_event == "given":
+            return None
+        return {**self._process_flags, **texts(self.flags)}
 
     @property
     def operations(self) -> int:

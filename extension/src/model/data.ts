@@ -512,7 +512,7 @@ export interface SameLine {
 /** Two compilations side by side. */
 export interface Compared {
   version: 1;
-  /** What the user calls the two. */
+  /** What the user calls the two, and the flags that only one has. */
   names: string[];
   before: Inspection;
   now: Inspection;

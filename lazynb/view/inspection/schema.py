@@ -462,7 +462,7 @@ class Compared(TypedDict):
     """Two compilations side by side."""
 
     version: Literal[1]
-    names: list[str]  # what the user calls the two
+    names: list[str]  # what the user calls the two, and the flags that only one has
     before: Inspection
     now: Inspection
     nodes: list[tuple[int, int]]  # operations that correspond
