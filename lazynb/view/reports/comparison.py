@@ -133,7 +133,8 @@ class Diff(Difference):
         notes = []
         if not self.changes and self.rewritten:
             where = listed(self.rewritten)
-            notes.append(f"{where}: written otherwise. Only the values of the program's inputs can differ.")
+            may = "what comes from outside of the program may differ: values of inputs, such as a seed, or a callback"
+            notes.append(f"{where}: written otherwise, with the same operations; {may}.")
         if self.before.is_timed != self.now.is_timed:
             timed, other = (self.before, self.now) if self.before.is_timed else (self.now, self.before)
             notes.append(
