@@ -133,7 +133,7 @@ class Diff(Difference):
         notes = []
         if not self.changes and self.rewritten:
             where = listed(self.rewritten)
-            may = "what comes from outside of the program may differ: values of inputs, such as a seed, or a callback"
+            may = "what comes from outside may differ: the values of inputs, such as a seed, or a callback"
             notes.append(f"{where}: written otherwise, with the same operations; {may}.")
         if self.before.is_timed != self.now.is_timed:
             timed, other = (self.before, self.now) if self.before.is_timed else (self.now, self.before)
