@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower
 from lazynb.execute.request import Request, key_of
 from lazynb.record.capacity import lacks
+from lazynb.record.fingerprint import of_request
 from lazynb.record.owned import owned
 from lazynb.record.trace import thread_trace
 from lazynb.record.trie import State, Trie
@@ -123,6 +125,11 @@ class Executable:
             elif free or _is_put(owner):
                 commit[number] = owner.devices[0]
         return uncommit, commit
+
+    @functools.cached_property
+    def fingerprint(self) -> bytes:
+        """Of the program: the same in all processes that make it of the same trace."""
+        return of_request(self.state, self.wanted, self.donated)
 
     @property
     def platform(self) -> str:

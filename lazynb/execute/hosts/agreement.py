@@ -1,0 +1,140 @@
+"""The agreement: the hosts of a program make sure that they run the same, before any of them runs it.
+
+If one host launched another program than the others, the devices would wait for each other for ever, or give
+wrong values. So all hosts of a program meet at a barrier of JAX's coordination service whose *name* is the
+program's fingerprint: if they meet there, they agree. That is one call of the service, a fraction of a
+millisecond. Once for each executable would not be enough: hosts that agree on two programs may still run
+them in another order, or one of them once more.
+
+Where they do not meet in time, each host says what it is about to run (a :class:`Proposal`), and waits for the
+others' word. Then all of them know the same, and come to the same conclusion: to go on, or an error. A host
+that gives up and one that goes on ask the service for the verdict, which is that of the first.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from lazynb import _jax as jc
+from lazynb.config import config
+from lazynb.errors import HostMissingError
+from lazynb.execute.hosts.difference import differing
+from lazynb.execute.hosts.presence import Watch, presence
+from lazynb.execute.hosts.proposal import Describe, Proposal, Recorded
+from lazynb.execute.hosts.store import GO, Store
+
+_SHORTLY = 0.25
+"""Seconds after which a host that waits at the barrier begins to ask for the others."""
+
+
+class Group:
+    """The hosts that run programs together.
+
+    Attributes:
+      hosts: their numbers.
+      turn: number of programs on which they agreed or disagreed so far.
+    """
+
+    def __init__(self, hosts: Sequence[int]):
+        self.hosts = list(hosts)
+        self.turn = 0
+        self._store = Store(hosts)
+        self._series = 0  # the last turn without a barrier, after which its names are new ones
+        self._lock = threading.Lock()
+
+    def agree(self, program: bytes, describe: Describe) -> Proposal | None:
+        """Agrees with the other hosts on the program with a fingerprint.
+
+        Returns: None if they are about to run the same program; or what all of them shall run in its place,
+          which is the same trace with more results.
+
+        Raises:
+          HostsDifferError: another host is about to run something else.
+          HostMissingError: another host does not come.
+        """
+        with self._lock:
+            presence.begin()
+            self.turn += 1
+            if self._store.meet(f"{self._series}/{program.hex()}", _SHORTLY):
+                return None
+            return self._by_word(*describe())
+
+    def _by_word(self, mine: Proposal, steps: Callable[[], Recorded]) -> Proposal | None:
+        while (said := self._proposals(mine)) is None:
+            self.turn += 1  # the others gave that turn up
+        before, self._series = self._series, self.turn
+        if before:
+            self._store.forget(before)
+        return self._conclusion(mine, said, steps)
+
+    def _proposals(self, mine: Proposal) -> dict[int, Proposal] | None:
+        """What all hosts propose; returns None if one of them gave up this turn before all had come."""
+        turn, watch = self.turn, Watch(config.hosts_timeout)
+        self._store.say(turn, "run", mine.plain())
+        pause = 0.005
+        try:
+            while True:
+                said = self._store.said(turn, "run")
+                missing = [host for host in self.hosts if host not in said]
+                if not missing:
+                    verdict = self._store.decide(turn, GO)
+                    return {host: Proposal.of(said[host]) for host in self.hosts} if verdict == GO else None
+                if self._store.verdict(turn) is not None:
+                    return None
+                trouble = watch.trouble(missing)
+                if trouble:
+                    self._give_up(turn, mine, trouble)
+                time.sleep(pause)
+                pause = min(2 * pause, 0.1)
+        except KeyboardInterrupt:
+            self._store.decide(turn, "interrupted")
+            self._series = turn
+            raise
+
+    def _give_up(self, turn: int, mine: Proposal, trouble: dict[int, str]) -> None:
+        """Raises HostMissingError, unless the others have come in this moment."""
+        if self._store.decide(turn, f"host {jc.host_number()} gave up") == GO:
+            return
+        self._series = turn
+        raise HostMissingError(jc.host_number(), mine.line, mine.operations, trouble)
+
+    def _conclusion(
+        self, mine: Proposal, said: dict[int, Proposal], steps: Callable[[], Recorded]
+    ) -> Proposal | None:
+        if len({one.program for one in said.values()}) == 1:
+            return None
+        if len({one.trace for one in said.values()}) == 1:
+            return _together(mine, list(said.values()))
+        raise differing(self._store, self.turn, said, steps())
+
+
+def _together(mine: Proposal, all_: Sequence[Proposal]) -> Proposal:
+    """One program of a trace that all hosts have recorded: the results that any of them wants.
+
+    An array is freed on one host sooner than on another (by the garbage collector), or only one of them keeps
+    a value.
+    """
+    wanted = sorted({slot for one in all_ for slot in one.wanted})
+    donated = set(mine.donated).intersection(*[one.donated for one in all_])
+    return Proposal(
+        mine.program,
+        mine.trace,
+        tuple(wanted),
+        tuple(sorted(donated)),
+        mine.operations,
+        mine.kind,
+        mine.line,
+    )
+
+
+_groups: dict[tuple[int, ...], Group] = {}
+
+
+def group_of(devices: Sequence[object] | None) -> Group | None:
+    """The hosts to which ``devices`` belong; None if all of them are this host's."""
+    if jc.coordination() is None or devices is None or not jc.on_several_hosts(devices):
+        return None
+    hosts = tuple(sorted({device.process_index for device in devices}))  # type: ignore[attr-defined]
+    return _groups.setdefault(hosts, Group(hosts)) if hosts not in _groups else _groups[hosts]
