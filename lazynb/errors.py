@@ -50,6 +50,12 @@ class HostsError(LazynbError):
 
     host: int
 
+    def again(self) -> HostsError:
+        """The same error without a traceback, which holds tensors."""
+        other = type(self).__new__(type(self), *self.args)
+        other.__dict__.update(self.__dict__)
+        return other
+
 
 class HostsDifferError(HostsError):
     """The hosts are about to run different programs together. Each of them raises it.

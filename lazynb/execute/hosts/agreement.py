@@ -16,17 +16,35 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple
 
 from lazynb import _jax as jc
 from lazynb.config import config
-from lazynb.errors import HostMissingError
+from lazynb.errors import HostMissingError, HostsError
+from lazynb.execute.background import in_background
 from lazynb.execute.hosts.difference import differing
 from lazynb.execute.hosts.presence import Watch, presence
 from lazynb.execute.hosts.proposal import Describe, Proposal, Recorded
 from lazynb.execute.hosts.store import GO, Store
 
-_SHORTLY = 0.25
+_SHORTLY = 0.05
 """Seconds after which a host that waits at the barrier begins to ask for the others."""
+
+_MEETING = 0.25
+"""Seconds after which the service ends a barrier for all; it looks once a second."""
+
+_SAME_CALL = 0.5
+"""Seconds within which one call asks twice."""
+
+
+class _Refused(NamedTuple):
+    """The last program on which there was no agreement: its fingerprint, line, error and time."""
+
+    program: bytes = b""
+    line: str = ""
+    error: HostsError | None = None
+    when: float = 0.0
 
 
 class Group:
@@ -42,6 +60,7 @@ class Group:
         self.turn = 0
         self._store = Store(hosts)
         self._series = 0  # the last turn without a barrier, after which its names are new ones
+        self._refused = _Refused()
         self._lock = threading.Lock()
 
     def agree(self, program: bytes, describe: Describe) -> Proposal | None:
@@ -56,26 +75,64 @@ class Group:
         """
         with self._lock:
             presence.begin()
+            if program == self._refused.program:
+                self._refuse_again(describe)
             self.turn += 1
-            if self._store.meet(f"{self._series}/{program.hex()}", _SHORTLY):
-                return None
-            return self._by_word(*describe())
+            name = f"{self._series}/{program.hex()}"
+            meeting = in_background(lambda: self._store.meet(name, _MEETING))
+            try:
+                if meeting.result(_SHORTLY):
+                    return None
+            except TimeoutError:
+                pass
+            mine, steps = describe()
+            try:
+                return self._by_word(mine, steps, meeting)
+            except HostsError as error:
+                self._refused = _Refused(program, mine.line, error.again(), time.monotonic())
+                raise
 
-    def _by_word(self, mine: Proposal, steps: Callable[[], Recorded]) -> Proposal | None:
-        while (said := self._proposals(mine)) is None:
+    def _refuse_again(self, describe: Describe) -> None:
+        """Raises the last error again if the same call asks once more, of which the other hosts know nothing:
+        NumPy asks for the buffer of an array first and then for the array."""
+        refused = self._refused
+        if time.monotonic() - refused.when < _SAME_CALL and describe()[0].line == refused.line:
+            assert refused.error is not None
+            raise refused.error.again()
+
+    def _by_word(
+        self, mine: Proposal, steps: Callable[[], Recorded], meeting: Future[bool] | None
+    ) -> Proposal | None:
+        """As :meth:`agree`, by what the hosts say.
+
+        Arguments:
+          meeting: the barrier, at which they still may meet.
+        """
+        while (said := self._proposals(mine, meeting)) is None:
+            meeting = None
             self.turn += 1  # the others gave that turn up
+        if not said:
+            return None
+        self._next_series()
+        return self._conclusion(mine, said, steps)
+
+    def _next_series(self) -> None:
+        """After a turn that all have left, barriers have new names, because a host may have missed one."""
         before, self._series = self._series, self.turn
         if before:
             self._store.forget(before)
-        return self._conclusion(mine, said, steps)
 
-    def _proposals(self, mine: Proposal) -> dict[int, Proposal] | None:
-        """What all hosts propose; returns None if one of them gave up this turn before all had come."""
+    def _proposals(self, mine: Proposal, meeting: Future[bool] | None) -> dict[int, Proposal] | None:
+        """What all hosts propose; nothing if they met meanwhile, and None if one of them gave up this turn."""
         turn, watch = self.turn, Watch(config.hosts_timeout)
         self._store.say(turn, "run", mine.plain())
         pause = 0.005
         try:
             while True:
+                if meeting is not None and meeting.done():
+                    if meeting.result():
+                        return {}
+                    meeting = None
                 said = self._store.said(turn, "run")
                 missing = [host for host in self.hosts if host not in said]
                 if not missing:
@@ -84,7 +141,7 @@ class Group:
                 if self._store.verdict(turn) is not None:
                     return None
                 trouble = watch.trouble(missing)
-                if trouble:
+                if trouble and meeting is None:  # else they may still meet
                     self._give_up(turn, mine, trouble)
                 time.sleep(pause)
                 pause = min(2 * pause, 0.1)

@@ -76,16 +76,18 @@ def _described(
 
 def _recorded(pending: Pending) -> Recorded:
     """The steps of a pending trace, in words."""
-    state = pending.state
-    steps = []
-    for step, origin in zip(state.path(), pending.origins(), strict=True):
+    path = pending.state.path()
+    steps, used = [], ""
+    for step, origin in zip(reversed(path), reversed(pending.origins()), strict=True):
         if step.operation is None:
-            steps.append(_input(step))
+            steps.append(f"{_input(step)}{f', for {used}' if used else ''}")
         else:
             place = origin.place if origin is not None else None
             where = "" if place is None else f" at {place.label}: {place.text}".rstrip(": ")
             steps.append(f"{step.operation.name}{_types(step.avals)}{where}")
-    return Recorded([each.hex()[:16] for each in rolling(state)], steps)
+            used = f"{step.operation.name}{where}"
+    steps.reverse()
+    return Recorded([each.hex()[:16] for each in rolling(pending.state)], steps)
 
 
 def _input(step: State) -> str:
