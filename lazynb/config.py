@@ -59,7 +59,7 @@ class Config:
     min_donated: int = 1 << 20
     substitute_names: bool = True
     run_on_display: bool = False
-    hosts_timeout: float = 8.0
+    hosts_timeout: float = 7.0
     max_events: int = 10_000
     max_explained: int = 200_000
     persistent_cache: bool = os.environ.get("LAZYNB_PERSISTENT_CACHE", "1") != "0"

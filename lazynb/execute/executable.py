@@ -225,6 +225,8 @@ class Executable:
                 self._load_here()
 
     def _load_here(self) -> None:
+        if len(self.state.program or ()) > 1:
+            return  # XLA ends the process where it loads a program of several hosts for one device
         entry = self._entry() if self._entry is not None else None
         if self._entry is None or entry is not None:
             self._call_here = jc.call_here(self.compiled, entry)

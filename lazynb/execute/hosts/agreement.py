@@ -22,7 +22,7 @@ from typing import NamedTuple
 from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.errors import HostMissingError, HostsError
-from lazynb.execute.background import in_background
+from lazynb.execute.background import Worker
 from lazynb.execute.hosts.difference import differing
 from lazynb.execute.hosts.presence import Watch, presence
 from lazynb.execute.hosts.proposal import Describe, Proposal, Recorded
@@ -61,6 +61,7 @@ class Group:
         self._store = Store(hosts)
         self._series = 0  # the last turn without a barrier, after which its names are new ones
         self._refused = _Refused()
+        self._worker = Worker()
         self._lock = threading.Lock()
 
     def agree(self, program: bytes, describe: Describe) -> Proposal | None:
@@ -79,12 +80,13 @@ class Group:
                 self._refuse_again(describe)
             self.turn += 1
             name = f"{self._series}/{program.hex()}"
-            meeting = in_background(lambda: self._store.meet(name, _MEETING))
+            presence.turns[self._store.name] = self.turn
+            meeting = self._worker.do(lambda: self._store.meet(name, _MEETING))
             try:
                 if meeting.result(_SHORTLY):
                     return None
             except TimeoutError:
-                pass
+                self._worker = Worker()  # the other one stays at the barrier for a while
             mine, steps = describe()
             try:
                 return self._by_word(mine, steps, meeting)
@@ -141,7 +143,8 @@ class Group:
                 if self._store.verdict(turn) is not None:
                     return None
                 trouble = watch.trouble(missing)
-                if trouble and meeting is None:  # else they may still meet
+                # Whoever is at the barrier may still meet there, but not one that left before this turn.
+                if trouble and (meeting is None or watch.left(missing, self._store.name, turn)):
                     self._give_up(turn, mine, trouble)
                 time.sleep(pause)
                 pause = min(2 * pause, 0.1)

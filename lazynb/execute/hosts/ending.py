@@ -97,6 +97,7 @@ def _all_leave(gone: set[int]) -> bool:
     while True:
         try:
             told = store.published()
+            gone = {host for host in gone if not told.get(host, {}).get("left")}
             late = [host for host, report in told.items() if not report["left"] and host not in gone]
             if not late:
                 return not gone

@@ -31,6 +31,7 @@ class Presence:
     Attributes:
       thread: the thread whose line is told: the one that is lazy.
       left: how this host left the program; None while it has not.
+      turns: number of programs to which this host came so far, by group of hosts.
       begun: called when reporting begins.
       at_exit: called when the interpreter ends.
     """
@@ -38,6 +39,7 @@ class Presence:
     def __init__(self) -> None:
         self.thread = threading.main_thread().ident
         self.left: str | None = None
+        self.turns: dict[str, int] = {}
         self.at_exit: Callable[[], None] = lambda: None
         self.begun: Callable[[], None] = lambda: None
         self._beats = 0
@@ -67,7 +69,14 @@ class Presence:
             line, on_device = self._doing()
             used = time.process_time()
             store.publish(
-                {"beat": self._beats, "line": line, "used": used, "device": on_device, "left": self.left}
+                {
+                    "beat": self._beats,
+                    "line": line,
+                    "used": used,
+                    "device": on_device,
+                    "left": self.left,
+                    "turns": self.turns,
+                }
             )
 
     def _doing(self) -> tuple[str, bool]:
@@ -120,6 +129,14 @@ class Watch:
             if words:
                 found[host] = words
         return found
+
+    @staticmethod
+    def left(hosts: list[int], group: str, turn: int) -> bool:
+        """Whether one of ``hosts`` has left for good before a turn of a group."""
+        told = store.published()
+        return any(
+            told[host]["left"] and told[host]["turns"].get(group, 0) < turn for host in hosts if host in told
+        )
 
     def silent(self, hosts: list[int]) -> list[int]:
         """Those of ``hosts`` that have not reported for a while."""

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lazynb.source import Spot
+from lazynb.source import Spot, is_user_file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,4 +63,6 @@ Describe = Callable[[], tuple[Proposal, Callable[[], Recorded]]]
 def line_of(spot: Spot) -> str:
     """The user's line with its text."""
     place = spot.place
+    if place.cell is None and not is_user_file(place.file):
+        return "the end of the program"  # no line of the user's runs
     return f"{place.label}: {place.text}" if place.text else place.label

@@ -17,12 +17,16 @@ class Store:
 
     Arguments:
       hosts: their numbers.
+
+    Attributes:
+      name: of the group.
     """
 
     def __init__(self, hosts: Sequence[int]):
         everyone = list(hosts) == list(range(jc.host_count()))
         self._hosts = None if everyone else list(hosts)  # as barriers take it
-        self._prefix = "lazynb/" + ("all" if everyone else "-".join(map(str, hosts)))
+        self.name = "all" if everyone else "-".join(map(str, hosts))
+        self._prefix = f"lazynb/{self.name}"
 
     def meet(self, name: str, seconds: float) -> bool:
         """Whether all hosts of the group came to the barrier ``name`` in time.
