@@ -70,15 +70,13 @@ class HostsDifferError(HostsError):
     def __init__(self, host: int, lines: dict[int, str], step: int, recorded: dict[int, str]):
         self.host, self.lines, self.step, self.recorded = host, lines, step, recorded
         super().__init__(
-            "\n".join(
-                [
-                    f"The hosts differ (this is host {host}). They are about to run different programs together:",
-                    *_by_host(lines),
-                    f"The first step that differs is number {step + 1}:",
-                    *_by_host(recorded),
-                    "Nothing of it has run, and what was pending still is. Instead: let every host run the same "
-                    "lines. Before a line that reads a value on one host alone, call lazynb.sync() on all.",
-                ]
+            _lines(
+                f"The hosts differ (this is host {host}). Together they are about to run different programs:",
+                *_by_host(lines),
+                f"The first step that differs is number {step + 1}:",
+                *_by_host(recorded),
+                f"{_AS_BEFORE} Instead: let every host run the same lines. Before a line that reads a value "
+                "on one host alone, call lazynb.sync() on all.",
             )
         )
 
@@ -93,17 +91,22 @@ class HostMissingError(HostsError):
 
     def __init__(self, host: int, line: str, operations: int, missing: dict[int, str]):
         self.host, self.line, self.missing = host, line, missing
+        count = f"{operations:,} operation{'s' * (operations != 1)}"
         super().__init__(
-            "\n".join(
-                [
-                    f"Host {host} waits at {line}, to run {operations:,} operation{'s' * (operations != 1)} "
-                    "together with other hosts:",
-                    *[f"  host {number} {words}" for number, words in sorted(missing.items())],
-                    "Nothing of it has run, and what was pending still is. Let every host run the same lines; "
-                    "lazynb.config.hosts_timeout is how long a host may do nothing, in seconds.",
-                ]
+            _lines(
+                f"Host {host} waits at {line}, to run {count} together with other hosts:",
+                *[f"  host {number} {words}" for number, words in sorted(missing.items())],
+                f"{_AS_BEFORE} Let every host run the same lines. lazynb.config.hosts_timeout is how long a "
+                "host may do nothing, in seconds.",
             )
         )
+
+
+_AS_BEFORE = "Nothing of it has run, and what was pending still is."
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(lines)
 
 
 def _by_host(texts: dict[int, str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The processes of one program (JAX calls them processes, lazynb hosts), and what they write to each other."""
+"""The processes of one program (JAX calls them processes, lazynb hosts), and what they share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def on_several_hosts(devices: Sequence[Any]) -> bool:
 
 
 def device_numbers(devices: Sequence[Any]) -> list[int]:
-    """The numbers of devices, which are the same on all hosts; of a single one of this host, its local one."""
+    """The numbers of devices, the same on all hosts; of a single one of this host, its local number."""
     if len(devices) == 1 and not on_several_hosts(devices):
         return [-1 - getattr(devices[0], "local_hardware_id", 0)]
     return [int(device.id) for device in devices]

@@ -27,7 +27,7 @@ class Worker:
     """A thread that is kept for work which comes often: it takes a part of the time to start one."""
 
     def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], concurrent.futures.Future[Any]]]
+        self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], concurrent.futures.Future[Any]] | None]
         self._waiting = queue.SimpleQueue()
         threading.Thread(target=self._run, name="lazynb", daemon=True).start()
 
@@ -37,9 +37,13 @@ class Worker:
         self._waiting.put((work, future))
         return future
 
+    def end(self) -> None:
+        """Ends the thread after its work."""
+        self._waiting.put(None)
+
     def _run(self) -> None:
-        while True:
-            work, future = self._waiting.get()
+        while (given := self._waiting.get()) is not None:
+            work, future = given
             try:
                 future.set_result(work())
             except BaseException as error:

@@ -6,7 +6,8 @@ id, address or order of sets enters it, no line of the user's, and no name of a 
 not depend on. The fingerprint of a state contains that of the state before (*rolling*), so two traces have
 equal ones up to the first step that differs and none after it.
 
-It is worked out when it is first asked for, and kept in the state: a program of one process never pays for it.
+It is worked out when it is first asked for, and kept in the state: a program of one process never pays for
+it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import functools
 import hashlib
 import re
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from types import CodeType
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.extend.core
@@ -142,15 +143,16 @@ def _encoded(value: Any) -> bytes:
     if value is None or kind in (bool, int, float, complex, str, bytes):
         return f"{kind.__name__}:{value!r}".encode()
     try:
-        content = _encoder(kind)(value)
+        content = _encoder(cast(Hashable, kind))(value)
     except Exception:  # an object of a library that cannot be asked: by its type
         content = b""
     return kind.__qualname__.encode() + b":" + content
 
 
 @functools.cache
-def _encoder(kind: type) -> Callable[[Any], bytes]:
+def _encoder(kind: Hashable) -> Callable[[Any], bytes]:
     """The function that encodes values of type ``kind``."""
+    assert isinstance(kind, type)
     for classes, encode in _ENCODERS:
         if issubclass(kind, classes):
             return encode
@@ -180,7 +182,9 @@ def _device_array(value: Any) -> bytes:
 
 
 def _aval(value: Any) -> bytes:
-    return _all((value.shape, value.dtype, getattr(value, "weak_type", None), getattr(value, "sharding", None)))
+    return _all(
+        (value.shape, value.dtype, getattr(value, "weak_type", None), getattr(value, "sharding", None))
+    )
 
 
 def _sharding(value: Any) -> bytes:
@@ -208,12 +212,13 @@ def _function(value: Any) -> bytes:
     return _all((getattr(value, "__module__", ""), getattr(value, "__qualname__", ""), code))
 
 
+_PLAIN: Any = object.__repr__
 _ADDRESS = re.compile(r"\bat 0x[0-9a-fA-F]+|\b0x[0-9a-fA-F]{6,}")
 
 
 def _by_text(value: Any) -> bytes:
     """By ``repr`` without addresses, if the class has one of its own."""
-    if type(value).__repr__ is object.__repr__:
+    if getattr(type(value), "__repr__", None) is _PLAIN:
         return b""
     try:
         return _ADDRESS.sub("", repr(value)).encode()

@@ -203,7 +203,9 @@ def attempt(case: str, data: Data, odd: bool, **more: object) -> None:
             globals()[case](data, odd)
     except lazynb.LazynbError as error:
         took = time.monotonic() - start
-        parts = {name: getattr(error, name, None) for name in ("lines", "step", "recorded", "missing", "line")}
+        parts = {
+            name: getattr(error, name, None) for name in ("lines", "step", "recorded", "missing", "line")
+        }
         report(case=case, error=type(error).__name__, said=str(error), seconds=took, **parts, **more)
         if case in ENDING:
             raise

@@ -62,7 +62,12 @@ def run(script: Path, count: int, *arguments: str, seconds: float = 40, **enviro
             command = [sys.executable, "-u", str(script), str(number), str(count), str(port), *arguments]
             started.append(
                 subprocess.Popen(
-                    command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=settings, cwd=ROOT
+                    command,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,
+                    text=True,
+                    env=settings,
+                    cwd=ROOT,
                 )
             )
             files.callback(_end, started[-1])

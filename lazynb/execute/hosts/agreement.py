@@ -6,9 +6,9 @@ program's fingerprint: if they meet there, they agree. That is one call of the s
 millisecond. Once for each executable would not be enough: hosts that agree on two programs may still run
 them in another order, or one of them once more.
 
-Where they do not meet in time, each host says what it is about to run (a :class:`Proposal`), and waits for the
-others' word. Then all of them know the same, and come to the same conclusion: to go on, or an error. A host
-that gives up and one that goes on ask the service for the verdict, which is that of the first.
+Where they do not meet in time, each host says what it is about to run (a :class:`Proposal`), and waits for
+the others' word. Then all of them know the same, and come to the same conclusion: to go on, or an error. A
+host that gives up and one that goes on ask the service for the verdict, which is that of the first.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import NamedTuple
 
 from lazynb import _jax as jc
@@ -33,6 +33,8 @@ _SHORTLY = 0.05
 
 _MEETING = 0.25
 """Seconds after which the service ends a barrier for all; it looks once a second."""
+
+_END = 3.0  # seconds
 
 _SAME_CALL = 0.5
 """Seconds within which one call asks twice."""
@@ -62,6 +64,7 @@ class Group:
         self._series = 0  # the last turn without a barrier, after which its names are new ones
         self._refused = _Refused()
         self._worker = Worker()
+        self._staying: list[Future[bool]] = []
         self._lock = threading.Lock()
 
     def agree(self, program: bytes, describe: Describe) -> Proposal | None:
@@ -86,13 +89,20 @@ class Group:
                 if meeting.result(_SHORTLY):
                     return None
             except TimeoutError:
-                self._worker = Worker()  # the other one stays at the barrier for a while
+                self._worker.end()  # it stays at the barrier for a while
+                self._worker = Worker()
+                self._staying = [one for one in self._staying if not one.done()] + [meeting]
             mine, steps = describe()
             try:
                 return self._by_word(mine, steps, meeting)
             except HostsError as error:
                 self._refused = _Refused(program, mine.line, error.again(), time.monotonic())
                 raise
+
+    def end(self) -> None:
+        """Waits for the threads that are still at a barrier: a thread in a call of C++ when the interpreter
+        ends would end the process with an error."""
+        wait(self._staying, _END)
 
     def _refuse_again(self, describe: Describe) -> None:
         """Raises the last error again if the same call asks once more, of which the other hosts know nothing:
@@ -125,7 +135,7 @@ class Group:
             self._store.forget(before)
 
     def _proposals(self, mine: Proposal, meeting: Future[bool] | None) -> dict[int, Proposal] | None:
-        """What all hosts propose; nothing if they met meanwhile, and None if one of them gave up this turn."""
+        """What all hosts propose; nothing if they met meanwhile; None if one of them gave up this turn."""
         turn, watch = self.turn, Watch(config.hosts_timeout)
         self._store.say(turn, "run", mine.plain())
         pause = 0.005
@@ -192,9 +202,17 @@ def _together(mine: Proposal, all_: Sequence[Proposal]) -> Proposal:
 _groups: dict[tuple[int, ...], Group] = {}
 
 
+def end_groups() -> None:
+    """Ends what the groups left in the background, before the interpreter ends."""
+    for group in _groups.values():
+        group.end()
+
+
 def group_of(devices: Sequence[object] | None) -> Group | None:
     """The hosts to which ``devices`` belong; None if all of them are this host's."""
     if jc.coordination() is None or devices is None or not jc.on_several_hosts(devices):
         return None
     hosts = tuple(sorted({device.process_index for device in devices}))  # type: ignore[attr-defined]
-    return _groups.setdefault(hosts, Group(hosts)) if hosts not in _groups else _groups[hosts]
+    if hosts not in _groups:
+        _groups[hosts] = Group(hosts)
+    return _groups[hosts]

@@ -16,7 +16,7 @@ from types import TracebackType
 from lazynb import _jax as jc
 from lazynb.errors import HostMissingError, HostsError
 from lazynb.execute.hosts import store
-from lazynb.execute.hosts.agreement import group_of
+from lazynb.execute.hosts.agreement import end_groups, group_of
 from lazynb.execute.hosts.presence import Watch, presence
 from lazynb.record.runtime import runtime
 from lazynb.record.trace import thread_trace
@@ -53,6 +53,7 @@ def end() -> None:
             print(f"{type(failed).__name__}: {failed}", file=sys.stderr)
     gone = set(error.missing) if isinstance(error, HostMissingError) else set()
     presence.leave("has ended" if error is None else _ended_with(error))
+    end_groups()
     jc.instead_of_waiting(lambda: _leave(gone, 1 if error is not None else 0))
 
 
@@ -62,7 +63,8 @@ def _ended_with(error: BaseException) -> str:
     line = _last_line(error.__traceback__)
     if isinstance(error, HostsError):
         return f"has ended, because {first[0].lower()}{first[1:]}"
-    return f"has ended with {type(error).__name__}{f': {first}' if first else ''}{f', at {line}' if line else ''}"
+    text = f": {first}" if first else ""
+    return f"has ended with {type(error).__name__}{text}{f', at {line}' if line else ''}"
 
 
 def _last_line(traceback: TracebackType | None) -> str:

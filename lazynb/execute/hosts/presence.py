@@ -45,6 +45,7 @@ class Presence:
         self._beats = 0
         self._reporter: threading.Thread | None = None
         self._saying = threading.Lock()
+        self._over = threading.Event()
 
     def begin(self) -> None:
         """Reports from now on, if the program runs on several hosts."""
@@ -60,6 +61,9 @@ class Presence:
     def leave(self, how: str) -> None:
         """Says that this host runs nothing more."""
         self.left = how
+        self._over.set()
+        if self._reporter is not None:
+            self._reporter.join()  # a call of the service must not be open when the interpreter ends
         self.say()
 
     def say(self) -> None:
@@ -92,7 +96,7 @@ class Presence:
         pause = max(_PERIOD, jc.host_count() / 200)
         while self.left is None and jc.coordination() is not None:
             self.say()
-            time.sleep(pause)
+            self._over.wait(pause)
 
 
 def line_at(frame: FrameType | None) -> str:
@@ -120,8 +124,10 @@ class Watch:
         self._seen: dict[int, tuple[float, Any]] = {}  # the last change of each host, and what it was
 
     def trouble(self, hosts: list[int]) -> dict[int, str]:
-        """What is wrong with each of ``hosts`` that will not come, as words that follow its name; empty as long
-        as all of them may come."""
+        """What is wrong with each of ``hosts`` that will not come, as words that follow its name.
+
+        Empty as long as all of them may come.
+        """
         told, now = store.published(), time.monotonic()
         found = {}
         for host in hosts:

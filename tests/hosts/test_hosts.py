@@ -1,0 +1,147 @@
+"""Hosts agree before a program that spans them is launched; each process here is one host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import ranks
+
+import lazynb
+from lazynb.execute.hosts.difference import first_difference
+from lazynb.record.fingerprint import fingerprint, rolling
+from lazynb.record.trace import thread_trace
+
+FAULTS = Path(__file__).parent / "faults.py"
+DIFFERENT = {
+    # what the first step that differs is, on the host at fault and on the others
+    "reads": ("nothing more", "matmul (float32[8])"),
+    "reads_once": ("nothing more", "matmul (float32[8])"),
+    "other_operation": ("sin (float32[8])", "cos (float32[8])"),
+    "scales": ("the number 1.5, which is written in the code, for multiply", "matmul (float32[8])"),
+    "other_collective": ("_reduce_max (float32[])", "_reduce_sum (float32[])"),
+    "other_shape": ("broadcast_in_dim (float32[6,4])", "broadcast_in_dim (float32[4,4])"),
+    "other_order": ("sin (float32[8,4])", "cos (float32[8,4])"),
+    "other_number": ("the number 3, which is written in the code", "the number 4, which is written"),
+    "once_more": ("the number 1, which is written in the code", "multiply (float32[8,4])"),
+}
+"""Cases in which one host records something else; afterwards all go on."""
+
+LEGAL = ("keeps", "unused", "prints_after", "late")
+"""Cases in which hosts do not do quite the same, and may."""
+
+
+def results(ended: list[ranks.Rank]) -> list[dict[str, dict]]:
+    """What each rank reported, by case; all ranks ended by themselves."""
+    for rank in ended:
+        assert rank.status == 0, rank.text
+    return [{one["case"]: one for one in rank.results if one["case"] != "same"} for rank in ended]
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_hosts_that_differ_are_told_and_go_on(count):
+    cases = ["same", *DIFFERENT, *LEGAL, "never_reads"]
+    ended = ranks.run(FAULTS, count, *cases, seconds=60)
+    told = results(ended)
+    for rank in ended:  # after each fault all hosts run a program together
+        assert [one["error"] for one in rank.results if one["case"] == "same"] == [None] * len(cases)
+    for case, (odd, others) in DIFFERENT.items():
+        for number, host in enumerate(told):
+            error = host[case]
+            assert error["error"] == "HostsDifferError", (case, number, error)
+            assert error["seconds"] < (2 if count == 4 else 1), (case, error["seconds"])
+            assert f"this is host {number}" in error["said"]
+            recorded = [error["recorded"][str(each)] for each in range(count)]
+            assert recorded[-1].startswith(odd), (case, recorded)
+            assert len(set(recorded[:-1])) == 1 and recorded[0] != recorded[-1], (case, recorded)
+            assert recorded[0].startswith(others), (case, recorded)
+            assert "faults.py:" in error["lines"]["0"]
+    for case in (*LEGAL, "never_reads"):
+        assert [host[case]["error"] for host in told] == [None] * count, case
+
+
+def left(case: str, count: int = 2, **environment: str) -> list[ranks.Rank]:
+    """The ranks after a case in which the last one goes; all others have ended by themselves in time."""
+    ended = ranks.run(FAULTS, count, case, seconds=30, **environment)
+    for rank in ended[:-1]:
+        assert rank.status == 1, rank.text
+        (told,) = rank.results
+        assert told["error"] == "HostMissingError" and told["seconds"] < 10
+        assert "faults.py" in told["line"] and "float(loss)" in told["line"]
+        assert rank.seconds - ended[0].seconds < 5
+    return ended
+
+
+def what(rank: ranks.Rank, missing: int) -> str:
+    return rank.results[0]["missing"][str(missing)]
+
+
+def test_a_host_that_raises_is_named_with_its_error_and_line():
+    first, last = left("raises")
+    assert what(first, 1).startswith("has ended with ValueError: no such file, at faults.py:")
+    assert first.results[0]["seconds"] < 1 and last.status == 1 and "no such file" in last.text
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("count", [2, 4])
+def test_hosts_that_are_gone(count):
+    *others, last = left("exits", count)
+    assert what(others[0], count - 1) == "has ended" and last.status == 0
+    *others, last = left("killed", count)
+    assert "has not answered for 5 s; it was last at faults.py:" in what(others[0], count - 1)
+    *others, last = left("sleeps", count)
+    assert "it is doing nothing at faults.py:" in what(others[0], count - 1)
+    assert "time.sleep(1000)" in what(others[0], count - 1)
+
+
+# ---- one process -------------------------------------------------------------------------------------------
+
+
+def test_the_first_difference_is_found_wherever_it_is():
+    for length in range(1, 12):
+        for place in range(length + 1):
+            one = [f"{step}" for step in range(length)]
+            other = [step if number < place else f"other {step}" for number, step in enumerate(one)]
+            assert first_difference([one, other, one]) == place
+            assert first_difference([one, one[:place]]) == place
+
+
+def recorded(body) -> list[bytes]:
+    """The rolling fingerprints of what ``body`` records."""
+    with lazynb.lazy():
+        kept = body()
+        found = rolling(thread_trace().pending.state)
+        assert found[-1] == fingerprint(thread_trace().pending.state)
+    del kept
+    return found
+
+
+def test_fingerprints_are_of_content(clean):
+    x = np.arange(4.0, dtype=np.float32)
+
+    def one():
+        f = jax.jit(lambda a: jnp.sin(a) * 2)
+        return f(jnp.asarray(x)) + 1
+
+    first = recorded(one)
+    lazynb.clear_cache()  # other states, other operations, another function
+    assert recorded(one) == first
+
+    def other():
+        f = jax.jit(lambda a: jnp.sin(a) * 3)
+        return f(jnp.asarray(x)) + 1
+
+    second = recorded(other)
+    place = first_difference([[step.hex() for step in first], [step.hex() for step in second]])
+    assert 0 < place < len(first) and not set(first[place:]) & set(second[place:])
+
+
+def test_one_process_makes_no_fingerprints(clean):
+    with lazynb.lazy():
+        y = jnp.sin(jnp.arange(3.0)) + 1
+        state = thread_trace().pending.state
+        float(y.sum())
+    assert not hasattr(state, "fingerprint")
