@@ -30,6 +30,9 @@ DIFFERENT = {
 }
 """Cases in which one host records something else; afterwards all go on."""
 
+SOON = 5
+"""Seconds within which hosts know, on a loaded machine and without a time-out; 0.1 on an idle one."""
+
 LEGAL = ("keeps", "unused", "prints_after", "late")
 """Cases in which hosts do not do quite the same, and may."""
 
@@ -52,7 +55,7 @@ def test_hosts_that_differ_are_told_and_go_on(count):
         for number, host in enumerate(told):
             error = host[case]
             assert error["error"] == "HostsDifferError", (case, number, error)
-            assert error["seconds"] < (2 if count == 4 else 1), (case, error["seconds"])
+            assert error["seconds"] < SOON, (case, error["seconds"])
             assert f"this is host {number}" in error["said"]
             recorded = [error["recorded"][str(each)] for each in range(count)]
             assert recorded[-1].startswith(odd), (case, recorded)
@@ -82,7 +85,7 @@ def what(rank: ranks.Rank, missing: int) -> str:
 def test_a_host_that_raises_is_named_with_its_error_and_line():
     first, last = left("raises")
     assert what(first, 1).startswith("has ended with ValueError: no such file, at faults.py:")
-    assert first.results[0]["seconds"] < 1 and last.status == 1 and "no such file" in last.text
+    assert first.results[0]["seconds"] < SOON and last.status == 1 and "no such file" in last.text
 
 
 @pytest.mark.long
