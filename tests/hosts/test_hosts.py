@@ -11,7 +11,11 @@ import pytest
 import ranks
 
 import lazynb
+from lazynb.execute.hosts.agreement import Group
 from lazynb.execute.hosts.difference import first_difference
+from lazynb.execute.hosts.presence import Watch
+from lazynb.execute.hosts.proposal import Proposal
+from lazynb.execute.hosts.store import GO
 from lazynb.record.fingerprint import fingerprint, rolling
 from lazynb.record.trace import thread_trace
 
@@ -98,6 +102,36 @@ def test_hosts_that_are_gone(count):
     *others, last = left("sleeps", count)
     assert "it is doing nothing at faults.py:" in what(others[0], count - 1)
     assert "time.sleep(1000)" in what(others[0], count - 1)
+
+
+class LateStore:
+    """A store in which the other host speaks, and decides, just after it was looked for."""
+
+    def __init__(self, mine: Proposal, verdict: str):
+        self._words = [{0: mine.plain()}, {0: mine.plain(), 1: mine.plain()}]
+        self._verdict = verdict
+
+    def say(self, turn, part, what):
+        pass
+
+    def said(self, turn, part):
+        return self._words.pop(0) if len(self._words) > 1 else self._words[0]
+
+    def verdict(self, turn):
+        return self._verdict
+
+    def decide(self, turn, verdict):
+        return self._verdict
+
+
+@pytest.mark.parametrize("verdict, hosts", [(GO, [0, 1]), ("host 1 gave up", None)])
+def test_the_verdict_of_another_host_counts(monkeypatch, verdict, hosts):
+    monkeypatch.setattr(Watch, "trouble", lambda self, hosts: {})
+    mine = Proposal("a", "b", (0,), (), 1, "float", "train.py:1")
+    group = Group([0, 1])
+    group._store = LateStore(mine, verdict)
+    found = group._proposals(mine, None)
+    assert (found if found is None else sorted(found)) == hosts
 
 
 # ---- one process -------------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lazynb import _jax as jc
 from lazynb.config import config
@@ -41,12 +42,17 @@ _SAME_CALL = 0.5
 
 
 class _Refused(NamedTuple):
-    """The last program on which there was no agreement: its fingerprint, line, error and time."""
+    """The last program on which there was no agreement: its fingerprint, line, error, time and trace."""
 
     program: bytes = b""
     line: str = ""
     error: HostsError | None = None
     when: float = 0.0
+    what: Callable[[], Any] = lambda: None
+
+
+def _weakly(what: Any) -> Callable[[], Any]:
+    return weakref.ref(what) if what is not None else lambda: None
 
 
 class Group:
@@ -67,8 +73,11 @@ class Group:
         self._staying: list[Future[bool]] = []
         self._lock = threading.Lock()
 
-    def agree(self, program: bytes, describe: Describe) -> Proposal | None:
+    def agree(self, program: bytes, describe: Describe, what: Any = None) -> Proposal | None:
         """Agrees with the other hosts on the program with a fingerprint.
+
+        Arguments:
+          what: the pending trace that runs.
 
         Returns: None if they are about to run the same program; or what all of them shall run in its place,
           which is the same trace with more results.
@@ -79,7 +88,7 @@ class Group:
         """
         with self._lock:
             presence.begin()
-            if program == self._refused.program:
+            if program == self._refused.program and what is not None and what is self._refused.what():
                 self._refuse_again(describe)
             self.turn += 1
             name = f"{self._series}/{program.hex()}"
@@ -96,7 +105,7 @@ class Group:
             try:
                 return self._by_word(mine, steps, meeting)
             except HostsError as error:
-                self._refused = _Refused(program, mine.line, error.again(), time.monotonic())
+                self._refused = _Refused(program, mine.line, error.again(), time.monotonic(), _weakly(what))
                 raise
 
     def end(self) -> None:
@@ -150,7 +159,7 @@ class Group:
                 if not missing:
                     verdict = self._store.decide(turn, GO)
                     return {host: Proposal.of(said[host]) for host in self.hosts} if verdict == GO else None
-                if self._store.verdict(turn) is not None:
+                if self._store.verdict(turn) not in (None, GO):  # GO: the last one came since
                     return None
                 trouble = watch.trouble(missing)
                 # Whoever is at the barrier may still meet there, but not one that left before this turn.

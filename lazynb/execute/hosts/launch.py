@@ -40,7 +40,7 @@ def agree(
     """
     program, part = _program(request, binding, executables)
     try:
-        settled = group.agree(program, lambda: _described(request, program, kind, spot))
+        settled = group.agree(program, lambda: _described(request, program, kind, spot), request.pending)
     except BaseException:
         if part is not None:
             executables.trie.prune(part)
