@@ -28,7 +28,8 @@ from lazynb.execute.executable import Binding, Executable, ExecutableCache
 from lazynb.execute.failure import Attempt, Trouble, obtain
 from lazynb.execute.hosts import ending
 from lazynb.execute.hosts.agreement import Group, group_of
-from lazynb.execute.hosts.launch import agree, agree_on_call
+from lazynb.execute.hosts.launch import agree, agree_on_call, made_by_all
+from lazynb.execute.hosts.numbers import known
 from lazynb.execute.hosts.presence import presence
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
@@ -369,14 +370,23 @@ class Execution:
           whole: whether these are all tensors that wait; otherwise nothing is donated.
           launch: whether it runs now, for which all hosts that run it together must agree.
         """
+        group = group_of(pending.state.program) if launch else None
+        if group is not None:
+            known.apply(pending)
         chosen = self._chosen(pending, tensors, values, whole)
         if chosen is None:
             return None
         request, binding = chosen
-        group = group_of(pending.state.program) if launch else None
-        if group is not None:
-            request = request or Request(pending, _slots(tensors), values)
-            request, binding = self._agreed(group, request, binding, tensors, kind, spot)
+        if group is None:
+            return self._made(request, binding, kind, spot)
+        return self._agreed(
+            group, request or Request(pending, _slots(tensors), values), binding, tensors, kind, spot
+        )
+
+    def _made(
+        self, request: Request | None, binding: Binding | None, kind: str, spot: Spot
+    ) -> tuple[Binding, Miss | None]:
+        """``binding``, or a new one for ``request``; see :meth:`_binding`."""
         if binding is not None:
             return binding, None
         assert request is not None
@@ -385,31 +395,28 @@ class Execution:
             return binding, None
         return binding, self._missed(request, binding.executable, kind, spot)
 
-    @staticmethod
     def _agreed(
+        self,
         group: Group,
         request: Request,
         binding: Binding | None,
         tensors: list[LazyTensor],
         kind: str,
         spot: Spot,
-    ) -> tuple[Request, Binding | None]:
-        """What all hosts have agreed to run, and the binding for it if there is one.
+    ) -> tuple[Binding, Miss | None]:
+        """As :meth:`_made`, for the program that all hosts have agreed to run.
 
         Arguments:
           tensors: get more, which nobody on this host waits for, if another host wants them.
         """
-        settled = agree(group, request, binding, executables, kind, spot)
-        if settled is None:
-            return request, binding
-        wanted, donated = settled
+        agreed = agree(group, request, binding, executables, kind, spot)
         pending = request.pending
-        for slot in set(wanted).difference(request.wanted):
+        for slot in set(agreed.request.wanted).difference(request.wanted):
             owner = pending.owner(slot)
             tensors.append(LazyTensor(pending.trace, owner.avals[slot - owner.first], pending, slot))
-        tensors.sort(key=_slot)
-        request = Request(pending, wanted, request.values, donated)
-        return request, executables.find(request.state, request.key)
+            tensors.sort(key=_slot)
+        make = functools.partial(self._made, agreed.request, agreed.binding, kind, spot)
+        return make() if agreed.made else made_by_all(group, agreed, kind, spot, make)
 
     def _chosen(
         self, pending: Pending, tensors: list[LazyTensor], values: list[Any], whole: bool

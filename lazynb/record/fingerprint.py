@@ -62,6 +62,16 @@ def of_call(primitive: Any, params: dict[str, Any], avals: Sequence[Any]) -> byt
     return _hashed(_encoded(primitive), _params(primitive, params), _encoded(tuple(avals)))
 
 
+def of_event(program: bytes, what: str) -> bytes:
+    """The fingerprint of what happened to a program with a fingerprint."""
+    return _hashed(program, what.encode())
+
+
+def without_addresses(text: str) -> str:
+    """``text`` without what differs from process to process."""
+    return _ADDRESS.sub("", text)
+
+
 def _hashed(*parts: bytes) -> bytes:
     content = hashlib.blake2b(digest_size=SIZE)
     for part in parts:
@@ -221,7 +231,7 @@ def _by_text(value: Any) -> bytes:
     if getattr(type(value), "__repr__", None) is _PLAIN:
         return b""
     try:
-        return _ADDRESS.sub("", repr(value)).encode()
+        return without_addresses(repr(value)).encode()
     except Exception:
         return b""
 

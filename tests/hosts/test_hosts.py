@@ -96,9 +96,9 @@ def test_a_host_that_raises_is_named_with_its_error_and_line():
 @pytest.mark.parametrize("count", [2, 4])
 def test_hosts_that_are_gone(count):
     *others, last = left("exits", count)
-    assert what(others[0], count - 1) == "has ended" and last.status == 0
+    assert what(others[0], count - 1) == "has ended, without an error" and last.status == 0
     *others, last = left("killed", count)
-    assert "has not answered for 5 s; it was last at faults.py:" in what(others[0], count - 1)
+    assert "has not answered for 5 s; its last report came from faults.py:" in what(others[0], count - 1)
     *others, last = left("sleeps", count)
     assert "it is doing nothing at faults.py:" in what(others[0], count - 1)
     assert "time.sleep(1000)" in what(others[0], count - 1)
@@ -110,6 +110,7 @@ class LateStore:
     def __init__(self, mine: Proposal, verdict: str):
         self._words = [{0: mine.plain()}, {0: mine.plain(), 1: mine.plain()}]
         self._verdict = verdict
+        self.name = "0-1"
 
     def say(self, turn, part, what):
         pass
@@ -130,7 +131,7 @@ def test_the_verdict_of_another_host_counts(monkeypatch, verdict, hosts):
     mine = Proposal("a", "b", (0,), (), 1, "float", "train.py:1")
     group = Group([0, 1])
     group._store = LateStore(mine, verdict)
-    found = group._proposals(mine, None)
+    found = group._proposals(mine, None, Watch(7))
     assert (found if found is None else sorted(found)) == hosts
 
 

@@ -13,6 +13,7 @@ host that gives up and one that goes on ask the service for the verdict, which i
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
 import weakref
@@ -25,6 +26,7 @@ from lazynb.config import config
 from lazynb.errors import HostMissingError, HostsError
 from lazynb.execute.background import Worker
 from lazynb.execute.hosts.difference import differing
+from lazynb.execute.hosts.numbers import as_settled, differ_in_constants_only
 from lazynb.execute.hosts.presence import Watch, presence
 from lazynb.execute.hosts.proposal import Describe, Proposal, Recorded
 from lazynb.execute.hosts.store import GO, Store
@@ -73,14 +75,17 @@ class Group:
         self._staying: list[Future[bool]] = []
         self._lock = threading.Lock()
 
-    def agree(self, program: bytes, describe: Describe, what: Any = None) -> Proposal | None:
+    def agree(
+        self, program: bytes, describe: Describe, what: Any = None, made: bool = True
+    ) -> Proposal | None:
         """Agrees with the other hosts on the program with a fingerprint.
 
         Arguments:
           what: the pending trace that runs.
+          made: whether this host has the program.
 
-        Returns: None if they are about to run the same program; or what all of them shall run in its place,
-          which is the same trace with more results.
+        Returns: None if they are about to run the same program, and all of them have it or none; or what all
+          of them shall run in its place, which is the same trace with more results or inputs.
 
         Raises:
           HostsDifferError: another host is about to run something else.
@@ -88,10 +93,11 @@ class Group:
         """
         with self._lock:
             presence.begin()
+            presence.missing = set()
             if program == self._refused.program and what is not None and what is self._refused.what():
                 self._refuse_again(describe)
             self.turn += 1
-            name = f"{self._series}/{program.hex()}"
+            name = f"{self._series}/{program.hex()}{'' if made else '/new'}"
             presence.turns[self._store.name] = self.turn
             meeting = self._worker.do(lambda: self._store.meet(name, _MEETING))
             try:
@@ -129,7 +135,8 @@ class Group:
         Arguments:
           meeting: the barrier, at which they still may meet.
         """
-        while (said := self._proposals(mine, meeting)) is None:
+        watch = Watch(config.hosts_timeout)
+        while (said := self._proposals(mine, meeting, watch)) is None:
             meeting = None
             self.turn += 1  # the others gave that turn up
         if not said:
@@ -143,10 +150,13 @@ class Group:
         if before:
             self._store.forget(before)
 
-    def _proposals(self, mine: Proposal, meeting: Future[bool] | None) -> dict[int, Proposal] | None:
+    def _proposals(
+        self, mine: Proposal, meeting: Future[bool] | None, watch: Watch
+    ) -> dict[int, Proposal] | None:
         """What all hosts propose; nothing if they met meanwhile; None if one of them gave up this turn."""
-        turn, watch = self.turn, Watch(config.hosts_timeout)
+        turn = self.turn
         self._store.say(turn, "run", mine.plain())
+        presence.waits = (self._store.name, turn)
         pause = 0.005
         try:
             while True:
@@ -171,21 +181,26 @@ class Group:
             self._store.decide(turn, "interrupted")
             self._series = turn
             raise
+        finally:
+            presence.waits = None
 
     def _give_up(self, turn: int, mine: Proposal, trouble: dict[int, str]) -> None:
         """Raises HostMissingError, unless the others have come in this moment."""
         if self._store.decide(turn, f"host {jc.host_number()} gave up") == GO:
             return
         self._series = turn
+        presence.missing = set(trouble)
         raise HostMissingError(jc.host_number(), mine.line, mine.operations, trouble)
 
     def _conclusion(
         self, mine: Proposal, said: dict[int, Proposal], steps: Callable[[], Recorded]
     ) -> Proposal | None:
-        if len({one.program for one in said.values()}) == 1:
-            return None
-        if len({one.trace for one in said.values()}) == 1:
-            return _together(mine, list(said.values()))
+        all_ = list(said.values())
+        if len({one.program for one in all_}) == 1:
+            same = len({one.made for one in all_}) == 1
+            return None if same else dataclasses.replace(mine, made=False)
+        if len({one.trace for one in all_}) == 1 or differ_in_constants_only(all_):
+            return _together(mine, all_)
         raise differing(self._store, self.turn, said, steps())
 
 
@@ -193,18 +208,16 @@ def _together(mine: Proposal, all_: Sequence[Proposal]) -> Proposal:
     """One program of a trace that all hosts have recorded: the results that any of them wants.
 
     An array is freed on one host sooner than on another (by the garbage collector), or only one of them keeps
-    a value.
+    a value. A number is a constant if all hosts have it as one.
     """
     wanted = sorted({slot for one in all_ for slot in one.wanted})
     donated = set(mine.donated).intersection(*[one.donated for one in all_])
-    return Proposal(
-        mine.program,
-        mine.trace,
-        tuple(wanted),
-        tuple(sorted(donated)),
-        mine.operations,
-        mine.kind,
-        mine.line,
+    return dataclasses.replace(
+        mine,
+        wanted=tuple(wanted),
+        donated=tuple(sorted(donated)),
+        numbers=as_settled(mine, all_),
+        made=False,
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from lazynb import _jax as jc
 from lazynb.errors import HostsDifferError
+from lazynb.execute.hosts.numbers import other_number
 from lazynb.execute.hosts.proposal import Proposal, Recorded
 from lazynb.execute.hosts.store import Store
 
@@ -17,21 +18,40 @@ _ANSWER = 1.0
 
 def differing(store: Store, turn: int, said: dict[int, Proposal], mine: Recorded) -> HostsDifferError:
     """The error for hosts that are about to run different programs, the same on all of them."""
-    store.say(turn, "steps", dataclasses.asdict(mine))
-    steps = _answers(store, turn, len(said))
+    store.say(turn, "steps", {"rolling": list(mine.rolling), "steps": list(mine.steps)})
+    steps = {host: Recorded(**one) for host, one in _answers(store, turn, "steps", len(said)).items()}
     step = first_difference([one.rolling for one in steps.values()])
+    number = other_number(list(said.values()))
+    step = step if number is None else min(step, number)
     lines = {host: _asks(one) for host, one in said.items()}
     recorded = {host: _step(steps[host].steps, step) if host in steps else "" for host in said}
+    if len(set(recorded.values())) == 1:
+        recorded = _closer(store, turn, recorded, mine.inside(step))
     return HostsDifferError(jc.host_number(), lines, step, recorded)
 
 
-def _answers(store: Store, turn: int, hosts: int) -> dict[int, Recorded]:
+def _answers(store: Store, turn: int, part: str, hosts: int) -> dict[int, dict[str, Any]]:
     end = time.monotonic() + _ANSWER
     while True:
-        answers = {host: Recorded(**one) for host, one in store.said(turn, "steps").items()}
+        answers = store.said(turn, part)
         if len(answers) == hosts or time.monotonic() > end:
             return answers
         time.sleep(0.01)
+
+
+def _closer(store: Store, turn: int, recorded: dict[int, str], mine: Sequence[str]) -> dict[int, str]:
+    """``recorded``, where a step has the same words on all hosts, with the first line of what it is made of
+    that differs."""
+    store.say(turn, "inside", {"lines": list(mine)})
+    inside = {host: one["lines"] for host, one in _answers(store, turn, "inside", len(recorded)).items()}
+    for line in range(max(map(len, inside.values()), default=0)):
+        found = {host: _step(lines, line) for host, lines in inside.items()}
+        if len(set(found.values())) > 1:
+            return {
+                host: f"{words}, inside: {found[host]}" if host in found else words
+                for host, words in recorded.items()
+            }
+    return recorded
 
 
 def first_difference(rolling: Sequence[Sequence[str]]) -> int:

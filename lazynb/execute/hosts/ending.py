@@ -7,6 +7,7 @@ value, would let the others wait.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -51,8 +52,8 @@ def end() -> None:
         except Exception as failed:
             error = failed
             print(f"{type(failed).__name__}: {failed}", file=sys.stderr)
-    gone = set(error.missing) if isinstance(error, HostMissingError) else set()
-    presence.leave("has ended" if error is None else _ended_with(error))
+    gone = presence.missing
+    presence.leave("has ended, without an error" if error is None else _ended_with(error))
     end_groups()
     jc.instead_of_waiting(lambda: _leave(gone, 1 if error is not None else 0))
 
@@ -61,6 +62,9 @@ def _ended_with(error: BaseException) -> str:
     """How an error ended this host, in words."""
     first = str(error).partition("\n")[0]
     line = _last_line(error.__traceback__)
+    if isinstance(error, HostMissingError):
+        missing = "; ".join([f"host {host} {words}" for host, words in sorted(error.missing.items())])
+        return f"has ended, because {missing}"
     if isinstance(error, HostsError):
         return f"has ended, because {first[0].lower()}{first[1:]}"
     text = f": {first}" if first else ""
@@ -84,17 +88,32 @@ def _leave(gone: set[int], status: int) -> None:
       gone: hosts that are known to be.
       status: the process's exit status if it ends here.
     """
-    if not _all_leave(gone):
+    gone = _never_leave(gone)
+    if gone:
         sys.stdout.flush()
         sys.stderr.flush()
+        presence.done = True
+        presence.say()
         if jc.host_number() == 0:
-            time.sleep(_FAREWELL)  # the service ends with this process, and JAX ends others that still use it
+            _wait_for_the_done(gone)
         os._exit(status)
     jc.shut_down()
 
 
-def _all_leave(gone: set[int]) -> bool:
-    """Waits until each other host has left, and returns True; False if one of them never will."""
+def _wait_for_the_done(gone: set[int]) -> None:
+    """Waits for the hosts that still use the service: it ends with this process, and then JAX ends them."""
+    end = time.monotonic() + _FAREWELL
+    with contextlib.suppress(jc.RpcError):
+        while time.monotonic() < end:
+            told = store.published()
+            if all(report["done"] for host, report in told.items() if host not in gone):
+                time.sleep(_LAST)
+                return
+            time.sleep(0.05)
+
+
+def _never_leave(gone: set[int]) -> set[int]:
+    """Waits until each other host has left; returns those that never will."""
     watch = Watch(float("inf"))
     while True:
         try:
@@ -102,11 +121,12 @@ def _all_leave(gone: set[int]) -> bool:
             gone = {host for host in gone if not told.get(host, {}).get("left")}
             late = [host for host, report in told.items() if not report["left"] and host not in gone]
             if not late:
-                return not gone
+                return gone
             gone.update(watch.silent(late))
         except jc.RpcError:
-            return False
+            return set(range(jc.host_count()))  # the service has ended, and nobody can be asked
         time.sleep(0.05)
 
 
-_FAREWELL = 0.5  # seconds
+_FAREWELL = 5.0  # seconds
+_LAST = 0.2  # seconds from a host's last call of the service to its end

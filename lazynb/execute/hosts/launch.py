@@ -1,22 +1,43 @@
-"""What is agreed on: a pending trace that is about to run, and an operation that runs at once."""
+"""What is agreed on: a pending trace that is about to run, that all hosts have its program, and an operation
+that runs at once."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 
 from lazynb import _jax as jc
+from lazynb.errors import HostsError
+from lazynb.execute.error_notes import alone
 from lazynb.execute.executable import Binding, ExecutableCache
 from lazynb.execute.hosts.agreement import Group, group_of
+from lazynb.execute.hosts.numbers import alike, known, numbers_of
 from lazynb.execute.hosts.proposal import Proposal, Recorded, line_of
 from lazynb.execute.request import Request
-from lazynb.record.fingerprint import fingerprint, of_call, of_request, rolling
+from lazynb.record.fingerprint import fingerprint, of_call, of_event, of_request, rolling, without_addresses
 from lazynb.record.operation import operation_name
 from lazynb.record.pending import Pending
 from lazynb.record.trie import State
 from lazynb.source import Spot, here
+
+
+class Agreed(NamedTuple):
+    """What all hosts run.
+
+    Attributes:
+      request: the same trace, with more results or inputs than were asked for if another host wants them.
+      binding: the program for it, if this host has it.
+      made: whether all hosts have it.
+      program: its fingerprint.
+    """
+
+    request: Request
+    binding: Binding | None
+    made: bool
+    program: bytes
 
 
 def agree(
@@ -26,26 +47,81 @@ def agree(
     executables: ExecutableCache,
     kind: str,
     spot: Spot,
-) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+) -> Agreed:
     """Agrees with the other hosts to run ``request``.
 
     Arguments:
       binding: the program for it, if there is one.
 
-    Returns: None if they run the same; or the results and the donated inputs of the program that all of them
-      shall run in its place.
-
     Raises:
       HostsError: they do not agree.
     """
     program, part = _program(request, binding, executables)
+    made = binding is not None
     try:
-        settled = group.agree(program, lambda: _described(request, program, kind, spot), request.pending)
+        settled = group.agree(
+            program, lambda: _described(request, program, kind, spot, made), request.pending, made
+        )
     except BaseException:
         if part is not None:
             executables.trie.prune(part)
         raise
-    return None if settled is None else (settled.wanted, settled.donated)
+    if settled is None:
+        return Agreed(request, binding, made, program)
+    return _settled(Agreed(request, binding, False, program), settled, executables)
+
+
+def _settled(asked: Agreed, settled: Proposal, executables: ExecutableCache) -> Agreed:
+    request, pending = asked.request, asked.request.pending
+    constants = {step.depth - 1 for step in request.path if step.constant is not None}
+    inputs = constants.difference(number for number, _, constant in settled.numbers if constant)
+    if inputs:
+        known.take(pending, executables.trie, frozenset(inputs))
+    elif (settled.wanted, settled.donated) == (request.wanted, tuple(request.donated or ())):
+        return asked
+    request = Request(pending, settled.wanted, request.values, settled.donated)
+    program = of_request(request.state, request.wanted, request.donated or ())
+    return Agreed(request, executables.find(request.state, request.key), False, program)
+
+
+def made_by_all(group: Group, agreed: Agreed, kind: str, spot: Spot, make: Callable[[], Made]) -> Made:
+    """What ``make`` returns, when all hosts have made the program: one that has launched it could not be told
+    that another never will.
+
+    Raises:
+      HostsError: another host could not make it.
+      Exception: this host could not; the error is that of ``make``.
+    """
+    try:
+        made = make()
+    except Exception as error:
+        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
+        try:
+            _meet(group, agreed, "could not make the program", f" ({why})", kind, spot)
+        except HostsError:
+            raise alone(error) from None
+        raise
+    _meet(group, agreed, "has made the program", "", kind, spot)
+    return made
+
+
+def _meet(group: Group, agreed: Agreed, how: str, why: str, kind: str, spot: Spot) -> None:
+    """Makes sure that it went the same way on all hosts to make a program."""
+    request, program = agreed.request, of_event(agreed.program, how)
+
+    def described() -> tuple[Proposal, Callable[[], Recorded]]:
+        proposal, steps = _described(request, program, f"{how}{why}, {kind}", spot, True)
+        return dataclasses.replace(proposal, trace=program.hex(), alike=""), lambda: _longer(steps())
+
+    def _longer(recorded: Recorded) -> Recorded:
+        return dataclasses.replace(
+            recorded, rolling=[*recorded.rolling, program.hex()], steps=[*recorded.steps, how + why]
+        )
+
+    group.agree(program, described, request.pending)
+
+
+Made = TypeVar("Made")
 
 
 def _program(
@@ -59,7 +135,7 @@ def _program(
 
 
 def _described(
-    request: Request, program: bytes, kind: str, spot: Spot
+    request: Request, program: bytes, kind: str, spot: Spot, made: bool
 ) -> tuple[Proposal, Callable[[], Recorded]]:
     state = request.state
     proposal = Proposal(
@@ -70,6 +146,9 @@ def _described(
         state.operations,
         kind,
         line_of(spot),
+        fingerprint(alike(state)).hex(),
+        numbers_of(state, request.values),
+        made,
     )
     return proposal, lambda: _recorded(request.pending)
 
@@ -87,7 +166,18 @@ def _recorded(pending: Pending) -> Recorded:
             steps.append(f"{step.operation.name}{_types(step.avals)}{where}")
             used = f"{step.operation.name}{where}"
     steps.reverse()
-    return Recorded([each.hex()[:16] for each in rolling(pending.state)], steps)
+    texts = [each.hex()[:16] for each in rolling(alike(pending.state))]
+    return Recorded(texts, steps, lambda number: _inside(path[number]) if number < len(path) else ())
+
+
+def _inside(step: State) -> list[str]:
+    """All that a step is made of, a line each: parameters, and the equations of what it calls."""
+    if step.operation is None:
+        return [without_addresses(str(step.key))]
+    parts = [f"operands {step.operands}"]
+    for name, value in sorted(step.operation.params.items()):
+        parts += [f"{name} = {line.strip()}" for line in without_addresses(str(value)).splitlines()]
+    return [*parts, without_addresses(str(step.operation.context))]
 
 
 def _input(step: State) -> str:

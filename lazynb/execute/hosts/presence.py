@@ -21,8 +21,9 @@ from lazynb.source import is_user_code, line_of, place
 _PERIOD = 0.5
 """Seconds between two reports; longer where there are very many hosts, because one of them serves all."""
 
-_ON_DEVICE = {"_wait_for", "block_until_ready", "_value", "backend_compile"}
-"""Functions in which a host that uses no processor time is still at work: the device computes."""
+_ON_DEVICE = {"_wait_for", "block_until_ready", "_value", "backend_compile", "start"}
+"""Functions of lazynb's and JAX's in which a host that uses no processor time is still at work: the device
+computes."""
 
 
 class Presence:
@@ -31,7 +32,10 @@ class Presence:
     Attributes:
       thread: the thread whose line is told: the one that is lazy.
       left: how this host left the program; None while it has not.
+      done: whether this host needs the coordination service no more.
       turns: number of programs to which this host came so far, by group of hosts.
+      waits: the group of hosts, with its turn, for which this host waits; None while it does not.
+      missing: hosts that did not come to the last program.
       begun: called when reporting begins.
       at_exit: called when the interpreter ends.
     """
@@ -39,7 +43,10 @@ class Presence:
     def __init__(self) -> None:
         self.thread = threading.main_thread().ident
         self.left: str | None = None
+        self.done = False
         self.turns: dict[str, int] = {}
+        self.waits: tuple[str, int] | None = None
+        self.missing: set[int] = set()
         self.at_exit: Callable[[], None] = lambda: None
         self.begun: Callable[[], None] = lambda: None
         self._beats = 0
@@ -79,7 +86,9 @@ class Presence:
                     "used": used,
                     "device": on_device,
                     "left": self.left,
-                    "turns": self.turns,
+                    "done": self.done,
+                    "turns": dict(self.turns),
+                    "waits": self.waits,
                 }
             )
 
@@ -158,9 +167,12 @@ class Watch:
             return self._silent(now)
         if report["left"]:
             return str(report["left"])
+        if _crosses(report, presence.waits):
+            return f"waits at {report['line']}, to run another program with other hosts"
         beat = self._since((host, "beat"), report["beat"], now)
         if beat > min(_SILENCE, self._patience):
-            return f"has not answered for {beat:.0f} s; it was last at {report['line'] or 'no line of yours'}"
+            last = report["line"] or "no line of yours"
+            return f"has not answered for {beat:.0f} s; its last report came from {last}"
         waited = now - self._began
         idle = self._since((host, "line"), (report["line"], report["device"], _spent(report)), now)
         if idle < self._patience and waited < self._patience * _AT_WORK:
@@ -183,6 +195,18 @@ class Watch:
             self._seen[what] = (now, value)
             return 0.0
         return now - last[0]
+
+
+def _crosses(report: dict[str, Any], waits: tuple[str, int] | None) -> bool:
+    """Whether a host for which this one waits waits for this one, with another group of hosts."""
+    theirs = report.get("waits")
+    if waits is None or not theirs or theirs[0] == waits[0]:
+        return False
+    return presence.turns.get(theirs[0], 0) < theirs[1] and _is_in(theirs[0])
+
+
+def _is_in(group: str) -> bool:
+    return group == store.EVERYONE or str(jc.host_number()) in group.split("-")
 
 
 def _spent(report: dict[str, Any]) -> int:

@@ -19,6 +19,10 @@ class Proposal:
       trace: that of all that was recorded, with operations that led to nothing.
       wanted: slots of the trace that are results.
       donated: numbers of the trace's inputs that give their memory.
+      alike: the fingerprint of all that was recorded with each of Python's numbers as an input.
+      numbers: of each of them the step, the value as text, and whether it is a constant of the program, which
+        depends on the numbers that a host has seen before.
+      made: whether the host has the program already.
       operations: how many were recorded.
       kind: why it runs, see ``reasons.REASONS``.
       line: the user's line that asked, with its text.
@@ -31,6 +35,9 @@ class Proposal:
     operations: int
     kind: str
     line: str
+    alike: str = ""
+    numbers: tuple[tuple[int, str, bool], ...] = ()
+    made: bool = True
 
     def plain(self) -> dict[str, Any]:
         """As plain data."""
@@ -39,8 +46,19 @@ class Proposal:
     @classmethod
     def of(cls, data: dict[str, Any]) -> Proposal:
         """From plain data."""
-        data = {**data, "wanted": tuple(data["wanted"]), "donated": tuple(data["donated"])}
-        return cls(**data)
+        numbers = tuple([tuple(one) for one in data["numbers"]])
+        return cls(
+            **{
+                **data,
+                "wanted": tuple(data["wanted"]),
+                "donated": tuple(data["donated"]),
+                "numbers": numbers,
+            }
+        )
+
+
+def _no_more(step: int) -> Sequence[str]:
+    return ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,12 +66,14 @@ class Recorded:
     """The steps of a proposal, which the others are told only if it differs from theirs.
 
     Attributes:
-      rolling: the fingerprint of the trace up to each step, as text.
+      rolling: the fingerprint of the trace up to each step, as text, with each number as an input.
       steps: each step in words, with the user's line.
+      inside: gives all that is known of a step, as lines, for steps whose words are the same.
     """
 
     rolling: Sequence[str]
     steps: Sequence[str]
+    inside: Callable[[int], Sequence[str]] = _no_more
 
 
 Describe = Callable[[], tuple[Proposal, Callable[[], Recorded]]]

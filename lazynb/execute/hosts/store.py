@@ -12,6 +12,10 @@ GO = "go"
 """The verdict on a turn in which all hosts have said what they run."""
 
 
+EVERYONE = "all"
+"""The name of the group of all hosts."""
+
+
 class Store:
     """What the hosts of a group say to each other.
 
@@ -25,7 +29,7 @@ class Store:
     def __init__(self, hosts: Sequence[int]):
         everyone = list(hosts) == list(range(jc.host_count()))
         self._hosts = None if everyone else list(hosts)  # as barriers take it
-        self.name = "all" if everyone else "-".join(map(str, hosts))
+        self.name = EVERYONE if everyone else "-".join(map(str, hosts))
         self._prefix = f"lazynb/{self.name}"
 
     def meet(self, name: str, seconds: float) -> bool:
