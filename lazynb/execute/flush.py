@@ -28,6 +28,7 @@ from lazynb.execute.executable import Binding, Executable, ExecutableCache
 from lazynb.execute.failure import Attempt, Trouble, obtain
 from lazynb.execute.hosts import ending
 from lazynb.execute.hosts.agreement import Group, group_of
+from lazynb.execute.hosts.interrupts import interrupts
 from lazynb.execute.hosts.launch import agree, agree_on_call, made_by_all
 from lazynb.execute.hosts.numbers import known
 from lazynb.execute.hosts.presence import presence
@@ -260,6 +261,8 @@ class Execution:
                 pending.landing = None
                 pending.trace.resume(pending)
             raise
+        finally:
+            interrupts.release(pending)
         self._note(pending, landing)  # observers ask how often the program ran
         run: Run = tuple.__new__(Run, (binding, miss, landing.seconds, recorded))
         if for_all or pending.trace.observers:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -24,6 +25,9 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import lazynb
+from lazynb.execute.flush import executables
+from lazynb.execute.hosts import agreement
+from lazynb.execute.hosts.numbers import known
 
 
 class Data:
@@ -108,6 +112,58 @@ def other_number(data: Data, odd: bool) -> None:
     float(y.sum())
 
 
+def one_more_later(data: Data, odd: bool) -> None:
+    w = data.w
+    for number in range(10):
+        w, loss = step(w, data.x)
+        if odd and number == 7:
+            w = w - 0.0
+        float(loss)
+
+
+def other_type(data: Data, odd: bool) -> None:
+    x = data.put(np.ones((8, 4), np.int32 if odd else np.float32), P("data"))
+    float((x * 2).sum())
+
+
+def other_inside(data: Data, odd: bool) -> None:
+    """The operations have the same names and types, and differ inside."""
+    times = 3 if odd else 2
+    half = jax.jit(lambda w: jax.lax.fori_loop(0, times, lambda _, w: w * 0.5, w))
+    float(half(data.w).sum())
+
+
+def prints(data: Data, odd: bool) -> None:
+    """One host alone prints, in a function that others call."""
+    w = data.w
+    for _ in range(3):
+        w, loss = step(w, data.x)
+        if odd:
+            show(loss)
+    np.asarray(w)
+
+
+def show(value: jax.Array) -> None:
+    print(f"the loss is {value}")
+
+
+def cannot_make(data: Data, odd: bool) -> None:
+    """One host alone cannot compile what all are about to run."""
+    make = executables.make
+    if odd:
+        executables.make = no_room
+    try:
+        float((jnp.sinh(data.x) * 2).sum())
+    except MemoryError as error:
+        report(case="cannot_make", own=str(error))
+    finally:
+        executables.make = make
+
+
+def no_room(request: object) -> None:
+    raise MemoryError("no room to compile")
+
+
 def once_more(data: Data, odd: bool) -> None:
     """All programs are known to all hosts; one host runs one of them once more."""
     for _ in range(3 if odd else 2):
@@ -139,6 +195,75 @@ def prints_after(data: Data, odd: bool) -> None:
     if odd:
         float(loss)
     float(step(w, data.x)[1])
+
+
+def own(data: Data, odd: bool) -> None:
+    """No fault: what each host does with its own devices is its own affair."""
+    before = [group.turn for group in agreement._groups.values()]
+    for number in range(3 if odd else 1):
+        float((jnp.arange(4.0) * number).sum())
+    mine = jax.device_put(np.ones(3, np.float32), jax.local_devices()[0])
+    float((jnp.sin(mine) if odd else jnp.cos(mine)).sum())
+    assert [group.turn for group in agreement._groups.values()] == before
+
+
+def other_memory(data: Data, odd: bool) -> None:
+    """No fault: the others have forgotten that there was another number at the place, where this host takes
+    all as inputs since."""
+    float(scaled(data.x).sum())
+    if not odd:
+        lazynb.clear_cache()
+    for _ in range(3):
+        assert float(scaled_again(data.x).sum()) == 8 * 4 * 3 * 31 / 64
+    assert len(known._ends) == (not odd)
+
+
+def scaled(x: jax.Array) -> jax.Array:
+    return x * 5.0
+
+
+def scaled_again(x: jax.Array) -> jax.Array:
+    return x * 3.0
+
+
+scaled_again.__code__ = scaled_again.__code__.replace(co_name="scaled")
+
+
+def interrupted(data: Data, odd: bool) -> None:
+    """No fault: the user interrupts a host that waits, which asks again."""
+    w, loss = step(data.w, data.x)
+    if odd:
+        time.sleep(0.6)  # the first host is still at the barrier, or is not
+    elif number == 0:
+        threading.Timer(0.1, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        float(loss)
+    except KeyboardInterrupt:
+        report(case="interrupted", own="interrupted")
+        float(loss)
+
+
+def crosses(data: Data, odd: bool) -> None:
+    """The first host and the last wait for each other with programs of different groups of hosts."""
+    float((data.x + 1).sum())
+    if number in (0, count - 1):
+        mesh = jax.sharding.Mesh(np.array([jax.devices()[0], jax.devices()[-1]]), ("data",))
+        where = NamedSharding(mesh, P())
+        v = jax.make_array_from_callback((4,), where, lambda index: np.ones(4, np.float32)[index])
+        if odd:
+            float((v * 2).sum())
+    float((data.x * 2).sum())
+    if number == 0:
+        float((v * 2).sum())
+
+
+def stops(data: Data, odd: bool) -> None:
+    w, loss = step(data.w, data.x)
+    float(loss)
+    if odd:
+        signal.raise_signal(signal.SIGINT)
+    w, loss = step(w, data.x)
+    float(loss)
 
 
 def raises(data: Data, odd: bool) -> None:
@@ -213,7 +338,7 @@ def attempt(case: str, data: Data, odd: bool, **more: object) -> None:
         report(case=case, error=None, seconds=time.monotonic() - start, **more)
 
 
-ENDING = ("raises", "killed", "sleeps", "exits")
+ENDING = ("raises", "killed", "sleeps", "exits", "stops", "crosses")
 """Cases after which a host is not there any more."""
 
 

@@ -10,10 +10,11 @@ import ranks
 
 FAULTS = Path(__file__).parent / "faults.py"
 TOGETHER = (
-    "reads reads_once other_operation scales other_collective other_shape other_order other_number once_more "
-    "keeps unused prints_after late never_reads"
+    "reads reads_once other_operation scales other_collective other_shape other_order other_number "
+    "one_more_later other_type other_inside prints once_more cannot_make "
+    "keeps unused prints_after late own other_memory interrupted never_reads"
 ).split()
-ALONE = ("raises", "exits", "killed", "sleeps")
+ALONE = ("raises", "exits", "stops", "killed", "sleeps")
 
 
 def main(count: int) -> None:
@@ -23,7 +24,7 @@ def main(count: int) -> None:
             end = "killed after 60 s" if rank.status is None else f"status {rank.status}"
             print(f"-- host {rank.number} of {count}: {end} after {rank.seconds:.1f} s")
             for told in rank.results:
-                if told["case"] != "same":
+                if told["case"] != "same" and "error" in told:
                     print(
                         f"{told['case']:18}{told['seconds']:6.2f} s  {told['said'] if told['error'] else 'runs'}"
                     )

@@ -30,6 +30,13 @@ DIFFERENT = {
     "other_shape": ("broadcast_in_dim (float32[6,4])", "broadcast_in_dim (float32[4,4])"),
     "other_order": ("sin (float32[8,4])", "cos (float32[8,4])"),
     "other_number": ("the number 3, which is written in the code", "the number 4, which is written"),
+    "one_more_later": ("the number 0.0, which is written in the code, for subtract", "nothing more"),
+    "other_type": (
+        "an input int32[8,4], sharded as P('data',)",
+        "an input float32[8,4], sharded as P('data',)",
+    ),
+    "other_inside": ("<lambda> (float32[4]) at", "<lambda> (float32[4]) at"),
+    "prints": ("nothing more", "matmul (float32[8])"),
     "once_more": ("the number 1, which is written in the code", "multiply (float32[8,4])"),
 }
 """Cases in which one host records something else; afterwards all go on."""
@@ -37,7 +44,7 @@ DIFFERENT = {
 SOON = 5
 """Seconds within which hosts know, on a loaded machine and without a time-out; 0.1 on an idle one."""
 
-LEGAL = ("keeps", "unused", "prints_after", "late")
+LEGAL = ("keeps", "unused", "prints_after", "late", "own", "other_memory", "interrupted", "never_reads")
 """Cases in which hosts do not do quite the same, and may."""
 
 
@@ -50,9 +57,11 @@ def results(ended: list[ranks.Rank]) -> list[dict[str, dict]]:
 
 @pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.long)])
 def test_hosts_that_differ_are_told_and_go_on(count):
-    cases = ["same", *DIFFERENT, *LEGAL, "never_reads"]
+    cases = ["same", *DIFFERENT, "cannot_make", *LEGAL]
     ended = ranks.run(FAULTS, count, *cases, seconds=60)
     told = results(ended)
+    check_that_all_must_have_the_program(ended)
+    assert any("own" in one for one in ended[0].results if one["case"] == "interrupted")
     for rank in ended:  # after each fault all hosts run a program together
         assert [one["error"] for one in rank.results if one["case"] == "same"] == [None] * len(cases)
     for case, (odd, others) in DIFFERENT.items():
@@ -66,8 +75,24 @@ def test_hosts_that_differ_are_told_and_go_on(count):
             assert len(set(recorded[:-1])) == 1 and recorded[0] != recorded[-1], (case, recorded)
             assert recorded[0].startswith(others), (case, recorded)
             assert "faults.py:" in error["lines"]["0"]
-    for case in (*LEGAL, "never_reads"):
+    first, last = (
+        told[0]["other_inside"]["recorded"]["0"],
+        told[0]["other_inside"]["recorded"][str(count - 1)],
+    )
+    assert first.endswith("length=2") and last.endswith("length=3")
+    assert "format at faults.py:" in told[0]["prints"]["lines"][str(count - 1)]
+    for case in LEGAL:
         assert [host[case]["error"] for host in told] == [None] * count, case
+
+
+def check_that_all_must_have_the_program(ended: list[ranks.Rank]) -> None:
+    *others, (own, odd) = [[one for one in rank.results if one["case"] == "cannot_make"] for rank in ended]
+    assert own["own"] == "no room to compile" and odd["error"] is None
+    for (told,) in others:
+        last = told["recorded"][str(len(others))]
+        assert told["error"] == "HostsDifferError" and told["seconds"] < SOON
+        assert last == "could not make the program (MemoryError: no room to compile)"
+        assert told["recorded"]["0"] == "has made the program"
 
 
 def left(case: str, count: int = 2, **environment: str) -> list[ranks.Rank]:
@@ -97,11 +122,26 @@ def test_a_host_that_raises_is_named_with_its_error_and_line():
 def test_hosts_that_are_gone(count):
     *others, last = left("exits", count)
     assert what(others[0], count - 1) == "has ended, without an error" and last.status == 0
+    *others, last = left("stops", count)
+    assert what(others[0], count - 1).startswith("has ended with KeyboardInterrupt, at faults.py:")
     *others, last = left("killed", count)
     assert "has not answered for 5 s; its last report came from faults.py:" in what(others[0], count - 1)
     *others, last = left("sleeps", count)
     assert "it is doing nothing at faults.py:" in what(others[0], count - 1)
     assert "time.sleep(1000)" in what(others[0], count - 1)
+
+
+@pytest.mark.long
+def test_hosts_that_wait_for_each_other_with_different_groups():
+    ended = ranks.run(FAULTS, 4, "crosses", seconds=40)
+    told = [rank.results[0] for rank in ended]
+    assert [one["error"] for one in told] == ["HostMissingError"] * 4
+    assert told[0]["seconds"] < 2 * SOON and told[3]["seconds"] < 2 * SOON
+    words = [what(ended[0], 3), what(ended[3], 0)]  # the second to notice may find that the first has ended
+    assert any(
+        "waits at faults.py:" in one and "to run another program with other hosts" in one for one in words
+    )
+    assert all("waits at" in one or "because it waited for host" in one for one in words)
 
 
 class LateStore:

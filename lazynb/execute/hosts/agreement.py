@@ -26,6 +26,7 @@ from lazynb.config import config
 from lazynb.errors import HostMissingError, HostsError
 from lazynb.execute.background import Worker
 from lazynb.execute.hosts.difference import differing
+from lazynb.execute.hosts.interrupts import interrupts
 from lazynb.execute.hosts.numbers import as_settled, differ_in_constants_only
 from lazynb.execute.hosts.presence import Watch, presence
 from lazynb.execute.hosts.proposal import Describe, Proposal, Recorded
@@ -160,6 +161,8 @@ class Group:
         pause = 0.005
         try:
             while True:
+                if interrupts.noted and meeting is None:
+                    self._interrupt(turn)
                 if meeting is not None and meeting.done():
                     if meeting.result():
                         return {}
@@ -177,12 +180,15 @@ class Group:
                     self._give_up(turn, mine, trouble)
                 time.sleep(pause)
                 pause = min(2 * pause, 0.1)
-        except KeyboardInterrupt:
-            self._store.decide(turn, "interrupted")
-            self._series = turn
-            raise
         finally:
             presence.waits = None
+
+    def _interrupt(self, turn: int) -> None:
+        """Raises KeyboardInterrupt, unless the others have come in this moment."""
+        if self._store.decide(turn, "interrupted") != GO:
+            self._series = turn
+            interrupts.take()
+            raise KeyboardInterrupt
 
     def _give_up(self, turn: int, mine: Proposal, trouble: dict[int, str]) -> None:
         """Raises HostMissingError, unless the others have come in this moment."""

@@ -63,8 +63,10 @@ def _ended_with(error: BaseException) -> str:
     first = str(error).partition("\n")[0]
     line = _last_line(error.__traceback__)
     if isinstance(error, HostMissingError):
-        missing = "; ".join([f"host {host} {words}" for host, words in sorted(error.missing.items())])
-        return f"has ended, because {missing}"
+        hosts = ", ".join(map(str, sorted(error.missing)))
+        return (
+            f"has ended, because it waited for host{'s' * (len(error.missing) > 1)} {hosts} at {error.line}"
+        )
     if isinstance(error, HostsError):
         return f"has ended, because {first[0].lower()}{first[1:]}"
     text = f": {first}" if first else ""

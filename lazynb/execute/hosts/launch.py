@@ -14,6 +14,7 @@ from lazynb.errors import HostsError
 from lazynb.execute.error_notes import alone
 from lazynb.execute.executable import Binding, ExecutableCache
 from lazynb.execute.hosts.agreement import Group, group_of
+from lazynb.execute.hosts.interrupts import interrupts
 from lazynb.execute.hosts.numbers import alike, known, numbers_of
 from lazynb.execute.hosts.proposal import Proposal, Recorded, line_of
 from lazynb.execute.request import Request
@@ -56,6 +57,7 @@ def agree(
     Raises:
       HostsError: they do not agree.
     """
+    interrupts.hold(request.pending)  # until it is launched
     program, part = _program(request, binding, executables)
     made = binding is not None
     try:
@@ -93,7 +95,8 @@ def made_by_all(group: Group, agreed: Agreed, kind: str, spot: Spot, make: Calla
       Exception: this host could not; the error is that of ``make``.
     """
     try:
-        made = make()
+        with interrupts.raised():
+            made = make()
     except Exception as error:
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}".removesuffix(": ")
         try:
@@ -219,4 +222,8 @@ def agree_on_call(primitive: Any, values: Sequence[Any], params: dict[str, Any])
         step = f"{name}{_types(avals)} at {line}"
         return Proposal(text, text, (), (), 1, "at once", line), lambda: Recorded([text], [step])
 
-    group.agree(program, described)
+    interrupts.hold(group)
+    try:
+        group.agree(program, described)
+    finally:
+        interrupts.release_later(group)
