@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import jax
@@ -13,6 +14,8 @@ import ranks
 import lazynb
 from lazynb.execute.hosts.agreement import Group
 from lazynb.execute.hosts.difference import first_difference
+from lazynb.execute.hosts.interrupts import Interrupts
+from lazynb.execute.hosts.numbers import as_settled, differ_in_constants_only, other_number
 from lazynb.execute.hosts.presence import Watch
 from lazynb.execute.hosts.proposal import Proposal
 from lazynb.execute.hosts.store import GO
@@ -173,6 +176,39 @@ def test_the_verdict_of_another_host_counts(monkeypatch, verdict, hosts):
     group._store = LateStore(mine, verdict)
     found = group._proposals(mine, None, Watch(7))
     assert (found if found is None else sorted(found)) == hosts
+
+
+def proposal(*numbers: tuple[int, str, bool], alike: str = "a") -> Proposal:
+    return Proposal("p", "t", (0,), (), 1, "float", "train.py:1", alike, numbers)
+
+
+def test_a_number_is_an_input_on_all_hosts_if_it_is_one_on_any():
+    one = proposal((1, "3", True), (4, "5", True), (6, "7", False))
+    other = proposal((1, "3", False), (4, "5", True), (6, "8", False))
+    assert differ_in_constants_only([one, other]) and other_number([one, other]) is None
+    assert as_settled(one, [one, other]) == ((1, "3", False), (4, "5", True), (6, "7", False))
+    edited = proposal((1, "3", True), (4, "6", False), (6, "7", False))
+    assert not differ_in_constants_only([one, edited]) and other_number([one, edited]) == 4
+    assert not differ_in_constants_only([one, proposal(*one.numbers, alike="b")])
+
+
+def test_an_interrupt_is_noted_and_raised_later():
+    interrupts, holder = Interrupts(), object()
+    before = signal.getsignal(signal.SIGINT)
+    interrupts.hold(holder)
+    signal.raise_signal(signal.SIGINT)
+    assert interrupts.noted
+    interrupts.hold(object())  # a run inside of the other
+    interrupts.release(object())
+    with pytest.raises(KeyboardInterrupt):
+        interrupts.release(holder)
+    assert signal.getsignal(signal.SIGINT) is before
+    interrupts.release(holder)
+    interrupts.hold(holder)
+    with pytest.raises(KeyboardInterrupt), interrupts.raised():
+        signal.raise_signal(signal.SIGINT)
+    interrupts.release(holder)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 # ---- one process -------------------------------------------------------------------------------------------
