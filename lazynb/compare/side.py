@@ -7,7 +7,7 @@ and two chips are compared as two cells are.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,11 +51,13 @@ class Side:
       data: its inspection.
       name: what the user calls it.
       made_by: what compiled it, such as ``JAX 0.10.2``; empty if nobody noted it.
+      flags: XLA's, by name as they are written; None if nobody noted them.
     """
 
     data: Inspection
     name: str
     made_by: str = ""
+    flags: Mapping[str, str] | None = None
 
     @property
     def nodes(self) -> Sequence[Node]:

@@ -51,5 +51,11 @@ class Worker:
 
 
 def wait(future: concurrent.futures.Future[Any]) -> Any:
-    """The future's result. After an interrupt the work continues, and its result is dropped."""
-    return future.result()
+    """The future's result. After an interrupt the work continues, and its result is dropped: what was
+    interrupted is the user's line, and not the locks of the standard library that it waits for."""
+    try:
+        return future.result()
+    except KeyboardInterrupt as interrupt:
+        if future.done() and future.exception() is interrupt:  # it is the work's own
+            raise
+        raise interrupt.with_traceback(None) from None

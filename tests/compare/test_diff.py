@@ -16,7 +16,8 @@ from lazynb.compare.limit import BadLimit, figure
 from lazynb.compare.side import Side
 from lazynb.view.reports.comparison import Diff
 from lazynb.view.reports.side import side_of
-from lazynb.xla.flags import BadFlag, compiled_with, parse_flags, without, written
+from lazynb.xla.flag_texts import written
+from lazynb.xla.flags import BadFlag, compiled_with, parse_flags, without
 
 pytestmark = pytest.mark.xdist_group("compare diff")
 TYPE = jax.ShapeDtypeStruct((128, 256), jnp.float32)

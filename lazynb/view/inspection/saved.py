@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from lazynb.view.inspection.page import page_of
 from lazynb.view.inspection.schema import VERSION, Inspection
 from lazynb.view.inspection.text import to_text
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.flag_texts import process_flags, written as written_flags
 
 
 class NotSaved(ValueError):
@@ -35,10 +36,15 @@ NOT_WHOLE = (LookupError, TypeError, AttributeError, ValueError)
 
 
 class Entry(NamedTuple):
-    """One inspection, and the graph that it draws."""
+    """One inspection, and the graph that it draws.
+
+    Attributes:
+      flags: of XLA's, that it was compiled with; None if nobody noted them.
+    """
 
     data: Inspection
     graph: Snapshot
+    flags: Mapping[str, str] | None = None
 
 
 class Saved:
@@ -64,15 +70,28 @@ class Saved:
         """The plain data of each."""
         return [entry.data for entry in self.entries]
 
+    @property
+    def flags(self) -> dict[str, str] | None:
+        """XLA's flags that all of the programs were compiled with; None if nobody noted those of one."""
+        noted = [entry.flags for entry in self.entries]
+        first, *others = noted
+        if first is None or None in others:
+            return None
+        return {name: value for name, value in first.items() if all(_has(one, name, value) for one in others)}
+
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes them as JSON.
+        """Writes them as JSON, with the JAX and the flags of XLA's that they were compiled with.
 
         Raises:
           OSError: the file cannot be written.
         """
         target = Path(path)
         entries = [
-            {"inspection": entry.data, "graph": [dataclasses.asdict(node) for node in entry.graph.nodes]}
+            {
+                "inspection": entry.data,
+                "graph": [dataclasses.asdict(node) for node in entry.graph.nodes],
+                "flags": entry.flags,
+            }
             for entry in self.entries
         ]
         written = {
@@ -90,9 +109,9 @@ class Saved:
         Raises:
           OSError: the file cannot be written.
         """
-        target = Path(path)
+        target, shown = Path(path), [(entry.data, entry.graph) for entry in self.entries]
         target.write_text(
-            page_of(self.entries, title or self._name, self._above), encoding="utf-8", errors="replace"
+            page_of(shown, title or self._name, self._above), encoding="utf-8", errors="replace"
         )
         return target
 
@@ -150,7 +169,10 @@ def entry_of(compilation: Compilation, *, ran: bool = False, title: str = "") ->
       ran: whether it was run.
     """
     data = inspection(compilation, ran=ran, full=True, title=title)
-    return Entry(data, compilation.snapshot)
+    flags, of_process = compilation.all_flags, process_flags()
+    if flags is not None and of_process:
+        data["notes"].append(f"XLA_FLAGS of the process that compiled it: {written_flags(of_process)}.")
+    return Entry(data, compilation.snapshot, flags)
 
 
 def opened(path: str | os.PathLike[str]) -> Saved:
@@ -174,7 +196,10 @@ def opened(path: str | os.PathLike[str]) -> Saved:
             f"lazynb {__version__} reads version {VERSION}"
         )
     try:
-        found = [Entry(entry["inspection"], _graph(entry["graph"])) for entry in entries]
+        found = [
+            Entry(entry["inspection"], _graph(entry["graph"]), _flags(entry.get("flags")))
+            for entry in entries
+        ]
         for entry in found:
             to_text(entry.data)  # whether it can be shown
     except NOT_WHOLE:
@@ -187,6 +212,17 @@ def opened(path: str | os.PathLike[str]) -> Saved:
 def here() -> str:
     """The JAX that compiles here."""
     return f"JAX {jax.__version__}"
+
+
+def _has(flags: Mapping[str, str] | None, name: str, value: str) -> bool:
+    return flags is not None and flags.get(name) == value
+
+
+def _flags(written: Any) -> dict[str, str] | None:
+    """The flags of an entry; one of an earlier lazynb has none."""
+    if not isinstance(written, dict):
+        return None
+    return {str(name): str(value) for name, value in written.items()}
 
 
 def _graph(nodes: Sequence[dict[str, Any]]) -> Snapshot:

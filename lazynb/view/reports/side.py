@@ -18,7 +18,6 @@ from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.saved import Saved, here, opened
 from lazynb.view.reports.targets import SideBySide
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.flags import written
 from lazynb.xla.gathering import compile_tensors
 from lazynb.xla.given.given import SUFFIXES, compile_given, is_given, read_file
 
@@ -50,7 +49,7 @@ def side_of(obj: Any, name: str, namespace: Mapping[str, Any]) -> Side:
 
 
 def _of_saved(saved: Saved, name: str) -> Side:
-    return Side(joined(saved.inspections), name, saved.made_by)
+    return Side(joined(saved.inspections), name, saved.made_by, saved.flags)
 
 
 def _of_file(path: str) -> Side:
@@ -66,8 +65,7 @@ def _of_compilation(compilation: Compilation, name: str) -> Side:
     for trace in compilation.traces:
         with contextlib.suppress(DumpUnavailable):
             trace.write_down()
-    made_by = f"{here()}, with {written(compilation.flags)}" if compilation.flags else here()
-    return Side(inspection(compilation, full=True, live=False), name, made_by)
+    return Side(inspection(compilation, full=True, live=False), name, here(), compilation.all_flags)
 
 
 def _compilation_of(obj: Any, namespace: Mapping[str, Any]) -> Compilation:
