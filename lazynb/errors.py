@@ -102,6 +102,19 @@ class HostMissingError(HostsError):
         )
 
 
+class OneHostOnlyError(HostsError):
+    """Something runs a program as often as this host finds right, and the program needs other hosts, which
+    would run it another number of times."""
+
+    def __init__(self, host: int):
+        self.host = host
+        super().__init__(
+            f"This program runs on several hosts together (this is host {host}). lazynb does not repeat it "
+            "to measure or compare. Instead: jax.profiler.trace around some steps, on all hosts; or the same "
+            "code on arrays of one host's own devices."
+        )
+
+
 _AS_BEFORE = "Nothing of it has run, and what was pending still is."
 
 

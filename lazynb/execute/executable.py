@@ -16,6 +16,7 @@ import jax
 
 from lazynb import _jax as jc
 from lazynb.config import config
+from lazynb.errors import OneHostOnlyError
 from lazynb.execute import packing
 from lazynb.execute.background import in_background, wait
 from lazynb.execute.donation import is_large
@@ -267,7 +268,13 @@ class Executable:
         return self.compiled.output_shardings[number]
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The results for ``inputs``; returns at once (asynchronous)."""
+        """The results for ``inputs``; returns at once (asynchronous).
+
+        Raises:
+          OneHostOnlyError: the program runs on several hosts, and only a flush agrees with them.
+        """
+        if jc.on_several_hosts(self.state.program or ()):
+            raise OneHostOnlyError(jc.host_number())
         landing = Landing()
         self.start(inputs, False, landing)
         return self.placed(landing.results)

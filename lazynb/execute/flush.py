@@ -262,7 +262,8 @@ class Execution:
                 pending.trace.resume(pending)
             raise
         finally:
-            interrupts.release(pending)
+            if interrupts.holder is not None:
+                interrupts.release(pending)
         self._note(pending, landing)  # observers ask how often the program ran
         run: Run = tuple.__new__(Run, (binding, miss, landing.seconds, recorded))
         if for_all or pending.trace.observers:
@@ -381,6 +382,8 @@ class Execution:
             return None
         request, binding = chosen
         if group is None:
+            if binding is not None:  # the usual case
+                return binding, None
             return self._made(request, binding, kind, spot)
         return self._agreed(
             group, request or Request(pending, _slots(tensors), values), binding, tensors, kind, spot

@@ -197,6 +197,17 @@ def prints_after(data: Data, odd: bool) -> None:
     float(step(w, data.x)[1])
 
 
+def profiles(data: Data, odd: bool) -> None:
+    """No fault: what would repeat a program of several hosts says that it does not."""
+    y = (data.x * 6).sum()
+    compilation = lazynb.compile(y)
+    try:
+        compilation.profile()
+    except lazynb.LazynbError as error:
+        report(case="profiles", own=type(error).__name__)
+    float(y)
+
+
 def own(data: Data, odd: bool) -> None:
     """No fault: what each host does with its own devices is its own affair."""
     before = [group.turn for group in agreement._groups.values()]

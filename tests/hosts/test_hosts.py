@@ -47,7 +47,17 @@ DIFFERENT = {
 SOON = 9
 """Seconds within which hosts know, on a loaded machine and without a time-out; 0.1 on an idle one."""
 
-LEGAL = ("keeps", "unused", "prints_after", "late", "own", "other_memory", "interrupted", "never_reads")
+LEGAL = (
+    "keeps",
+    "unused",
+    "prints_after",
+    "late",
+    "own",
+    "other_memory",
+    "interrupted",
+    "profiles",
+    "never_reads",
+)
 """Cases in which hosts do not do quite the same, and may."""
 
 
@@ -65,6 +75,8 @@ def test_hosts_that_differ_are_told_and_go_on(count):
     told = results(ended)
     check_that_all_must_have_the_program(ended)
     assert any("own" in one for one in ended[0].results if one["case"] == "interrupted")
+    for rank in ended:
+        assert {"case": "profiles", "own": "OneHostOnlyError"} in rank.results
     for rank in ended:  # after each fault all hosts run a program together
         assert [one["error"] for one in rank.results if one["case"] == "same"] == [None] * len(cases)
     for case, (odd, others) in DIFFERENT.items():

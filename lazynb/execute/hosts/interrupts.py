@@ -20,37 +20,38 @@ class Interrupts:
 
     Attributes:
       noted: whether one has come since :meth:`hold`.
+      holder: for whom they are held; None if they are not.
     """
 
     def __init__(self) -> None:
         self.noted = False
-        self._holder: Any = None
+        self.holder: Any = None
         self._before: Any = None
 
     def hold(self, holder: object) -> None:
         """Notes interrupts until ``holder`` releases them; nothing if they are held, or in another thread."""
-        if self._holder is not None or threading.current_thread() is not threading.main_thread():
+        if self.holder is not None or threading.current_thread() is not threading.main_thread():
             return
         if callable(signal.getsignal(signal.SIGINT)):
-            self.noted, self._holder = False, holder
+            self.noted, self.holder = False, holder
             self._before = signal.signal(signal.SIGINT, self._note)
 
     def release(self, holder: object) -> None:
         """Raises what was noted, if it was held for ``holder``."""
-        if self._holder is holder:
+        if self.holder is holder:
             noted = self._end()
             if noted:
                 self._before(signal.SIGINT, None)
 
     def release_later(self, holder: object) -> None:
         """As :meth:`release`, for an operation that this thread begins next."""
-        if self._holder is holder and self._end():
+        if self.holder is holder and self._end():
             threading.Timer(_BEGUN, _thread.interrupt_main).start()
 
     @contextlib.contextmanager
     def raised(self) -> Iterator[None]:
         """Raises interrupts at once in the body, which no other host relies on."""
-        holder = self._holder
+        holder = self.holder
         if holder is None:
             yield
             return
@@ -67,7 +68,7 @@ class Interrupts:
 
     def _end(self) -> bool:
         signal.signal(signal.SIGINT, self._before)
-        self._holder = None
+        self.holder = None
         return self.take()
 
     def _note(self, number: int, frame: Any) -> None:
