@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from lazynb.compare.change import Change, Reason
+from lazynb.compare.donation_changes import donation_changes
 from lazynb.compare.flags import FlagDifference, flag_differences
 from lazynb.compare.groups import groups
 from lazynb.compare.kernel_changes import kernel_changes
@@ -44,6 +45,7 @@ class Difference:
         found = [
             *kernel_changes(groups(matching, regrouping), matching),
             *memory_changes(matching),
+            *donation_changes(matching),
             *operation_changes(matching, regrouping),
             *lowering_changes(matching),
         ]
@@ -62,8 +64,8 @@ class Difference:
 
     @cached_property
     def rewritten(self) -> tuple[LinePair, ...]:
-        """The lines that are written otherwise on both sides, and of which no difference is known. What they
-        compute is the same, but for the values of inputs, such as a seed."""
+        """The lines that are written otherwise on both sides, and of which no difference is known. Their
+        operations are the same; values that come from outside of the program, such as a seed, may differ."""
         told = {pair for change in self.changes for pair in change.lines}
         lines = dict.fromkeys(line for line in self.now.lines if line is not None)
         pairs = [self.matching.of_now(line) for line in lines]

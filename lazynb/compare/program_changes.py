@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -77,10 +78,32 @@ def _changed(matching: Matching, regrouping: Regrouping, before: int, node: Node
     if is_renamed and not same_operation(matching, before, node["id"]):
         return _renamed(regrouping, old, node)
     if old["avals"] != node["avals"] and not _follows(matching, node):
+        if None not in (node["value"], old["value"]) and node["value"] != old["value"]:
+            return f"{node['value']}, {_types(node)}, is taken instead of {old['value']}, {_types(old)}"
         return f"{_called(node)} is {_types(node)} instead of {_types(old)}"
     if old["output"] != node["output"] and node["kind"] == "op" and node["output"] is _are_more(matching):
         return f"what `{node['name']}` gives is {'now a result' if node['output'] else 'no result now'}"
-    return _number(matching, old, node) or _operand(matching, old, node)
+    return _number(matching, old, node) or _operand(matching, old, node) or _other_part(matching, old, node)
+
+
+def _other_part(matching: Matching, old: Node, node: Node) -> str:
+    """That an argument is another part of the same variable, such as ``p['b'][1]`` instead of ``p['b'][0]``,
+    that the other side does not take. Another variable is no difference: it was renamed."""
+    names, was = node["names"], old["names"]
+    if node["kind"] != "input" or not names or not was or set(names) & set(was):
+        return ""
+    if _root(names[0]) != _root(was[0]) or {names[0], was[0]} & {_root(names[0])}:
+        return ""
+    sides = (matching.before, names[0]), (matching.now, was[0])
+    if any(
+        name in other["names"] for side, name in sides for other in side.nodes if other["kind"] == "input"
+    ):
+        return ""
+    return f"`{names[0]}` is taken instead of `{was[0]}`"
+
+
+def _root(name: str) -> str:
+    return re.split(r"[.\[]", name, maxsplit=1)[0]
 
 
 def _renamed(regrouping: Regrouping, old: Node, node: Node) -> str:

@@ -314,7 +314,7 @@ class Pending:
         guards = self.guards
         for value in self.inputs:
             guard = guards.get(id(value))
-            if guard is not None and value.is_deleted():
+            if guard is not None and jc.has_deleted_part(value):
                 self._replace(self.slots_of[id(value)], value, restored(value, guard))
 
     def _after_input(self, before: State, value: Any, aval: Any) -> State:

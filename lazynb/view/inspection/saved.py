@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from lazynb.execute.dumps import DumpUnavailable
 from lazynb.plain import plain
 from lazynb.record.snapshot.snapshot import Call, Node, Snapshot
 from lazynb.source import Place
@@ -23,6 +25,7 @@ from lazynb.view.inspection.model_explorer import explorer_file, model_explorer
 from lazynb.view.inspection.page import page_of
 from lazynb.view.inspection.schema import VERSION, Inspection
 from lazynb.view.inspection.text import to_text
+from lazynb.view.inspection.whole import check_whole
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.flag_texts import process_flags, written as written_flags
 
@@ -163,16 +166,26 @@ class Saved:
 
 
 def entry_of(compilation: Compilation, *, ran: bool = False, title: str = "") -> Entry:
-    """All that is known of ``compilation``, with the changes of each pass.
+    """All that is known of ``compilation``, with the changes of each pass. What XLA did not write down when
+    it compiled, or is gone, is written down now: a program that ran in a script is compiled once more.
 
     Arguments:
       ran: whether it was run.
     """
+    write_down(compilation)
     data = inspection(compilation, ran=ran, full=True, title=title)
     flags, of_process = compilation.all_flags, process_flags()
     if flags is not None and of_process:
         data["notes"].append(f"XLA_FLAGS of the process that compiled it: {written_flags(of_process)}.")
     return Entry(data, compilation.snapshot, flags)
+
+
+def write_down(compilation: Compilation) -> None:
+    """Has XLA write its passes and live ranges of each program down, where it did not or they are gone. Where
+    there is no place to write to they stay unknown."""
+    for trace in compilation.traces:
+        with contextlib.suppress(DumpUnavailable):
+            trace.write_down()
 
 
 def opened(path: str | os.PathLike[str]) -> Saved:
@@ -184,12 +197,10 @@ def opened(path: str | os.PathLike[str]) -> Saved:
     """
     name = os.fspath(path)
     try:
-        written = json.loads(Path(path).read_bytes())
+        written = _json_of(Path(path).read_bytes(), name)
         entries, version = written["inspections"], written["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise NotSaved(
-            f"{name} holds no inspection: lazynb run --save and lazynb inspect --json write one"
-        ) from None
+    except (KeyError, TypeError):
+        raise NotSaved(f"{name} holds no inspection: {_WRITERS}") from None
     if version != VERSION:
         raise NotSaved(
             f"{name} was written by lazynb {written.get('lazynb', '?')}, in version {version} of the form; "
@@ -202,11 +213,34 @@ def opened(path: str | os.PathLike[str]) -> Saved:
         ]
         for entry in found:
             to_text(entry.data)  # whether it can be shown
+            check_whole(entry.data)
     except NOT_WHOLE:
         raise NotSaved(f"{name} holds an inspection that is not whole") from None
     if not found:
         raise NotSaved(f"{name} holds no inspection: nothing was compiled in the program that wrote it")
     return Saved(found, Path(path).name, made_by=str(written.get("made_by", "")))
+
+
+_WRITERS = "lazynb run --save and lazynb inspect --json write one"
+
+
+def _json_of(content: bytes, name: str) -> Any:
+    """
+    Raises:
+      NotSaved: it is no JSON; the text says what is wrong with it.
+    """
+    if not content.strip():
+        raise NotSaved(f"{name} holds no inspection, it is empty: {_WRITERS}")
+    try:
+        return json.loads(content)
+    except json.JSONDecodeError as error:
+        is_cut = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
+        what = (
+            "ends in the middle: it was not written or copied as a whole" if is_cut else "holds no inspection"
+        )
+        raise NotSaved(f"{name} {what} ({error.msg}, line {error.lineno}); {_WRITERS}") from None
+    except (ValueError, RecursionError):
+        raise NotSaved(f"{name} holds no inspection, it is no JSON: {_WRITERS}") from None
 
 
 def here() -> str:

@@ -133,7 +133,8 @@ class Diff(Difference):
         notes = []
         if not self.changes and self.rewritten:
             where = listed(self.rewritten)
-            notes.append(f"{where}: written otherwise. Only the values of the program's inputs can differ.")
+            may = "what comes from outside may differ: the values of inputs, such as a seed, or a callback"
+            notes.append(f"{where}: written otherwise, with the same operations; {may}.")
         if self.before.is_timed != self.now.is_timed:
             timed, other = (self.before, self.now) if self.before.is_timed else (self.now, self.before)
             notes.append(
@@ -143,6 +144,8 @@ class Diff(Difference):
             notes.append("How often some loop turns is not known: its kernels count once.")
         if not (self.before.has_passes and self.now.has_passes):
             notes.append("What XLA's passes did is not kept of both, so passes are not compared.")
+        elif self.before.compilers != self.now.compilers:
+            notes.append("XLA has other passes for each kind of chip, so passes are not compared.")
         return notes
 
 
