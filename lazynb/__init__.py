@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import Any as _Any
 
 from lazynb.config import config as config
-from lazynb.errors import LazynbError as LazynbError, TraceBreakError as TraceBreakError
+from lazynb.errors import (
+    HostMissingError as HostMissingError,
+    HostsDifferError as HostsDifferError,
+    LazynbError as LazynbError,
+    TraceBreakError as TraceBreakError,
+)
 from lazynb.execute.breaks import Breaks as Breaks, TraceBreak as TraceBreak, breaks as breaks
 from lazynb.execute.flush import execution as _execution
 from lazynb.numerics.numerics import Numerics as Numerics

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from jax._src import array as _array, core as _core, dtypes as _dtypes, mesh as _mesh, pjit
+from jax._src import array as _array, core as _core, distributed, dtypes as _dtypes, mesh as _mesh, pjit
 from jax._src.interpreters import ad, mlir
 from jax.experimental import compute_on, io_callback, sparse
 from jax.experimental.xla_metadata import set_xla_metadata
@@ -1350,3 +1350,20 @@ def test_the_arguments_that_a_lowered_program_takes():
     module = jc.stablehlo_of(lowered)
     assert module.argument_types == [kinds[number] for number in jc.kept_arguments(lowered)]
     assert "loc(" in module.text() and "loc(" not in module.text(locations=False)
+
+
+def test_a_program_of_one_process_has_no_other_hosts():
+    assert jc.coordination() is None and jc.host_count() == 1 and jc.host_number() == 0
+    assert not jc.on_several_hosts(jax.devices())
+    assert jc.device_numbers(jax.devices()[:1]) == [-1 - jax.devices()[0].local_hardware_id]
+    assert jc.device_numbers(jax.devices()[:2]) == [0, 1]
+    before = dict(vars(distributed.global_state))
+    left = []
+    jc.instead_of_waiting(lambda: left.append(True))
+    try:
+        jax.distributed.shutdown()  # what JAX calls when the interpreter ends
+    finally:
+        del distributed.global_state.shutdown
+    assert left == [True] and vars(distributed.global_state) == before
+    jc.shut_down()  # nothing to do
+    assert issubclass(jc.RpcError, RuntimeError)

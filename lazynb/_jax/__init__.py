@@ -135,6 +135,16 @@ from lazynb._jax.config_changes import (
     changes as changes,
     counted_changes as counted_changes,
 )
+from lazynb._jax.hosts import (
+    RpcError as RpcError,
+    coordination as coordination,
+    device_numbers as device_numbers,
+    host_count as host_count,
+    host_number as host_number,
+    instead_of_waiting as instead_of_waiting,
+    on_several_hosts as on_several_hosts,
+    shut_down as shut_down,
+)
 from lazynb._jax.inside import (
     BRANCHES as BRANCHES,
     CALLING as CALLING,

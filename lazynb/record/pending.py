@@ -400,6 +400,13 @@ class Pending:
         """Undoes :meth:`seal`."""
         self.tip = self._end
 
+    def turn(self, end: State) -> None:
+        """Makes ``end`` the end of a sealed trace: of a path with the same steps and slots."""
+        assert self.sealed and end.slots == self._end.slots
+        self._end = end
+        self._owners.clear()
+        self._variables = (None, set())
+
     # ---- running -------------------------------------------------------------------------------------------
 
     def live(self) -> list[LazyTensor]:

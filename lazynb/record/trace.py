@@ -29,7 +29,7 @@ from lazynb.record.outside import held_outside, is_on_host, lenders, moved
 from lazynb.record.pending import Pending
 from lazynb.record.placement import committed_to, is_same, stays
 from lazynb.record.refusal import check
-from lazynb.record.runtime import runtime
+from lazynb.record.runtime import Hooks, runtime
 from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import LoopStart, Root, State, Trie
 from lazynb.record.written import place_of
@@ -454,6 +454,8 @@ class LazyTrace(jc.Trace):
         """Runs the pending operations that it needs, then the operation, so that effects keep their order."""
         detail = "" if primitive.name == kind else operation_name(primitive, params)
         values = [self._concrete(arg, kind, detail) for arg in args]
+        if Hooks.at_once is not None:
+            Hooks.at_once(primitive, values, params)
         with jc.set_current_trace(jc.eval_trace):
             return primitive.bind(*values, **params)
 

@@ -80,6 +80,7 @@ class State:
       numbers: the constants that were seen here, by the place at which they are written; None at a place
         where a second value was seen, which is an input from then on. None if there are none.
       twin: a reference to the state that would be here had no number become an input; None if there is none.
+      fingerprint: see :mod:`lazynb.record.fingerprint`; not set until it is asked for.
     """
 
     __slots__ = (
@@ -92,6 +93,7 @@ class State:
         "devices",
         "edges",
         "executables",
+        "fingerprint",
         "first",
         "inputs",
         "key",
@@ -111,6 +113,7 @@ class State:
     depth: int
     operations: int
     program: tuple[Any, ...] | None
+    fingerprint: bytes
 
     def __init__(
         self,
