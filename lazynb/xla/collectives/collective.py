@@ -34,6 +34,7 @@ _ASKED = {
     "reduce_scatter": "reduce-scatter",
 }
 """JAX's primitives that are collectives, and what XLA makes of each."""
+_REDUCTIONS = ("all-reduce", "reduce-scatter", "collective-reduce")
 _REDUCING = ("dot_general", "reduce_", "conv_general_dilated", "cumsum", "argmax", "argmin", "scatter-add")
 
 
@@ -141,14 +142,16 @@ def _collective(
     made_of = _made_of(trace, instruction)
     behind = [nodes[node] for each in made_of for node in trace.nodes_behind(each) if node in nodes]
     behind = list(dict.fromkeys(behind))
+    is_given = kind not in _REDUCTIONS and _is_given(trace, made_of, instruction)
+    wanted = _constraints(behind, nodes) if kind not in _REDUCTIONS else []
     primitives = [each.scope.rpartition("/")[2] for each in made_of]
-    asked = all(_ASKED.get(primitive) == kind for primitive in primitives)
+    asked = bool(wanted) or all(_ASKED.get(primitive) == kind for primitive in primitives)
     cost = trace.costs.get(ends[0].name)
     return Collective(
         kind,
         instruction.name,
-        tuple(node.id for node in behind),
-        tuple(dict.fromkeys(node.place for node in behind if node.place is not None)),
+        tuple(node.id for node in [*behind, *wanted]),
+        tuple(dict.fromkeys(node.place for node in wanted or behind if node.place is not None)),
         _direction(behind),
         among,
         axes,
@@ -157,8 +160,36 @@ def _collective(
         cost.executions if cost is not None else None,
         asked,
         _between(trace, *ends),
-        _why(kind, primitives, asked, [node.name for node in behind], axes),
+        _constrained(behind, wanted)
+        if wanted
+        else _why(kind, primitives, asked, [node.name for node in behind], axes, is_given),
     )
+
+
+def _is_given(trace: CompiledTrace, made_of: Sequence[Instruction], instruction: Instruction) -> bool:
+    """Whether it sends what its operation gives, and not what that reads: the partitioner names both after
+    the operation."""
+    assert trace.module is not None
+    near = trace.module.computations[instruction.computation].instructions
+    own = {node for each in made_of for node in trace.nodes_behind(each)}
+    return any(own & set(trace.nodes_behind(near[name])) for name in instruction.operands)
+
+
+def _constraints(behind: Sequence[Node], nodes: dict[int, Node]) -> list[Node]:
+    """The operations that ask for another sharding of what some give. XLA may gather what these read, and
+    have each device compute all of them."""
+    given = {node.id for node in behind}
+    asking = [node for node in nodes.values() if {node.name, node.primitive} & _SHARDING]
+    return [node for node in asking if any(operand in given for operand, _ in node.operands)]
+
+
+_SHARDING = {"with_sharding_constraint", "sharding_constraint", "reshard"}
+
+
+def _constrained(behind: Sequence[Node], wanted: Sequence[Node]) -> str:
+    what = ", ".join(dict.fromkeys(f"`{node.name}`" for node in behind))
+    asking = ", ".join(dict.fromkeys(f"`{node.name}`" for node in wanted))
+    return f"the code asks for another sharding of what {what} gives: {asking}"
 
 
 def _made_of(trace: CompiledTrace, instruction: Instruction) -> list[Instruction]:
@@ -232,7 +263,14 @@ def _between(trace: CompiledTrace, start: Instruction, end: Instruction) -> int 
     return sum(cluster.name in between and cluster.is_kernel for cluster in trace.clusters)
 
 
-def _why(kind: str, primitives: Sequence[str], asked: bool, names: Sequence[str], axes: Sequence[str]) -> str:
+def _why(
+    kind: str,
+    primitives: Sequence[str],
+    asked: bool,
+    names: Sequence[str],
+    axes: Sequence[str],
+    is_given: bool,
+) -> str:
     """Why it is there. What the partitioner put in is inferred from what it was put in for."""
     along = " and ".join(f"`{axis}`" for axis in axes)
     over = f" on {along}" if along else ""
@@ -242,11 +280,13 @@ def _why(kind: str, primitives: Sequence[str], asked: bool, names: Sequence[str]
     together = f"; XLA put {len(primitives)} into one" if len(primitives) > 1 else ""
     if asked:
         return f"the code asks for it: {', '.join(f'`{one}`' for one in dict.fromkeys(primitives))}{together}"
-    if kind in ("all-reduce", "reduce-scatter"):
+    if kind in _REDUCTIONS:
         if all(any(re.match(form, primitive) for form in _REDUCING) for primitive in primitives):
             part = "each device has a part of it"
             return f"{what} reduce{verb} a dimension that is sharded{over}: {part}{together}"
         return f"each device has a part of what {what} give{verb}, sharded{over}{together}"
+    if kind == "all-gather" and is_given:
+        return f"what reads {what} needs whole what is sharded{over}{together}"
     if kind == "all-gather":
         return f"{what} read{verb} whole what is sharded{over}{together}"
     return f"a value of {what} is sharded otherwise than what reads it{over}{together}"
