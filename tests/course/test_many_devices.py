@@ -1,0 +1,51 @@
+"""Many devices: the notebook shows what its text says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from course import NOTEBOOKS, cell_with, check_exercises, check_quiet, executed, shown
+from lazynb.targets.compilers import compiler_of
+
+pytestmark = [pytest.mark.long, pytest.mark.slow, pytest.mark.xdist_group("many-devices")]
+
+
+@pytest.fixture(scope="module")
+def many_devices(tmp_path_factory):
+    return executed(NOTEBOOKS / "12-many-devices.ipynb", tmp_path_factory)
+
+
+def test_it_has_no_error_and_no_warning(many_devices):
+    check_quiet(many_devices)
+
+
+def test_a_loop_over_a_mesh_breaks_at_its_loss_alone(many_devices):
+    notebook = many_devices.notebook
+    difference = re.search(r"largest difference of a loss: (\S+)", shown(cell_with(notebook, "on_eight = train")))
+    assert float(difference[1]) < 1e-6
+    breaks = shown(cell_with(notebook, "%breaks"))
+    assert breaks.startswith("20 trace breaks in 1 line") and "losses.append(float(loss))" in breaks
+
+
+def test_the_collectives_of_a_step(many_devices):
+    rows = shown(cell_with(many_devices.notebook, "made = lazynb.compile(step"))
+    assert rows.count("all-reduce") == 2 and "all-gather" not in rows
+    assert "`matmul` reduces a dimension that is sharded on `model`" in rows
+
+
+def test_the_line_that_costs_most(many_devices):
+    said = shown(cell_with(many_devices.notebook, "def pinned"))
+    pinned, free = re.search(r"pinned: (.*)\nfree: +(.*)", said).groups()
+    assert "all-gather" in pinned and "all-gather" not in free
+    assert re.search(r"line 3: hidden = jax.lax.with_sharding_constraint\(.*all-gather", said)
+
+
+def test_a_pod(many_devices):
+    said = shown(cell_with(many_devices.notebook, 'target="v5e:4x4"'))
+    assert "all-gather" in said if compiler_of("tpu").is_installed else "lazynb targets install tpu" in said
+
+
+def test_exercises(many_devices):
+    check_exercises(many_devices, 2)
