@@ -168,7 +168,7 @@ class Settings:
         self._before = [(state, state.get_local()) for state in _ALL]
         try:
             for state, value in self._values.items():
-                state.set_local(value)
+                state.set_local(_UNSET if value is None and state in _MESHES else value)
                 if self._hooks:
                     _tell(state, value)
         except BaseException:
@@ -187,6 +187,10 @@ def _tell(state: Any, value: Any) -> None:
     if hook is not None:
         hook(value)
 
+
+_MESHES = (_device_context, _abstract_mesh)
+"""No mesh is None in 0.10. But set to None the thread has one, of which ``use_abstract_mesh`` asks whether it
+is empty: JAX fails where it traces a ``shard_map``."""
 
 _ALL = (*_states(), _api._post_hook_state)  # the last: a hook of the others sets it
 _UNSET = _config.config_ext.unset
@@ -214,6 +218,22 @@ def lowering_settings() -> Settings:
 def without_mesh() -> Settings:
     """No mesh is in force (``jax.set_mesh``)."""
     return Settings({_device_context: _mesh.empty_concrete_mesh, _abstract_mesh: _mesh.empty_abstract_mesh})
+
+
+def mesh_in_force() -> set[tuple[Any, ...]]:
+    """The devices of the mesh that the user set (``jax.set_mesh``); an empty set without one."""
+    mesh = _device_context.value
+    if mesh is None or mesh.empty:
+        return set()
+    return {mesh._flat_devices_tuple}
+
+
+def on_mesh_in_force(sharding: Any) -> Any:
+    """``sharding``, on the devices of the mesh that the user set if it names an abstract mesh like that."""
+    mesh = _device_context.value
+    if mesh is None or mesh.empty or getattr(sharding, "mesh", None) != mesh.abstract_mesh:
+        return sharding
+    return sharding.update(mesh=mesh)
 
 
 def default_device() -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from jax._src import array as _array, core as _core, dispatch as _jax_dispatch
 from jax._src.interpreters import ad as _ad, mlir as _mlir, pxla as _pxla
 from jax._src.lax import lax as _lax_internal, linalg as _linalg
+from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
 
 from lazynb._jax.arrays import UNSPECIFIED
 from lazynb._jax.building import jaxprs_in
@@ -99,14 +100,35 @@ def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[Sequence[An
     of a program.
     """
     moves = primitive.name in ("call_exported", "compute_on")
-    shardings: list[Any] = (
-        [*params["in_shardings"], *params["out_shardings"]] if primitive.name in JIT_PRIMITIVES else []
-    )
+    shardings: list[Any] = []
+    if primitive.name in JIT_PRIMITIVES:
+        shardings += [*params["in_shardings"], *params["out_shardings"]]
+    shardings += _of_mesh(primitive, params)
     for jaxpr in jaxprs_in(params):
         inner = getattr(jaxpr, "jaxpr", jaxpr)
         shardings += [sharding for sharding, _ in _jax_dispatch.get_intermediate_shardings(inner)]
         moves = moves or bool(_pxla.jaxpr_transfer_mem_kinds(inner))
     return [sharding for sharding in shardings if sharding is not UNSPECIFIED], moves
+
+
+def _of_mesh(primitive: Any, params: dict[str, Any]) -> list[Any]:
+    """A sharding on the mesh that a ``shard_map`` names, if it names devices."""
+    if primitive.name != "shard_map" or isinstance(params["mesh"], AbstractMesh):
+        return []
+    return [NamedSharding(params["mesh"], PartitionSpec())]
+
+
+def abstract_sizes(primitive: Any, params: dict[str, Any]) -> set[int]:
+    """The sizes of the meshes that an operation names without devices, in what it calls too."""
+    sizes = set()
+    for value in params.values():
+        mesh = getattr(value, "mesh", value) if isinstance(value, NamedSharding | AbstractMesh) else None
+        if isinstance(mesh, AbstractMesh) and not mesh.empty:
+            sizes.add(mesh.size)
+    for jaxpr in jaxprs_in(params):
+        for eqn in jaxpr.eqns:
+            sizes |= abstract_sizes(eqn.primitive, eqn.params)
+    return sizes
 
 
 def spans_devices(primitive: Any, params: dict[str, Any]) -> bool:

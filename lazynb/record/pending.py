@@ -326,8 +326,10 @@ class Pending:
                 return known[1]
         if jc.is_host_array(value):
             key: tuple[Any, Any] = (aval, HOST)
+        elif not plain and jc.is_committed(value):
+            key = (aval, jc.one_spelling(_sharding(value)))
         else:
-            key = (aval, _sharding(value) if not plain and jc.is_committed(value) else None)
+            key = (aval, None)
         state = before.children.get(key)
         if state is None:
             devices = jc.device_assignment(key[1]) if key[1] not in (None, HOST) else None

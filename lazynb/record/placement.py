@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -39,6 +40,10 @@ def committed_to(
 ) -> set[tuple[Any, ...]]:
     """The sets of devices to which an operation commits its results. More than one set is an error.
 
+    It is JAX's rule (``pxla.lower_sharding_computation``): a program runs on the devices of its arguments, of
+    the shardings that it names, and of the mesh in force (``jax.set_mesh``), and any of them commits what it
+    gives.
+
     Arguments:
       devices: the sets to which its operands are committed.
     """
@@ -50,10 +55,27 @@ def committed_to(
             return devices
         return {(device,)}
     shardings, moves = jc.inner_placement(primitive, params)
-    committed = devices | {(device,) for device in map(own_device, shardings) if device is not None}
-    if moves and not shardings and not committed:
+    named = {jc.device_assignment(sharding) for sharding in shardings if jc.is_concrete_sharding(sharding)}
+    committed = devices | named | jc.mesh_in_force()
+    if moves and not committed:
         return {(jc.default_device(),)}
     return committed
+
+
+def fits_mesh(
+    operation: Any, results: Sequence[Any], devices: tuple[Any, ...] | None, program: tuple[Any, ...]
+) -> bool:
+    """Whether the meshes that an operation and the types of its results name are of its devices.
+
+    Arguments:
+      devices: those to which it commits its results; None if JAX may move them.
+      program: those on which it runs.
+    """
+    meshes = [aval.sharding.mesh for aval in results if jc.is_on_mesh(aval)]
+    if devices is None and meshes:
+        return False
+    sizes = {mesh.size for mesh in meshes} | jc.abstract_sizes(operation.primitive, operation.params)
+    return sizes <= {len(program)}
 
 
 def is_same(value: Any, sharding: Any) -> bool:

@@ -23,13 +23,15 @@ from lazynb.record.differentiated import Differentiated
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
 from lazynb.record.loops.division import Division
 from lazynb.record.loops.growth import has_grown
+from lazynb.record.mapped import call_mapped
 from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
 from lazynb.record.pending import Pending
-from lazynb.record.placement import committed_to, is_same, stays
+from lazynb.record.placement import committed_to, fits_mesh, is_same, stays
 from lazynb.record.refusal import check
 from lazynb.record.runtime import runtime
+from lazynb.record.spread import can_be_spread, spread
 from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import LoopStart, Root, State, Trie
 from lazynb.record.written import place_of
@@ -179,11 +181,28 @@ class LazyTrace(jc.Trace):
         params = settled(primitive, params)
         try:
             results = self._record(primitive, tracers, params)
+            if primitive.name in jc.JIT_PRIMITIVES:
+                results = self._resharded(results, params["out_shardings"])
         except _Unrecordable as unrecordable:
             return self._run_eagerly(primitive, tracers, params, unrecordable.args[0])
         if any(params.get("donated_invars", ())):
             self._donate(tracers, donated(tracers, params["donated_invars"], results))
         return results if primitive.multiple_results else results[0]
+
+    def _resharded(self, results: list[LazyTensor], shardings: Sequence[Any]) -> list[LazyTensor]:
+        """The results of a call with ``out_shardings``, each of the type that eager JAX's has.
+
+        JAX gives the type of a result the sharding that was asked for when it lowers the call, and only if
+        nothing is around the call. In a program the result has the type that it has inside of the function.
+        """
+        asked = [jc.asked_sharding(one.aval, of) for one, of in zip(results, shardings, strict=True)]
+        if not any(asked):
+            return results
+        with jc.set_current_trace(self):
+            return [
+                one if sharding is None else jax.sharding.reshard(one, sharding)
+                for one, sharding in zip(results, asked, strict=True)
+            ]
 
     # JAX binds a primitive with the evaluating trace (0.10) or none (0.12) as the current one; the functions
     # of custom derivatives and calls must be recorded again.
@@ -202,6 +221,12 @@ class LazyTrace(jc.Trace):
             return f.call_wrapped(*tracers)
 
     def process_shard_map(self, primitive: Any, fun: Any, args: Any, **params: Any) -> Any:
+        if not (jc.must_run_eagerly() or self.stray):
+            try:
+                with jc.set_current_trace(self):
+                    return call_mapped(primitive, fun, args, params)
+            except Exception:  # what JAX cannot trace, and what it refuses, which it does again
+                pass
         values = [self._concrete(arg, "unrecordable", "shard_map") for arg in args]
         with jc.set_current_trace(jc.eval_trace):
             return jc.eval_shard_map(primitive, fun, values, params)
@@ -279,18 +304,24 @@ class LazyTrace(jc.Trace):
         if pending.state.program not in (None, program):
             raise _Elsewhere
         avals = [owner.avals[slot - owner.first] for slot, owner in zip(slots, owners, strict=True)]
-        results = self._results(operation, avals, devices is not None, program[0])
+        results = self._results(operation, avals, devices, program)
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
         state.program, state.call = program, self._calls.last
         return state
 
-    def _results(self, operation: Operation, avals: Sequence[Any], committed: bool, device: Any) -> list[Any]:
+    def _results(
+        self,
+        operation: Operation,
+        avals: Sequence[Any],
+        devices: tuple[Any, ...] | None,
+        program: tuple[Any, ...],
+    ) -> list[Any]:
         """The avals of the results of ``operation``.
 
         Arguments:
           avals: the avals of the operands.
-          committed: whether the operation commits its results to a device.
-          device: the first device on which it runs.
+          devices: those to which the operation commits its results; None if JAX may move them.
+          program: those on which it runs.
 
         Raises _Unrecordable if the operation must run at once, and JAX's error if JAX refuses it.
         """
@@ -301,11 +332,10 @@ class LazyTrace(jc.Trace):
             raise _Unrecordable("effect")
         if not all(map(jc.can_be_returned, results)) or any(map(jc.has_users_dtype, avals)):
             raise _Unrecordable("unrecordable")
-        # The mesh is that of ``out_sharding`` if no operand is committed; eager JAX commits the result to it.
-        if not committed and any(map(jc.is_on_mesh, results)):
-            raise _Unrecordable("unrecordable")
-        size = size_of(results)
-        if size > SURELY_THERE and not self.is_dry and lacks(size, device):
+        if not fits_mesh(operation, results, devices, program):
+            raise _Unrecordable("devices")  # eager JAX finds the devices, or raises its own error
+        size = size_of(results) // len(program)
+        if size > SURELY_THERE and not self.is_dry and lacks(size, program[0]):
             raise jc.out_of_memory(size)
         check(operation.primitive, avals, operation.params)
         if not operation.is_hashable:
@@ -473,9 +503,20 @@ class LazyTrace(jc.Trace):
             elif stays(arg, device, self) and not jc.takes_the_argument(alone):
                 results += self._record(primitive, [arg], alone)
             else:
-                (result,) = self._run_eagerly(primitive, [arg], alone, "device_put")
-                results.append(self._known(result))
+                results.append(self._put_spread(primitive, arg, alone))
         return results
+
+    def _put_spread(self, primitive: Any, arg: Any, params: dict[str, Any]) -> Any:
+        """Moves one value: in its program, if that has the devices of the sharding."""
+        (target,) = params["devices"]
+        if not jc.takes_the_argument(params) and can_be_spread(arg, target, self):
+            try:
+                with jc.set_current_trace(self):
+                    return spread(arg, target, "device_put")
+            except ValueError:  # device_put then raises its own error
+                pass
+        (result,) = self._run_eagerly(primitive, [arg], params, "device_put")
+        return self._known(result)
 
     def _put_values(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         """Moves values that exist; a tensor whose value is at its place already stays itself."""
@@ -499,6 +540,10 @@ class LazyTrace(jc.Trace):
         if params["layout"] is None and stays(value, params["sharding"], self):
             with jc.set_current_trace(self):
                 return jax.device_put(value, params["sharding"])
+        target = jc.on_mesh_in_force(params["sharding"])
+        if params["layout"] is None and can_be_spread(value, target, self):
+            with jc.set_current_trace(self):
+                return spread(value, target, "with_sharding_constraint")
         return self._run_eagerly(primitive, args, params, "device_put")
 
     def _on_default(self, arg: Any) -> Any:
