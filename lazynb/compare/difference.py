@@ -7,10 +7,11 @@ from functools import cached_property
 from lazynb.compare.change import Change, Reason
 from lazynb.compare.groups import groups
 from lazynb.compare.kernel_changes import kernel_changes
+from lazynb.compare.lowering_changes import lowering_changes
 from lazynb.compare.matching import LinePair, Matching
 from lazynb.compare.memory_changes import memory_changes
 from lazynb.compare.passes import PassDifference, pass_differences
-from lazynb.compare.program_changes import lowering_changes, operation_changes
+from lazynb.compare.program_changes import operation_changes
 from lazynb.compare.side import Side
 from lazynb.execute.records import Records
 from lazynb.units import listed_lines, number, size

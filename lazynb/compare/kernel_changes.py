@@ -59,7 +59,13 @@ def _turns(loop: Sequence[Group]) -> list[str]:
     old, new = max(pairs, key=lambda pair: pair[1].moved)
     if old.times == new.times or None in (old.times, new.times):
         return []
-    return [f"runs {new.times:,} times instead of {old.times:,}"]
+    return [
+        f"runs {_often(new.times)} instead of {_often(old.times) if old.times == 1 else f'{old.times:,}'}"
+    ]
+
+
+def _often(times: int | None) -> str:
+    return "once" if times == 1 else f"{times:,} times"
 
 
 def _timed(group: Group, before: Figures, now: Figures) -> Iterator[Change]:

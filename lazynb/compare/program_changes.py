@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,25 +21,56 @@ def operation_changes(matching: Matching) -> Iterator[Change]:
         other = matching.before_of.get(node["id"])
         text = _changed(matching, other, node) if other is not None else _lone(node, "new")
         if text:
-            said[_pair(matching, node["id"], True)].append(text)
+            said[pair_of(matching, node["id"], True)].append(text)
     for node in matching.before.nodes:
         if node["id"] not in matching.now_of and (text := _lone(node, "gone")):
-            said[_pair(matching, node["id"], False)].append(text)
+            said[pair_of(matching, node["id"], False)].append(text)
     for pair, texts in said.items():
-        yield Change("operations", (pair,) if pair is not None else (), _listed(texts), amount=len(texts))
+        yield Change(
+            "operations", (pair,) if pair is not None else (), listed_texts(texts), amount=len(texts)
+        )
 
 
-def _pair(matching: Matching, node: int, is_now: bool) -> LinePair | None:
+def pair_of(matching: Matching, node: int, is_now: bool) -> LinePair | None:
+    """The line of a node of one side; None if it stands on none."""
     line = (matching.now if is_now else matching.before).lines[node]
     if line is None:
         return None
     return matching.of_now(line) if is_now else matching.of_before(line)
 
 
+def same_types(matching: Matching, before: int, now: int) -> bool:
+    """Whether two nodes give values of the same types."""
+    return matching.before.nodes[before]["avals"] == matching.now.nodes[now]["avals"]
+
+
+_PRIMITIVES = {
+    "absolute": "abs", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "divide": "div",
+    "equal": "eq", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
+    "maximum": "max", "minimum": "min", "multiply": "mul", "negative": "neg", "not_equal": "ne",
+    "power": "pow", "subtract": "sub", "true_divide": "div", "where": "select_n",
+}  # fmt: skip
+"""Names of jax.numpy, by which an operation on its own is called, and of JAX's primitives, by which it is
+called inside of the user's jax.jit."""
+
+
+def same_operation(matching: Matching, before: int, now: int) -> bool:
+    """Whether two nodes are the same operation, with values of the same types. One that JAX makes the same
+    HLO of is the same, however it is called."""
+    if not same_types(matching, before, now):
+        return False
+    first, second = matching.before.nodes[before]["name"], matching.now.nodes[now]["name"]
+    if _PRIMITIVES.get(first, first) == _PRIMITIVES.get(second, second):
+        return True
+    old, new = matching.before.lowered.get(before), matching.now.lowered.get(now)
+    return old is not None and new is not None and sorted(old.instructions) == sorted(new.instructions)
+
+
 _LISTED = 6
 
 
-def _listed(texts: list[str]) -> str:
+def listed_texts(texts: list[str]) -> str:
+    """What is said of one line."""
     counted = {text: texts.count(text) for text in texts}
     shown = [text if times == 1 else f"{text} ({times} times)" for text, times in counted.items()]
     rest = len(shown) - _LISTED
@@ -59,13 +90,14 @@ def _changed(matching: Matching, before: int, node: Node) -> str:
     old = matching.before.nodes[before]
     if node["dead"] and old["dead"]:
         return ""
-    if node["kind"] == "op" and old["name"] != node["name"]:
+    is_renamed = node["kind"] == "op" and old["name"] != node["name"]
+    if is_renamed and not same_operation(matching, before, node["id"]):
         return f"`{old['name']}` is now `{node['name']}`"
     if old["avals"] != node["avals"] and not _follows(matching, node):
         return f"{_called(node)} is {_types(node)} instead of {_types(old)}"
     if old["output"] != node["output"] and node["kind"] == "op" and node["output"] is _are_more(matching):
         return f"what `{node['name']}` gives is {'now a result' if node['output'] else 'no result now'}"
-    return _number(matching, old, node)
+    return _number(matching, old, node) or _operand(matching, old, node)
 
 
 def _are_more(matching: Matching) -> bool | None:
@@ -90,6 +122,43 @@ def _number(matching: Matching, old: Node, node: Node) -> str:
     return ""
 
 
+_COMMUTES = frozenset(
+    "add mul multiply max maximum min minimum eq equal ne not_equal and or xor add_any".split()
+)
+
+
+def _operand(matching: Matching, old: Node, node: Node) -> str:
+    """That an operation takes another value, of those that both sides have."""
+    pairs = list(zip(old["operands"], node["operands"], strict=False))
+    taken = [
+        ((matching.now_of.get(first), part), (second, other)) for (first, part), (second, other) in pairs
+    ]
+    if node["kind"] != "op" or len(old["operands"]) != len(node["operands"]):
+        return ""
+    is_same = Counter(a for a, _ in taken) == Counter(b for _, b in taken)
+    if is_same and (node["name"] in _COMMUTES or all(a == b for a, b in taken)):
+        return ""
+    if is_same:
+        return f"`{node['name']}` takes its operands in another order"
+    for (first, _), (second, _) in pairs:
+        was, now = matching.now_of.get(first), matching.before_of.get(second)
+        ends = matching.before.nodes[first], matching.now.nodes[second]
+        if was == second or (None in (was, now) and not _is_input(was, now, *ends)):
+            continue
+        was_called, called = _called(ends[0]), _called(ends[1])
+        if None in (ends[0]["value"], ends[1]["value"]) and was_called != called:
+            return f"`{node['name']}` takes {called} instead of {was_called}"
+    return ""
+
+
+def _is_input(was: int | None, now: int | None, first: Node, second: Node) -> bool:
+    """Whether an input took the place of a value that both sides have, or the reverse. If an operation did,
+    it is said to be new or gone."""
+    if was is None and now is None:
+        return False
+    return (first if was is None else second)["kind"] == "input"
+
+
 def _follows(matching: Matching, node: Node) -> bool:
     """Whether a node has another type because an operand has."""
     for operand, _ in node["operands"]:
@@ -108,47 +177,4 @@ def _called(node: Node) -> str:
     if node["kind"] == "op":
         return f"what `{node['name']}` gives"
     named = next(iter(node["names"]), "")
-    return f"`{named}`" if named else "an input"
-
-
-def lowering_changes(matching: Matching) -> Iterator[Change]:
-    """The operations that are the same, and of which JAX makes other HLO; by line."""
-    old, new = matching.before.lowered, matching.now.lowered
-    if not (old and new):
-        return
-    said: dict[LinePair | None, list[str]] = defaultdict(list)
-    for before, now in matching.now_of.items():
-        node, other = matching.now.nodes[now], matching.before.nodes[before]
-        same = node["name"] == other["name"] and node["avals"] == other["avals"]
-        first, second = old.get(before, ()), new.get(now, ())
-        if not (same and first and second) or node["kind"] != "op" or node["dead"]:
-            continue
-        if sorted(first) != sorted(second) and not _inputs_differ(matching, node):
-            text = f"JAX makes {_hlo(second, first)} of `{node['name']}` instead of {_hlo(first, second)}"
-            said[_pair(matching, now, True)].append(text)
-    for pair, texts in said.items():
-        yield Change("lowering", (pair,) if pair is not None else (), _listed(texts), amount=len(texts))
-
-
-def _inputs_differ(matching: Matching, node: Node) -> bool:
-    """Whether an operand is another operation, or one of another type: then the HLO follows it."""
-    for operand, _ in node["operands"]:
-        partner = matching.before_of.get(operand)
-        if partner is None:
-            return True
-        if matching.before.nodes[partner]["avals"] != matching.now.nodes[operand]["avals"]:
-            return True
-    return False
-
-
-def _hlo(own: tuple[str, ...], other: tuple[str, ...]) -> str:
-    """The instructions that only one side has; all of them if the other has them too."""
-    left = list(other)
-    lone = []
-    for said in own:
-        if said in left:
-            left.remove(said)
-        else:
-            lone.append(said)
-    shown = lone or list(own)
-    return ", ".join(f"`{said}`" for said in shown[:3]) + (" and more" if len(shown) > 3 else "")
+    return f"`{named}`" if named else node["value"] or "an input"

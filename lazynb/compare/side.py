@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from lazynb.compare.figures import Figures, Kernel, kernel_of
-from lazynb.compare.lowered import lowered
+from lazynb.compare.lowered import Made, lowered
 
 if TYPE_CHECKING:
     from lazynb.view.inspection.schema import Boundary, Fate, Inspection, Node, Place
@@ -92,8 +92,8 @@ class Side:
         return self.data["boundaries"]
 
     @cached_property
-    def lowered(self) -> dict[int, tuple[str, ...]]:
-        """By node, the HLO instructions that JAX made of it; empty where that text is not kept."""
+    def lowered(self) -> dict[int, Made]:
+        """By node, what JAX made of it; empty where that text is not kept."""
         return lowered(self.data)
 
     @property

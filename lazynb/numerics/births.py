@@ -27,11 +27,13 @@ class Born:
       kind: ``NaN`` or ``Inf``.
       count: how many elements.
       index: of the first of them.
+      result: in which of the operation's results they are.
     """
 
     kind: str
     count: int
     index: tuple[int, ...]
+    result: int = 0
 
 
 def born(name: str, operands: Sequence[Any], results: Sequence[Any]) -> list[Born]:
@@ -44,12 +46,12 @@ def born(name: str, operands: Sequence[Any], results: Sequence[Any]) -> list[Bor
       operands, results: wide arrays.
     """
     found = []
-    for result in results:
+    for number, result in enumerate(results):
         result = np.asarray(result)
         if result.dtype.kind not in "fc":
             continue
         found += [
-            Born(kind, int(np.count_nonzero(new)), _first(new))
+            Born(kind, int(np.count_nonzero(new)), _first(new), number)
             for kind, new in (
                 (NAN, np.isnan(result) & ~_any(name, operands, result, np.isnan)),
                 (INF, np.isinf(result) & ~_any(name, operands, result, _not_finite)),

@@ -27,7 +27,7 @@ class Nonfinite:
       within: the functions that it is inside of.
       kind: ``NaN`` or ``Inf``.
       eager, compiled, reference: how many elements, eagerly, compiled and in float64.
-      size: how many elements the result has.
+      size: how many elements the results have, all together.
       why: what made the first of them, where that can be told.
     """
 
@@ -63,7 +63,7 @@ def births_of(comparison: Comparison, one: Compared) -> Iterator[Nonfinite]:
             eager=_count(one.born_eagerly, kind),
             compiled=_count(one.born_compiled, kind),
             reference=_count(one.born_in_reference, kind),
-            size=equation.avals[0].size,
+            size=sum(aval.size for aval in equation.avals),
             why=_why(comparison, one, born, values),
         )
 
@@ -75,12 +75,12 @@ def _count(born: list[Born], kind: str) -> int:
 def _why(comparison: Comparison, one: Compared, born: Born, values: Any) -> str:
     """What made a NaN or an infinity: the operands, and what it would be in float64."""
     equation = one.equation
-    exact = np.asarray(comparison.reference[equation.results[0]])[born.index]
-    dtype = equation.avals[0].dtype
+    result = np.asarray(comparison.reference[equation.results[born.result]])
+    exact, dtype = result[born.index], equation.avals[born.result].dtype
     operands = [wide(operand) for operand in operands_of(equation, values)]
     said = []
     shapes = {np.shape(operand) for operand in operands} - {()}
-    if len(operands) <= 2 and shapes <= {np.shape(comparison.reference[equation.results[0]])}:
+    if len(operands) <= 2 and shapes <= {result.shape}:
         of = [operand[born.index] if np.shape(operand) else operand for operand in operands]
         said.append("of " + " and ".join(number_text(value) for value in of))
     if is_inexact(dtype) and np.isfinite(exact):

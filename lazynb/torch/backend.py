@@ -9,6 +9,7 @@ import torch
 from torch.utils import backend_registration
 
 from lazynb.torch import generator
+from lazynb.torch.autograd import DeviceGuard
 from lazynb.torch.requirements import INSTALL
 
 
@@ -108,5 +109,5 @@ def register() -> None:
             f"lazynb.torch needs a PyTorch in which Python can be a backend, and {torch.__version__} is "
             f"installed: {INSTALL}"
         )
-    backend_registration._setup_privateuseone_for_python_backend("jax", Module())
+    backend_registration._setup_privateuseone_for_python_backend("jax", Module(), device_guard=DeviceGuard())
     _registered = True

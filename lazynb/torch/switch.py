@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from lazynb.torch import autocast, autograd, modules, moving, scopes, tensor
+from lazynb.torch import autocast, autograd, dense, loading, modules, moving, scopes, tensor
 from lazynb.torch.backend import register
 from lazynb.torch.dispatch import dispatch, trees
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
@@ -71,6 +71,8 @@ def enable() -> Enabled:
         scopes.install()
         trees.install()
         modules.install()
+        dense.install(_library)
+        loading.install(is_enabled)
     return Enabled(False)
 
 

@@ -15,8 +15,10 @@ import torch
 from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
+from lazynb.torch.dense import check_dense
 from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.storage import Storage, ViewStep
+from lazynb.torch.memory import Memory
 from lazynb.torch.torchax_import import import_torchax
 
 torchax = import_torchax()
@@ -186,6 +188,14 @@ class Tensor(_Base):
         values = self.numpy()
         return values if dtype is None else values.astype(dtype)
 
+    def untyped_storage(self) -> Any:  # PyTorch's own class can hold no array
+        """The memory, to be compared: see :class:`lazynb.torch.memory.Memory`."""
+        return Memory(self._storage)
+
+    def data_ptr(self) -> int:
+        """A number that stands for the place of the first element; nothing can be read there."""
+        return int(self.untyped_storage().data_ptr()) + self._layout.offset * self._layout.dtype.itemsize
+
     def cpu(self, memory_format: Any = torch.preserve_format) -> torch.Tensor:
         return self.to("cpu", memory_format=memory_format)
 
@@ -288,7 +298,12 @@ _BY_BITS = {"bfloat16", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "floa
 
 
 def torch_to_array(tensor: torch.Tensor) -> Any:
-    """An array with the values of a tensor on the CPU, copied: the tensor may be written to afterwards."""
+    """An array with the values of a tensor on the CPU, copied: the tensor may be written to afterwards.
+
+    Raises:
+      NotDense: the tensor is sparse, quantised or nested.
+    """
+    check_dense(tensor)
     plain = tensor.detach().resolve_conj().resolve_neg()
     jax_type = torchax.ops.mappings.t2j_dtype(plain.dtype)
     if jax_type.name in _BY_BITS:

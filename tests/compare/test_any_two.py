@@ -3,12 +3,17 @@ reverse."""
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 
+import jax
+import jax.numpy as jnp
 import pytest
 from xla.programs import PROGRAMS
 
+import lazynb
+from lazynb.compare.side import Side
 from lazynb.view.reports.comparison import Diff
 from lazynb.view.reports.side import side_of
 
@@ -38,3 +43,25 @@ def test_every_kernel_is_accounted_for_in_both_directions():
         assert there == sorted((c.kind, -c.amount) for c in back.changes if c.now is not None)
         assert diff.changes and len(diff.headline) == len(back.headline)
         assert before.name in repr(diff) and now.name in diff.to_html()
+
+
+def test_the_body_of_a_loop_is_the_loops_or_its_operations():
+    """What JAX lowers as a function bears the scope of the call alone, and JAX 0.10 and 0.12 differ in it."""
+
+    def recurrent(w, x):
+        return jax.lax.scan(lambda h, row: (jnp.tanh(h @ w + row),) * 2, jnp.zeros(4), x)
+
+    data = side_of(lazynb.compile(recurrent, jnp.ones((4, 4)), jnp.ones((3, 4))), "", {}).data
+    by_name = {node["name"]: node["id"] for node in data["nodes"]}
+
+    def attributed(inner):
+        made = copy.deepcopy(data)
+        for line in made["programs"][0]["hlo"]["before"]["lines"]:
+            for opcode, name in ((" tanh(", "tanh"), (" dot(", "dot_general")):
+                if opcode in line["text"]:
+                    line["nodes"] = [by_name[name if inner else "scan"]]
+        return Side(made, "inner" if inner else "outer")
+
+    sides = attributed(True), attributed(False)
+    assert sides[0].lowered.keys() != sides[1].lowered.keys()
+    assert [str(change) for pair in (sides, sides[::-1]) for change in Diff(*pair).changes] == []

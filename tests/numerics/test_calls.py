@@ -141,3 +141,13 @@ def test_each_experiment_compiles():
     for experiment in EXPERIMENTS:
         options = dict(experiment.options)
         jax.jit(lambda x: x * 2 + 1).lower(jnp.ones(3)).compile(compiler_options=options or None)
+
+
+def test_a_nan_in_the_second_result_of_a_scan():
+    def running(x):
+        return jax.lax.scan(lambda total, each: (total + each, jnp.log(each)), jnp.float32(0), x)
+
+    found = lazynb.numerics(running, jnp.array([1.0, -1.0, -2.0]))
+    assert [(row.name, row.kind, row.eager, row.compiled) for row in found.nonfinite] == [
+        ("scan", "NaN", 2, 2)
+    ]

@@ -30,15 +30,17 @@ class Storage:
       version: the number of writes.
       layout: that of the tensor that the storage was made for: how ``value`` would lie in memory.
       bounds: the least and largest number that ``value``, pending, can have; None if they are not known.
+      address: a number that stands for its place; 0 until one is asked for (:mod:`lazynb.torch.memory`).
     """
 
-    __slots__ = ("__weakref__", "bounds", "layout", "value", "version")
+    __slots__ = ("__weakref__", "address", "bounds", "layout", "value", "version")
 
     def __init__(self, value: Any, layout: Any) -> None:
         self.value = value
         self.version = 0
         self.layout = layout
         self.bounds: tuple[int, int] | None = None
+        self.address = 0
 
     def read(self) -> Any:
         """The array: zeros if nothing was written yet."""

@@ -1,0 +1,78 @@
+"""Models on device ``jax`` are saved, and what a file holds is loaded to it."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import lazynb
+
+
+def values(state):
+    return {name: tensor.detach().cpu().float().tolist() for name, tensor in state.items()}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    x = torch.arange(12.0).reshape(3, 4)
+    state = {
+        "x": x,
+        "transposed": x.t(),
+        "part": x[1:, 2],
+        "low": torch.ones(2, dtype=torch.bfloat16),
+        "count": torch.tensor(3),
+        "empty": torch.empty(0),
+        "weight": torch.nn.Parameter(torch.ones(2)),
+    }
+    torch.save(state, tmp_path / "state.pt")
+    return tmp_path / "state.pt", state
+
+
+@pytest.mark.parametrize("where", ["jax", "jax:0", {"cpu": "jax"}], ids=repr)
+@pytest.mark.parametrize("options", [{}, {"weights_only": False}, {"mmap": True}], ids=repr)
+def test_loaded_to_the_device(saved, where, options):
+    path, state = saved
+    loaded = torch.load(path, map_location=where, **options)
+    assert {tensor.device.type for tensor in loaded.values()} == {"jax"}
+    assert values(loaded) == values(state)
+    assert {name: tensor.dtype for name, tensor in loaded.items()} == {n: t.dtype for n, t in state.items()}
+    loaded["x"][1, 2] = 100  # they share memory as they did
+    assert loaded["transposed"][2, 1] == loaded["part"][0] == 100
+
+
+def test_saved_from_the_device(saved, tmp_path):
+    _, state = saved
+    with lazynb.lazy():
+        moved = {name: tensor.detach().to("jax") + 1 for name, tensor in state.items()}
+        torch.save(moved, tmp_path / "moved.pt")
+    there, here = torch.load(tmp_path / "moved.pt"), torch.load(tmp_path / "moved.pt", map_location="cpu")
+    assert {t.device.type for t in there.values()} == {"jax"} and {t.device.type for t in here.values()} == {
+        "cpu"
+    }
+    assert values(there) == values(here) == values({name: tensor + 1 for name, tensor in state.items()})
+
+
+def test_the_memory_says_who_shares_it():
+    x = torch.arange(12.0, device="jax").reshape(3, 4)
+    part, other = x[1:, 2], x.clone()
+    assert part.untyped_storage() == x.untyped_storage() != other.untyped_storage()
+    assert part.data_ptr() - x.data_ptr() == (4 + 2) * 4 and other.data_ptr() != x.data_ptr()
+    assert x.untyped_storage().nbytes() == 48 == len(part.untyped_storage())
+
+
+def test_safetensors_and_a_model_whose_parameters_are_tied(tmp_path):
+    safetensors = pytest.importorskip("safetensors.torch")
+    safetensors.save_file({"x": torch.arange(3.0, device="jax")}, tmp_path / "x.safetensors")
+    assert safetensors.load_file(tmp_path / "x.safetensors")["x"].tolist() == [0, 1, 2]
+
+    model = torch.nn.Sequential(torch.nn.Embedding(5, 3), torch.nn.Linear(3, 5, bias=False))
+    model[1].weight = model[0].weight
+    wanted = values(model.state_dict())
+    model.to("jax")
+    with pytest.raises(RuntimeError, match="share memory"):
+        safetensors.save_file(model.state_dict(), tmp_path / "model.safetensors")
+    safetensors.save_model(model, str(tmp_path / "model.safetensors"))
+    with torch.no_grad():
+        model[0].weight.zero_()
+    safetensors.load_model(model, str(tmp_path / "model.safetensors"))
+    assert model[0].weight.device.type == "jax" and values(model.state_dict()) == wanted
