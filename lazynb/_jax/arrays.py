@@ -124,6 +124,12 @@ def is_on_mesh(aval: Any) -> bool:
     return not aval.sharding.mesh.empty
 
 
+def is_auto(aval: Any) -> bool:
+    """Whether the type says nothing of how the array lies on its mesh: each axis is Auto. The cotangent of a
+    sharded value has such a type, and is on one device, uncommitted, until it meets the others."""
+    return bool(aval.sharding.mesh.are_all_axes_auto)
+
+
 def explicit_sharding(aval: Any, devices: tuple[Any, ...]) -> Any:
     """The sharding of a result of type ``aval`` that a program on ``devices`` gives; None if XLA chooses it.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -234,6 +235,12 @@ def on_mesh_in_force(sharding: Any) -> Any:
     if mesh is None or mesh.empty or getattr(sharding, "mesh", None) != mesh.abstract_mesh:
         return sharding
     return sharding.update(mesh=mesh)
+
+
+@functools.cache
+def has_several_devices() -> bool:
+    """Whether this process can use more than one device."""
+    return len(jax.devices()) > 1
 
 
 def default_device() -> Any:

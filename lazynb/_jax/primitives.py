@@ -123,12 +123,21 @@ def abstract_sizes(primitive: Any, params: dict[str, Any]) -> set[int]:
     sizes = set()
     for value in params.values():
         mesh = getattr(value, "mesh", value) if isinstance(value, NamedSharding | AbstractMesh) else None
-        if isinstance(mesh, AbstractMesh) and not mesh.empty:
-            sizes.add(mesh.size)
+        if not isinstance(mesh, AbstractMesh) or mesh.empty or _says_nothing(primitive, value):
+            continue
+        sizes.add(mesh.size)
     for jaxpr in jaxprs_in(params):
         for eqn in jaxpr.eqns:
             sizes |= abstract_sizes(eqn.primitive, eqn.params)
     return sizes
+
+
+def _says_nothing(primitive: Any, sharding: Any) -> bool:
+    """Whether JAX runs an operation that names ``sharding`` on any devices: on Auto axes it is only the type of
+    the result. In a gradient the cotangent of a sharded value is of such a type before it meets the value."""
+    if primitive.name == "sharding_constraint" or not isinstance(sharding, NamedSharding):
+        return False
+    return bool(sharding.mesh.are_all_axes_auto)
 
 
 def spans_devices(primitive: Any, params: dict[str, Any]) -> bool:

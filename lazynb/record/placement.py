@@ -71,7 +71,7 @@ def fits_mesh(
       devices: those to which it commits its results; None if JAX may move them.
       program: those on which it runs.
     """
-    meshes = [aval.sharding.mesh for aval in results if jc.is_on_mesh(aval)]
+    meshes = [aval.sharding.mesh for aval in results if jc.is_on_mesh(aval) and not jc.is_auto(aval)]
     if devices is None and meshes:
         return False
     sizes = {mesh.size for mesh in meshes} | jc.abstract_sizes(operation.primitive, operation.params)

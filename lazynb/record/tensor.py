@@ -266,11 +266,11 @@ class LazyTensor(jc.Tracer):
 
     @property
     def device(self) -> Any:
-        known = self._known_sharding()
-        if known is not None:
-            return next(iter(known.device_set))
         devices = self._known_devices()
-        return devices[0] if devices is not None and len(devices) == 1 else self._computed("device")
+        if devices is not None and len(devices) == 1:
+            known = self._known_sharding()
+            return known if isinstance(known, jax.sharding.NamedSharding) else devices[0]
+        return self._computed("device")
 
     @property
     def committed(self) -> bool:

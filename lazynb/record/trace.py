@@ -67,7 +67,10 @@ operations = OperationTable(_plain_params)
 
 
 class _Elsewhere(Exception):
-    """The operation runs on other devices than the pending trace, so it starts a trace of its own."""
+    """The operation is none of the pending trace's; the argument is the devices on which it runs.
+
+    Without devices it starts a trace of its own, because it takes a value that waits for this trace.
+    """
 
 
 class _Unrecordable(Exception):
@@ -99,7 +102,8 @@ class LazyTrace(jc.Trace):
 
     Attributes:
       pending: the trace that operations are appended to.
-      sealed: earlier pending traces, kept while they have live tensors.
+      sealed: the other pending traces, kept while they have live tensors: earlier ones, which are sealed, and
+        those that are open for other devices. There is one open trace for each set of devices.
       user_code: the code from which the last call was recalled, known to be the user's.
       cut_by: the kind and line of the trace break that ended the previous trace; None at the beginning of a
         cell or body.
@@ -247,7 +251,7 @@ class LazyTrace(jc.Trace):
         ]
         with self.lock:
             operation = operations.find(primitive, params, self._context.now())
-            pending = self.open()
+            pending = self.home(args)
             if operation.calls_back:
                 pending = self._before_callback(pending)
             inside = params if primitive.name in jc.CALLING else None
@@ -255,9 +259,9 @@ class LazyTrace(jc.Trace):
             while True:
                 try:
                     state = self._step(pending, operation, args)
-                except _Elsewhere:
-                    pending = self.seal()
-                    state = self._step(pending, operation, args)
+                except _Elsewhere as elsewhere:
+                    pending = self._turn_to(*elsewhere.args)
+                    continue
                 tensors = [
                     LazyTensor(self, aval, pending, slot)
                     for slot, aval in enumerate(state.avals, state.first)
@@ -302,7 +306,7 @@ class LazyTrace(jc.Trace):
         devices = next(iter(committed), None)
         program = devices if devices is not None else (jc.default_device(),)
         if pending.state.program not in (None, program):
-            raise _Elsewhere
+            raise _Elsewhere(program)
         avals = [owner.avals[slot - owner.first] for slot, owner in zip(slots, owners, strict=True)]
         results = self._results(operation, avals, devices, program)
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
@@ -352,7 +356,9 @@ class LazyTrace(jc.Trace):
             slot = pending.array(value, outside)
             if slot is not None:
                 return slot
-            if value is None:  # still pending in an earlier trace of this thread
+            if value is None:  # still pending in another trace of this thread
+                if arg._pending.needs(pending):
+                    raise _Elsewhere
                 return pending.input(arg, arg.aval, arg)
             arg = arg._force("eager") if value is DELETED else value
         elif isinstance(arg, jc.Tracer):
@@ -382,12 +388,61 @@ class LazyTrace(jc.Trace):
             pending = self.seal()
         return pending
 
+    def home(self, args: Sequence[Any]) -> Pending:
+        """The open trace for an operation on ``args``, which is :attr:`pending` from here on.
+
+        It is that of the devices to which one of ``args`` is committed. An operation on none of those may
+        still name devices itself; :meth:`_extend` then finds out.
+        """
+        pending = self.open()
+        if not jc.has_several_devices():
+            return pending
+        devices = next(filter(None, map(_committed_devices, args)), None)
+        wanted = devices or next(iter(jc.mesh_in_force()), None) or (jc.default_device(),)
+        program = pending.state.program
+        if program == wanted or (program is None and not self.opened_beside(pending)):
+            return pending
+        if devices is None and self._opened(wanted) is None:
+            return pending
+        return self._turn_to(wanted)
+
+    def opened_beside(self, pending: Pending) -> list[Pending]:
+        """The traces that are open beside ``pending``, which run on other devices; none if it is sealed."""
+        if pending.tip is None:
+            return []
+        opened = (*self.sealed, self.pending)
+        return [other for other in opened if other is not None and other.tip is not None and other is not pending]
+
+    def _opened(self, devices: tuple[Any, ...]) -> Pending | None:
+        """The open trace on ``devices`` under the present placement; None if there is none."""
+        placement = jc.placement_context()
+        for other in reversed(self.sealed):
+            if other.tip is not None and other.tip.program == devices and other.root.placement == placement:
+                return other
+        return None
+
+    def _turn_to(self, devices: tuple[Any, ...] | None = None) -> Pending:
+        """Makes the open trace on ``devices`` the present one, or begins it. The present one stays open.
+
+        Without devices the present one is sealed, and the next begins.
+        """
+        if devices is None:
+            return self.seal()
+        other, pending = self._opened(devices), self.pending
+        if other is None:
+            return self._begin()
+        assert pending is not None
+        rest = [*(one for one in self.sealed if one is not other), pending]
+        self.pending, self.sealed = other, rest  # no signal is handled in between
+        return other
+
     def _before_callback(self, pending: Pending) -> Pending:
         """A trace that begins with the callback.
 
         The earlier traces run first, because the function may read any of their values.
         """
-        if len(pending):
+        if len(pending) or self.opened_beside(pending):
+            self._seal_opened()
             pending = self.seal()
         pending.calls_back = True
         return pending
@@ -398,8 +453,18 @@ class LazyTrace(jc.Trace):
         Arguments:
           loop: the loop of which the new one is the next piece.
         """
-        if self.pending is not None and not self.pending.closed:
+        if self.pending is not None:
             self.pending.seal()
+        return self._begin(loop)
+
+    def _seal_opened(self) -> None:
+        """Seals the traces that are open beside the present one."""
+        for pending in self.sealed:
+            pending.seal()
+
+    def _begin(self, loop: LoopStart | None = None) -> Pending:
+        """Begins a trace. The present one waits as it is, sealed or open for its devices."""
+        if self.pending is not None and not self.pending.closed:
             self.sealed.append(self.pending)
         if self.sealed and (loop is None or len(self.sealed) >= 2 * self._swept):
             self._sweep()
@@ -636,6 +701,7 @@ class LazyTrace(jc.Trace):
         """
         with self.lock:
             self.cut_by = None
+            self._seal_opened()
             pending = self.pending
             if pending is None:
                 return
@@ -678,6 +744,18 @@ def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
         if jc.runs_by_itself(primitive):
             raise _Unrecordable("unrecordable") from None
         raise
+
+
+def _committed_devices(arg: Any) -> tuple[Any, ...] | None:
+    """The devices to which an operand is committed; None if JAX may move it. Runs nothing."""
+    if arg.__class__ is LazyTensor:
+        pending = arg._pending
+        if pending is not None:
+            return pending.owner(arg._slot).devices
+        arg = arg._value
+    if isinstance(arg, jax.Array) and not isinstance(arg, jc.Tracer) and jc.is_committed(arg):
+        return jc.device_assignment(arg.sharding)
+    return None
 
 
 def changes_nothing(arg: Any, params: dict[str, Any]) -> bool:
