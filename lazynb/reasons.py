@@ -276,8 +276,8 @@ _TABLE = (
     Reason(
         "LNB309",
         "sharding",
-        "a later trace took in a pending value that is spread over several devices",
-        "call lazynb.sync() where the step or cell ends",
+        "a jitted function with in_shardings took a pending value of which only a run can tell how it is spread",
+        "spread the value with jax.device_put before the call",
         shares_memory=True,
     ),
     Reason(

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from jax._src import pjit
+from jax._src import api, pjit
 from jax._src.interpreters import ad, mlir
 from jax.experimental import compute_on, io_callback, sparse
 from jax.experimental.xla_metadata import set_xla_metadata
@@ -809,6 +809,32 @@ def test_where_an_argument_of_a_lowering_is():
         assert lowered.compile().input_shardings == ((sharding, sharding), {})
     finally:
         pjit.convert_to_metaty = before
+
+
+def test_where_a_gradient_goes_back():
+    class Late(jc.Tracer):
+        def __init__(self):
+            self._trace, self.aval = jc.eval_trace, jc.typeof(1.0)
+
+    class Varied(Late):
+        def to_concrete_value(self):
+            return late
+
+    class Other(jc.Tracer):
+        __init__, to_concrete_value = Late.__init__, Varied.to_concrete_value
+
+    first, second = (SingleDeviceSharding(device) for device in jax.devices()[:2])
+    late, array = Late(), jax.device_put(jnp.ones(3), first)
+    before = api._infer_src_sharding
+    try:
+        jc.register_source(Late, lambda value: second)
+        assert api._infer_src_sharding(None, Other(), late.aval) == second
+        assert api._infer_src_sharding(first, Other(), late.aval) == first
+        assert api._infer_src_sharding(None, array, jc.typeof(array)) == first
+    finally:
+        api._infer_src_sharding = before
+    source = jax.device_put(2.0, jax.devices()[0])
+    assert jax.grad(lambda x: jax.device_put(x, jax.devices()[1]))(source).committed
 
 
 def test_files_that_are_not_the_user_s():

@@ -179,6 +179,8 @@ from lazynb._jax.primitives import (
     inner_placement as inner_placement,
     lower_alone as lower_alone,
     may_be_refused as may_be_refused,
+    mesh_of_call as mesh_of_call,
+    names_layouts as names_layouts,
     runs_by_itself as runs_by_itself,
     spans_devices as spans_devices,
     takes_the_argument as takes_the_argument,
@@ -190,6 +192,7 @@ from lazynb._jax.registration import (
     register_constant_type as register_constant_type,
     register_own_files as register_own_files,
     register_placed_type as register_placed_type,
+    register_source as register_source,
     register_tracer_type as register_tracer_type,
 )
 from lazynb._jax.running import (

@@ -170,7 +170,8 @@ def one_spelling(sharding: Any) -> Any:
     """
     if not isinstance(sharding, NamedSharding):
         return sharding
-    parts = [part[0] if isinstance(part, tuple) and len(part) == 1 else part for part in sharding.spec]
+    partitions = sharding.spec.partitions  # a spec with unreduced axes refuses to be iterated
+    parts = [part[0] if isinstance(part, tuple) and len(part) == 1 else part for part in partitions]
     parts = [None if part == () else part for part in parts]
     while parts and parts[-1] is None:
         parts.pop()

@@ -10,7 +10,7 @@ import numpy as np
 from jax._src import array as _array, core as _core, dispatch as _jax_dispatch
 from jax._src.interpreters import ad as _ad, mlir as _mlir, pxla as _pxla
 from jax._src.lax import lax as _lax_internal, linalg as _linalg
-from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from lazynb._jax.arrays import UNSPECIFIED
 from lazynb._jax.building import jaxprs_in
@@ -116,6 +116,22 @@ def _of_mesh(primitive: Any, params: dict[str, Any]) -> list[Any]:
     if primitive.name != "shard_map" or isinstance(params["mesh"], AbstractMesh):
         return []
     return [NamedSharding(params["mesh"], PartitionSpec())]
+
+
+def mesh_of_call(primitive: Any, params: dict[str, Any]) -> set[tuple[Any, ...]]:
+    """The devices of the mesh in whose context a jitted function is called; an empty set without one.
+
+    Only ``pjit`` has a context that :func:`lazynb._jax.mesh_in_force` does not know, ``with mesh:``.
+    """
+    mesh = params.get("ctx_mesh") if primitive.name in JIT_PRIMITIVES else None
+    if not isinstance(mesh, Mesh) or mesh.empty:
+        return set()
+    return {mesh._flat_devices_tuple}
+
+
+def names_layouts(params: dict[str, Any]) -> bool:
+    """Whether a jitted function says how arrays lie in memory, which only a program of its own obeys."""
+    return any(layout is not None for layout in (*params["in_layouts"], *params["out_layouts"]))
 
 
 def abstract_sizes(primitive: Any, params: dict[str, Any]) -> set[int]:

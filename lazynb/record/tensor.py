@@ -416,3 +416,4 @@ def _placed(tensor: LazyTensor) -> Any:
 
 
 jc.register_placed_type(LazyTensor, _placed)
+jc.register_source(LazyTensor, lambda tensor: tensor.sharding)

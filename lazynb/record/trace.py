@@ -28,7 +28,7 @@ from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
 from lazynb.record.pending import Pending
-from lazynb.record.placement import committed_to, fits_mesh, is_same, stays
+from lazynb.record.placement import Elsewhere, committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
 from lazynb.record.runtime import runtime
 from lazynb.record.spread import can_be_spread, spread
@@ -179,7 +179,7 @@ class LazyTrace(jc.Trace):
             self._unmoved = tracers[0] if params["sharding"] is not None else None
             return tracers[0]
         if primitive.name in jc.JIT_PRIMITIVES:
-            if params["compiler_options_kvs"] or gives_twice(tracers, params["donated_invars"]):
+            if not self._can_take(tracers, params):
                 return self._run_eagerly(primitive, tracers, params, "unrecordable")
             tracers, params = lift_constants(tracers, params)
         params = settled(primitive, params)
@@ -192,6 +192,19 @@ class LazyTrace(jc.Trace):
         if any(params.get("donated_invars", ())):
             self._donate(tracers, donated(tracers, params["donated_invars"], results))
         return results if primitive.multiple_results else results[0]
+
+    @staticmethod
+    def _can_take(args: Sequence[Any], params: dict[str, Any]) -> bool:
+        """Whether a jitted function can be called inside of a program as outside of it."""
+        if params["compiler_options_kvs"] or jc.names_layouts(params):
+            return False
+        if gives_twice(args, params["donated_invars"]):
+            return False
+        try:
+            take_in(args, params["in_shardings"])
+        except Elsewhere:
+            return False
+        return True
 
     def _resharded(self, results: list[LazyTensor], shardings: Sequence[Any]) -> list[LazyTensor]:
         """The results of a call with ``out_shardings``, each of the type that eager JAX's has.
@@ -301,8 +314,11 @@ class LazyTrace(jc.Trace):
         committed = committed_to(
             operation.primitive, operation.params, {owner.devices for owner in owners if owner.devices}
         )
-        if len(committed) > 1 or jc.spans_devices(operation.primitive, operation.params):
-            raise _Unrecordable("devices")  # eager JAX then raises its own error
+        called_on = jc.mesh_of_call(operation.primitive, operation.params)
+        if len(committed) > 1 or not called_on <= committed:
+            raise _Unrecordable("devices")  # eager JAX then raises its own error, or commits to the mesh
+        if jc.spans_devices(operation.primitive, operation.params):
+            raise _Unrecordable("devices")
         devices = next(iter(committed), None)
         program = devices if devices is not None else (jc.default_device(),)
         if pending.state.program not in (None, program):
