@@ -276,9 +276,8 @@ _TABLE = (
     Reason(
         "LNB309",
         "sharding",
-        "a jitted function with in_shardings took a pending value of which only a run can tell how it is spread",
+        "a jitted function with in_shardings took a pending value; only a run tells how that is spread",
         "spread the value with jax.device_put before the call",
-        shares_memory=True,
     ),
     Reason(
         "LNB310",

@@ -149,8 +149,9 @@ def abstract_sizes(primitive: Any, params: dict[str, Any]) -> set[int]:
 
 
 def _says_nothing(primitive: Any, sharding: Any) -> bool:
-    """Whether JAX runs an operation that names ``sharding`` on any devices: on Auto axes it is only the type of
-    the result. In a gradient the cotangent of a sharded value is of such a type before it meets the value."""
+    """Whether JAX runs an operation that names ``sharding`` on any devices: on Auto axes it is only the type
+    of the result. In a gradient the cotangent of a sharded value has such a type before it meets the value.
+    """
     if primitive.name == "sharding_constraint" or not isinstance(sharding, NamedSharding):
         return False
     return bool(sharding.mesh.are_all_axes_auto)

@@ -68,8 +68,8 @@ def _level(is_lazy: Callable[[Any], bool]) -> Callable[..., Any]:
     return get_opaque_trace_state
 
 
-# Meshes; a seed for ``stateful_rng``; whether an index fits a reference (0.10 does not ask); pmap, which names
-# the shardings of its results only there.
+# Meshes; a seed for ``stateful_rng``; whether an index fits a reference (0.10 does not ask); pmap, which
+# names the shardings of its results only there.
 _ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing, _pmap)
 
 

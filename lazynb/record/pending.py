@@ -163,9 +163,8 @@ class Pending:
         before = self.state
         state = self._after_input(before, value, aval)
         entry = (value if identity is None else identity,)
-        if identity is not None:
-            if identity is value and hasattr(value, "_pending"):
-                self._takes(value, before.inputs, state)
+        if identity is not None and identity is value and hasattr(value, "_pending"):
+            self._takes(value, before.inputs, state)
         self.inputs[before.inputs :] = entry
         self.tip = state
         # Last, because a slot in ``slots_of`` must exist. ``inputs`` keeps the object, so its id stays valid.

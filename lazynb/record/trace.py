@@ -373,7 +373,8 @@ class LazyTrace(jc.Trace):
             if slot is not None:
                 return slot
             if value is None:  # still pending in another trace of this thread
-                if arg._pending.needs(pending):
+                source = arg._pending
+                if source is not None and source.needs(pending):
                     raise _Elsewhere
                 return pending.input(arg, arg.aval, arg)
             arg = arg._force("eager") if value is DELETED else value
@@ -427,7 +428,9 @@ class LazyTrace(jc.Trace):
         if pending.tip is None:
             return []
         opened = (*self.sealed, self.pending)
-        return [other for other in opened if other is not None and other.tip is not None and other is not pending]
+        return [
+            other for other in opened if other is not None and other.tip is not None and other is not pending
+        ]
 
     def _opened(self, devices: tuple[Any, ...]) -> Pending | None:
         """The open trace on ``devices`` under the present placement; None if there is none."""

@@ -6,10 +6,6 @@ Prints what differs, one line each, and ends with 1 if anything does.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-
-TESTS = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS), str(TESTS.parent)]
 
 import jax
 import jax.numpy as jnp
@@ -68,7 +64,10 @@ def back_and_forth(x):
 
 
 def two_sets(x):
-    first, second = jax.device_put(np.ones(4), on(HALF, "data")), jax.device_put(np.ones(4), on(OTHER, "data"))
+    first, second = (
+        jax.device_put(np.ones(4), on(HALF, "data")),
+        jax.device_put(np.ones(4), on(OTHER, "data")),
+    )
     for _ in range(2):
         first, second, x = first + 1, second * 2, x - 1
     return first, second, x
@@ -139,7 +138,10 @@ AUTO_CALLS = [
     Call(lambda x: 2 * x[0], (X,)),
     Call(lambda x: jnp.zeros_like(x) + jnp.ones(4), (X,)),
     Call(lambda x: jax.vmap(lambda row: row - row.mean())(x), (X,)),
-    Call(lambda x: jax.jit(shard_map(lambda v: v * 2, mesh=AUTO, in_specs=P("data"), out_specs=P("data")))(x), (X,)),
+    Call(
+        lambda x: jax.jit(shard_map(lambda v: v * 2, mesh=AUTO, in_specs=P("data"), out_specs=P("data")))(x),
+        (X,),
+    ),
     Call(lambda: jax.pmap(lambda v: v + 1)(np.ones((8, 2)))),
     Call(lambda: jax.pmap(lambda v: jax.lax.psum(v, "i"), axis_name="i")(jnp.arange(8.0))),
     Call(lambda: jax.pmap(lambda v: v * 2, devices=jax.devices()[::-1])(jnp.ones((8, 2)))),

@@ -10,6 +10,7 @@ from jax import shard_map
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P, SingleDeviceSharding
 
 import lazynb
+from lazynb.record.trace import thread_trace
 
 
 def mesh_of(kind, shape=(2,), names=("data",)):
@@ -227,3 +228,122 @@ def test_spellings_of_a_sharding_are_one_program(clean):
             assert y.sharding.is_equivalent_to(SPREAD, 2)
             np.testing.assert_array_equal(y, np.arange(0, 16, 2).reshape(4, 2))
     assert lazynb.cache_info().misses == 1
+
+
+# ---- one open trace for each set of devices ---------------------------------------------------------------
+
+
+def as_eagerly(run):
+    """``run()`` gives lazily what it gives eagerly; returns the kinds of the breaks of the lazy run."""
+    expected = jax.tree.leaves(run())
+    with lazynb.lazy():
+        found = jax.tree.leaves(run())
+        lazynb.sync()
+        kinds = [one.kind for one in lazynb.breaks()]
+        for one, eager in zip(found, expected, strict=True):
+            assert (one.committed, one.devices()) == (eager.committed, eager.devices())
+            np.testing.assert_allclose(one, eager, rtol=1e-6)
+    return kinds
+
+
+def interleaved():
+    x, scale = spread(), jnp.ones(2)
+    for _ in range(3):
+        x, scale = jnp.tanh(x) * scale, scale + 1
+    return x, scale
+
+
+def after_a_callback():
+    x, alone = spread() * 2, jnp.arange(2.0) + 1
+    seen = jax.pure_callback(lambda v: v + 1, jax.ShapeDtypeStruct((2,), jnp.float32), alone)
+    return x * seen, alone * 2, seen
+
+
+def from_one_default_device_to_the_other():
+    first, second = jax.devices()[:2]
+    x, values = jnp.arange(3.0), []
+    for device in (second, first, second, first):
+        with jax.default_device(device):
+            x = x * 2 + 1
+            values.append(x)
+    return values
+
+
+def committed_to_each():
+    a, b = (jax.device_put(np.ones(2), device) * 2 for device in jax.devices()[:2])
+    for _ in range(2):
+        a, b = a + 1, b * 3
+    return a, b
+
+
+@pytest.mark.parametrize("run", [interleaved, after_a_callback, committed_to_each])
+def test_work_on_other_devices_in_between_breaks_nothing(run, clean):
+    assert set(as_eagerly(run)) <= {"sync"}
+
+
+def test_values_that_wait_for_each_other_s_traces(clean):
+    as_eagerly(from_one_default_device_to_the_other)
+
+
+def test_a_read_runs_all_that_is_open_and_the_next_turn_is_a_hit(clean):
+    with lazynb.lazy():
+        x, count = spread(), jnp.zeros((), jnp.int32)
+        for turn in range(4):
+            x, count = jnp.tanh(x) * jnp.arange(2.0), count + 1
+            assert float(x.sum()) >= 0
+            assert not count.is_pending
+            if turn == 1:
+                misses = lazynb.cache_info().misses
+        assert lazynb.cache_info().misses == misses
+        assert int(count) == 4 and {one.kind for one in lazynb.breaks()} == {"float"}
+
+
+def test_what_waits_for_a_read_value_stays_open(clean):
+    with lazynb.lazy():
+        scale = jnp.arange(2.0) + 1
+        y = spread() * scale
+        assert float(scale[1]) == 2 and y.is_pending
+        np.testing.assert_array_equal(y, np.arange(8.0).reshape(4, 2) * [1, 2])
+
+
+@pytest.mark.parametrize("end", [lambda: thread_trace().cut(), lambda: thread_trace().seal()])
+def test_a_spread_value_goes_on_in_the_next_cell(end, clean):
+    expected = np.tanh(np.arange(8.0, dtype=np.float32).reshape(4, 2)) + 1
+    with lazynb.lazy():
+        for turn in range(3):
+            x = spread(STACKED if turn == 2 else SPREAD)
+            y = jnp.tanh(x)
+            end()
+            z = y + 1
+            assert z.is_pending and {one.kind for one in lazynb.breaks()} <= {"sync"}
+            lazynb.sync(z)
+            np.testing.assert_allclose(z, expected, rtol=1e-6)
+            assert lazynb.cache_info().misses == (2 if turn < 2 else 4)
+
+
+def test_a_failure_on_one_device_leaves_the_mesh_alone(clean):
+    def fails(v):
+        raise ValueError("no")
+
+    with lazynb.lazy():
+        y = spread() * 2
+        bad = jax.pure_callback(fails, jax.ShapeDtypeStruct((2,), jnp.float32), jnp.ones(2))
+        good = y + 1
+        np.testing.assert_array_equal(good, np.arange(8.0).reshape(4, 2) * 2 + 1)
+        with pytest.raises(Exception, match="no"):
+            np.asarray(bad)
+
+
+def test_in_shardings_are_compared_with_a_pending_argument(clean):
+    asks = jax.jit(lambda v: v + 1, in_shardings=SPREAD)
+    with lazynb.lazy():
+        assert asks(jax.device_put(ones(), SPREAD)).is_pending and not lazynb.breaks()
+        with pytest.raises(ValueError, match="does not match the sharding"):
+            asks(jax.device_put(ones(), STACKED))
+
+
+def test_a_gradient_goes_back_to_its_device(clean):
+    source = jax.device_put(2.0, jax.devices()[0])
+    with lazynb.lazy():
+        back = jax.grad(lambda x: jax.device_put(x * 3, jax.devices()[1]))(source)
+        assert back.committed and back.devices() == {jax.devices()[0]} and float(back) == 3
