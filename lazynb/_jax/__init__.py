@@ -114,6 +114,7 @@ from lazynb._jax.config import (
     canonical as canonical,
     context as context,
     default_device as default_device,
+    explicit_mesh_in_force as explicit_mesh_in_force,
     guards_transfers as guards_transfers,
     has_several_devices as has_several_devices,
     lowering_settings as lowering_settings,

@@ -229,6 +229,15 @@ def mesh_in_force() -> set[tuple[Any, ...]]:
     return {mesh._flat_devices_tuple}
 
 
+def explicit_mesh_in_force() -> Any:
+    """The mesh that the user set, if its axes are Explicit, so that each type says how its array lies on it.
+
+    Returns None for another mesh and without one.
+    """
+    mesh = _device_context.value
+    return mesh if mesh is not None and not mesh.empty and mesh.are_all_axes_explicit else None
+
+
 def on_mesh_in_force(sharding: Any) -> Any:
     """``sharding``, on the devices of the mesh that the user set if it names an abstract mesh like that."""
     mesh = _device_context.value

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+from jax.sharding import NamedSharding, PartitionSpec
 
 from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor
@@ -41,6 +42,21 @@ def spread(value: LazyTensor, target: Any, name: str) -> Any:
     if value._known_sharding() == target and value._committed:
         return value
     return _move(name, target)(value)
+
+
+def on_mesh(value: LazyTensor, mesh: Any) -> Any:
+    """``value``, whose type is on no mesh, whole on each device of the Explicit ``mesh`` in force."""
+    return _whole_on(mesh)(value)
+
+
+@functools.lru_cache(maxsize=16)
+def _whole_on(mesh: Any) -> Callable[[Any], Any]:
+    whole = NamedSharding(mesh, PartitionSpec())
+
+    def on_mesh(value: Any) -> Any:
+        return jax.sharding.reshard(value, whole)
+
+    return jax.jit(on_mesh, out_shardings=whole)
 
 
 @functools.lru_cache(maxsize=256)

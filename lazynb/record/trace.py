@@ -31,7 +31,7 @@ from lazynb.record.pending import Pending
 from lazynb.record.placement import Elsewhere, committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
 from lazynb.record.runtime import runtime
-from lazynb.record.spread import can_be_spread, spread
+from lazynb.record.spread import can_be_spread, on_mesh, spread
 from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import LoopStart, Root, State, Trie
 from lazynb.record.written import place_of
@@ -187,6 +187,9 @@ class LazyTrace(jc.Trace):
             results = self._record(primitive, tracers, params)
             if primitive.name in jc.JIT_PRIMITIVES:
                 results = self._resharded(results, params["out_shardings"])
+            mesh = jc.explicit_mesh_in_force()
+            if mesh is not None:
+                results = self._on_mesh(results, mesh)
         except _Unrecordable as unrecordable:
             return self._run_eagerly(primitive, tracers, params, unrecordable.args[0])
         if any(params.get("donated_invars", ())):
@@ -220,6 +223,15 @@ class LazyTrace(jc.Trace):
                 one if sharding is None else jax.sharding.reshard(one, sharding)
                 for one, sharding in zip(results, asked, strict=True)
             ]
+
+    def _on_mesh(self, results: list[LazyTensor], mesh: Any) -> list[LazyTensor]:
+        """The results under a mesh with Explicit axes, each of a type on that mesh.
+
+        What is made of constants alone has a type on none. Eager JAX runs it on the mesh, and gives the array
+        the type that fits where it then lies, which is whole on each device.
+        """
+        with jc.set_current_trace(self):
+            return [one if jc.is_on_mesh(one.aval) else on_mesh(one, mesh) for one in results]
 
     # JAX binds a primitive with the evaluating trace (0.10) or none (0.12) as the current one; the functions
     # of custom derivatives and calls must be recorded again.
@@ -425,7 +437,7 @@ class LazyTrace(jc.Trace):
 
     def opened_beside(self, pending: Pending) -> list[Pending]:
         """The traces that are open beside ``pending``, which run on other devices; none if it is sealed."""
-        if pending.tip is None:
+        if pending.tip is None or not (self.sealed or pending is not self.pending):
             return []
         opened = (*self.sealed, self.pending)
         return [

@@ -106,6 +106,12 @@ def refused(x):
     return jax.jit(lambda v: v, in_shardings=WHOLE)(x)
 
 
+def switched(x):
+    index = jax.sharding.reshard(jnp.array([0, 1, 2, 4]), P("data"))
+    branches = [lambda v, n: v + n, lambda v, n: v * n]
+    return jax.vmap(lambda n: jax.lax.switch(n, branches, jnp.ones(()), n))(index), x * 2
+
+
 def two_devices(x):
     return x + jax.device_put(np.ones(4), on(HALF, "data"))
 
@@ -151,6 +157,7 @@ AUTO_CALLS = [
 ]
 EXPLICIT_CALLS = [
     Call(both(torn), (E,)),
+    Call(both(switched), (E,)),
     Call(both(scanned), (array(on(EXPLICIT, None, "data"), (3, 4)),)),
     Call(both(lambda x: jax.sharding.reshard(x, P(None, "model")) * 2), (E,)),
     Call(both(lambda x: x.T @ x), (array(on(EXPLICIT, None, "model")),), raises=True),

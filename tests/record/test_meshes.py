@@ -70,6 +70,7 @@ SET_EXPLICIT = {
     "out_shardings": lambda: jax.jit(lambda x: x * 2, out_shardings=P("data", None))(ones()),
     "out_sharding": lambda: jnp.zeros((4, 2), out_sharding=P("data")) + 1,
     "transposed": lambda: (spread(ON_EXPLICIT) * 2).T,
+    "constants": lambda: [jnp.array([0, 1, 2, 4]), jnp.float32(2), jnp.ones(()), jnp.array([1.0]) * 2],
 }
 PROGRAMS = {
     **{name: (None, make) for name, make in FREE.items()},
