@@ -1390,13 +1390,11 @@ def test_what_a_call_names():
 
 
 def test_the_sizes_of_meshes_without_devices():
-    mesh = mesh_of_two(AxisType.Explicit).abstract_mesh
-    with jax.sharding.use_abstract_mesh(mesh):
-        explicit = of_call(lambda x: jax.sharding.reshard(x, P("x")), np.ones(2, np.float32))
-        mapped = of_call(
-            jax.shard_map(lambda x: x, in_specs=P("x"), out_specs=P("x")), np.ones(2, np.float32)
-        )
-    assert jc.abstract_sizes(*explicit) == jc.abstract_sizes(*mapped) == {2}
+    x = np.ones(2, np.float32)
+    with jax.sharding.use_abstract_mesh(mesh_of_two(AxisType.Explicit).abstract_mesh):
+        explicit = of_call(lambda x: jax.sharding.reshard(x, P("x")), x)
     with jax.sharding.use_abstract_mesh(mesh_of_two(AxisType.Auto).abstract_mesh):
-        auto = of_call(lambda x: jax.sharding.reshard(x, P()), np.ones(2, np.float32))
+        auto = of_call(lambda x: jax.sharding.reshard(x, P()), x)
+        mapped = of_call(jax.shard_map(lambda x: x, in_specs=P("x"), out_specs=P("x")), x)
+    assert jc.abstract_sizes(*explicit) == jc.abstract_sizes(*mapped) == {2}
     assert jc.abstract_sizes(*auto) == set()
