@@ -58,8 +58,10 @@ def must_run_eagerly() -> bool:
 
 
 def guards_transfers() -> bool:
-    """Whether JAX looks at what is moved to a device."""
-    return (_config.transfer_guard_host_to_device.value or "allow") != "allow"
+    """Whether JAX looks at what is moved to a device, or from one to another."""
+    to_device = _config.transfer_guard_host_to_device.value or "allow"
+    between = _config.transfer_guard_device_to_device.value or "allow"
+    return to_device != "allow" or between != "allow"
 
 
 def runs_as_compiled(x64: bool) -> bool:
@@ -83,6 +85,7 @@ def running_settings(x64: bool) -> Settings:
         _config.enable_x64: x64,
         _config.disable_jit: False,
         _config.transfer_guard_host_to_device: "allow",
+        _config.transfer_guard_device_to_device: "allow",
         _config.debug_nans: False,
         _config.debug_infs: False,
         _api._post_hook_state: None,  # the last: a hook of those above sets it

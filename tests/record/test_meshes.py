@@ -348,3 +348,12 @@ def test_a_gradient_goes_back_to_its_device(clean):
     with lazynb.lazy():
         back = jax.grad(lambda x: jax.device_put(x * 3, jax.devices()[1]))(source)
         assert back.committed and back.devices() == {jax.devices()[0]} and float(back) == 3
+
+
+@pytest.mark.parametrize("guard", [jax.transfer_guard, jax.transfer_guard_device_to_device])
+def test_what_was_recorded_before_a_transfer_guard_runs_without_it(guard, clean):
+    with lazynb.lazy():
+        x = jax.device_put(ones(), SPREAD)
+        with guard("disallow_explicit"):
+            lazynb.sync(x)
+            assert said(x) == (True, set(jax.devices()[:2]), SPREAD)
