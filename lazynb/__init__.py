@@ -6,11 +6,15 @@ of running them. The pending operations compile and run as one program when Pyth
 
 from __future__ import annotations
 
-import os as _os
 from typing import Any as _Any
 
 from lazynb.config import config as config
-from lazynb.errors import LazynbError as LazynbError, TraceBreakError as TraceBreakError
+from lazynb.errors import (
+    HostMissingError as HostMissingError,
+    HostsDifferError as HostsDifferError,
+    LazynbError as LazynbError,
+    TraceBreakError as TraceBreakError,
+)
 from lazynb.execute.breaks import Breaks as Breaks, TraceBreak as TraceBreak, breaks as breaks
 from lazynb.execute.flush import execution as _execution
 from lazynb.numerics.numerics import Numerics as Numerics
@@ -40,6 +44,7 @@ from lazynb.view.reports.explanation import install as _install_explanation
 from lazynb.view.reports.numerics import install as _install_numerics
 from lazynb.view.reports.side import side_of as _side_of
 from lazynb.xla.compilation import Compilation as Compilation
+from lazynb.xla.flags import asked as _flags_asked, compiled_with as _compiled_with
 from lazynb.xla.gathering import compile_tensors as _compile_tensors
 from lazynb.xla.given.given import compile_given as _compile_given, is_given as _is_given
 
@@ -88,6 +93,8 @@ def compile(
     mesh: _Any = None,
     shard: _Any = None,
     as_jit: bool = False,
+    flags: _Any = None,
+    without: _Any = None,
     **kwargs: _Any,
 ) -> Compilation:
     """Compiles the operations that tensors (or pytrees of them) need, or a function for its arguments. Runs
@@ -111,6 +118,9 @@ def compile(
       as_jit: compile what ``jax.jit`` of the function compiles, or of one that returns the tensors: these
         alone are results, arrays and numbers from outside are arguments, numbers in the code are constants.
         Nothing runs that program; it is there to be looked at. A stage of ``jax.jit`` is that already.
+      flags: options of XLA's to compile it with, ``{"xla_cpu_enable_fast_math": True}`` or
+        ``["xla_cpu_enable_fast_math=true"]``. Nothing runs that program either.
+      without: the same with code of XLA's own in place of a library's, such as ``"YNNPACK"``.
       kwargs: the function's.
 
     Returns:
@@ -122,12 +132,13 @@ def compile(
       TraceBreakError: the function needs a value.
       ValueError: there is no such target, the mesh does not fit, or no input is called as ``shard`` says.
       LazynbError: the target's compiler is not installed, refused the program, or ended; there is no such
-        function of ``jax.jit``.
+        function of ``jax.jit``; XLA refuses a flag, or one is for a target.
     """
     __tracebackhide__ = True
-    if what and _is_given(what[0]):
-        return _remember(_given(what, target, mesh, shard, kwargs))
     chosen = _target_of(target)
+    asked = _flags_asked(flags, without, is_here=chosen is None)
+    if what and _is_given(what[0]):
+        return _remember(_compiled_with(_given(what, target, mesh, shard, kwargs), asked))
     if chosen is not None:
         chosen = chosen.on_mesh(mesh, shard)
     is_called = bool(what) and _is_function(what[0])
@@ -135,8 +146,10 @@ def compile(
         raise TypeError(f"compile() got an unexpected keyword argument {next(iter(kwargs))!r}")
     try:
         if is_called:
-            return _remember(_compile_function(what[0], what[1:], kwargs, _user_namespace(), chosen, as_jit))
-        return _remember(_compile_tensors(what, _user_namespace(), target=chosen, as_jit=as_jit))
+            made = _compile_function(what[0], what[1:], kwargs, _user_namespace(), chosen, as_jit)
+        else:
+            made = _compile_tensors(what, _user_namespace(), target=chosen, as_jit=as_jit)
+        return _remember(_compiled_with(made, asked))
     except TraceBreakError:  # which of the user's lines
         raise
     except LazynbError as error:  # the target's: its message says it all
@@ -232,6 +245,8 @@ def inspect(
     target: str | None = None,
     mesh: _Any = None,
     shard: _Any = None,
+    flags: _Any = None,
+    without: _Any = None,
     **kwargs: _Any,
 ) -> _Any:
     """The inspector: the kernels, the lines in each, the reasons for their boundaries, and their cost.
@@ -244,7 +259,7 @@ def inspect(
         with ``.trace(...)``, ``.lower(...)`` or ``.lower(...).compile()``, or ``jax.export``; the path of a
         file that ``lazynb run --save`` or ``lazynb inspect --json`` wrote, or of a program as text: HLO
         (``.hlo``, ``.txt``) or StableHLO (``.mlir``); by default the last compilation.
-      target, mesh, shard: as those of :func:`compile`, for a function.
+      target, mesh, shard, flags, without: as those of :func:`compile`, for a function.
 
     Returns: an object to display: in a notebook a widget (it needs ``anywidget``), elsewhere its static form.
     For a graph that is no longer pending, the graph.
@@ -259,17 +274,17 @@ def inspect(
     from lazynb.notebook.showing import inspect as inspect_
 
     if not isinstance(obj, type) and _is_function(obj):
-        compilation = compile(obj, *args, target=target, mesh=mesh, shard=shard, **kwargs)
-        return inspect_(compilation, ran=False)
-    given = [*args, *kwargs, *filter(None, (target, mesh, shard))]
-    if not given and (_is_given(obj) or isinstance(obj, (str, _os.PathLike))):
-        try:
-            return inspect_(obj)
-        except LazynbError as error:  # its message says it all
-            raise error.with_traceback(None) from None
+        made = compile(
+            obj, *args, target=target, mesh=mesh, shard=shard, flags=flags, without=without, **kwargs
+        )
+        return inspect_(made, ran=False)
+    given = [*args, *kwargs, *filter(None, (target, mesh, shard, flags, without))]
     if given:
-        raise TypeError(f"lazynb.inspect takes {given[0]!r} only with a function, as its argument or target")
-    return inspect_(obj)
+        raise TypeError(f"lazynb.inspect takes {given[0]!r} only with a function, as its argument or for it")
+    try:
+        return inspect_(obj)
+    except LazynbError as error:  # its message says it all
+        raise error.with_traceback(None) from None
 
 
 def __getattr__(name: str) -> _Any:

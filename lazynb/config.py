@@ -41,6 +41,9 @@ class Config:
         with the next lazy cell or block.
       run_on_display: run a pending value that a cell shows, and show its value. Otherwise its graph is shown
         and nothing runs.
+      hosts_timeout: seconds for which a host may do nothing while the others wait for it to run a program
+        together with them. After that they raise :class:`lazynb.HostMissingError`. A host that is at work may
+        take 20 times as long.
       max_events: number of entries in the event log.
       max_explained: number of steps of compiled traces, for all traces together, that are kept to say why a
         later trace was not in the cache.
@@ -56,6 +59,7 @@ class Config:
     min_donated: int = 1 << 20
     substitute_names: bool = True
     run_on_display: bool = False
+    hosts_timeout: float = 7.0
     max_events: int = 10_000
     max_explained: int = 200_000
     persistent_cache: bool = os.environ.get("LAZYNB_PERSISTENT_CACHE", "1") != "0"

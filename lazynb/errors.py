@@ -40,6 +40,99 @@ class TraceBreakError(LazynbError):
         )
 
 
+class HostsError(LazynbError):
+    """Base class of the errors of programs that run on several hosts. Nothing of the program has run, and
+    pending operations stay pending.
+
+    Attributes:
+      host: the number of the host (JAX: the process) that raised the error.
+    """
+
+    host: int
+
+    def again(self) -> HostsError:
+        """The same error without a traceback, which holds tensors."""
+        other = type(self).__new__(type(self), *self.args)
+        other.__dict__.update(self.__dict__)
+        return other
+
+
+class HostsDifferError(HostsError):
+    """The hosts are about to run different programs together. Each of them raises it.
+
+    Attributes:
+      lines: why and where each host runs its program, by number of the host.
+      step: number of the first step that not all hosts have recorded, from 0.
+      recorded: that step with the user's line, by number of the host; ``nothing more`` for a host that has
+        recorded no such step.
+    """
+
+    def __init__(self, host: int, lines: dict[int, str], step: int, recorded: dict[int, str]):
+        self.host, self.lines, self.step, self.recorded = host, lines, step, recorded
+        super().__init__(
+            _lines(
+                f"The hosts differ (this is host {host}). Together they are about to run different programs:",
+                *_by_host(lines),
+                f"The first step that differs is number {step + 1}:",
+                *_by_host(recorded),
+                f"{_AS_BEFORE} Instead: let every host run the same lines. Before a line that reads a value "
+                "on one host alone, call lazynb.sync() on all.",
+            )
+        )
+
+
+class HostMissingError(HostsError):
+    """A host does not come to run a program together with the others.
+
+    Attributes:
+      line: this host's line that runs the program.
+      missing: what is known of each host that is missing, by its number.
+    """
+
+    def __init__(self, host: int, line: str, operations: int, missing: dict[int, str]):
+        self.host, self.line, self.missing = host, line, missing
+        count = f"{operations:,} operation{'s' * (operations != 1)}"
+        super().__init__(
+            _lines(
+                f"Host {host} waits at {line}, to run {count} together with other hosts:",
+                *[f"  host {number} {words}" for number, words in sorted(missing.items())],
+                f"{_AS_BEFORE} Let every host run the same lines. lazynb.config.hosts_timeout is how long a "
+                "host may do nothing, in seconds.",
+            )
+        )
+
+
+class OneHostOnlyError(HostsError):
+    """Something runs a program as often as this host finds right, and the program needs other hosts, which
+    would run it another number of times."""
+
+    def __init__(self, host: int):
+        self.host = host
+        super().__init__(
+            f"This program runs on several hosts together (this is host {host}). lazynb does not repeat it "
+            "to measure or compare. Instead: jax.profiler.trace around some steps, on all hosts; or the same "
+            "code on arrays of one host's own devices."
+        )
+
+
+_AS_BEFORE = "Nothing of it has run, and what was pending still is."
+
+
+def _lines(*lines: str) -> str:
+    return "\n".join(lines)
+
+
+def _by_host(texts: dict[int, str]) -> list[str]:
+    """A line for each text, with the hosts that have it."""
+    hosts: dict[str, list[int]] = {}
+    for host, text in sorted(texts.items()):
+        hosts.setdefault(text or "not known", []).append(host)
+    return [
+        f"  host{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}: {text}"
+        for text, numbers in hosts.items()
+    ]
+
+
 def chain(error: BaseException | None) -> Iterator[BaseException]:
     """``error``, and the errors that it came from or holds, each once."""
     waiting, seen = [error], set()

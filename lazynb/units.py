@@ -49,6 +49,14 @@ def size(count: float | None) -> str:
     return _scaled(count, 1024, _BYTES)
 
 
+def apart(before: float, now: float) -> str:
+    """Two sizes in bytes that a reader can tell apart: ``'2 MiB instead of 1 MiB'``, ``'1 MiB, 4 B more than
+    before'``."""
+    if size(now) != size(before):
+        return f"{size(now)} instead of {size(before)}"
+    return f"{size(now)}, {size(abs(now - before))} {'more' if now > before else 'less'} than before"
+
+
 def bytes_in(text: str) -> int:
     """The bytes that ``'64 MiB'`` or ``'1.5 GB'`` or ``'4096'`` are.
 

@@ -1,12 +1,13 @@
 """Runs JAX's own tests with the lazy trace ambient, and says which of those that pass eagerly do not pass so.
 
-    python scripts/jax_suite.py [--sources PLACE] [--share] [FILE ...]
+    python scripts/jax_suite.py [--sources PLACE] [--share] [--devices N] [FILE ...]
 
 FILE is a file of JAX's ``tests`` folder (``lax_numpy_test``); without any, all that need no accelerator and
-one device are run. ``--share`` takes the quick ones that continuous integration runs. JAX's sources are no
-part of this repository: PLACE (or LAZYNB_JAX_SOURCES) is a checkout of them or a git directory that has the
-tag of the installed JAX or an older one; without it they are fetched with git into build/, once. Results of
-the eager runs are kept in build/ and used again.
+one device are run. ``--share`` takes the quick ones that continuous integration runs. A file that is about
+several devices runs on 8 virtual devices of the CPU; ``--devices`` gives all files another number. JAX's
+sources are no part of this repository: PLACE (or LAZYNB_JAX_SOURCES) is a checkout of them or a git directory
+that has the tag of the installed JAX or an older one; without it they are fetched with git into build/, once.
+Results of the eager runs are kept in build/ and used again.
 
 A test that fails only lazily has to stand in ``tests/jaxsuite/differences.toml``, with the reason. The exit
 status is 1 where one does not, and 0 where there are no sources and ``--optional`` is given.
@@ -117,6 +118,7 @@ class Table:
     Attributes:
       left_out: files that are not run, with the reason.
       share: files that continuous integration runs.
+      several: for each file that is about several devices, how many it gets.
       reasons: for each pattern of tests' ids, why they fail.
     """
 
@@ -124,6 +126,7 @@ class Table:
         read = tomllib.loads(text)
         self.left_out = {name: one["reason"] for one in read["left_out"] for name in one["files"]}
         self.share: list[str] = read["share"]["files"]
+        self.several: dict[str, int] = dict.fromkeys(read["several"]["files"], read["several"]["devices"])
         self.reasons = {pattern: one["reason"] for one in read["difference"] for pattern in one["tests"]}
 
     def reason(self, test: str) -> str | None:
@@ -146,13 +149,14 @@ def _escaped(pattern: str) -> str:
 
 @dataclass
 class Settings:
-    """How tests are run: where they are, how many cases of each, how many of a file, and where results are
-    kept."""
+    """How tests are run: where they are, how many cases of each, how many of a file, where results are kept,
+    and on how many virtual devices of the CPU (JAX's own choice where it is None)."""
 
     folder: Path
     results: Path
     cases: int
     most: int
+    devices: int | None = None
 
 
 Results = dict[str, dict[str, Any]]
@@ -197,6 +201,9 @@ def _process(settings: Settings, file: str, lazily: bool, only: Sequence[str] | 
         "LAZYNB_SUITE_MOST": str(settings.most),
         "PYTHONPATH": os.pathsep.join(paths),
     }
+    if settings.devices is not None:
+        flag = f"--xla_force_host_platform_device_count={settings.devices}"
+        environment["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {flag}".strip()
     if only is not None:
         chosen.write_text(json.dumps(list(only)))
         environment["LAZYNB_SUITE_ONLY"] = str(chosen)
@@ -303,9 +310,7 @@ def _names(table: Table, given: Sequence[str], folder: Path, share: bool) -> lis
     return [name for name in there if (name in table.share if share else name not in table.left_out)]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    import jax
-
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("files", nargs="*")
     parser.add_argument(
@@ -317,19 +322,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--optional", action="store_true", help="no sources are no error")
     parser.add_argument("--cases", type=int, default=1, help="generated cases of a test (1)")
     parser.add_argument("--most", type=int, default=1100, help="tests of a file (1100), equally spaced")
-    options = parser.parse_args(arguments)
+    parser.add_argument("--devices", type=int, help="virtual devices of the CPU")
+    return parser.parse_args(arguments)
+
+
+def _settings(table: Table, options: argparse.Namespace, folder: Path, version: str, file: str) -> Settings:
+    """How ``file`` is run. Results on several devices are kept apart."""
+    devices = options.devices or table.several.get(file)
+    place = f"{version}-{folder.name}-{options.cases}-{options.most}" + (f"-on{devices}" if devices else "")
+    (BUILD / place).mkdir(parents=True, exist_ok=True)
+    return Settings(folder.resolve(), BUILD / place, options.cases, options.most, devices)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    import jax
+
+    options = _options(arguments)
     table = Table(TABLE.read_text())
     try:
         folder = sources(options.sources, jax.__version__)
     except NoSources as why:
         print(f"JAX's tests are not run, for its sources cannot be had: {why}")
         return 0 if options.optional else 2
-    results = BUILD / f"{jax.__version__}-{folder.name}-{options.cases}-{options.most}"
-    settings = Settings(folder.resolve(), results, options.cases, options.most)
-    settings.results.mkdir(parents=True, exist_ok=True)
     outcomes = []
     for file in _names(table, options.files, folder, options.share):
-        began = time.monotonic()
+        settings, began = _settings(table, options, folder, jax.__version__, file), time.monotonic()
         passing = eagerly(settings, file)
         outcomes.append(
             judge(table, file, passing, run(settings, file, True, passing), time.monotonic() - began)

@@ -201,14 +201,12 @@ def test_the_readme_is_one_screen():
 
 @pytest.mark.slow
 def test_the_readmes_example_runs(tmp_path):
-    block = re.search(
-        r"^```python\n(%load_ext.*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
-    )
-    first, second = block[1].split("\n%%compile")
+    text = (ROOT / "README.md").read_text()
+    cells = re.findall(r"^```python\n(%.*?)^```$", text, re.MULTILINE | re.DOTALL)
     code = f"""
 from IPython.testing.globalipapp import start_ipython
 shell = start_ipython()
-for cell in {[first, "%%compile" + second]!r}:
+for cell in {cells!r}:
     for part in ([cell] if cell.startswith("%%") else cell.split("\\n", 1)):
         shell.run_cell(part, store_history=True).raise_error()
 """

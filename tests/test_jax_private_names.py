@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from jax._src import api, pjit
+from jax._src import api, array as _array, core as _core, distributed, dtypes as _dtypes, mesh as _mesh, pjit
 from jax._src.interpreters import ad, mlir
 from jax.experimental import compute_on, io_callback, sparse
 from jax.experimental.layout import Format, Layout
@@ -508,9 +508,61 @@ def test_what_refuses_tracers():
         jax.jit(lambda x: getattr(module, name)([x]))(1.0)
 
 
-def test_assembling():
-    for name in jc.ASSEMBLING:
-        assert getattr(jax, name) is getattr(jc.assembling, name)
+def test_arrays_are_put_together_of_values_that_are_told():
+    """What JAX's own constructor of arrays, and what checks a callback's results, are told of a class."""
+    assert _array.core is not _core and _array.dtypes is not _dtypes
+    with lazynb.lazy():
+        part = jnp.arange(4.0) * 2
+    place = part.sharding
+    assert type(jc.ArrayImpl(part.aval, place, [part], committed=True)) is jc.ArrayImpl
+    made = jax.make_array_from_callback((4,), place, lambda index: part[index])
+    assert type(made) is jc.ArrayImpl and made.tolist() == [0, 2, 4, 6]
+    with pytest.raises(ValueError, match="concrete"):
+        jax.jit(lambda x: jax.make_array_from_single_device_arrays((4,), place, [x]))(part)
+
+
+def test_parts_and_their_memory():
+    mesh = jax.make_mesh((2,), ("x",), devices=jax.devices()[:2])
+    x = jax.device_put(np.arange(8.0), jax.NamedSharding(mesh, jax.P("x"))) + 0
+    assert x.addressable_shards is x.addressable_shards  # JAX keeps the list
+    jc.forget_shards(x)
+    assert x.addressable_shards[1].data is jc.parts(x)[1]
+    places = [jc.address(part) for part in jc.parts(x)]
+    assert places == [part.unsafe_buffer_pointer() for part in x._arrays]
+    assert any(array is x for array in jc.live_arrays_beside(x))
+    jc.parts(x)[1].delete()
+    assert not x.is_deleted() and jc.has_deleted_part(x)
+    assert [jc.address(part) for part in jc.parts(x)] == [places[0], None]
+    one = jnp.ones(3)
+    assert jc.parts(one)[0] is one and not jc.has_deleted_part(one)
+
+
+def test_the_mesh_in_force_is_of_the_context():
+    """JAX's own context has the abstract mesh alone."""
+    found = []
+    for device in jax.devices()[:2]:
+        with jax.sharding.set_mesh(jax.sharding.Mesh(np.array([device]), "x")):
+            found.append((jc.canonical(jc.context()), jc.raw_context()))
+    assert found[0][0] != found[1][0] and found[0][1] != found[1][1]
+
+
+def test_the_class_is_one_of_arrays():
+    class Tensor(lazynb.LazyTensor):
+        pass
+
+    assert issubclass(lazynb.LazyTensor, jax.Array) and issubclass(Tensor, jax.Array)
+    assert issubclass(jc.ArrayImpl, jax.Array) and not issubclass(jc.Tracer, jax.Array)
+    assert not issubclass(lazynb.LazyTensor, jc.ArrayImpl) and not issubclass(int, jax.Array)
+    asked = functools.singledispatch(lambda value: "other")
+    asked.register(jax.Array, lambda value: "array")
+    with lazynb.lazy():
+        assert asked(jnp.ones(2) + 1) == "array"
+
+
+def test_no_mesh_is_the_empty_one():
+    """A program's settings hold no None for a mesh: JAX asks the mesh that a thread has whether it is empty."""
+    with jc.restore_config(jc.snapshot_config()), jax.sharding.use_abstract_mesh(_mesh.empty_abstract_mesh):
+        pass
 
 
 def test_filling():
@@ -1326,6 +1378,23 @@ def test_the_arguments_that_a_lowered_program_takes():
     module = jc.stablehlo_of(lowered)
     assert module.argument_types == [kinds[number] for number in jc.kept_arguments(lowered)]
     assert "loc(" in module.text() and "loc(" not in module.text(locations=False)
+
+
+def test_a_program_of_one_process_has_no_other_hosts():
+    assert jc.coordination() is None and jc.host_count() == 1 and jc.host_number() == 0
+    assert not jc.on_several_hosts(jax.devices())
+    assert jc.device_numbers(jax.devices()[:1]) == [-1 - jax.devices()[0].local_hardware_id]
+    assert jc.device_numbers(jax.devices()[:2]) == [0, 1]
+    before = dict(vars(distributed.global_state))
+    left = []
+    jc.instead_of_waiting(lambda: left.append(True))
+    try:
+        jax.distributed.shutdown()  # what JAX calls when the interpreter ends
+    finally:
+        del distributed.global_state.shutdown
+    assert left == [True] and vars(distributed.global_state) == before
+    jc.shut_down()  # nothing to do
+    assert issubclass(jc.RpcError, RuntimeError)
 
 
 # ---- meshes ------------------------------------------------------------------------------------------------

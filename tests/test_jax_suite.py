@@ -8,7 +8,10 @@ import pytest
 
 TABLE = jax_suite.Table("""
 [[left_out]]
-reason = "several devices"
+reason = "an accelerator"
+files = ["gpu_test"]
+[several]
+devices = 8
 files = ["pmap_test"]
 [share]
 files = ["quick_test"]

@@ -272,5 +272,5 @@ def test_every_message_is_read_by_the_other_side():
 def test_both_sides_agree_on_the_palette():
     from lazynb.view.style import CLUSTERS
 
-    palette = re.search(r"PALETTE = \[(.*?)\]", (EXTENSION / "src" / "ui" / "palette.ts").read_text())
+    palette = re.search(r"(?s)PALETTE = \[(.*?)\]", (EXTENSION / "src" / "ui" / "palette.ts").read_text())
     assert palette and tuple(re.findall(r'"(#\w+)"', palette[1])) == CLUSTERS

@@ -6,6 +6,7 @@ import { fillFoot } from "./ui/foot";
 import { header } from "./ui/header";
 import type { Comm } from "./model/comm";
 import { kernelsOf } from "./model/program";
+import type { Inspection } from "./model/data";
 import { read } from "./model/read";
 import { keepKeys } from "./ui/shortcuts";
 import { Store } from "./model/store";
@@ -28,15 +29,23 @@ interface Tab {
   make: MakeView;
   /** The source stands beside it. */
   source: boolean;
+  /** Whether there is anything to show; without, it is always there. */
+  given?: (data: Inspection) => boolean;
 }
 
-const TABS: Tab[] = [
+const ALL: Tab[] = [
   { name: "Graph", make: graphView, source: true },
   { name: "Fusion", make: fusionView, source: true },
   { name: "HLO", make: hloView, source: true },
   { name: "Code", make: codeView, source: true },
   { name: "Cost", make: costView, source: true },
   { name: "Memory", make: memoryView, source: false },
+  {
+    name: "Collectives",
+    make: ({ store }) => tableView(store.data.collectives, "The devices say nothing to each other.", "collectives"),
+    source: false,
+    given: ({ collectives }) => collectives.rows.length > 0,
+  },
   {
     name: "Cache",
     make: ({ store }) => tableView(store.data.cache, "The cache of executables was not used.", "cache"),
@@ -121,6 +130,7 @@ export function mountOne(
   });
   const context: Context = { store, comm, questions, signal };
   const views = new Map<string, View>();
+  const TABS = ALL.filter(({ given: has }) => !has || has(store.data));
   let active = TABS.find((tab) => tab.name.toLowerCase() === firstTab.toLowerCase()) ?? (TABS[0] as Tab);
 
   const source = guarded("source", () => sourceView(context));
@@ -147,7 +157,12 @@ export function mountOne(
 
   function countOf(name: string): HTMLElement | null {
     const { data } = store;
-    const n = { Fusion: kernelsOf(data.clusters).length, Breaks: data.breaks.rows.length, Cache: data.cache.rows.length }[name];
+    const n = {
+      Fusion: kernelsOf(data.clusters).length,
+      Collectives: data.collectives.rows.length,
+      Breaks: data.breaks.rows.length,
+      Cache: data.cache.rows.length,
+    }[name];
     return n ? h("span.count", {}, n.toLocaleString("en")) : null;
   }
 
@@ -218,6 +233,7 @@ export function mountOne(
   const stopListening = listen(root, store);
   const off = [
     store.on("selection", update),
+    store.on("figures", tell),
     store.on("stuck", () => {
       if (!store.stuck) return;
       attempt(() => source.reveal?.());

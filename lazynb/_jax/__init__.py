@@ -63,6 +63,11 @@ from lazynb._jax.arrays import (
     uncommitted_sharding as uncommitted_sharding,
     weak_scalar as weak_scalar,
 )
+from lazynb._jax.assembling import (
+    core_without_tracers as core_without_tracers,
+    register_array_class as register_array_class,
+    register_part_type as register_part_type,
+)
 from lazynb._jax.autodiff import (
     GradAccum as GradAccum,
     LinearizeTrace as LinearizeTrace,
@@ -140,6 +145,16 @@ from lazynb._jax.config_changes import (
     changes as changes,
     counted_changes as counted_changes,
 )
+from lazynb._jax.hosts import (
+    RpcError as RpcError,
+    coordination as coordination,
+    device_numbers as device_numbers,
+    host_count as host_count,
+    host_number as host_number,
+    instead_of_waiting as instead_of_waiting,
+    on_several_hosts as on_several_hosts,
+    shut_down as shut_down,
+)
 from lazynb._jax.inside import (
     BRANCHES as BRANCHES,
     CALLING as CALLING,
@@ -156,13 +171,18 @@ from lazynb._jax.inside import (
     with_eqns as with_eqns,
 )
 from lazynb._jax.memory import (
+    address as address,
     buffers as buffers,
     deleted_array as deleted_array,
     deleted_awaited as deleted_awaited,
     existing_arrays as existing_arrays,
+    forget_shards as forget_shards,
+    has_deleted_part as has_deleted_part,
+    live_arrays_beside as live_arrays_beside,
     moved as moved,
     on_host as on_host,
     out_of_memory as out_of_memory,
+    parts as parts,
     put as put,
     view as view,
     watch_memory as watch_memory,
@@ -215,9 +235,7 @@ from lazynb._jax.stablehlo import (
     with_module as with_module,
 )
 from lazynb._jax.substitution import (
-    ASSEMBLING as ASSEMBLING,
     AmbientPatches as AmbientPatches,
-    assembling as assembling,
     attributed as attributed,
     concretisation as concretisation,
     constant_taken as constant_taken,

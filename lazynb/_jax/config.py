@@ -20,8 +20,12 @@ _abstract_mesh = (
 _AXIS_ENV = type(_core.axis_env_state.value)
 
 
-raw_context = _config.trace_context
-"""What JAX's configuration contributes to a trace: a new tuple at each call."""
+def raw_context() -> tuple[Any, ...]:
+    """What JAX's configuration contributes to a trace: a new tuple at each call.
+
+    JAX's own has the abstract mesh alone, but a program also runs on the devices of the mesh.
+    """
+    return (_device_context.value, *_config.trace_context())
 
 
 def context() -> tuple[Any, ...]:
@@ -32,7 +36,7 @@ def context() -> tuple[Any, ...]:
 
 def canonical(full: tuple[Any, ...]) -> tuple[Any, ...]:
     """A :func:`context` with None for the empty mesh: JAX 0.10 sets it under ``grad`` and means none."""
-    return tuple(None if type(one) is _mesh.AbstractMesh and one.empty else one for one in full)
+    return tuple(None if type(one) in (_mesh.AbstractMesh, _mesh.Mesh) and one.empty else one for one in full)
 
 
 def placement_context() -> tuple[Any, ...]:
@@ -114,13 +118,18 @@ def snapshot_config() -> dict[Any, Any]:
     checks for leaks) the user's settings of the moment count.
     """
     traced = set(_config.trace_context_names())
-    return {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
+    found = {state: state.value for state in _states() if state in _RECORDED or state.name in traced}
+    # JAX asks the mesh that it finds in a thread whether it is empty, where one was set at all. None is none.
+    found.update({state: empty for state, empty in _NO_MESH.items() if found[state] is None})
+    return found
 
 
 def settings_now(snapshot: dict[Any, Any]) -> dict[Any, Any]:
     """The settings of ``snapshot``, and all others as they are in this thread, for work in another thread."""
     return {**{state: state.value for state in _states()}, **snapshot}
 
+
+_NO_MESH = {_device_context: _mesh.empty_concrete_mesh, _abstract_mesh: _mesh.empty_abstract_mesh}
 
 _RECORDED = {
     _device_context,
@@ -221,7 +230,7 @@ def lowering_settings() -> Settings:
 
 def without_mesh() -> Settings:
     """No mesh is in force (``jax.set_mesh``)."""
-    return Settings({_device_context: _mesh.empty_concrete_mesh, _abstract_mesh: _mesh.empty_abstract_mesh})
+    return Settings(_NO_MESH)
 
 
 def mesh_in_force() -> set[tuple[Any, ...]]:

@@ -27,6 +27,41 @@ def buffers(value: Any) -> list[Any]:
     return [plain] if len(plain.sharding.device_set) == 1 else list(plain._arrays)
 
 
+def live_arrays_beside(array: Any) -> list[Any]:
+    """The arrays that exist in the backend of the plain array ``array``; ``jax.live_arrays`` asks the default
+    one alone. The arrays of an array on several devices are among them once anybody asked for them."""
+    return next(iter(array.sharding.device_set)).client.live_arrays()
+
+
+def parts(array: Any) -> Sequence[Any]:
+    """The arrays, one a device of this process, that a plain array consists of: itself if it is on one."""
+    return array._arrays or ()
+
+
+def address(part: Any) -> int | None:
+    """Where a plain array on one device lies; None if it is deleted, not computed yet or has failed.
+
+    A deleted array must not be asked whether it is ready: the process would end (0.10).
+    """
+    if part.is_deleted() or not part.is_ready():
+        return None
+    try:
+        return part.unsafe_buffer_pointer()
+    except RuntimeError:
+        return None
+
+
+def has_deleted_part(array: Any) -> bool:
+    """Whether a concrete array, or a part of it on one device, is deleted. An array itself does not say so of
+    a part (0.10, 0.12)."""
+    return array.is_deleted() or any(part.is_deleted() for part in parts(plain_array(array)))
+
+
+def forget_shards(array: Any) -> None:
+    """Frees the list of shards that a plain array keeps when somebody asked for ``addressable_shards``."""
+    vars(array).pop("addressable_shards", None)
+
+
 def with_buffers(value: Any, parts: Sequence[Any]) -> Any:
     """An array of ``parts`` with the type, placement and commitment of ``value``, which may be deleted."""
     plain = plain_array(value)

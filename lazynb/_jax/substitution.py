@@ -9,7 +9,6 @@ from typing import Any
 import jax
 import jax.extend.core as _extend_core
 from jax._src import (
-    array as _array,
     core as _core,
     custom_derivatives as _custom_derivatives,
     error_check as _error_check,
@@ -23,6 +22,7 @@ from jax._src.lax import lax as _lax_internal
 from jax._src.random import stateful_rng as _stateful_rng
 from jax._src.state import indexing as _state_indexing
 
+from lazynb._jax.assembling import core_without_tracers
 from lazynb._jax.tracing import Tracer, at_top_level, current_trace, eval_trace, is_eval, set_current_trace
 
 concretisation: tuple[Any, str] = (_core, "concrete_or_error")
@@ -73,22 +73,10 @@ def _level(is_lazy: Callable[[Any], bool]) -> Callable[..., Any]:
 _ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing, _pmap)
 
 
-def _core_without_tracers(cls: type) -> types.ModuleType:
-    """A view of ``jax._src.core`` in which values of type ``cls`` are no tracers."""
-
-    class Kind(type(Tracer)):  # type: ignore[misc]
-        def __instancecheck__(self, value: Any) -> bool:
-            return isinstance(value, _core.Tracer) and not isinstance(value, cls)
-
-    view = types.ModuleType(_core.__name__)
-    view.__dict__.update(_core.__dict__, Tracer=Kind("Tracer", (), {}))
-    return view
-
-
 def readable_errors(cls: type) -> tuple[Any, dict[str, Any]]:
     """Module and substitutes that let ``raise_if_error`` look at an error code of type ``cls``, which it
     takes for a traced one."""
-    return _error_check, {"core": _core_without_tracers(cls)}
+    return _error_check, {"core": core_without_tracers(cls)}
 
 
 _INHERITED = object()
@@ -191,15 +179,6 @@ differentiated holds a tracer."""
 constant_taken: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
 """Class and name of the method that makes a constant of a jaxpr out of a value that the traced function
 closes over. It takes ``(trace, value, ...)``."""
-
-assembling: Any = _array
-"""The module of the functions :data:`ASSEMBLING`, which make an array of others, and are public in JAX."""
-
-ASSEMBLING = (
-    "make_array_from_callback",
-    "make_array_from_single_device_arrays",
-    "make_array_from_process_local_data",
-)
 
 filling: Any = _lax_internal
 """The module whose ``full`` and ``full_like`` make arrays on a device."""

@@ -275,6 +275,20 @@ def _add_inspect(commands: Any) -> None:
         help="show beside it what jax.jit of the function would run: numbers in it are constants",
     )
     inspect.add_argument(
+        "--flag",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a flag of XLA's to compile it with, such as xla_cpu_enable_fast_math=true; several times",
+    )
+    inspect.add_argument(
+        "--without",
+        metavar="LIBRARY",
+        action="append",
+        default=[],
+        help="compile it with XLA's own code in place of a library's, such as YNNPACK; several times",
+    )
+    inspect.add_argument(
         "--times",
         action="store_true",
         help="list what compiling took: each pass of XLA's, each of your lines",

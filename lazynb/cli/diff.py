@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import sys
 
@@ -61,8 +62,8 @@ def _named(before: Side, now: Side, options: argparse.Namespace) -> tuple[Side, 
     if before.name != now.name:
         return before, now
     return (
-        Side(before.data, os.path.normpath(options.before), before.made_by),
-        Side(now.data, os.path.normpath(options.now), now.made_by),
+        dataclasses.replace(before, name=os.path.normpath(options.before)),
+        dataclasses.replace(now, name=os.path.normpath(options.now)),
     )
 
 

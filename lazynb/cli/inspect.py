@@ -25,6 +25,7 @@ from lazynb.trimmed import trim
 from lazynb.view.inspection.saved import NOT_WHOLE, NotSaved, Saved, entry_of, opened
 from lazynb.view.reports.targets import SideBySide
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.flags import BadFlag, Flags, asked as asked_flags, compiled_with
 from lazynb.xla.given.given import SUFFIXES, NotGiven, read_file
 
 _FAILED = 1
@@ -104,7 +105,7 @@ def _alone(options: argparse.Namespace, what: str) -> None:
     Raises:
       Unusable: there is an option that only a function takes.
     """
-    for name in ("args", "targets", "mesh", "shard", "as_jit"):
+    for name in ("args", "targets", "mesh", "shard", "as_jit", "flag", "without"):
         if getattr(options, name):
             option = {"targets": "for", "as_jit": "as-jit"}.get(name, name)
             raise Unusable(f"lazynb inspect: --{option} goes with a function, not with {what}")
@@ -134,6 +135,7 @@ def _opened(options: argparse.Namespace) -> Saved:
 def _compiled(options: argparse.Namespace) -> SideBySide | None:
     """The compilations for the targets; None if the user's code failed, which was shown."""
     asked = _targets(options)
+    flags = _flags(options, asked)
     file, name = _split(options.what)
     try:
         module = _module(file)
@@ -141,13 +143,16 @@ def _compiled(options: argparse.Namespace) -> SideBySide | None:
         function = _attribute(module, name, file)
         args = _arguments(module, options.args, file)
         found, refused = for_each(
-            targets, lambda target: compile_function(function, args, {}, vars(module), target)
+            targets,
+            lambda target: compiled_with(compile_function(function, args, {}, vars(module), target), flags),
         )
         jitted: dict[Target | None, Compilation] = {}
         if options.as_jit:
             jitted, not_jitted = for_each(
                 list(found),
-                lambda target: compile_function(function, args, {}, vars(module), target, True),
+                lambda target: compiled_with(
+                    compile_function(function, args, {}, vars(module), target, True), flags
+                ),
                 may_be_empty=True,
                 is_jit=True,
             )
@@ -175,6 +180,17 @@ def _targets(options: argparse.Namespace) -> list[Target | None]:
         raise Unusable("lazynb inspect: a mesh is of a target's devices: add --for, such as --for v5e:4x4")
     _on_mesh(targets, options)  # says what is wrong before the file runs
     return targets
+
+
+def _flags(options: argparse.Namespace, targets: list[Target | None]) -> Flags:
+    """
+    Raises:
+      Unusable: they cannot be meant.
+    """
+    try:
+        return asked_flags(options.flag, options.without, is_here=targets == [None])
+    except BadFlag as error:
+        raise Unusable(f"lazynb inspect: {error}") from None
 
 
 def _on_mesh(

@@ -8,7 +8,7 @@ from typing import Literal
 from lazynb.compare.figures import Figures
 from lazynb.compare.matching import LinePair
 
-Kind = Literal["kernels", "kernel", "memory", "time", "operations", "lowering"]
+Kind = Literal["kernels", "kernel", "memory", "donation", "time", "operations", "lowering"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,9 +36,9 @@ class Change:
 
     Attributes:
       kind: ``kernels``: some kernels are more, fewer or divided otherwise; ``kernel``: one kernel costs
-        another amount or is another library's; ``memory``: the peak; ``time``: a kernel took longer or
-        shorter by more than noise; ``operations``: the user's program is another; ``lowering``: JAX makes
-        other HLO of the same operations.
+        another amount or is another library's; ``memory``: the peak; ``donation``: the memory of an argument
+        holds a result; ``time``: a kernel took longer or shorter by more than noise; ``operations``: the
+        user's program is another; ``lowering``: JAX makes other HLO of the same operations.
       lines: that it is about, on both sides; empty for the whole program.
       text: what differs, a sentence without its subject.
       reasons: why, the most likely first; empty where nothing is known.
@@ -73,4 +73,4 @@ class Change:
         return abs((self.now.flops or 0.0) - (self.before.flops or 0.0))
 
 
-_RANKS = {"kernels": 0, "kernel": 0, "memory": 1, "time": 2, "operations": 3, "lowering": 4}
+_RANKS = {"kernels": 0, "kernel": 0, "memory": 1, "donation": 2, "time": 3, "operations": 4, "lowering": 5}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from lazynb.compare.change import Change, Reason
+from lazynb.compare.donation_changes import donation_changes
+from lazynb.compare.flags import FlagDifference, flag_differences
 from lazynb.compare.groups import groups
 from lazynb.compare.kernel_changes import kernel_changes
 from lazynb.compare.lowering_changes import lowering_changes
@@ -12,6 +14,7 @@ from lazynb.compare.matching import LinePair, Matching
 from lazynb.compare.memory_changes import memory_changes
 from lazynb.compare.passes import PassDifference, pass_differences
 from lazynb.compare.program_changes import operation_changes
+from lazynb.compare.regrouping import Regrouping
 from lazynb.compare.side import Side
 from lazynb.execute.records import Records
 from lazynb.units import listed_lines, number, size
@@ -38,19 +41,35 @@ class Difference:
     def changes(self) -> Records[Change]:
         """The differences, the one that matters most first; empty if there are none."""
         matching = self.matching
+        regrouping = Regrouping(matching)
         found = [
-            *kernel_changes(groups(matching), matching),
+            *kernel_changes(groups(matching, regrouping), matching),
             *memory_changes(matching),
-            *operation_changes(matching),
+            *donation_changes(matching),
+            *operation_changes(matching, regrouping),
             *lowering_changes(matching),
         ]
         return Records(sorted(found, key=lambda change: change.rank), "no difference", self._row, ranked=True)
+
+    @cached_property
+    def flags(self) -> Records[FlagDifference]:
+        """The flags of XLA's with which one side was compiled and the other was not."""
+        return flag_differences(self.before, self.now)
 
     @cached_property
     def passes(self) -> Records[PassDifference]:
         """The passes of XLA that acted differently on a line that both have. They can, and give the same
         program."""
         return pass_differences(self.matching)
+
+    @cached_property
+    def rewritten(self) -> tuple[LinePair, ...]:
+        """The lines that are written otherwise on both sides, and of which no difference is known. Their
+        operations are the same; values that come from outside of the program, such as a seed, may differ."""
+        told = {pair for change in self.changes for pair in change.lines}
+        lines = dict.fromkeys(line for line in self.now.lines if line is not None)
+        pairs = [self.matching.of_now(line) for line in lines]
+        return tuple(pair for pair in pairs if pair.is_rewritten and pair not in told)
 
     @property
     def headline(self) -> list[str]:

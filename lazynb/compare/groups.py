@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lazynb.compare.figures import Figures, Kernel
 from lazynb.compare.matching import LinePair, Matching
+from lazynb.compare.regrouping import Regrouping
 
 if TYPE_CHECKING:
     from lazynb.view.inspection.schema import Boundary
@@ -45,9 +46,9 @@ class _Part(NamedTuple):
     now: list[Kernel]
 
 
-def groups(matching: Matching) -> list[Group]:
+def groups(matching: Matching, regrouping: Regrouping) -> list[Group]:
     """The kernels of both sides, each in one group."""
-    return _Grouping(matching).groups()
+    return _Grouping(matching, regrouping).groups()
 
 
 class _Grouping:
@@ -55,10 +56,12 @@ class _Grouping:
 
     Arguments:
       matching: of the operations.
+      regrouping: which of them are some others together.
     """
 
-    def __init__(self, matching: Matching):
+    def __init__(self, matching: Matching, regrouping: Regrouping):
         self._matching = matching
+        self._shared = _shared(matching, regrouping)
         self._old = list(matching.before.kernels)
         self._new = list(matching.now.kernels)
         self._parts: list[_Part] = []
@@ -108,11 +111,9 @@ class _Grouping:
         return self._work(kernel, is_now) or None
 
     def _work(self, kernel: Kernel, is_now: bool) -> frozenset[int]:
-        """The operations of a kernel that the other side has too, by their numbers now."""
-        if is_now:
-            return frozenset(node for node in kernel.nodes if node in self._matching.before_of)
-        partner = self._matching.now_of
-        return frozenset(partner[node] for node in kernel.nodes if node in partner)
+        """The operations of a kernel that the other side has too, by the same numbers on both sides."""
+        shared = self._shared[is_now]
+        return frozenset(shared[node] for node in kernel.nodes if node in shared)
 
     def _same_lines(self, kernel: Kernel, is_now: bool) -> Hashable:
         """The lines on which nothing but operations without partner is left."""
@@ -169,6 +170,26 @@ class _Grouping:
                 self._parts.remove(part)
                 return True
         return False
+
+
+def _shared(matching: Matching, regrouping: Regrouping) -> tuple[dict[int, int], dict[int, int]]:
+    """By operation of each side that the other has too, a number; one for all that are some others
+    together."""
+    old, new = dict(matching.now_of), {node: node for node in matching.before_of}
+    joined: dict[int, int] = {}
+
+    def first(number: int) -> int:
+        while number in joined:
+            number = joined[number]
+        return number
+
+    for before, now in regrouping.pairs:
+        a, b = first(old.setdefault(before, now)), first(new.setdefault(now, now))
+        if a != b:
+            joined[a] = b
+    return {node: first(each) for node, each in old.items()}, {
+        node: first(each) for node, each in new.items()
+    }
 
 
 def _neighbours(boundaries: Sequence[Boundary]) -> tuple[dict[int, set[int]], dict[int, set[int]]]:

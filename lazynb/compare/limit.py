@@ -5,24 +5,23 @@ from __future__ import annotations
 import dataclasses
 import operator
 import re
+from fractions import Fraction
 
 from lazynb.compare.memory_changes import peak
 from lazynb.compare.side import Side
-from lazynb.units import number, size
+from lazynb.units import apart, number, size
 
-_EXPRESSION = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*([+-]?)\s*([\d_]+(?:\.\d+)?)\s*(%|[A-Za-z]*)\s*")
+_NUMBER = r"[0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+_EXPRESSION = re.compile(rf"\s*(\w+)\s*(>=|<=|>|<)\s*([+-]?)\s*({_NUMBER})\s*(%|[A-Za-z]*)\s*")
 _COMPARISONS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
-_UNITS = {
-    "": 1,
+_COUNTS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_SIZES = {
+    **_COUNTS,
     "b": 1,
-    "kib": 1 << 10,
-    "mib": 1 << 20,
-    "gib": 1 << 30,
-    "k": 1e3,
-    "m": 1e6,
-    "g": 1e9,
-    "t": 1e12,
+    **{f"{letter}b": factor for letter, factor in _COUNTS.items() if letter},
+    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
 }
+_IN_BYTES = ("bytes", "peak_memory")
 FIGURES = ("kernels", "bytes", "peak_memory", "flops")
 """What can be limited: kernels; bytes through memory and at the peak; operations."""
 
@@ -39,7 +38,7 @@ class Limit:
       text: as it was written.
       figure: one of :data:`FIGURES`.
       comparison: ``>``, ``>=``, ``<`` or ``<=``.
-      bound: what is compared with: a share of the figure before, or its unit.
+      bound: what is compared with, exactly: a share of the figure before, or its unit.
       is_growth: whether the difference counts; else the figure now.
       is_share: whether the difference counts as a share of the figure before.
     """
@@ -47,7 +46,7 @@ class Limit:
     text: str
     figure: str
     comparison: str
-    bound: float
+    bound: Fraction
     is_growth: bool
     is_share: bool
 
@@ -59,11 +58,10 @@ class Limit:
         """
         old, new = figure(before, self.figure), figure(now, self.figure)
         value = new - old if self.is_growth else new
-        bound = self.bound * old if self.is_share else self.bound
-        if not _COMPARISONS[self.comparison](value, bound):
+        bound = self.bound * Fraction(old) if self.is_share else self.bound
+        if not _COMPARISONS[self.comparison](Fraction(value), bound):
             return ""
-        said = f"{self.figure} went from {_written(self.figure, old)} to {_written(self.figure, new)}"
-        return f"{said}{_share(old, new)}: {self.text}"
+        return f"{self.figure} {_went(self.figure, old, new)}{_share(old, new)}: {self.text}"
 
 
 def parse_limit(text: str) -> Limit:
@@ -83,12 +81,13 @@ def parse_limit(text: str) -> Limit:
     if unit == "%":
         if not sign:
             raise BadLimit(f"{text!r}: a percentage is of the figure before, and needs a sign: {name} > +10%")
-        factor = 0.01
-    elif unit.lower() in _UNITS:
-        factor = _UNITS[unit.lower()]
+        factor = Fraction(1, 100)
     else:
-        raise BadLimit(f"{text!r}: {unit} is no unit; there are %, KiB, MiB, GiB, k, M, G and T")
-    bound = float(digits) * factor * (-1 if sign == "-" else 1)
+        units = _SIZES if name in _IN_BYTES else _COUNTS
+        if unit.lower() not in units:
+            raise BadLimit(f"{text!r}: {unit} is no unit of {name}; there are {_units(name)}")
+        factor = Fraction(units[unit.lower()])
+    bound = Fraction(digits.replace("_", "")) * factor * (-1 if sign == "-" else 1)
     return Limit(text.strip(), name, comparison, bound, bool(sign), unit == "%")
 
 
@@ -115,11 +114,18 @@ def figure(side: Side, name: str) -> float:
     return known
 
 
-def _written(name: str, value: float) -> str:
-    if name == "kernels":
-        return f"{value:,.0f}"
-    return number(value) if name == "flops" else size(value)
+def _units(name: str) -> str:
+    return "%, KiB, MiB, GiB, TiB, KB, MB, GB and TB" if name in _IN_BYTES else "%, k, M, G and T"
+
+
+def _went(name: str, old: float, new: float) -> str:
+    written = {"kernels": "{:,.0f}".format, "flops": number}.get(name, size)
+    if old == new:
+        return f"is {written(new)}, as before"
+    if written(old) != written(new):
+        return f"went from {written(old)} to {written(new)}"
+    return f"is {apart(old, new)}" if name in _IN_BYTES else f"went from {old:,.0f} to {new:,.0f}"
 
 
 def _share(old: float, new: float) -> str:
-    return f" ({100 * (new - old) / old:+.3g}%)" if old else ""
+    return f" ({100 * (new - old) / old:+.3g}%)" if old and new != old else ""

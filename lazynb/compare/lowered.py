@@ -20,10 +20,12 @@ _SAYS_WHAT = re.compile(
     r")=(?:\{[^}]*\}|\w+|\"[^\"]*\")"
 )
 _CONFIGURED = re.compile(r"\bbackend_config=\{[^}]*\}")
-_PLUMBING = frozenset(
-    "parameter constant tuple get-tuple-element call bitcast copy while conditional".split()
-)
+PLUMBING = frozenset("parameter constant tuple get-tuple-element call bitcast copy while conditional".split())
 """Opcodes that say how a module is put together and not what is computed."""
+
+
+OF_A_NUMBER = re.compile(r"broadcast .* dimensions=\{\}")
+"""What gives a number the shape of an array, in the form of :class:`Made`."""
 
 
 class Made(NamedTuple):
@@ -37,42 +39,73 @@ class Made(NamedTuple):
     instructions: tuple[str, ...]
     numbers: frozenset[str]
 
-
-def lowered(data: Inspection) -> dict[int, Made]:
-    """By node, what it is made of before XLA's passes; nothing of a program of which the text is not kept
-    whole."""
-    instructions: dict[int, list[str]] = defaultdict(list)
-    numbers: dict[int, set[str]] = defaultdict(set)
-    loops = {node["id"] for node in data["nodes"] if node["primitive"] == "scan"}
-    for program in data["programs"]:
-        for instruction, nodes, counts in _instructions(program):
-            if instruction.opcode not in _PLUMBING:
-                for node in nodes:
-                    instructions[node].append(_said(instruction))
-            elif number := _NUMBER.search(instruction.text):
-                for node in nodes - loops if counts else nodes:
-                    numbers[node].add(number[1])
-    return {node: Made(tuple(said), frozenset(numbers[node])) for node, said in instructions.items()}
+    @property
+    def work(self) -> list[str]:
+        """The instructions, sorted, without those that only give a number the shape of an array, if there are
+        others: JAX writes one of them for several operations, or one for each."""
+        return sorted(text for text in self.instructions if not OF_A_NUMBER.fullmatch(text)) or sorted(
+            self.instructions
+        )
 
 
-def _instructions(program: Program) -> list[tuple[Instruction, frozenset[int], bool]]:
-    """Each instruction with the nodes that it is made of, and whether it belongs to what asks if a loop goes
-    on: how often a loop of JAX's turns is said of its kernels."""
+class Before(NamedTuple):
+    """A program before XLA's passes.
+
+    Attributes:
+      module: its HLO.
+      nodes: by instruction, those that it is made of.
+    """
+
+    module: Module
+    nodes: dict[str, frozenset[int]]
+
+    def said(self, instruction: Instruction) -> str:
+        """What an instruction computes, in a form that two programs can share."""
+        return _said(instruction)
+
+    def asking(self) -> set[str]:
+        """The computations that ask whether a loop goes on."""
+        return {
+            name
+            for each in self.module
+            if each.opcode == "while"
+            for name in each.calls
+            if f"condition=%{name}," in f"{each.text},"
+        }
+
+
+def before_passes(data: Inspection) -> list[Before]:
+    """The programs of which the text before XLA's passes is kept whole."""
+    return [before for program in data["programs"] if (before := _before(program)) is not None]
+
+
+def _before(program: Program) -> Before | None:
     lines = program["hlo"]["before"]["lines"]
     try:
         module = parse("\n".join(line["text"] for line in lines))
     except ValueError:  # nothing is kept, or not all
-        return []
+        return None
     own = {name[1]: line["nodes"] for line in lines if (name := _NAME.match(line["text"])) is not None}
-    asking = {
-        name
-        for each in module
-        if each.opcode == "while"
-        for name in each.calls
-        if f"condition=%{name}," in f"{each.text},"
-    }
-    nodes = _nodes(module, own)
-    return [(each, nodes[each.name], each.computation in asking) for each in module]
+    return Before(module, _nodes(module, own))
+
+
+def lowered(data: Inspection) -> dict[int, Made]:
+    """By node, what it is made of before XLA's passes; nothing of a program of which the text is not kept
+    whole. How often a loop of JAX's turns is said of its kernels."""
+    instructions: dict[int, list[str]] = defaultdict(list)
+    numbers: dict[int, set[str]] = defaultdict(set)
+    loops = {node["id"] for node in data["nodes"] if node["primitive"] == "scan"}
+    for program in before_passes(data):
+        asking = program.asking()
+        for instruction in program.module:
+            nodes = program.nodes[instruction.name]
+            if instruction.opcode not in PLUMBING:
+                for node in nodes:
+                    instructions[node].append(program.said(instruction))
+            elif number := _NUMBER.search(instruction.text):
+                for node in nodes - loops if instruction.computation in asking else nodes:
+                    numbers[node].add(number[1])
+    return {node: Made(tuple(said), frozenset(numbers[node])) for node, said in instructions.items()}
 
 
 def _nodes(module: Module, own: dict[str, list[int]]) -> dict[str, frozenset[int]]:

@@ -6,9 +6,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from lazynb.compare.change import Change
-from lazynb.compare.lowered import Made
+from lazynb.compare.lowered import OF_A_NUMBER, Made
 from lazynb.compare.matching import LinePair, Matching
-from lazynb.compare.program_changes import listed_texts, pair_of, same_operation
+from lazynb.compare.program_changes import listed_texts, pair_of
+from lazynb.compare.same_operation import same_operation
 from lazynb.compare.side import Side
 
 
@@ -92,7 +93,11 @@ def _taken(side: Side, node: int) -> list[str]:
 
 def _listed(lone: Counter[str]) -> str:
     """The instructions that only one side has, or has more often."""
-    said = [f"`{text}`" if times == 1 else f"`{text}` ({times} times)" for text, times in lone.items()]
+    said = [
+        f"`{text}`" if times == 1 else f"`{text}` ({times} times)"
+        for text, times in lone.items()
+        if not OF_A_NUMBER.fullmatch(text)
+    ]
     return ", ".join(said[:_SHOWN]) + (" and more" if len(said) > _SHOWN else "")
 
 

@@ -31,6 +31,11 @@ class LinePair(NamedTuple):
         assert line is not None
         return line
 
+    @property
+    def is_rewritten(self) -> bool:
+        """Whether both sides have it, with another text."""
+        return self.before is not None and self.now is not None and self.before.text != self.now.text
+
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Step(ProgramStep):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lazynb.compare.change import Change
 from lazynb.compare.matching import LinePair, Matching
 from lazynb.compare.side import Side
-from lazynb.units import size
+from lazynb.units import apart, size
 
 if TYPE_CHECKING:
     from lazynb.view.inspection.schema import Buffer, Memory
@@ -26,9 +26,12 @@ class _Holder(NamedTuple):
 
 
 def peak(side: Side) -> Memory | None:
-    """The memory of the program of a side that takes most; None if it is not known."""
+    """The memory of the program of a side that takes most; None if it is not known of one of them, which may
+    be that one."""
     known = [program["memory"] for program in side.data["programs"]]
     measured = [memory for memory in known if memory is not None and memory["peak_bytes"] is not None]
+    if len(measured) < len(known):
+        return None
     return max(measured, key=lambda memory: memory["peak_bytes"] or 0, default=None)
 
 
@@ -52,7 +55,7 @@ def memory_changes(matching: Matching) -> Iterator[Change]:
             named.append(f"{both[key].name} takes {size(abs(amount))} {'more' if grows else 'less'} of it")
             lines.append(both[key].pair)
     pairs = tuple(dict.fromkeys(pair for pair in lines if pair is not None))
-    text = f"peak memory is {_apart(now, before)}"
+    text = f"peak memory is {apart(before, now)}"
     yield Change("memory", pairs, "; ".join([text, *named]), amount=now - before)
 
 
@@ -66,13 +69,6 @@ def _cancel(first: dict[Hashable, _Holder], second: dict[Hashable, _Holder]) -> 
         )
         if same is not None:
             del first[key], second[same]
-
-
-def _apart(now: int, before: int) -> str:
-    """Two sizes that a reader can tell apart."""
-    if size(now) != size(before):
-        return f"{size(now)} instead of {size(before)}"
-    return f"{size(now)}, {size(abs(now - before))} {'more' if now > before else 'less'} than before"
 
 
 def _amounts(
@@ -89,7 +85,8 @@ def _amounts(
 
 
 def _held(matching: Matching, memory: Memory, is_now: bool) -> dict[Hashable, _Holder]:
-    """The values in memory at the peak, those that lie in the same place once."""
+    """The values in the device's own memory at the peak, those that lie in the same place once. The peak is
+    of that memory alone: what a TPU holds in VMEM is no part of it."""
     step = memory["peak_step"]
     if step is None:
         return {}
@@ -98,7 +95,7 @@ def _held(matching: Matching, memory: Memory, is_now: bool) -> dict[Hashable, _H
     for buffer in memory["buffers"]:
         place = buffer["allocation"], buffer["offset"]
         alive = buffer["start"] <= step <= buffer["end"] and buffer["kind"] != "constant"
-        if not alive or place in places:
+        if buffer["space"] or not alive or place in places:
             continue
         places.add(place)
         key, name, pair = _identity(matching, buffer, is_now)
@@ -113,7 +110,7 @@ def _identity(matching: Matching, buffer: Buffer, is_now: bool) -> tuple[Hashabl
     nodes = buffer["nodes"] or _cluster_nodes(side, buffer["cluster"])
     if buffer["kind"] == "argument" and buffer["variables"]:
         name = buffer["variables"][0]
-        what = f"the argument `{name}`" if name.isidentifier() else f"the number {name}"
+        what = f"the number {name}" if _is_number(name) else f"the argument `{name}`"
         return tuple(buffer["variables"]), what, None
     if not nodes:
         return (buffer["kind"], buffer["shape"]), f"`{buffer['name']}`", None
@@ -124,6 +121,15 @@ def _identity(matching: Matching, buffer: Buffer, is_now: bool) -> tuple[Hashabl
     names = buffer["variables"]
     name = f"`{names[0]}`" if names else f"what `{side.nodes[node]['name']}` gives"
     return shared, name, pair
+
+
+def _is_number(name: str) -> bool:
+    """Whether what stands for an argument is a number of the code, and no variable or part of one."""
+    try:
+        complex(name)
+    except ValueError:
+        return name in ("True", "False")
+    return True
 
 
 def _cluster_nodes(side: Side, cluster: int | None) -> list[int]:

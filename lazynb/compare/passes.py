@@ -32,9 +32,10 @@ _Counts = dict[tuple[LinePair, str], dict[str, int]]
 
 def pass_differences(matching: Matching) -> Records[PassDifference]:
     """The passes that acted differently, in the order of the lines; empty if what they did is not kept of
-    both sides."""
+    both sides, or these are for chips of different kinds, which have passes of their own."""
     found: list[PassDifference] = []
-    if matching.before.has_passes and matching.now.has_passes:
+    before, now = matching.before, matching.now
+    if before.has_passes and now.has_passes and before.compilers == now.compilers:
         old, new = _counts(matching, matching.before), _counts(matching, matching.now)
         for pair, name in dict.fromkeys([*new, *old]):
             if pair.before is None or pair.now is None:

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from lazynb.compare.change import Change
 from lazynb.compare.matching import LinePair, Matching
+from lazynb.compare.regrouping import Regrouping
+from lazynb.compare.same_operation import same_operation
 from lazynb.execute.records import plural
 
 if TYPE_CHECKING:
     from lazynb.view.inspection.schema import Node
 
 
-def operation_changes(matching: Matching) -> Iterator[Change]:
-    """The operations that came, went, or are others, by line; and inputs of another type or value."""
+def operation_changes(matching: Matching, regrouping: Regrouping) -> Iterator[Change]:
+    """The operations that came, went, or are others, by line; and inputs of another type or value. What is
+    the same computation under other names is no difference."""
     said: dict[LinePair | None, list[str]] = defaultdict(list)
     for node in matching.now.nodes:
         other = matching.before_of.get(node["id"])
-        text = _changed(matching, other, node) if other is not None else _lone(node, "new")
+        if other is None:
+            text = "" if regrouping.covers(node["id"], True) else _lone(node, "new")
+        else:
+            text = _changed(matching, regrouping, other, node)
         if text:
             said[pair_of(matching, node["id"], True)].append(text)
     for node in matching.before.nodes:
-        if node["id"] not in matching.now_of and (text := _lone(node, "gone")):
+        if node["id"] in matching.now_of or regrouping.covers(node["id"], False):
+            continue
+        if text := _lone(node, "gone"):
             said[pair_of(matching, node["id"], False)].append(text)
     for pair, texts in said.items():
         yield Change(
@@ -37,33 +46,6 @@ def pair_of(matching: Matching, node: int, is_now: bool) -> LinePair | None:
     if line is None:
         return None
     return matching.of_now(line) if is_now else matching.of_before(line)
-
-
-def same_types(matching: Matching, before: int, now: int) -> bool:
-    """Whether two nodes give values of the same types."""
-    return matching.before.nodes[before]["avals"] == matching.now.nodes[now]["avals"]
-
-
-_PRIMITIVES = {
-    "absolute": "abs", "bitwise_and": "and", "bitwise_or": "or", "bitwise_xor": "xor", "divide": "div",
-    "equal": "eq", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
-    "maximum": "max", "minimum": "min", "multiply": "mul", "negative": "neg", "not_equal": "ne",
-    "power": "pow", "subtract": "sub", "true_divide": "div", "where": "select_n",
-}  # fmt: skip
-"""Names of jax.numpy, by which an operation on its own is called, and of JAX's primitives, by which it is
-called inside of the user's jax.jit."""
-
-
-def same_operation(matching: Matching, before: int, now: int) -> bool:
-    """Whether two nodes are the same operation, with values of the same types. One that JAX makes the same
-    HLO of is the same, however it is called."""
-    if not same_types(matching, before, now):
-        return False
-    first, second = matching.before.nodes[before]["name"], matching.now.nodes[now]["name"]
-    if _PRIMITIVES.get(first, first) == _PRIMITIVES.get(second, second):
-        return True
-    old, new = matching.before.lowered.get(before), matching.now.lowered.get(now)
-    return old is not None and new is not None and sorted(old.instructions) == sorted(new.instructions)
 
 
 _LISTED = 6
@@ -84,20 +66,53 @@ def _lone(node: Node, what: str) -> str:
     return f"`{node['name']}` is {what}"
 
 
-def _changed(matching: Matching, before: int, node: Node) -> str:
+def _changed(matching: Matching, regrouping: Regrouping, before: int, node: Node) -> str:
     """What is said of a node that is another than its partner; empty if it is the same, or only takes other
     values."""
     old = matching.before.nodes[before]
     if node["dead"] and old["dead"]:
         return ""
+    if regrouping.covers(before, False) and regrouping.covers(node["id"], True):
+        return ""
     is_renamed = node["kind"] == "op" and old["name"] != node["name"]
     if is_renamed and not same_operation(matching, before, node["id"]):
-        return f"`{old['name']}` is now `{node['name']}`"
+        return _renamed(regrouping, old, node)
     if old["avals"] != node["avals"] and not _follows(matching, node):
+        if None not in (node["value"], old["value"]) and node["value"] != old["value"]:
+            return f"{node['value']}, {_types(node)}, is taken instead of {old['value']}, {_types(old)}"
         return f"{_called(node)} is {_types(node)} instead of {_types(old)}"
     if old["output"] != node["output"] and node["kind"] == "op" and node["output"] is _are_more(matching):
         return f"what `{node['name']}` gives is {'now a result' if node['output'] else 'no result now'}"
-    return _number(matching, old, node) or _operand(matching, old, node)
+    return _number(matching, old, node) or _operand(matching, old, node) or _other_part(matching, old, node)
+
+
+def _other_part(matching: Matching, old: Node, node: Node) -> str:
+    """That an argument is another part of the same variable, such as ``p['b'][1]`` instead of ``p['b'][0]``,
+    that the other side does not take. Another variable is no difference: it was renamed."""
+    names, was = node["names"], old["names"]
+    if node["kind"] != "input" or not names or not was or set(names) & set(was):
+        return ""
+    if _root(names[0]) != _root(was[0]) or {names[0], was[0]} & {_root(names[0])}:
+        return ""
+    sides = (matching.before, names[0]), (matching.now, was[0])
+    if any(
+        name in other["names"] for side, name in sides for other in side.nodes if other["kind"] == "input"
+    ):
+        return ""
+    return f"`{names[0]}` is taken instead of `{was[0]}`"
+
+
+def _root(name: str) -> str:
+    return re.split(r"[.\[]", name, maxsplit=1)[0]
+
+
+def _renamed(regrouping: Regrouping, old: Node, node: Node) -> str:
+    """What is said of two operations under other names."""
+    if regrouping.covers(old["id"], False):
+        return _lone(node, "new")
+    if regrouping.covers(node["id"], True):
+        return _lone(old, "gone")
+    return f"`{old['name']}` is now `{node['name']}`"
 
 
 def _are_more(matching: Matching) -> bool | None:

@@ -7,7 +7,7 @@ and two chips are compared as two cells are.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,11 +51,13 @@ class Side:
       data: its inspection.
       name: what the user calls it.
       made_by: what compiled it, such as ``JAX 0.10.2``; empty if nobody noted it.
+      flags: XLA's, by name as they are written; None if nobody noted them.
     """
 
     data: Inspection
     name: str
     made_by: str = ""
+    flags: Mapping[str, str] | None = None
 
     @property
     def nodes(self) -> Sequence[Node]:
@@ -98,9 +100,18 @@ class Side:
 
     @property
     def has_passes(self) -> bool:
-        """Whether what each pass changed is known."""
-        passes = [step for program in self.data["programs"] for step in program["hlo"]["passes"]]
-        return bool(passes) and all(step["changes"] is not None for step in passes)
+        """Whether what each pass changed is known, of each of its programs."""
+        texts = [program["hlo"] for program in self.data["programs"]]
+        passes = [step for hlo in texts for step in hlo["passes"]]
+        if not passes or not all(hlo["passes"] or hlo["before"]["lines"] for hlo in texts):
+            return False
+        return all(step["changes"] is not None for step in passes)
+
+    @property
+    def compilers(self) -> set[str]:
+        """The parts of XLA that compiled it: each of CPUs, GPUs and TPUs has passes of its own."""
+        backends = {program["backend"] for program in self.data["programs"]}
+        return {"gpu" if backend in ("cuda", "rocm") else backend for backend in backends}
 
     @property
     def is_timed(self) -> bool:

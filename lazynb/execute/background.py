@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import queue
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,39 @@ def in_background(work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
     return future
 
 
+class Worker:
+    """A thread that is kept for work which comes often: it takes a part of the time to start one."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[tuple[Callable[[], Any], concurrent.futures.Future[Any]] | None]
+        self._waiting = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="lazynb", daemon=True).start()
+
+    def do(self, work: Callable[[], Any]) -> concurrent.futures.Future[Any]:
+        """Does ``work`` after the work that was given before."""
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._waiting.put((work, future))
+        return future
+
+    def end(self) -> None:
+        """Ends the thread after its work."""
+        self._waiting.put(None)
+
+    def _run(self) -> None:
+        while (given := self._waiting.get()) is not None:
+            work, future = given
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+
 def wait(future: concurrent.futures.Future[Any]) -> Any:
-    """The future's result. After an interrupt the work continues, and its result is dropped."""
-    return future.result()
+    """The future's result. After an interrupt the work continues, and its result is dropped: what was
+    interrupted is the user's line, and not the locks of the standard library that it waits for."""
+    try:
+        return future.result()
+    except KeyboardInterrupt as interrupt:
+        if future.done() and future.exception() is interrupt:  # it is the work's own
+            raise
+        raise interrupt.with_traceback(None) from None

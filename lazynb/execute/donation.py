@@ -3,21 +3,21 @@
 So a training loop holds one copy of its state, as with ``jax.jit(step, donate_argnums=...)`` written by hand.
 An input is offered if only the pending trace refers to it and no other array shares its memory. (A NumPy or
 DLPack view does no harm, because XLA then copies.) Small arrays are never offered, because each set of
-offered inputs is an executable of its own.
+offered inputs is an executable of its own. An array on several devices gives the memory of all of its parts,
+to a result of its type: XLA takes a part if that result lies on the devices as the array does. An array that
+spans processes is kept, because what another process holds is not known, and all must run one program.
 """
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Sequence
 from sys import getrefcount
 from typing import Any
 
-import jax
-
 from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.execute.request import Request
+from lazynb.execute.sharing import unshared
 from lazynb.record.outside import references
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending
@@ -36,7 +36,7 @@ def offers(request: Request) -> tuple[int, ...]:
     free = [number for number in large if _is_unreachable(pending, values, number)]
     sure = [number for number in free if _is_sure(pending, values, number)]
     unsure = [number for number in free if number not in sure]
-    return _taken(pending, wanted, values, sure + _unshared(values, unsure))
+    return _taken(pending, wanted, values, sure + unshared(values, unsure, pending.guards))
 
 
 def foreseen(request: Request) -> tuple[int, ...] | None:
@@ -105,12 +105,12 @@ def _aval(pending: Pending, slot: int) -> Any:
 
 def _is_unreachable(pending: Pending, values: Sequence[Any], number: int) -> bool:
     """Whether only the pending trace refers to an input. A local variable for the value would count here."""
-    if type(values[number]) is not jc.ArrayImpl or values[number].is_deleted():
-        return False
-    if len(values[number].sharding.device_set) > 1:
+    if type(values[number]) is not jc.ArrayImpl or jc.has_deleted_part(values[number]):
         return False
     if any(array is values[number] for array in pending.doomed):
         return True  # the user gave it away
+    if not values[number].is_fully_addressable:
+        return False
     if pending.inputs[number].__class__ is LazyTensor and _references(pending.inputs, number) > _HELD_ONCE:
         return False
     by_guard = references(values[number], pending.guards.get(id(values[number])))
@@ -123,19 +123,3 @@ def _references(items: Sequence[Any], number: int) -> int:
 
 _HELD_ONCE = _references([object()], 0)
 """The result of ``_references`` for an object that only the list holds; it depends on the interpreter."""
-
-
-def _unshared(values: Sequence[Any], numbers: Sequence[int]) -> list[int]:
-    """The inputs among ``numbers`` whose memory no other array uses; all of them were made outside lazynb.
-
-    Waits for them, because the address of an array is known only when it is computed. The results of a loop
-    of the user's need no such check.
-    """
-    if not numbers:
-        return []
-    jax.block_until_ready([values[number] for number in numbers])
-    users: collections.Counter[int] = collections.Counter()  # by address
-    for array in jax.live_arrays():
-        if type(array) is jc.ArrayImpl and not array.is_deleted() and jc.is_ready(array):
-            users.update(shard.unsafe_buffer_pointer() for shard in array._arrays)
-    return [number for number in numbers if users[values[number].unsafe_buffer_pointer()] == 1]

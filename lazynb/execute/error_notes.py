@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 import jax
 
+from lazynb.errors import HostsError
 from lazynb.execute.program import Program, lower
 from lazynb.execute.request import Request
 from lazynb.record.pending import Pending
@@ -65,9 +66,17 @@ def refusal(error: Exception, step: State, origins: list[Origin | None]) -> Exce
     return error
 
 
+def alone(error: Exception) -> Exception:
+    """``error``, which this host alone had: it cannot run a part of the trace without the others."""
+    with contextlib.suppress(AttributeError):
+        setattr(error, _REFUSED, True)
+    return error
+
+
 def is_refusal(error: Exception) -> bool:
-    """Whether ``error`` is that of a failed check, so that there is nothing to find out about it."""
-    return hasattr(error, _REFUSED)
+    """Whether ``error`` is that of a failed check, or of hosts that do not do the same: there is nothing to
+    find out about it."""
+    return hasattr(error, _REFUSED) or isinstance(error, HostsError)
 
 
 _REFUSED = "_lazynb_refused"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import jax
 
 from lazynb import _jax as jc
 from lazynb.config import config
+from lazynb.errors import OneHostOnlyError
 from lazynb.execute import packing
 from lazynb.execute.background import in_background, wait
 from lazynb.execute.donation import is_large
@@ -28,6 +30,7 @@ from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower
 from lazynb.execute.request import Request, key_of
 from lazynb.record.capacity import lacks
+from lazynb.record.fingerprint import of_request
 from lazynb.record.owned import owned
 from lazynb.record.promised import named_for
 from lazynb.record.trace import thread_trace
@@ -126,6 +129,11 @@ class Executable:
             elif len(owner.devices) == 1 and (free or _is_put(owner)):
                 commit[number] = owner.devices[0]
         return uncommit, commit
+
+    @functools.cached_property
+    def fingerprint(self) -> bytes:
+        """Of the program: the same in all processes that make it of the same trace."""
+        return of_request(self.state, self.wanted, self.donated)
 
     @property
     def platform(self) -> str:
@@ -229,6 +237,8 @@ class Executable:
                 self._load_here()
 
     def _load_here(self) -> None:
+        if len(self.state.program or ()) > 1:
+            return  # XLA ends the process where it loads a program of several hosts for one device
         entry = self._entry() if self._entry is not None else None
         if self._entry is None or entry is not None:
             self._call_here = jc.call_here(self.compiled, entry)
@@ -267,7 +277,13 @@ class Executable:
         return self.compiled.output_shardings[number]
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
-        """The results for ``inputs``; returns at once (asynchronous)."""
+        """The results for ``inputs``; returns at once (asynchronous).
+
+        Raises:
+          OneHostOnlyError: the program runs on several hosts, and only a flush agrees with them.
+        """
+        if jc.on_several_hosts(self.state.program or ()):
+            raise OneHostOnlyError(jc.host_number())
         landing = Landing()
         self.start(inputs, False, landing)
         return self.placed(landing.results)

@@ -26,6 +26,12 @@ from lazynb.execute.error_notes import add_note, is_refusal
 from lazynb.execute.events import log
 from lazynb.execute.executable import Binding, Executable, ExecutableCache
 from lazynb.execute.failure import Attempt, Trouble, obtain
+from lazynb.execute.hosts import ending
+from lazynb.execute.hosts.agreement import Group, group_of
+from lazynb.execute.hosts.interrupts import interrupts
+from lazynb.execute.hosts.launch import agree, agree_on_call, made_by_all
+from lazynb.execute.hosts.numbers import known
+from lazynb.execute.hosts.presence import presence
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
 from lazynb.execute.observers import Broke, Flushing, Ran, Run as Run, for_all, tell
@@ -233,7 +239,7 @@ class Execution:
                 pending.restore()
             values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
             pending.settle(values)
-            bound = self._binding(pending, tensors, values, kind, spot, whole)
+            bound = self._binding(pending, tensors, values, kind, spot, whole, launch=True)
             if bound is None:
                 pending.close()
                 return
@@ -253,6 +259,9 @@ class Execution:
                 pending.landing = None
                 pending.trace.resume(pending)
             raise
+        finally:
+            if interrupts.holder is not None:
+                interrupts.release(pending)
         self._note(pending, landing)  # observers ask how often the program ran
         run: Run = tuple.__new__(Run, (binding, miss, landing.seconds, recorded))
         if for_all or pending.trace.observers:
@@ -352,6 +361,7 @@ class Execution:
         kind: str,
         spot: Spot,
         whole: bool = True,
+        launch: bool = False,
     ) -> tuple[Binding, Miss | None] | None:
         """The binding that runs ``pending`` for ``tensors``, and the miss if its program had to be made.
 
@@ -361,12 +371,70 @@ class Execution:
         Arguments:
           tensors: brought up to date when the garbage collector frees some of them.
           whole: whether these are all tensors that wait; otherwise nothing is donated.
+          launch: whether it runs now, for which all hosts that run it together must agree.
+        """
+        group = group_of(pending.state.program) if launch else None
+        if group is not None:
+            known.apply(pending)
+        chosen = self._chosen(pending, tensors, values, whole)
+        if chosen is None:
+            return None
+        request, binding = chosen
+        if group is None:
+            if binding is not None:  # the usual case
+                return binding, None
+            return self._made(request, binding, kind, spot)
+        return self._agreed(
+            group, request or Request(pending, _slots(tensors), values), binding, tensors, kind, spot
+        )
+
+    def _made(
+        self, request: Request | None, binding: Binding | None, kind: str, spot: Spot
+    ) -> tuple[Binding, Miss | None]:
+        """``binding``, or a new one for ``request``; see :meth:`_binding`."""
+        if binding is not None:
+            return binding, None
+        assert request is not None
+        binding, is_new = executables.make(request)
+        if not is_new:
+            return binding, None
+        return binding, self._missed(request, binding.executable, kind, spot)
+
+    def _agreed(
+        self,
+        group: Group,
+        request: Request,
+        binding: Binding | None,
+        tensors: list[LazyTensor],
+        kind: str,
+        spot: Spot,
+    ) -> tuple[Binding, Miss | None]:
+        """As :meth:`_made`, for the program that all hosts have agreed to run.
+
+        Arguments:
+          tensors: get more, which nobody on this host waits for, if another host wants them.
+        """
+        agreed = agree(group, request, binding, executables, kind, spot)
+        pending = request.pending
+        for slot in set(agreed.request.wanted).difference(request.wanted):
+            owner = pending.owner(slot)
+            tensors.append(LazyTensor(pending.trace, owner.avals[slot - owner.first], pending, slot))
+            tensors.sort(key=_slot)
+        make = functools.partial(self._made, agreed.request, agreed.binding, kind, spot)
+        return make() if agreed.made else made_by_all(group, agreed, kind, spot, make)
+
+    def _chosen(
+        self, pending: Pending, tensors: list[LazyTensor], values: list[Any], whole: bool
+    ) -> tuple[Request | None, Binding | None] | None:
+        """The request for ``tensors`` and the binding for it, if there is one; see :meth:`_binding`.
+
+        The request is None if it has a binding and was not needed to find it.
         """
         state, wanted = pending.state, _slots(tensors)
         if whole and state.large.get(wanted) == ():  # nothing to donate
             binding = executables.find(state, wanted)
             if binding is not None:
-                return binding, None
+                return None, binding
         request, binding = self._look_up(pending, tensors, values, whole)
         if binding is None and whole:
             # Tensors in reference cycles live until the collector runs, at times that differ between equal
@@ -379,12 +447,7 @@ class Execution:
             if not tensors:
                 return None
             request, binding = self._look_up(pending, tensors, values, whole)
-        if binding is not None:
-            return binding, None
-        binding, is_new = executables.make(request)
-        if not is_new:
-            return binding, None
-        return binding, self._missed(request, binding.executable, kind, spot)
+        return request, binding
 
     @staticmethod
     def _missed(request: Request, executable: Executable, kind: str, spot: Spot) -> Miss:
@@ -593,5 +656,14 @@ def _wait_for(value: Any, executable: Executable) -> None:
 
 _SHORT = 0.02  # seconds
 
+
+def _begun() -> None:
+    """Several hosts run the program: they agree from now on."""
+    Hooks.leaving, Hooks.at_once = ending.run_shared, agree_on_call
+
+
 execution = Execution()
 Hooks.runtime = execution
+Hooks.entered = presence.begin
+presence.at_exit = ending.end
+presence.begun = _begun

@@ -15,8 +15,9 @@ from lazynb.notebook.cells import Cells
 from lazynb.notebook.errors_shown import ShownErrors
 from lazynb.notebook.lab.session import Lab
 from lazynb.notebook.leftovers import Leftovers
-from lazynb.notebook.magics import MAGICS, LazyMagics, status
+from lazynb.notebook.magics import MAGICS, LazyMagics
 from lazynb.notebook.paired import PairedDisplay
+from lazynb.notebook.status import status
 from lazynb.record.blocks import blocks
 from lazynb.record.snapshot import names
 from lazynb.record.tensor import looking

@@ -39,6 +39,24 @@ class PredictForm(widgets.VBox):
         ]
         super().__init__([title, *rows, self.button, self.output])
 
+    def _repr_mimebundle_(self, **given: Any) -> Any:
+        """The form; as text, what to write where no widgets are shown."""
+        bundle = super()._repr_mimebundle_(**given)
+        if bundle is not None:
+            bundle["text/plain"] = self._as_text()
+        return bundle
+
+    def _as_text(self) -> str:
+        numbers = [str(place.line) for place in self._places]
+        lines = [f"{place.line:>5}  {place.text}" for place in self._places]
+        return "\n".join(
+            [
+                "Which lines will share a kernel?",
+                *lines,
+                f"Answer in the magic's line, | between kernels, such as %%predict {' | '.join(numbers)}",
+            ]
+        )
+
     @staticmethod
     def _line(place: Place) -> Any:
         text = f"<code>{place.line:>3}&nbsp; {escape(place.text)}</code>"

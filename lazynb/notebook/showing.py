@@ -50,9 +50,9 @@ class FromFile(Saved):
 
         from lazynb.notebook.inspector import Inspector
 
-        for data, graph in self.entries:
-            static = {"text/plain": to_text(data), "text/html": to_html(data, graph)}
-            display(Inspector(None, data, static))
+        for entry in self.entries:
+            static = {"text/plain": to_text(entry.data), "text/html": to_html(entry.data, entry.graph)}
+            display(Inspector(None, entry.data, static))
 
 
 def inspect(obj: Any = None, namespace: dict[str, Any] | None = None, *, ran: bool = True) -> Any:

@@ -24,6 +24,7 @@ from typing import Any
 
 from lazynb import _jax as jc
 from lazynb.config import config
+from lazynb.record.runtime import Hooks
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace, thread_trace
 
@@ -150,6 +151,8 @@ class Blocks:
 
     def enter(self, block: Block) -> None:
         """Opens ``block``, in this thread."""
+        if Hooks.entered is not None:
+            Hooks.entered()
         if jc.current_trace() is not jc.eval_trace or _here.thread.due:
             self._mend()
         task = current_task()
@@ -186,6 +189,10 @@ class Blocks:
             self._restore(self._sound(block.before, others))
         else:
             owner.due = True
+
+    def is_outermost(self, block: Block) -> bool:
+        """Whether no other block of this thread records, and ``block`` does."""
+        return [other for other in self.of(_here.thread) if _record([other])] == [block]
 
     def end_after(self, block: Block) -> None:
         """Ends ``block`` and the later blocks of this thread, except those of tasks that will continue."""

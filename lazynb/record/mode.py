@@ -12,6 +12,7 @@ from typing import Any
 
 from lazynb import _jax as jc, raised
 from lazynb.record.blocks import Block, blocks, here
+from lazynb.record.runtime import Hooks
 from lazynb.record.trace import LazyTrace, thread_trace
 
 
@@ -54,6 +55,8 @@ class Region:
             if error is not None:
                 raised.log.add(error)
             block = self._last()
+            if error is None and Hooks.leaving is not None and blocks.is_outermost(block):
+                Hooks.leaving()
             self._close(block)
         except BaseException:
             self._close(block or self._last())

@@ -142,11 +142,13 @@ def restored(array: Any, guard: Guard) -> Any:
 
 
 def references(array: Any, guard: Guard | None) -> int:
-    """The number of references to ``array`` that its guard holds."""
+    """The number of references that a guard holds to ``array``: what it guards, or a part of that."""
     if guard is None:
         return 0
-    views = [guard] if isinstance(guard, memoryview) else guard.views
-    return sum(getattr(view, "obj", None) is array for view in views)
+    if isinstance(guard, memoryview):
+        return int(guard.obj is array)
+    held = [*(guard.parts or ()), *[getattr(view, "obj", None) for view in guard.views]]
+    return sum(one is array for one in held)
 
 
 def is_on_host(array: Any) -> bool:

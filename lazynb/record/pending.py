@@ -318,7 +318,7 @@ class Pending:
         guards = self.guards
         for value in self.inputs:
             guard = guards.get(id(value))
-            if guard is not None and value.is_deleted():
+            if guard is not None and jc.has_deleted_part(value):
                 self._replace(self.slots_of[id(value)], value, restored(value, guard))
 
     def _after_input(self, before: State, value: Any, aval: Any) -> State:
@@ -460,6 +460,13 @@ class Pending:
     def unseal(self) -> None:
         """Undoes :meth:`seal`."""
         self.tip = self._end
+
+    def turn(self, end: State) -> None:
+        """Makes ``end`` the end of a sealed trace: of a path with the same steps and slots."""
+        assert self.sealed and end.slots == self._end.slots
+        self._end = end
+        self._owners.clear()
+        self._variables = (None, set())
 
     # ---- running -------------------------------------------------------------------------------------------
 

@@ -34,10 +34,17 @@ class Hooks:
     Attributes:
       runtime: the runtime in use, set by ``lazynb.execute``.
       numpy: gives the module that answers NumPy's protocols.
+      entered: called when a block is entered.
+      leaving: called before the outermost block of a thread ends without an error; None if there is nothing
+        to do then, as in a program of one process.
+      at_once: called before an operation runs at once, with its values; None as above.
     """
 
     runtime: Runtime | None = None
     numpy: Callable[[], Any] | None = None
+    entered: Callable[[], None] | None = None
+    leaving: Callable[[], None] | None = None
+    at_once: Callable[[Any, Sequence[Any], dict[str, Any]], None] | None = None
 
 
 def runtime() -> Runtime:

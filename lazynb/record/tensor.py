@@ -398,6 +398,10 @@ jc.device_get.register(
     lambda leaf: isinstance(leaf, LazyTensor), lambda leaf: leaf._force("asarray", "jax.device_get")
 )
 jc.register_argument_type(LazyTensor, lambda argument: argument._force("compiled"))
+jc.register_part_type(
+    LazyTensor, lambda part: part._force("device_put", "an array that is put together of others")
+)
+jc.register_array_class(LazyTensor)
 jc.register_constant_type(
     LazyTensor, lambda constant: constant._force("static", "a constant of what is compiled")
 )

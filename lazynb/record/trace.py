@@ -30,7 +30,7 @@ from lazynb.record.outside import held_outside, is_on_host, lenders, moved
 from lazynb.record.pending import Pending
 from lazynb.record.placement import Elsewhere, committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
-from lazynb.record.runtime import runtime
+from lazynb.record.runtime import Hooks, runtime
 from lazynb.record.spread import can_be_spread, on_mesh, spread
 from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import LoopStart, Root, State, Trie
@@ -580,6 +580,8 @@ class LazyTrace(jc.Trace):
         """Runs the pending operations that it needs, then the operation, so that effects keep their order."""
         detail = "" if primitive.name == kind else operation_name(primitive, params)
         values = [self._concrete(arg, kind, detail) for arg in args]
+        if Hooks.at_once is not None:
+            Hooks.at_once(primitive, values, params)
         with jc.set_current_trace(jc.eval_trace):
             return primitive.bind(*values, **params)
 

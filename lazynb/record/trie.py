@@ -87,6 +87,7 @@ class State:
       numbers: the constants that were seen here, by the place at which they are written; None at a place
         where a second value was seen, which is an input from then on. None if there are none.
       twin: a reference to the state that would be here had no number become an input; None if there is none.
+      fingerprint: see :mod:`lazynb.record.fingerprint`; not set until it is asked for.
     """
 
     __slots__ = (
@@ -99,6 +100,7 @@ class State:
         "devices",
         "edges",
         "executables",
+        "fingerprint",
         "first",
         "inputs",
         "key",
@@ -118,6 +120,7 @@ class State:
     depth: int
     operations: int
     program: tuple[Any, ...] | None
+    fingerprint: bytes
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ class Missed:
 
 
 class CacheInfo(Records[CachedExecutable]):
-    """The executables, the oldest use first; displays as a table, with the misses under it.
+    """The executables, in the order in which they were made; displays as a table, with the misses under it.
 
     Attributes:
       hits: flushes that compiled nothing.
@@ -86,7 +86,9 @@ class CacheInfo(Records[CachedExecutable]):
     """
 
     def __init__(self) -> None:
-        super().__init__(Made(executables.order, _executable), "no executables yet", _executable_row)
+        super().__init__(
+            Made(sorted(executables.order, key=_made), _executable), "no executables yet", _executable_row
+        )
         self.hits = executables.hits
         self.misses = executables.misses
         self.missed = Records(Made(miss_log.misses, _missed), "no misses yet", _missed_row)
@@ -119,6 +121,11 @@ class CacheInfo(Records[CachedExecutable]):
                 self.missed._repr_html_(),
             ]
         return "".join(parts)
+
+
+def _made(executable: Executable) -> float:
+    """Orders executables: those that no miss made come first."""
+    return -1 if executable.miss is None else executable.miss.number
 
 
 def _executable(executable: Executable) -> CachedExecutable:

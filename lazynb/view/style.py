@@ -53,8 +53,13 @@ def paint(kind: str, dead: bool, inputs: bool = False) -> Paint:
     return PAINTS[kind]
 
 
-CLUSTERS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C")
-"""Colours of fusion clusters. Each cluster shows its number too."""
+CLUSTERS = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C",
+    "#315200", "#840063", "#1010FF", "#FFADE6", "#E610D6", "#088421", "#52E6AD",
+    "#086B5A", "#730094", "#4ABD63", "#9C5284", "#6B10F7", "#4A8CFF", "#00CEBD",
+)  # fmt: skip
+"""Colours of fusion clusters: Okabe and Ito's and a grey; then those that are furthest from all before them,
+also for colour-blind eyes (glasbey 0.4, ``colorblind_safe``). Each cluster shows its number too."""
 
 ADDED, CHANGED, REMOVED = "#56B4E9", "#E69F00", "#CC79A7"
 """Colours of a difference: blue, orange and purple. A sign (+, ~, −) stands with each."""

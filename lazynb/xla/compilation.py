@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 from lazynb.execute.records import Records, plural
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.targets.target import Target
-from lazynb.units import short_duration
+from lazynb.units import short_duration, size
 from lazynb.xla.clusters import Cluster
+from lazynb.xla.collectives.collective import Collective, collectives
 from lazynb.xla.cost.kernel_cost import Cost
 from lazynb.xla.cost.memory import Memory
 from lazynb.xla.cost.profile import Timing
 from lazynb.xla.cost.total import NOTHING, Total
 from lazynb.xla.fates.assignment import DEAD, Fate
+from lazynb.xla.flag_texts import process_flags, texts
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.passes import Pass
 from lazynb.xla.program import CompiledTrace
@@ -132,12 +134,22 @@ class Compilation:
         self.notes = tuple(notes)
         self.form = form
         self.flags: dict[str, Any] = {}
+        self._process_flags = process_flags()
 
     @property
     def is_run(self) -> bool:
         """Whether it is what runs when the graph runs: not compiled for another chip, nor as ``jax.jit``
         would be, nor with flags."""
         return self.target is None and self.form is None and not self.flags
+
+    @property
+    def all_flags(self) -> dict[str, str] | None:
+        """XLA's options that it was compiled with, as they are written: those of the process (``XLA_FLAGS``),
+        and over them ``flags``. None if nobody knows: it was given compiled, or another chip's compiler made
+        it."""
+        if self.target is not None or self.cache_event == "given":
+            return None
+        return {**self._process_flags, **texts(self.flags)}
 
     @property
     def operations(self) -> int:
@@ -203,6 +215,14 @@ class Compilation:
         fused."""
         boundaries = [boundary for trace in self.traces for boundary in trace.boundaries]
         return Records(boundaries, "no boundaries", _boundary_row)
+
+    @property
+    def collectives(self) -> Records[Collective]:
+        """What the devices of a mesh say to each other: each all-reduce, all-gather, ... with its line, the
+        axes of the mesh, bytes for each device, and why it is there."""
+        layout = self.target.layout if self.target is not None else None
+        found = [one for trace in self.traces for one in collectives(trace, self.snapshot, layout)]
+        return Records(found, "no collectives", _collective_row)
 
     @property
     def cost(self) -> list[Cost | None]:
@@ -325,6 +345,22 @@ def _boundary_row(boundary: Boundary) -> dict[str, str]:
         "code": boundary.code,
         "reason": boundary.text,
         "label": boundary.label,
+    }
+
+
+def _collective_row(one: Collective) -> dict[str, str]:
+    among = "" if one.among is None else f"{one.among:,}"
+    return {
+        "line": "; ".join(f"{place.label}: {place.text}" for place in one.places),
+        "collective": one.kind,
+        "pass": one.direction,
+        "axes": ", ".join(one.axes),
+        "devices": among,
+        "of each": size(one.bytes),
+        "sent by each": size(one.moved),
+        "times": "" if one.executions is None else f"{one.executions:,}",
+        "beside": "" if one.beside is None else plural(one.beside, "kernel"),
+        "why": f"{one.why} ({'from the code' if one.is_asked else 'rule inferred'})",
     }
 
 

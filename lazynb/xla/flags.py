@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 
 from lazynb.errors import LazynbError
 from lazynb.execute.altered import AlteredExecutable
 from lazynb.execute.executable import Executable
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.flag_texts import written
 from lazynb.xla.fusion.backends import BACKENDS
 from lazynb.xla.program import CompiledTrace
 
@@ -22,24 +25,73 @@ class BadFlag(LazynbError):
     """A flag that cannot be meant, or that XLA refuses; the message says why."""
 
 
-def parse_flags(texts: Sequence[str]) -> dict[str, Any]:
-    """``["xla_cpu_enable_fast_math=true"]`` as options. Leading dashes are XLA's own way to write them.
+def asked(flags: Any, libraries: Any, *, is_here: bool = True) -> dict[str, str | bool]:
+    """What somebody asks for, as options for this machine's compiler: of two, the flag counts.
+
+    Arguments:
+      flags: options by name, or texts such as ``xla_cpu_enable_fast_math=true``: a list, or one text with
+        spaces in between, as ``XLA_FLAGS`` has them. None for none.
+      libraries: names of libraries in whose place XLA uses code of its own; one text has commas.
+      is_here: whether it is for this machine.
 
     Raises:
-      BadFlag: one has no value.
+      BadFlag: they cannot be meant, or are for another chip.
     """
-    flags: dict[str, Any] = {}
-    for text in texts:
-        name, equals, value = text.lstrip("-").partition("=")
-        if not equals or not name.isidentifier():
-            raise BadFlag(
-                f"{text!r} is no flag: write its name and value, such as xla_cpu_enable_fast_math=true"
-            )
-        flags[name] = {"true": True, "false": False}.get(value.lower(), value)
-    return flags
+    chosen = parse_flags(flags) if flags is not None else {}
+    names = _libraries(libraries)
+    if (chosen or names) and not is_here:
+        raise BadFlag(ONLY_HERE)
+    return {**without(names, jax.local_devices()[0].platform), **chosen} if names else chosen
 
 
-def without(libraries: Sequence[str], platform: str) -> dict[str, Any]:
+def parse_flags(given: Mapping[str, Any] | Iterable[str] | str) -> dict[str, str | bool]:
+    """``["xla_cpu_enable_fast_math=true"]`` or ``{"xla_cpu_enable_fast_math": True}`` as options. Leading
+    dashes are XLA's own way to write them.
+
+    Raises:
+      BadFlag: one has no name or value.
+    """
+    if isinstance(given, str):
+        given = given.split()
+    if isinstance(given, Mapping):
+        return dict(_flag(name, value) for name, value in given.items())
+    if not isinstance(given, Iterable):
+        raise BadFlag(f"flags are a dictionary or a list of {_EXAMPLE!r}, not {given!r}")
+    return dict(_split(text) for text in given)
+
+
+ONLY_HERE = "flags go with a program for this machine, not with one for another chip: leave the target out"
+_EXAMPLE = "xla_cpu_enable_fast_math=true"
+
+
+def _split(text: Any) -> tuple[str, str | bool]:
+    name, equals, value = text.partition("=") if isinstance(text, str) else ("", "", "")
+    if not equals:
+        raise BadFlag(f"{text!r} is no flag: write its name and value, such as {_EXAMPLE}")
+    return _flag(name, value)
+
+
+def _flag(name: Any, value: Any) -> tuple[str, str | bool]:
+    """A flag as XLA takes it: by its name, and true, false or a text, of which XLA makes a number."""
+    bare = name.strip().lstrip("-") if isinstance(name, str) else ""
+    if not bare.isidentifier():
+        raise BadFlag(f"{name!r} is no name of a flag: write its name and value, such as {_EXAMPLE}")
+    if not isinstance(value, bool | int | float | str | np.generic):
+        raise BadFlag(f"{value!r} is no value for {bare}: write true, false, a number or a text")
+    text = str(value)
+    return bare, {"true": True, "false": False}.get(text.strip().lower(), text)
+
+
+def _libraries(given: Any) -> list[str]:
+    if given is None:
+        return []
+    texts = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    if not all(isinstance(text, str) for text in texts):
+        raise BadFlag(f"without takes names of libraries, such as 'YNNPACK', not {given!r}")
+    return [name.strip() for text in texts for name in text.split(",")]
+
+
+def without(libraries: Sequence[str], platform: str) -> dict[str, str | bool]:
     """The options with which XLA uses code of its own instead of ``libraries``.
 
     Raises:
@@ -48,21 +100,29 @@ def without(libraries: Sequence[str], platform: str) -> dict[str, Any]:
     rules = BACKENDS.get(platform)
     known = rules.without_library if rules is not None else {}
     by_name = {name.lower(): options for name, options in known.items()}
-    flags: dict[str, Any] = {}
+    flags: dict[str, str | bool] = {}
     for library in libraries:
         if library.lower() not in by_name:
             there = f"lazynb knows it of {' and '.join(known)}" if known else "of none that lazynb knows"
-            raise BadFlag(f"on {platform} XLA has no code of its own to put in place of {library}: {there}")
+            raise BadFlag(
+                f"on {platform} XLA has no code of its own to put in place of {library or 'nothing'}: {there}"
+            )
         flags.update(by_name[library.lower()])
     return flags
 
 
-def written(flags: Flags) -> str:
-    """The flags as they are written."""
-    values = {True: "true", False: "false"}
-    return " ".join(
-        f"{name}={values[value] if isinstance(value, bool) else value}" for name, value in flags.items()
-    )
+def told(flags: Flags) -> str:
+    """The flags in a phrase: ``without YNNPACK (xla_...=), with xla_cpu_enable_fast_math=true``; empty for
+    none."""
+    left, phrases = dict(flags), []
+    known = {name: each for rules in BACKENDS.values() for name, each in rules.without_library.items()}
+    for library, options in known.items():
+        if all(left.get(name) == value for name, value in options.items()):
+            phrases.append(f"without {library} ({written(options)})")
+            left = {name: value for name, value in left.items() if name not in options}
+    if left:
+        phrases.append(f"with {written(left)}")
+    return ", ".join(phrases)
 
 
 def compiled_with(compilation: Compilation, flags: Flags) -> Compilation:
@@ -71,27 +131,70 @@ def compiled_with(compilation: Compilation, flags: Flags) -> Compilation:
     Raises:
       BadFlag: XLA refuses a flag; or a program was given compiled, or is for another chip.
     """
-    said = written(flags)
+    if not (flags and compilation.traces):
+        return compilation
     traces = [_with(trace, flags) for trace in compilation.traces]
-    notes = (
-        f"Compiled with {said}, to be looked at: what runs is the program without.",
-        *compilation.notes,
-    )
+    runs = "what runs is the program without" if compilation.is_run else "nothing runs it"
     altered = Compilation(
-        traces, compilation.snapshot, cell=compilation.cell, notes=notes, runs=compilation.runs
+        traces,
+        compilation.snapshot,
+        cell=compilation.cell,
+        earlier=compilation.earlier,
+        runs=compilation.runs,
+        unlisted=compilation.unlisted,
+        notes=(
+            f"Compiled with {written(flags)}, to be looked at: {runs}.",
+            *_idle(compilation, flags),
+            *compilation.notes,
+        ),
+        form=compilation.form,
     )
     altered.flags = dict(flags)
     return altered
 
 
+def _idle(compilation: Compilation, flags: Flags) -> Iterator[str]:
+    """That a pass does not run in this program anyway. XLA takes any name, and says nothing."""
+    names = [name.strip() for name in str(flags.get(_DISABLED, "")).split(",") if name.strip()]
+    if not names:
+        return
+    ran = {step.name for times in compilation.compile_times for step in times.passes}
+    for name in dict.fromkeys(names) if ran else ():
+        if name not in ran:
+            yield f"XLA runs no pass `{name}` on this program, so disabling it changes nothing."
+
+
+_DISABLED = "xla_disable_hlo_passes"
+
+
 def _with(trace: CompiledTrace, flags: Flags) -> CompiledTrace:
     original = trace._executable
-    if not isinstance(original, Executable) or original.elsewhere:
-        raise BadFlag("flags go with a program that was recorded and is compiled for this machine")
+    if not isinstance(original, Executable):
+        raise BadFlag(
+            "flags go with a program that was recorded, and this one was given: JAX takes them for it, "
+            "jax.jit(f).lower(...).compile(compiler_options={...})"
+        )
+    if original.elsewhere:
+        raise BadFlag(ONLY_HERE)
     executable = AlteredExecutable(original, flags)
     try:
         executable.compile_altered()
     except jax.errors.JaxRuntimeError as error:
-        why = str(error).strip().partition("\n")[0].removeprefix("INVALID_ARGUMENT: ")
-        raise BadFlag(f"XLA does not compile with {written(flags)}: {why}") from None
+        why = str(error).strip().partition("\n")[0].removeprefix("INVALID_ARGUMENT: ").rstrip(".")
+        raise BadFlag(f"XLA does not compile with {written(flags)}: {why}{_what_to_do(why)}") from None
+    except TypeError:  # an option of JAX's, which makes no number of a text
+        raise BadFlag(
+            f"XLA does not compile with {written(flags)}: one has a value of another type"
+        ) from None
     return trace.compiled_as(executable)
+
+
+def _what_to_do(why: str) -> str:
+    """How to write what XLA refused."""
+    if "not a valid bool value" in why:
+        return ": write true or false"
+    listed = "XLA_FLAGS=--help before a program that uses JAX lists the flags of this XLA"
+    return f" ({listed})" if _UNKNOWN.search(why) else ""
+
+
+_UNKNOWN = re.compile("No such compile option|is not a valid")

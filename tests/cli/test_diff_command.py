@@ -99,7 +99,13 @@ def test_conditions(files, capsys, condition, said):
             "there is no figure kernel; there are kernels",
         ),
         (["before.json", "now.json", "--fail-if", "kernels > 10%"], "a percentage is of the figure before"),
-        (["before.json", "now.json", "--fail-if", "bytes > 3 parsecs"], "parsecs is no unit"),
+        (["before.json", "now.json", "--fail-if", "bytes > 3 parsecs"], "parsecs is no unit of bytes; there"),
+        (["before.json", "now.json", "--fail-if", "kernels > 1KiB"], "KiB is no unit of kernels; there"),
+        (["before.json", "now.json", "--fail-if", "kernels > _"], "'kernels > _' is no condition"),
+        (["before.json", "nothing-in-it.json"], "holds no inspection, it is empty: lazynb run --save"),
+        (["before.json", "cut.json"], "cut.json ends in the middle: it was not written or copied as a whole"),
+        (["before.json", "text.json"], "text.json holds no inspection (Expecting value, line 1); lazynb run"),
+        (["before.json", "damaged.json"], "damaged.json holds an inspection that is not whole"),
         (
             ["before.hlo", "now.hlo", "--fail-if", "peak_memory > 1k"],
             "peak_memory is not known of before.hlo",
@@ -114,6 +120,13 @@ def test_conditions(files, capsys, condition, said):
 def test_what_is_wrong_is_said_in_a_line(files, capsys, monkeypatch, arguments, words):
     monkeypatch.chdir(files)
     (files / "empty.json").write_text("{}")
+    (files / "nothing-in-it.json").write_text("")
+    whole = (files / "now.json").read_text()
+    (files / "cut.json").write_text(whole[: len(whole) // 2])
+    (files / "text.json").write_text("kernels: 2")
+    data = json.loads(whole)
+    data["inspections"][0]["inspection"]["nodes"][-1]["operands"] = [[999, 0]]
+    (files / "damaged.json").write_text(json.dumps(data))
     status, _, err = run(capsys, *arguments)
     assert status == 2 and words in err and err.count("\n") == 1
 
@@ -143,6 +156,10 @@ def test_a_run_with_several_programs(write, capsys, tmp_path):
     for name, words in (("one", []), ("two", []), ("three", ["keep"])):
         assert main(["run", str(file), *words, "--save", str(tmp_path / f"{name}.json")]) == 0
     capsys.readouterr()
+    written = json.loads((tmp_path / "three.json").read_text())["inspections"]
+    programs = [program for each in written for program in each["inspection"]["programs"]]
+    assert len(programs) == 2  # and what XLA wrote of each, not of the first alone
+    assert all(one["memory"]["peak_bytes"] and one["hlo"]["before"]["lines"] for one in programs)
     same = lazynb.diff(tmp_path / "one.json", tmp_path / "two.json")
     assert [change for change in same.changes if change.kind != "time"] == []
     other = lazynb.diff(tmp_path / "one.json", tmp_path / "three.json")

@@ -86,6 +86,10 @@ def test_a_function(program, capsys, arguments, operations):
             ["is no sharding"],
         ),
         (["train_it.py:whole", "--html", "absent/a.html"], ["cannot be written to absent/a.html"]),
+        (["train_it.py:whole", "--flag", "xla_nonsense=1"], ["No such compile option: 'xla_nonsense'"]),
+        (["train_it.py:whole", "--flag", "fast"], ["lazynb inspect: 'fast' is no flag: write its name"]),
+        (["train_it.py:whole", "--for", "v5e", "--without", "YNNPACK"], ["leave the target out"]),
+        (["other.json", "--flag", "xla_a=1"], ["--flag goes with a function"]),
         (["absent.json"], ["absent.json cannot be read"]),
         (["other.json"], ["holds no inspection"]),
         (["other.json", "--for", "v5e"], ["--for goes with a function"]),
@@ -131,6 +135,14 @@ def test_as_jit_stands_beside_it(program, capsys):
     assert main(["inspect", f"{program}:plain", "--args", "f32[16,8],f32[8,4]", "--as-jit"]) == 0
     text = capsys.readouterr().out
     assert "this machine, as jax.jit" in text and "as jax.jit (returns" in text
+
+
+def test_flags(program, capsys):
+    arguments = ["inspect", f"{program}:plain", "--args", "f32[64,64],f32[64,64]"]
+    assert main([*arguments, "--as-jit", "--without", "YNNPACK", "--flag", "xla_cpu_ftz=true"]) == 0
+    text = capsys.readouterr().out
+    said = "xla_cpu_experimental_ynn_fusion_type= xla_cpu_ftz=true, to be looked at: "
+    assert f"{said}what runs is the program without" in text and f"{said}nothing runs it" in text
 
 
 def test_a_chip_that_cannot_run_it_leaves_the_others(program, capsys, monkeypatch, tmp_path):

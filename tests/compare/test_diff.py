@@ -12,11 +12,14 @@ import pytest
 
 import lazynb
 from lazynb.compare.joined import joined
-from lazynb.compare.limit import BadLimit, figure
+from lazynb.compare.limit import BadLimit, figure, parse_limit
+from lazynb.compare.memory_changes import peak
 from lazynb.compare.side import Side
+from lazynb.units import size
 from lazynb.view.reports.comparison import Diff
 from lazynb.view.reports.side import side_of
-from lazynb.xla.flags import BadFlag, compiled_with, parse_flags, without, written
+from lazynb.xla.flag_texts import written
+from lazynb.xla.flags import BadFlag, compiled_with, parse_flags, without
 
 pytestmark = pytest.mark.xdist_group("compare diff")
 TYPE = jax.ShapeDtypeStruct((128, 256), jnp.float32)
@@ -117,6 +120,110 @@ def test_an_unknown_figure():
     data["clusters"][0]["cost"] = None
     with pytest.raises(BadLimit, match="flops is not known of mine"):
         figure(Side(data, "mine"), "flops")
+
+
+def test_a_peak_that_is_not_known_of_all_programs_is_not_known():
+    """The program of which it is not may be the one that takes most."""
+    data = joined([side().data, side().data])
+    assert peak(Side(data, "")) is not None and Side(data, "").has_passes
+    data["programs"][1]["memory"] = None
+    data["programs"][1]["hlo"] = {**data["programs"][1]["hlo"], "passes": [], "before": {"lines": []}}
+    assert peak(Side(data, "")) is None and not Side(data, "").has_passes
+
+
+def with_peak(bytes_):
+    data = copy.deepcopy(side().data)
+    data["programs"][0]["memory"]["peak_bytes"] = bytes_
+    return Side(data, "")
+
+
+@pytest.mark.parametrize("percent", [7, 14, 28, 29, 57, 58])
+def test_a_percentage_is_exact(percent):
+    """0.29 * 100 is less than 29 in float64, 0.07 * 100 more than 7."""
+    old, new = with_peak(100), with_peak(100 + percent)
+    assert not parse_limit(f"peak_memory > +{percent}%").met(old, new)
+    assert parse_limit(f"peak_memory >= +{percent}%").met(old, new)
+    assert not parse_limit(f"peak_memory < +{percent}%").met(old, new)
+
+
+@pytest.mark.parametrize(
+    "condition, old, new, said",
+    [
+        ("peak_memory > +0", 1 << 20, (1 << 20) + 28, "is 1 MiB, 28 B more than before (+0.00267%)"),
+        ("peak_memory >= +0", 1 << 20, 1 << 20, "is 1 MiB, as before"),
+        ("peak_memory > 64MB", 0, 64_000_000, ""),
+        ("peak_memory > 6.4e7", 0, 64_000_001, "went from 0 B to 61 MiB"),
+    ],
+)
+def test_what_a_condition_says(condition, old, new, said):
+    found = parse_limit(condition).met(with_peak(old), with_peak(new))
+    assert found == (f"peak_memory {said}: {condition}" if said else "")
+
+
+def test_what_lies_on_the_chip_is_no_part_of_the_peak():
+    """A TPU's compiler lists what is in VMEM beside what is in the device's own memory."""
+    data = copy.deepcopy(side().data)
+    memory = data["programs"][0]["memory"]
+    held = next(b for b in memory["buffers"] if b["start"] <= memory["peak_step"] <= b["end"] and b["nodes"])
+    memory["buffers"].append({**held, "bytes": 1 << 30, "offset": 1 << 40, "space": "VMEM"})
+    memory["peak_bytes"] += 4
+    found = Diff(side(), Side(data, "on a chip")).changes
+    assert [change.text for change in found] == [f"peak memory is {_more_than(side(), 4)}"]
+
+
+def _more_than(one, by):
+    before = peak(one)["peak_bytes"]
+    return f"{size(before)}, {by} B more than before"
+
+
+def test_passes_of_two_kinds_of_chip_are_not_compared():
+    data = copy.deepcopy(side().data)
+    data["programs"][0]["backend"] = "cuda"
+    for step in data["programs"][0]["hlo"]["passes"]:
+        step["changes"] = []
+    diff = Diff(side(), Side(data, "gpu"))
+    assert list(diff.passes) == [] and "XLA has other passes for each kind of chip" in repr(diff)
+    data["programs"][0]["backend"] = "cpu"
+    assert Diff(side(), Side(data, "cpu")).passes
+
+
+def donating(*numbers, compiled=False):
+    def step(p, x):
+        return {"w": p["w"] * x, "b": p["b"] + 1}
+
+    lowered = jax.jit(step, donate_argnums=numbers).lower({"w": TYPE, "b": TYPE}, TYPE)
+    return lowered.compile() if compiled else lowered
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_donation(compiled):
+    plain, donated = donating(compiled=compiled), donating(0, compiled=compiled)
+    said = [c.text for c in lazynb.diff(plain, donated).changes if c.kind != "memory"]
+    assert said == ["`p['b']` and `p['w']` are donated: their memory holds a result"]
+    assert "`p['b']` and `p['w']` are donated no more" in repr(lazynb.diff(donated, plain))
+    assert list(lazynb.diff(donated, donating(0)).changes) == []
+
+
+def test_another_part_of_a_variable():
+    def first(p, x):
+        return jnp.tanh(x + p["b"][0])
+
+    def second(p, x):
+        return jnp.tanh(x + p["b"][1])
+
+    def one_more(p, x):
+        return jnp.tanh(jnp.tanh(x + p["b"][0]) + p["b"][1])
+
+    p = {"b": [jax.ShapeDtypeStruct((256,), jnp.float32)] * 2}
+    diff = lazynb.diff((first, p, TYPE), (second, p, TYPE))
+    assert diff.headline == ["`p['b'][1]` is taken instead of `p['b'][0]`"]
+    more = lazynb.diff((first, p, TYPE), (one_more, p, TYPE))
+    assert "instead of `p" not in repr(more) and "the argument `p['b'][1]` takes 1 KiB more" in repr(more)
+
+
+def test_a_number_of_another_type_and_value():
+    diff = lazynb.diff((lambda x: jnp.pad(x, 1), TYPE), (lambda x: jnp.pad(x, 1, constant_values=2.0), TYPE))
+    assert "2, float32[], is taken instead of 0, int32[]" in diff.headline
 
 
 def test_flags():

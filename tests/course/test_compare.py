@@ -26,7 +26,7 @@ def test_no_error_and_no_warning(run):
 
 
 def test_exercises(run):
-    check_exercises(run, 4)
+    check_exercises(run, 6)
 
 
 def test_the_difference_stands_under_the_cell(inside):
@@ -40,9 +40,20 @@ def test_other_names_are_no_difference(inside):
 
 def test_the_library_is_gone(inside):
     said = inside("--without YNNPACK")
-    assert "instead of YNNPACK" in said and "xla_cpu_experimental_ynn_fusion_type=" in said
+    header = "Compiled with other flags: own_code without YNNPACK (xla_cpu_experimental_ynn_fusion_type=)."
+    assert "instead of YNNPACK" in said and header in said
     assert "what runs is the program without" in said
 
 
 def test_the_files_are_compared(inside):
     assert "kernel" in inside('lazynb.diff("plain.json", "slow.json")')
+
+
+def test_the_numbers_part_where_the_text_says(inside):
+    said = inside("%%numerics division")
+    assert "part at cell" in said and "compiled inf, in float64 1e+20" in said and "compiled only" in said
+
+
+def test_softmax_has_nan_eagerly_too(inside):
+    said = inside("%%numerics softmax")
+    assert "equal to the bit" in said and "eager and compiled" in said

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from IPython.core.error import UsageError
 
+from lazynb.session.prediction import parse_groups
+
 CELL = """
 %%predict {groups}
 p = a * b
@@ -52,7 +54,10 @@ def test_bad_groups_say_what_to_write(lazy_notebook, groups, words):
 def test_the_form(lazy_notebook):
     pytest.importorskip("ipywidgets")
     [output] = lazy_notebook.run(CELL.format(groups="").strip()).outputs
-    assert "PredictForm" in output.data["text/plain"]
+    text = output.data["text/plain"]
+    assert "Form(" not in text and "\n    4  y = t @ t.T\n" in text
+    answer = text.rpartition("%%predict ")[2]
+    assert [len(group) for group in parse_groups(answer)] == [1] * (answer.count("|") + 1)
     from lazynb.notebook.predict import PredictForm
     from lazynb.record.snapshot.snapshot import Place
 

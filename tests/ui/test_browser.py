@@ -458,6 +458,18 @@ def test_what_is_awaited_outlives_a_drawing(show):
     assert page.locator(".lz-waiting").count() == 0
 
 
+def test_the_foot_says_what_the_card_says(show):
+    page = live_page(show, KERNEL_THAT_ANSWERS)
+    tab(page, "Fusion")
+    card = page.locator(f".lz-boundary{thing('boundary:6')}")
+    card.locator(".lz-reason").click()
+    foot = page.locator(".lz-foot")
+    assert "rule inferred" in foot.inner_text() or "compiler said" in foot.inner_text()
+    card.get_by_role("button", name="Verify").click()
+    page.wait_for_selector("text=without h the boundary is gone")
+    assert "verified by recompiling" in foot.inner_text() and "`" not in foot.inner_text()
+
+
 @pytest.mark.parametrize(
     "kernel", ["() => { throw new Error('Cannot send'); }", "() => setTimeout(window.disconnect, 50)"]
 )

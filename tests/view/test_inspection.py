@@ -21,6 +21,7 @@ from lazynb.view.inspection.contents import inspection, size
 from lazynb.view.inspection.html import to_html
 from lazynb.view.inspection.index import Index, Notes
 from lazynb.view.inspection.text import to_text
+from lazynb.view.style import CLUSTERS
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fates.assignment import Fate
 
@@ -258,7 +259,7 @@ class Large:
         from lazynb.xla.clusters import Cluster, Value
         from lazynb.xla.code import Code
         from lazynb.xla.fusion.boundaries import Boundary
-        from lazynb.xla.hlo.module import Instruction
+        from lazynb.xla.hlo.module import Computation, Instruction, Module
         from lazynb.xla.times.compile_times import CompileTimes
 
         self.snapshot = samples.chain(operations)
@@ -298,7 +299,7 @@ class Large:
             clusters=clusters,
             operations=operations,
             text=text,
-            module=SimpleNamespace(by_name=by_name),
+            module=Module("x", {"main": Computation("main", by_name)}, "main"),
             cache_event="compiled",
             compile_seconds=9.0,
             compile_times=CompileTimes(compiling=9.0, why_not="nobody timed it"),
@@ -368,7 +369,13 @@ def test_colours_of_one_cluster_with_many_neighbours():
     index = Index.__new__(Index)
     index.clusters = [(0, SimpleNamespace(kind="loop")) for _ in range(40)]
     found = index.colours([(0, other) for other in range(1, 40)])
-    assert all(found[0] != other for other in found[1:]) and set(found) <= set(range(8))
+    assert all(found[0] != other for other in found[1:]) and set(found) <= set(range(len(CLUSTERS))) - {7}
+
+
+def test_each_cluster_has_a_colour_of_its_own_while_there_are_enough():
+    index = Index.__new__(Index)
+    index.clusters = [(0, SimpleNamespace(kind="loop")) for _ in range(len(CLUSTERS) - 1)]
+    assert len(set(index.colours([]))) == len(CLUSTERS) - 1
 
 
 def test_notes_say_a_thing_once():

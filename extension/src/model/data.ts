@@ -491,6 +491,8 @@ export interface Inspection {
   /** Of all programs, in the order in which they run. */
   clusters: Cluster[];
   boundaries: Boundary[];
+  /** What the devices of a mesh say to each other. */
+  collectives: Table;
   machine: Machine | null;
   cache: Table;
   breaks: Table;
@@ -510,7 +512,7 @@ export interface SameLine {
 /** Two compilations side by side. */
 export interface Compared {
   version: 1;
-  /** What the user calls the two. */
+  /** What the user calls the two, and the flags that only one has. */
   names: string[];
   before: Inspection;
   now: Inspection;

@@ -416,6 +416,7 @@ export function read(given: unknown): Inspection {
       programs: [],
       clusters: [],
       boundaries: [],
+      collectives: {},
       machine: null,
       cache: {},
       breaks: {},
@@ -438,6 +439,7 @@ export function read(given: unknown): Inspection {
     clusters: each(made.clusters, cluster),
     boundaries: boundaries(made.boundaries),
     machine: isObject(made.machine) ? fill({ flops: null, bandwidth: null, text: "" }, made.machine) : null,
+    collectives: table(made.collectives),
     cache: table(made.cache),
     breaks: table(made.breaks),
   } as Inspection;

@@ -67,6 +67,9 @@ export function visibleIn(pane: HTMLElement, element: Element): boolean {
   return inner.bottom > outer.top && inner.top < outer.bottom && inner.right > outer.left && inner.left < outer.right;
 }
 
+/** A sentence without the backticks around what is code. */
+export const plain = (text: string): string => text.replaceAll("`", "");
+
 /** A sentence of which the parts in backticks are code. */
 export function prose(text: string): (HTMLElement | string)[] {
   return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));

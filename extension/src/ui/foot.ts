@@ -1,7 +1,7 @@
 /** The line at the foot: what is pointed at or selected, in words. */
 
 import { describe } from "./describe";
-import { fill, h } from "./dom";
+import { fill, h, plain, prose } from "./dom";
 import type { Store } from "../model/store";
 
 /** `idle`: what stands there while nothing is. */
@@ -13,7 +13,7 @@ export function fillFoot(foot: HTMLElement, store: Store, idle: string): void {
   fill(
     foot,
     h("b.foot-title", { title }, title),
-    h("span.foot-facts", { title: said }, said),
+    h("span.foot-facts", { title: plain(said) }, ...prose(said)),
     code ? h("code.foot-code", { title: code }, code) : null,
   );
 }

@@ -1,11 +1,36 @@
-/** The colours of clusters (Okabe and Ito) and the chips that carry them: a colour never stands without its number. */
+/** The colours of clusters and the chips that carry them: a colour never stands without its number. */
 
 import type { Cluster } from "../model/data";
 import { h } from "./dom";
 import type { Relations } from "../model/program";
 import { tag } from "./selectable";
 
-export const PALETTE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C"] as const;
+/** Okabe and Ito's seven and a grey; then those that are furthest from all before them, also for colour-blind eyes
+    (glasbey 0.4, colorblind_safe). */
+export const PALETTE = [
+  "#0072B2",
+  "#E69F00",
+  "#009E73",
+  "#CC79A7",
+  "#56B4E9",
+  "#D55E00",
+  "#F0E442",
+  "#8C8C8C",
+  "#315200",
+  "#840063",
+  "#1010FF",
+  "#FFADE6",
+  "#E610D6",
+  "#088421",
+  "#52E6AD",
+  "#086B5A",
+  "#730094",
+  "#4ABD63",
+  "#9C5284",
+  "#6B10F7",
+  "#4A8CFF",
+  "#00CEBD",
+] as const;
 
 export function colourOf(cluster: Cluster | undefined): string {
   return PALETTE[(cluster?.colour ?? 7) % PALETTE.length] ?? PALETTE[7];

@@ -1,7 +1,7 @@
 /** Draws a scene: boxes as HTML (they clip their text), arrows as SVG behind them. */
 
 import type { Group, Node } from "../model/data";
-import { h, s } from "../ui/dom";
+import { h, plain, prose, s } from "../ui/dom";
 import { listed } from "../model/format";
 import { type Part, contentsOf, linesOf, titleOf } from "../graph/parts";
 import { curve } from "../graph/layout";
@@ -93,7 +93,7 @@ function single(node: Node, literals: readonly string[], store: Store): HTMLElem
     names.length ? `kept as ${listed(names)}` : "",
     node.avals.join(", "),
     placeWords(node.place),
-    fate?.text ?? "",
+    plain(fate?.text ?? ""),
   ];
   const made = h(
     `div.box.kind-${node.kind}${quiet ? ".quiet" : ""}${node.output ? ".result" : ""}`,
@@ -113,7 +113,7 @@ function single(node: Node, literals: readonly string[], store: Store): HTMLElem
       clusters.length ? chips(clusters, relations, 3) : null,
     ),
     h("div.second", {}, h("span.aval", {}, shortAval(node.avals[0] ?? "")), h("span.where", {}, where)),
-    quiet ? h("div.third", {}, fate?.text || fate?.kind) : null,
+    quiet ? h("div.third", {}, ...prose(fate?.text || fate?.kind || "")) : null,
   );
   return tag(made, { kind: "node", id: node.id });
 }

@@ -1,7 +1,7 @@
 /** What became of every operation, one row each. */
 
 import type { Fate, Label, Node } from "../model/data";
-import { h } from "../ui/dom";
+import { h, plain, prose } from "../ui/dom";
 import { count } from "../model/format";
 import { bar, chips } from "../ui/palette";
 import { placeWords } from "../model/program";
@@ -65,8 +65,10 @@ export function fatesTable({ store, signal }: Context): View {
       chips(clusters, relations, 3),
       h(
         "span.text",
-        { title: fate?.text ?? "" },
-        fate ? fate.text || fate.kind : data.programs.length ? "no fate was sent" : node.avals.map(shortAval).join(", "),
+        { title: plain(fate?.text ?? "") },
+        ...prose(
+          fate ? fate.text || fate.kind : data.programs.length ? "no fate was sent" : node.avals.map(shortAval).join(", "),
+        ),
       ),
       fate ? badge(fate.label, true) : h("span", {}),
     );

@@ -118,6 +118,9 @@ def inspection(
             [],
         ),
         "boundaries": boundaries,
+        "collectives": notes.attempt(
+            "Collectives are missing", lambda: table(compilation.collectives, "collective"), EMPTY
+        ),
         "machine": None,
         "cache": _table(cache, "executable", notes),
         "breaks": _table(breaks, "trace break", notes),

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Sequence
 
 from lazynb.view.inspection.index import Index
 from lazynb.view.inspection.schema import Change, HloLine, PassInfo, Stage
-from lazynb.xla.hlo.module import Module, parse
+from lazynb.xla.hlo.module import Instruction, Module, parse
+from lazynb.xla.hlo.pass_history import Marks, marks_at_first
 from lazynb.xla.hlo.passes import InstructionChange, Pass
+from lazynb.xla.origins import argument
 
 NONE: Stage = {"text": None, "lines": []}
 _INSTRUCTION = re.compile(r"(ROOT )?(%?)([\w.\-]+) = ")
@@ -20,30 +22,32 @@ def stage(index: Index, number: int, text: str, module: Module | None, limit: in
     """A module's text without metadata, each line with what it was made from.
 
     Arguments:
-      module: ``text`` parsed, if it is parsed already.
+      module: the compiled module, whose text this is; None if it is that before XLA's passes.
       limit: the most characters; a longer module has no text here.
     """
     if not text:
         return NONE
     if limit is not None and len(text) > 4 * limit:  # metadata is most of a text
         return NONE
+    at_first: Marks = {}
     if module is None:
         module = parse(text)
-    lines = list(_lines(index, number, text, module))
+        at_first = marks_at_first(module)
+    lines = list(_lines(index, number, text, module, at_first))
     stripped = "\n".join(line["text"] for line in lines)
     if limit is not None and len(stripped) >= limit:
         return NONE
     return {"text": stripped, "lines": lines}
 
 
-def _lines(index: Index, number: int, text: str, module: Module) -> Iterator[HloLine]:
+def _lines(index: Index, number: int, text: str, module: Module, at_first: Marks) -> Iterator[HloLine]:
     computation = ""
     for line in text.splitlines():
         if line.startswith("HloModule "):
             cut = "…" if len(line) > _HEAD else ""
             yield _line(line[:_HEAD] + cut)
         elif line.startswith("  ") and computation:
-            yield from _instruction(index, number, line, module, computation)
+            yield from _instruction(index, number, line, module, computation, at_first)
         elif line.startswith("}") and computation:
             computation = ""
             yield _line("}")
@@ -53,7 +57,9 @@ def _lines(index: Index, number: int, text: str, module: Module) -> Iterator[Hlo
             yield _line(line)
 
 
-def _instruction(index: Index, number: int, line: str, module: Module, computation: str) -> Iterator[HloLine]:
+def _instruction(
+    index: Index, number: int, line: str, module: Module, computation: str, at_first: Marks
+) -> Iterator[HloLine]:
     """The line of an instruction with what it was made from; nothing for another line."""
     match = _INSTRUCTION.match(line.strip())
     instruction = module.by_name.get(match[3]) if match is not None else None
@@ -64,7 +70,7 @@ def _instruction(index: Index, number: int, line: str, module: Module, computati
     if module is trace.module:
         nodes, cluster = trace.nodes_behind(instruction), index.home(number, instruction.name)
     else:
-        nodes, cluster = index.node(number, instruction.mark), None
+        nodes, cluster = _at_first(index, number, instruction, at_first), None
     yield {
         "text": f"  {match[1] or ''}{match[2]}{instruction.name} = {instruction.plain}",
         "name": instruction.name,
@@ -72,6 +78,16 @@ def _instruction(index: Index, number: int, line: str, module: Module, computati
         "cluster": cluster,
         "computation": computation,
     }
+
+
+def _at_first(index: Index, number: int, instruction: Instruction, at_first: Marks) -> list[int]:
+    """The nodes of an instruction before XLA's passes; the input, of a parameter of the program."""
+    given = argument(instruction.scope) if instruction.opcode == "parameter" else None
+    if given is not None:
+        node = index.traces[number].origins.inputs.get(given)
+        return [] if node is None else [node]
+    nodes = [node for mark in sorted(at_first[instruction.name]) for node in index.node(number, mark)]
+    return list(dict.fromkeys(nodes))
 
 
 def _line(text: str) -> HloLine:

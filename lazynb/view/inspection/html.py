@@ -33,6 +33,7 @@ TABS: dict[str, tuple[str, ...]] = {
     "code": ("code",),
     "cost": ("kernels",),
     "memory": ("memory",),
+    "collectives": ("collectives",),
     "cache": ("cache",),
     "breaks": ("breaks",),
 }
@@ -41,7 +42,7 @@ TABS: dict[str, tuple[str, ...]] = {
 GLANCE = 40
 """Boxes in the drawing."""
 
-ALWAYS = ("lines", "graph", "kernels", "boundaries")
+ALWAYS = ("lines", "graph", "kernels", "boundaries", "collectives")
 """Sections that are open unless something else was asked for."""
 
 _KERNELS, _BOUNDARIES, _FATES, _HLO, _LINES = 40, 30, 60, 40_000, 80
@@ -94,6 +95,7 @@ def sections(
         "graph": ("Graph, coloured by kernel", lambda: _graph(data, snapshot, arranged)),
         "kernels": ("Kernels, in the order in which they run", lambda: _kernels(data)),
         "boundaries": ("Why the boundaries lie where they do", lambda: _boundaries(data)),
+        "collectives": ("What the devices say to each other", lambda: _rows(data["collectives"])),
         "fates": ("What became of each operation", lambda: _fates(data)),
         "memory": ("Memory", lambda: _memory(data)),
         "code": ("Code of the kernels", lambda: _code_of_all(data)),

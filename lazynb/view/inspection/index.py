@@ -8,14 +8,15 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from lazynb.view.style import CLUSTERS
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.hlo.module import Mark
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.program import CompiledTrace
 
-COLOURS = 8
-_LAST_RESORT = COLOURS - 1  # grey: for loops around clusters, and if nothing else is left
+COLOURS = len(CLUSTERS)
+_LAST_RESORT = 7  # grey: for loops around clusters, and if nothing else is left
 
 
 class Notes(list[str]):
@@ -100,7 +101,7 @@ class Index:
         return [nodes[operation]]
 
     def colours(self, pairs: Iterable[tuple[int, int]]) -> list[int]:
-        """A colour for each cluster. Neighbours differ if they can.
+        """A colour for each cluster, each its own while there are enough; then neighbours differ if they can.
 
         Arguments:
           pairs: neighbours; clusters that run one after the other are neighbours too.
@@ -116,7 +117,7 @@ class Index:
             if cluster.kind == "control":
                 continue
             taken = {colour_of.get(other) for other in beside.get(id_, ())}
-            free = [colour for colour in range(_LAST_RESORT) if colour not in taken]
+            free = [colour for colour in range(COLOURS) if colour not in taken | {_LAST_RESORT}]
             colour = _LAST_RESORT
             if free:
                 colour = min(free, key=lambda candidate: (uses[candidate], candidate))
@@ -140,7 +141,8 @@ def _labels(clusters: Sequence[tuple[int, Cluster]]) -> list[str]:
 def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[Mark, set[tuple[str, str]]]:
     """By mark of an operation, what a cluster computes of it: (scope, opcode).
 
-    What two clusters have in common is computed twice.
+    What two clusters have in common is computed twice. What is applied to each element is a part of what
+    applies it: XLA splits a long reduction into two kernels, which add other numbers with one function.
     """
     computed: dict[Mark, set[tuple[str, str]]] = {}
     module = trace.module
@@ -148,6 +150,8 @@ def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[Mark, se
         return computed
     for name in cluster.instructions:
         instruction = module.by_name[name]
+        if module.is_applied(instruction.computation):
+            continue
         if instruction.mark is not None and instruction.opcode not in _TRIVIAL:
             work = (instruction.scope, instruction.opcode)
             computed.setdefault(instruction.mark, set()).add(work)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 
+from lazynb.execute.dumps import DumpUnavailable
 from lazynb.plain import plain
 from lazynb.record.snapshot.snapshot import Call, Node, Snapshot
 from lazynb.source import Place
@@ -23,7 +25,9 @@ from lazynb.view.inspection.model_explorer import explorer_file, model_explorer
 from lazynb.view.inspection.page import page_of
 from lazynb.view.inspection.schema import VERSION, Inspection
 from lazynb.view.inspection.text import to_text
+from lazynb.view.inspection.whole import check_whole
 from lazynb.xla.compilation import Compilation
+from lazynb.xla.flag_texts import process_flags, written as written_flags
 
 
 class NotSaved(ValueError):
@@ -35,10 +39,15 @@ NOT_WHOLE = (LookupError, TypeError, AttributeError, ValueError)
 
 
 class Entry(NamedTuple):
-    """One inspection, and the graph that it draws."""
+    """One inspection, and the graph that it draws.
+
+    Attributes:
+      flags: of XLA's, that it was compiled with; None if nobody noted them.
+    """
 
     data: Inspection
     graph: Snapshot
+    flags: Mapping[str, str] | None = None
 
 
 class Saved:
@@ -64,15 +73,28 @@ class Saved:
         """The plain data of each."""
         return [entry.data for entry in self.entries]
 
+    @property
+    def flags(self) -> dict[str, str] | None:
+        """XLA's flags that all of the programs were compiled with; None if nobody noted those of one."""
+        noted = [entry.flags for entry in self.entries]
+        first, *others = noted
+        if first is None or None in others:
+            return None
+        return {name: value for name, value in first.items() if all(_has(one, name, value) for one in others)}
+
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Writes them as JSON.
+        """Writes them as JSON, with the JAX and the flags of XLA's that they were compiled with.
 
         Raises:
           OSError: the file cannot be written.
         """
         target = Path(path)
         entries = [
-            {"inspection": entry.data, "graph": [dataclasses.asdict(node) for node in entry.graph.nodes]}
+            {
+                "inspection": entry.data,
+                "graph": [dataclasses.asdict(node) for node in entry.graph.nodes],
+                "flags": entry.flags,
+            }
             for entry in self.entries
         ]
         written = {
@@ -90,9 +112,9 @@ class Saved:
         Raises:
           OSError: the file cannot be written.
         """
-        target = Path(path)
+        target, shown = Path(path), [(entry.data, entry.graph) for entry in self.entries]
         target.write_text(
-            page_of(self.entries, title or self._name, self._above), encoding="utf-8", errors="replace"
+            page_of(shown, title or self._name, self._above), encoding="utf-8", errors="replace"
         )
         return target
 
@@ -144,13 +166,26 @@ class Saved:
 
 
 def entry_of(compilation: Compilation, *, ran: bool = False, title: str = "") -> Entry:
-    """All that is known of ``compilation``, with the changes of each pass.
+    """All that is known of ``compilation``, with the changes of each pass. What XLA did not write down when
+    it compiled, or is gone, is written down now: a program that ran in a script is compiled once more.
 
     Arguments:
       ran: whether it was run.
     """
+    write_down(compilation)
     data = inspection(compilation, ran=ran, full=True, title=title)
-    return Entry(data, compilation.snapshot)
+    flags, of_process = compilation.all_flags, process_flags()
+    if flags is not None and of_process:
+        data["notes"].append(f"XLA_FLAGS of the process that compiled it: {written_flags(of_process)}.")
+    return Entry(data, compilation.snapshot, flags)
+
+
+def write_down(compilation: Compilation) -> None:
+    """Has XLA write its passes and live ranges of each program down, where it did not or they are gone. Where
+    there is no place to write to they stay unknown."""
+    for trace in compilation.traces:
+        with contextlib.suppress(DumpUnavailable):
+            trace.write_down()
 
 
 def opened(path: str | os.PathLike[str]) -> Saved:
@@ -162,21 +197,23 @@ def opened(path: str | os.PathLike[str]) -> Saved:
     """
     name = os.fspath(path)
     try:
-        written = json.loads(Path(path).read_bytes())
+        written = _json_of(Path(path).read_bytes(), name)
         entries, version = written["inspections"], written["version"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise NotSaved(
-            f"{name} holds no inspection: lazynb run --save and lazynb inspect --json write one"
-        ) from None
+    except (KeyError, TypeError):
+        raise NotSaved(f"{name} holds no inspection: {_WRITERS}") from None
     if version != VERSION:
         raise NotSaved(
             f"{name} was written by lazynb {written.get('lazynb', '?')}, in version {version} of the form; "
             f"lazynb {__version__} reads version {VERSION}"
         )
     try:
-        found = [Entry(entry["inspection"], _graph(entry["graph"])) for entry in entries]
+        found = [
+            Entry(entry["inspection"], _graph(entry["graph"]), _flags(entry.get("flags")))
+            for entry in entries
+        ]
         for entry in found:
             to_text(entry.data)  # whether it can be shown
+            check_whole(entry.data)
     except NOT_WHOLE:
         raise NotSaved(f"{name} holds an inspection that is not whole") from None
     if not found:
@@ -184,9 +221,42 @@ def opened(path: str | os.PathLike[str]) -> Saved:
     return Saved(found, Path(path).name, made_by=str(written.get("made_by", "")))
 
 
+_WRITERS = "lazynb run --save and lazynb inspect --json write one"
+
+
+def _json_of(content: bytes, name: str) -> Any:
+    """
+    Raises:
+      NotSaved: it is no JSON; the text says what is wrong with it.
+    """
+    if not content.strip():
+        raise NotSaved(f"{name} holds no inspection, it is empty: {_WRITERS}")
+    try:
+        return json.loads(content)
+    except json.JSONDecodeError as error:
+        is_cut = error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated")
+        what = (
+            "ends in the middle: it was not written or copied as a whole" if is_cut else "holds no inspection"
+        )
+        raise NotSaved(f"{name} {what} ({error.msg}, line {error.lineno}); {_WRITERS}") from None
+    except (ValueError, RecursionError):
+        raise NotSaved(f"{name} holds no inspection, it is no JSON: {_WRITERS}") from None
+
+
 def here() -> str:
     """The JAX that compiles here."""
     return f"JAX {jax.__version__}"
+
+
+def _has(flags: Mapping[str, str] | None, name: str, value: str) -> bool:
+    return flags is not None and flags.get(name) == value
+
+
+def _flags(written: Any) -> dict[str, str] | None:
+    """The flags of an entry; one of an earlier lazynb has none."""
+    if not isinstance(written, dict):
+        return None
+    return {str(name): str(value) for name, value in written.items()}
 
 
 def _graph(nodes: Sequence[dict[str, Any]]) -> Snapshot:

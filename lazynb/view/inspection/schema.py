@@ -442,6 +442,7 @@ class Inspection(TypedDict):
     programs: list[Program]
     clusters: list[Cluster]  # of all programs, in the order in which they run
     boundaries: list[Boundary]
+    collectives: Table
     machine: Machine | None
     cache: Table
     breaks: Table
@@ -461,7 +462,7 @@ class Compared(TypedDict):
     """Two compilations side by side."""
 
     version: Literal[1]
-    names: list[str]  # what the user calls the two
+    names: list[str]  # what the user calls the two, and the flags that only one has
     before: Inspection
     now: Inspection
     nodes: list[tuple[int, int]]  # operations that correspond

@@ -19,9 +19,9 @@ def table(records: Records[Any], noun: str) -> Table:
         rows.append({name: clip(plain(cell), 160) for name, cell in row.items()})
     # a line may have broken a thousand times: breaks say themselves how often
     phrases = [getattr(records, "summary", "") or plural(len(records), noun)]
-    for name in ("hits", "misses"):
+    for name, one in (("hits", "hit"), ("misses", "miss")):
         if hasattr(records, name):
-            phrases.append(f"{getattr(records, name):,} {name}")
+            phrases.append(plural(getattr(records, name), one))
     if len(records) > len(rows):
         phrases.append(f"{len(rows)} of them are shown")
     return {

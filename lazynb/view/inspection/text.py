@@ -28,10 +28,19 @@ def to_text(
     if left_out > 0:
         lines.append(f"  ... {left_out:,} more")
     lines += _reasons(data, reasons)
+    lines += _collectives(data)
     lines += _others(data)
     lines += times_words.in_full(data) if times else times_words.glance(data)
     lines += [f"Note: {note}" for note in data["notes"]]
     return plain("\n".join(lines))
+
+
+def _collectives(data: Inspection) -> list[str]:
+    table = data["collectives"]
+    if not table["rows"]:
+        return []
+    rows = [[clip(cell, 120) for cell in row] for row in [table["columns"], *table["rows"]]]
+    return [f"What the devices say to each other, {table['text']}:", *_aligned(rows)]
 
 
 def _aligned(table: list[list[str]]) -> Iterator[str]:

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 from lazynb.compare.difference import Difference
+from lazynb.compare.flags import own_flags
+from lazynb.compare.side import Side
 from lazynb.view.inspection.schema import Compared, SameLine
 
 
 def compared(difference: Difference) -> Compared:
     """The data of the paired inspector."""
+    before, now = difference.before, difference.now
     return {
         "version": 1,
-        "names": [difference.before.name, difference.now.name],
+        "names": [_name(before, now), _name(now, before)],
         "before": difference.before.data,
         "now": difference.now.data,
         "nodes": sorted(difference.matching.now_of.items()),
         "lines": _lines(difference),
     }
+
+
+def _name(side: Side, other: Side) -> str:
+    """What stands above its inspector: its name, and the flags that the other side has not."""
+    return ", ".join(filter(None, (side.name, own_flags(side, other))))
 
 
 def _lines(difference: Difference) -> list[SameLine]:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lazynb.compare.change import Change
-from lazynb.compare.difference import Difference
+from lazynb.compare.difference import Difference, listed
+from lazynb.compare.flags import sentence
 from lazynb.compare.matching import LinePair
 from lazynb.compare.memory_changes import peak
 from lazynb.compare.side import Line, Side
@@ -38,10 +39,11 @@ class Diff(Difference):
         return self.changes.to_dicts()
 
     def to_json(self) -> str:
-        """The headline, both sides' totals, the changes and the passes, as JSON."""
+        """The headline, both sides' totals and flags, the changes and the passes, as JSON."""
         data = {
             "before": _total(self.before),
             "now": _total(self.now),
+            "flags": self.flags.to_dicts(),
             "headline": self.headline,
             "changes": self.to_dicts(),
             "passes": self.passes.to_dicts(),
@@ -61,7 +63,8 @@ class Diff(Difference):
         return target
 
     def __repr__(self) -> str:
-        lines = [f"{place}. {sentence}" for place, sentence in enumerate(self.headline, 1)] or [NOTHING]
+        findings = [f"{place}. {finding}" for place, finding in enumerate(self.headline, 1)] or [NOTHING]
+        lines = [*filter(None, [sentence(self.before, self.now)]), *findings]
         lines += ["", *text_table(self._totals())]
         if rows := [row for row in map(self._figures, self.changes) if row]:
             lines += ["", *text_table(rows[:SHOWN])]
@@ -81,14 +84,16 @@ class Diff(Difference):
 
     def to_html(self) -> str:
         """The findings, and tables of all that differs."""
-        findings = "".join(f"<li>{escape(plain(sentence))}</li>" for sentence in self.headline)
+        findings = "".join(f"<li>{escape(plain(finding))}</li>" for finding in self.headline)
         passes = ""
         if self.passes:
             head = f"Passes of XLA that acted differently on a line ({len(self.passes):,})"
             passes = f"<details><summary>{escape(head)}</summary>{_html(self.passes)}</details>"
+        flags = sentence(self.before, self.now)
         return fill(
             "comparison",
             title=escape(plain(f"{self.before.name} → {self.now.name}")),
+            flags=f"<div>{escape(plain(flags))}</div>" if flags else "",
             findings=f"<ol>{findings}</ol>" if findings else f"<p>{escape(NOTHING)}</p>",
             totals=html_table(self._totals()),
             changes=self._changes(),
@@ -126,6 +131,10 @@ class Diff(Difference):
     def _notes(self) -> list[str]:
         """What cannot be said, and why."""
         notes = []
+        if not self.changes and self.rewritten:
+            where = listed(self.rewritten)
+            may = "what comes from outside may differ: the values of inputs, such as a seed, or a callback"
+            notes.append(f"{where}: written otherwise, with the same operations; {may}.")
         if self.before.is_timed != self.now.is_timed:
             timed, other = (self.before, self.now) if self.before.is_timed else (self.now, self.before)
             notes.append(
@@ -135,6 +144,8 @@ class Diff(Difference):
             notes.append("How often some loop turns is not known: its kernels count once.")
         if not (self.before.has_passes and self.now.has_passes):
             notes.append("What XLA's passes did is not kept of both, so passes are not compared.")
+        elif self.before.compilers != self.now.compilers:
+            notes.append("XLA has other passes for each kind of chip, so passes are not compared.")
         return notes
 
 
@@ -150,6 +161,7 @@ def _total(side: Side) -> dict[str, Any]:
     return {
         "name": side.name,
         "about": side.about,
+        "flags": side.flags,
         **dataclasses.asdict(side.figures),
         "peak_memory": None if memory is None else memory["peak_bytes"],
     }

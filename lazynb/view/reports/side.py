@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any
 
 from lazynb.compare.joined import joined
 from lazynb.compare.side import Side
-from lazynb.execute.dumps import DumpUnavailable
 from lazynb.execute.flush import tensors_in
 from lazynb.record.tensor import LazyTensor
 from lazynb.session.function import compile_function, is_function
 from lazynb.view.graph.graph import Graph
 from lazynb.view.inspection.contents import inspection
-from lazynb.view.inspection.saved import Saved, here, opened
+from lazynb.view.inspection.saved import Saved, here, opened, write_down
 from lazynb.view.reports.targets import SideBySide
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.flags import written
 from lazynb.xla.gathering import compile_tensors
 from lazynb.xla.given.given import SUFFIXES, compile_given, is_given, read_file
 
@@ -50,7 +47,7 @@ def side_of(obj: Any, name: str, namespace: Mapping[str, Any]) -> Side:
 
 
 def _of_saved(saved: Saved, name: str) -> Side:
-    return Side(joined(saved.inspections), name, saved.made_by)
+    return Side(joined(saved.inspections), name, saved.made_by, saved.flags)
 
 
 def _of_file(path: str) -> Side:
@@ -63,11 +60,8 @@ def _of_file(path: str) -> Side:
 def _of_compilation(compilation: Compilation, name: str) -> Side:
     if not compilation.traces:
         raise ValueError(f"{name} has no program: {compilation.instead or 'nothing was pending'}")
-    for trace in compilation.traces:
-        with contextlib.suppress(DumpUnavailable):
-            trace.write_down()
-    made_by = f"{here()}, with {written(compilation.flags)}" if compilation.flags else here()
-    return Side(inspection(compilation, full=True, live=False), name, made_by)
+    write_down(compilation)
+    return Side(inspection(compilation, full=True, live=False), name, here(), compilation.all_flags)
 
 
 def _compilation_of(obj: Any, namespace: Mapping[str, Any]) -> Compilation:

@@ -73,9 +73,8 @@ class PassHistory:
 
     @cached_property
     def first(self) -> Marks:
-        """By instruction of the first module, the operations that it was made from: what a call runs belongs
-        to the call."""
-        return _inherited(self.module(0), {}, {}, {})
+        """See :func:`marks_at_first`."""
+        return marks_at_first(self.module(0))
 
     @cached_property
     def at_first(self) -> dict[Mark, set[str]]:
@@ -109,6 +108,13 @@ class PassHistory:
             before, after = self.module(index), self.module(index + 1)
             known = _inherited(after, known, stands_for(self.match(index)), before.by_name)
         return {name: known.get(name, _NO_MARKS) for name in self.last.by_name}
+
+
+def marks_at_first(module: Module) -> Marks:
+    """By instruction of the module before XLA's passes, the operations that it was made from. What a function
+    computes belongs to the operations in it, else to those that call it: JAX lowers it once for all calls,
+    and the scopes in it begin at the call."""
+    return _inherited(module, {}, {}, {})
 
 
 def stands_for(match: InstructionMatch) -> dict[str, set[str]]:

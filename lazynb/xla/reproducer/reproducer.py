@@ -207,12 +207,10 @@ Options: --hlo prints the optimised HLO; --run runs the program once, and says w
 
 
 def _text(case: Case, programs: Sequence[dict[str, Any]], saved: _Saved) -> str:
-    question = case.question or "What does XLA make of this program?"
-    title = question.replace("\\", "\\\\").replace('"""', "'''")
+    asked = case.question or "What does XLA make of this program?"
+    question = asked.encode("utf-8", "replace").decode()  # half a surrogate pair cannot be written
     seen = "\n".join(f"  {line}" for program in programs for line in program["seen"])
-    head = _HEAD.format(
-        title=title, version=__version__, seen=seen.replace("\\", "\\\\").replace('"""', "'''")
-    )
+    head = _HEAD.format(title=_in_docstring(question), version=__version__, seen=_in_docstring(seen))
     constants, described = [], []
     for number, program in enumerate(programs, 1):
         constants.append(f"STABLEHLO_{number} = {_quoted(program['stablehlo'])}")
@@ -232,6 +230,12 @@ def _text(case: Case, programs: Sequence[dict[str, Any]], saved: _Saved) -> str:
     body = inspect.getsource(code).split('"""', 2)[2].lstrip("\n")
     case_text = f"CASE = {pprint.pformat(data, width=110, compact=True, sort_dicts=False)}"
     return "\n\n".join([head, *constants, case_text, body, 'if __name__ == "__main__":\n    start(CASE)\n'])
+
+
+def _in_docstring(text: str) -> str:
+    """Text as a docstring holds it. Source cannot hold a NUL, and a reader sees no control character."""
+    escaped = text.replace("\\", "\\\\").replace('"""', "'''")
+    return "".join(each if each.isprintable() or each in "\n\t" else repr(each)[1:-1] for each in escaped)
 
 
 class _Name(str):

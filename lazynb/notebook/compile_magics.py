@@ -1,0 +1,243 @@
+"""The magics about compilations: ``%%compile``, ``%%predict``, ``%inspect``, ``%diff``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import cell_magic, line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.display import display
+
+from lazynb import source
+from lazynb.execute.flush import execution, tensors_in
+from lazynb.execute.observers import observing
+from lazynb.notebook import exports
+from lazynb.notebook.against import side_named
+from lazynb.notebook.cell import NOTHING, run_body
+from lazynb.notebook.compile_options import asked_for
+from lazynb.notebook.compiling import compiled
+from lazynb.notebook.defined import what_to_do
+from lazynb.notebook.leftovers import holders
+from lazynb.notebook.runs import CellRuns
+from lazynb.notebook.shell_magics import ShellMagics
+from lazynb.notebook.showing import compilation_of, inspect, shown
+from lazynb.record.mode import recording
+from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
+from lazynb.view.inspection.html import TABS
+from lazynb.view.inspection.show import remember
+from lazynb.view.reports.comparison import Diff
+from lazynb.view.reports.prediction import Reveal
+from lazynb.xla.gathering import written_down
+
+
+@magics_class
+class CompileMagics(ShellMagics):
+    """They show what XLA made of a cell."""
+
+    @magic_arguments()
+    @argument("name", nargs="?", help="variable that receives the Compilation")
+    @argument("--no-run", action="store_true", help="compile and show; run nothing")
+    @argument("--show", metavar="TABS", default="", help=f"tabs to open, by commas: {', '.join(TABS)}")
+    @argument(
+        "--for",
+        dest="targets",
+        metavar="TARGETS",
+        default=None,
+        help="show what chips that are not here would run, by commas, such as v5e or cpu,v5e,h100:8 "
+        "(lazynb targets lists them); the value is computed here",
+    )
+    @argument(
+        "--mesh",
+        metavar="AXES",
+        default=None,
+        help="the devices of the one target as a mesh, such as data=4,model=4; without: one device",
+    )
+    @argument(
+        "--shard",
+        metavar="NAME=AXES",
+        action="append",
+        default=[],
+        help="how a variable lies on the mesh, an axis or . for each dimension: x=data,.; or the name of "
+        "what lazynb.shard_like gave; several times",
+    )
+    @argument(
+        "--as-jit",
+        action="store_true",
+        help="compile beside it what jax.jit of the cell would run, for the switch in the inspector: only "
+        "the last expression is a result, arrays from outside are arguments, numbers are constants; it is "
+        "not run",
+    )
+    @argument(
+        "--returns",
+        metavar="NAMES",
+        default="",
+        help="the results under --as-jit, by commas, such as loss,params; without: the last expression",
+    )
+    @argument(
+        "--against",
+        metavar="NAME",
+        default=None,
+        help="show what differs from NAME: a variable that an earlier %%%%compile filled, or a file that "
+        "lazynb run --save wrote",
+    )
+    @argument(
+        "--flag",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="show what XLA makes of the cell with one of its flags, such as "
+        "xla_cpu_enable_fast_math=true; several times; the value is computed without",
+    )
+    @argument(
+        "--without",
+        metavar="LIBRARY",
+        action="append",
+        default=[],
+        help="the same with XLA's own code in place of a library's, such as YNNPACK",
+    )
+    @cell_magic
+    def compile(self, line: str, cell: str) -> None:
+        """Runs the cell lazily, compiles what is pending and runs it; shows the value of the last expression
+        and the inspector.
+
+        The inspector says which kernels run, which of the cell's lines went into each, and why they are not
+        fewer; on its HLO tab, Times is what compiling took. What earlier cells had left pending is a program
+        of its own, and is counted apart.
+        """
+        __tracebackhide__ = True
+        options = parse_argstring(self.compile, line)
+        asked = asked_for(options, self._extension.targets, self.shell, cell)
+        made = compiled(asked, partial(self._run_and_show_errors, cell))
+        made.here.instead = what_to_do(self.shell.transform_cell(cell), self.shell.user_ns)
+        if asked.name is not None:
+            self.shell.user_ns[asked.name] = made.held
+        if asked.runs:
+            execution.run_all("compile")
+        if made.value is not NOTHING:
+            self.shell.displayhook(made.value)
+        for one in made.shown():
+            display(one)
+
+    @magic_arguments()
+    @argument(
+        "groups",
+        nargs="*",
+        help="lines that you expect to share a kernel, such as: 2-4 | 5 7; without: a form asks",
+    )
+    @cell_magic
+    def predict(self, line: str, cell: str) -> None:
+        """Runs the cell lazily, compiles it, and shows which lines share a kernel, beside what you expected,
+        and why.
+
+        What is pending stays pending.
+        Lines count from the magic's own, which is line 1. A line that stands in no group is expected to be a
+        kernel of its own.
+        """
+        __tracebackhide__ = True
+        try:
+            groups = parse_groups(line) if line.strip() else None
+            runs = self._runs()
+            value = self._run_lazily(cell, runs)
+            waiting = execution.waiting([])
+            runs.describe(waiting)
+            runs.compile(waiting)
+            compilation = remember(runs.compilation(holders(tensors_in([value]))))
+            if any(boundary.code == "unknown" for boundary in compilation.boundaries):
+                compilation.ask()
+            if groups is not None:
+                display(Reveal(compare(compilation, groups)))
+                return
+        except BadPrediction as error:
+            raise UsageError(f"%%predict: {error}") from None
+        from lazynb.notebook.predict import PredictForm  # needs ipywidgets
+
+        display(
+            PredictForm(
+                written_lines(compilation.snapshot),
+                lambda chosen: [Reveal(compare(compilation, chosen)), shown(compilation)],
+            )
+        )
+
+    @magic_arguments()
+    @argument(
+        "expression",
+        nargs="*",
+        help="a compilation, a graph, a tensor, or what jax.jit lowered or compiled; without: the last "
+        "compilation",
+    )
+    @argument(
+        "--html", metavar="FILE", help="write the inspector to FILE, which needs no kernel and no network"
+    )
+    @argument("--model-explorer", metavar="FILE", help="write the graphs to FILE as JSON of Model Explorer's")
+    @argument(
+        "--perfetto",
+        metavar="FILE",
+        help="write the last profile to FILE, a trace that Perfetto opens; without one, measure the kernels "
+        "first",
+    )
+    @argument(
+        "--reproducer",
+        metavar="FILE",
+        help="write FILE, a Python program that compiles the same with JAX alone, for an issue of XLA's",
+    )
+    @argument("--question", metavar="TEXT", default="", help="what the reader of the reproducer is asked")
+    @line_magic
+    def inspect(self, line: str) -> Any:
+        """Shows the inspector of the last compilation, or of what an expression gives; with options writes it
+        to files instead."""
+        options = parse_argstring(self.inspect, line)
+        options.question = options.question.strip("\"'")  # IPython leaves the quotes
+        obj = self.shell.ev(" ".join(options.expression)) if options.expression else None
+        if not exports.is_asked(options):
+            return inspect(obj, self.shell.user_ns)
+        for path in exports.write_all(compilation_of(obj, self.shell.user_ns), options):
+            print(f"written to {path}")
+        return None
+
+    @magic_arguments()
+    @argument("before", help="a variable that holds a Compilation, an expression without spaces, or a file")
+    @argument("now", help="the same; without quotes")
+    @argument("--html", metavar="FILE", help="write it to FILE, which needs no kernel and no network")
+    @line_magic
+    def diff(self, line: str) -> Any:
+        """Shows what differs between two compilations, line by line: kernels, bytes, operations, memory,
+        times.
+
+        ``%%compile before`` and ``%%compile after`` give two; so do files that ``lazynb run --save`` wrote
+        with two versions of JAX, or for two chips. Runs nothing.
+        """
+        options = parse_argstring(self.diff, line)
+        sides = [side_named(name, self.shell.user_ns, "%diff") for name in (options.before, options.now)]
+        found = Diff(*sides)
+        if options.html is not None:
+            print(f"written to {found.save_html(options.html)}")
+            return None
+        return found
+
+    def _runs(self) -> CellRuns:
+        """Notes the programs that the trace breaks of this cell run."""
+        number = source.current_cell() or self.shell.execution_count
+        return CellRuns(self._extension.leftovers.earlier, self.shell.user_ns, number)
+
+    def _run_lazily(self, cell: str, runs: CellRuns, ahead: bool = True) -> Any:
+        """Runs ``cell``; the value of its last expression.
+
+        Arguments:
+          ahead: see :func:`lazynb.xla.gathering.written_down`.
+        """
+        __tracebackhide__ = True
+        with recording(), observing(runs), written_down(ahead):
+            return run_body(self.shell, cell)
+
+    def _run_and_show_errors(self, cell: str, ahead: bool) -> tuple[Any, CellRuns]:
+        """As :meth:`_run_lazily`. After an error it shows the programs that trace breaks ran before."""
+        __tracebackhide__ = True
+        runs = self._runs()
+        try:
+            return self._run_lazily(cell, runs, ahead), runs
+        except Exception:
+            if runs.has_run:
+                display(shown(remember(runs.compilation())))
+            raise

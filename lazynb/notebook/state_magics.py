@@ -1,0 +1,126 @@
+"""The magics that say how things stand: ``%lazy``, ``%graph``, ``%breaks``, ``%cache``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import line_magic, magics_class
+from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+
+from lazynb.execute.breaks import breaks
+from lazynb.notebook.compile_options import targets_of
+from lazynb.notebook.shell_magics import ShellMagics
+from lazynb.notebook.status import status
+from lazynb.reasons import find
+from lazynb.session.cache_info import cache_info, clear_cache
+from lazynb.view.graph.pending import graph_of
+from lazynb.view.reports.miss_report import explained_miss
+
+
+@magics_class
+class StateMagics(ShellMagics):
+    """They run nothing that is pending."""
+
+    @magic_arguments()
+    @argument(
+        "switch",
+        nargs="?",
+        choices=["on", "off", "strict"],
+        help=(
+            "switch lazy mode on or off, or on with every trace break an error; without: say how things stand"
+        ),
+    )
+    @argument(
+        "--for",
+        dest="targets",
+        metavar="TARGETS",
+        default=None,
+        help="chips that every %%%%compile from here on compiles for, such as v5e or cpu,h100; "
+        "cpu is this machine",
+    )
+    @line_magic
+    def lazy(self, line: str) -> None:
+        """Says in one line what is pending, compiled, hit, missed and broken; or switches lazy mode.
+
+        With ``strict`` the first trace break raises and says what to write instead; nothing is run and
+        nothing lost. Barriers that were asked for (``lazynb.sync()``, ``block_until_ready()``, ``%%compile``)
+        pass. ``%lazy on`` ends it.
+
+        While lazy mode is on, functions such as ``jax.numpy.tanh`` are ones that remember what they recorded.
+        They are equal to JAX's own. ``lazynb.config.substitute_names = False`` leaves JAX's own in place:
+        everything still works, and takes longer to record.
+        """
+        options = parse_argstring(self.lazy, line)
+        switch = options.switch
+        if options.targets is not None:
+            self._extension.targets = targets_of(options.targets)
+        if switch is not None:
+            self._extension.switch(switch != "off", switch == "strict")
+        print(status())
+
+    @line_magic
+    def graph(self, line: str) -> Any:
+        """Draws what is pending, or what an expression needs: ``%graph`` or ``%graph EXPR``. Runs nothing
+        pending.
+
+        EXPR is evaluated in the notebook's namespace; it may be a tensor or any nesting of dicts, lists and
+        tuples of them. ``%graph --mermaid`` and ``%graph --mermaid EXPR`` print it as Mermaid, for Markdown.
+        """
+        flag, _, rest = line.strip().partition(" ")
+        is_mermaid = flag == "--mermaid"
+        expression = rest.strip() if is_mermaid else line.strip()
+        tensors = [self.shell.ev(expression)] if expression else []
+        graph = graph_of(tensors, self.shell.user_ns)
+        if not is_mermaid:
+            return graph
+        print(graph.to_mermaid(), end="")
+        return None
+
+    @magic_arguments()
+    @argument("code", nargs="?", help="explain the breaks of this code or kind, such as LNB103 or float")
+    @line_magic
+    def breaks(self, line: str) -> Any:
+        """Lists the trace breaks so far: line, operations forced, time lost, and how to avoid each.
+
+        With a code or kind: what that break is, a program that has it, and the same program without it.
+        """
+        code = parse_argstring(self.breaks, line).code
+        if code is None:
+            return breaks()
+        try:
+            return find(code)
+        except ValueError as error:
+            raise UsageError(f"%breaks: {error}") from None
+
+    @magic_arguments()
+    @argument(
+        "what",
+        nargs="?",
+        metavar="N | clear",
+        help="N: explain the miss of that number, drawn on the graph; "
+        "clear: forget executables, events and breaks",
+    )
+    @line_magic
+    def cache(self, line: str) -> Any:
+        """Lists the compiled programs with hits and misses, and under them why each was no hit and what would
+        make it one.
+
+        ``%cache N`` explains miss N: what was added, removed and changed since the nearest program that was
+        cached. ``%cache clear`` forgets all. Runs and compiles nothing.
+        """
+        what = parse_argstring(self.cache, line).what
+        if what is None:
+            return cache_info()
+        if what == "clear":
+            clear_cache()
+            print(status())
+            return None
+        try:
+            number = int(what)
+        except ValueError:
+            raise UsageError(f"%cache: takes the number of a miss, or clear, not {what!r}") from None
+        try:
+            return explained_miss(number)
+        except ValueError as error:
+            raise UsageError(f"%cache: {error}") from None

@@ -1,0 +1,1 @@
+"""What devices say to each other: the collectives of a program, and who asked for them."""

@@ -1,0 +1,252 @@
+"""The collectives of a program: what each moves, among which devices, for which line, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+import jax
+from jax.sharding import NamedSharding
+
+from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
+from lazynb.targets.mesh import Layout
+from lazynb.xla.collectives.device_groups import axes_of, axes_of_pairs, groups_of, pairs_of
+from lazynb.xla.hlo.module import Instruction, Module
+from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
+from lazynb.xla.hlo.shapes import parts as parts_of, shape_bytes
+from lazynb.xla.program import CompiledTrace
+
+_COLLECTIVES = opcodes_of(OpcodeKind.COLLECTIVE)
+_ASKED = {
+    "all_gather": "all-gather",
+    "all_gather_invariant": "all-gather",
+    "all_gather_reduced": "all-gather",
+    "all_to_all": "all-to-all",
+    "pbroadcast": "collective-broadcast",
+    "pmax": "all-reduce",
+    "pmin": "all-reduce",
+    "ppermute": "collective-permute",
+    "psum": "all-reduce",
+    "psum_invariant": "all-reduce",
+    "psum_scatter": "reduce-scatter",
+    "ragged_all_to_all": "ragged-all-to-all",
+    "reduce_scatter": "reduce-scatter",
+}
+"""JAX's primitives that are collectives, and what XLA makes of each."""
+_REDUCING = ("dot_general", "reduce_", "conv_general_dilated", "cumsum", "argmax", "argmin", "scatter-add")
+
+
+@dataclasses.dataclass(frozen=True)
+class Collective:
+    """One collective of a compiled program.
+
+    Attributes:
+      kind: ``all-reduce``, ``all-gather``, ``reduce-scatter``, ``all-to-all``, ``collective-permute``, ...
+      name: of the HLO instruction.
+      nodes: the operations that it was made from, as node numbers of the compilation's snapshot.
+      places: their lines.
+      direction: ``backward`` if they belong to a gradient, else ``forward``; empty without operations.
+      among: how many devices take part together; None if XLA's text does not tell.
+      axes: of the mesh, along which; empty if there is no mesh, or if the groups are no axes of it.
+      bytes: of the array, on each device: what goes in; of an ``all-gather``, what comes out.
+      moved: bytes that each device sends, if the group is a ring (an inference: XLA's runtime may take
+        another way); None if ``among`` is.
+      executions: how often it runs; None if nobody knows.
+      is_asked: whether the user's code asks for it; else XLA's partitioner put it in.
+      beside: kernels between its start and its end, of one that is asynchronous; None of another.
+      why: a sentence.
+    """
+
+    kind: str
+    name: str
+    nodes: tuple[int, ...]
+    places: tuple[Place, ...]
+    direction: str
+    among: int | None
+    axes: tuple[str, ...]
+    bytes: int
+    moved: float | None
+    executions: int | None
+    is_asked: bool
+    beside: int | None
+    why: str
+
+
+Mesh = tuple[tuple[str, ...], tuple[int, ...]]
+"""Names and sizes of a mesh's axes."""
+
+
+def collectives(trace: CompiledTrace, snapshot: Snapshot, layout: Layout | None) -> list[Collective]:
+    """Those of a program, in the order in which they start.
+
+    Arguments:
+      snapshot: the graph that it was compiled from.
+      layout: the mesh that it was compiled for; None if that is the one on which its inputs lie.
+    """
+    module = trace.module
+    if module is None:
+        return []
+    if layout is not None:
+        mesh: Mesh | None = tuple(name for name, _ in layout.axes), layout.sizes
+    else:
+        mesh = _mesh_of(trace)
+    count = _PARTITIONS.search(trace.text.partition("\n")[0])
+    nodes = {node.id: node for node in snapshot.nodes}
+    devices = int(count[1]) if count is not None else 1
+    return [_collective(trace, parts, nodes, mesh, devices) for parts in _parts(module)]
+
+
+_PARTITIONS = re.compile(r"\bnum_partitions=(\d+)")
+
+
+def _mesh_of(trace: CompiledTrace) -> Mesh | None:
+    """The mesh on which the inputs of a program lie; None if they lie on none, or on several."""
+    given = getattr(trace.compiled, "input_shardings", None)
+    meshes = {one.mesh for one in jax.tree.leaves(given) if isinstance(one, NamedSharding)}
+    shapes = {(tuple(mesh.axis_names), tuple(mesh.axis_sizes)) for mesh in meshes}
+    return shapes.pop() if len(shapes) == 1 else None
+
+
+def _direction(nodes: Sequence[Node]) -> str:
+    if not nodes:
+        return ""
+    is_backward = any(node.gradient is not None and not node.gradient.again for node in nodes)
+    return "backward" if is_backward else "forward"
+
+
+def _parts(module: Module) -> list[list[Instruction]]:
+    """The collectives, each with its parts. One that runs beside kernels has a start and an end. XLA:TPU
+    writes it into its start, into each fusion that carries it on, and into its end; all have one channel."""
+    found: dict[str, list[Instruction]] = {}
+    for instruction in module:
+        if instruction.opcode in _COLLECTIVES and not instruction.opcode.endswith("-done"):
+            channel = instruction.attribute("channel_id")
+            found.setdefault(f"{instruction.opcode} {channel or instruction.name}", []).append(instruction)
+    order = {name: place for place, name in enumerate(module.by_name)}
+    return sorted(found.values(), key=lambda parts: order[_outermost(module, parts[0]).name])
+
+
+def _collective(
+    trace: CompiledTrace,
+    parts: Sequence[Instruction],
+    nodes: dict[int, Node],
+    mesh: Mesh | None,
+    devices: int,
+) -> Collective:
+    instruction, ends = parts[0], _ends(trace, parts)
+    kind = instruction.opcode.removesuffix("-start")
+    among, axes = _devices(instruction, kind, mesh, devices)
+    size = _bytes(instruction, kind, trace.module)
+    made_of = _made_of(trace, instruction)
+    behind = [nodes[node] for each in made_of for node in trace.nodes_behind(each) if node in nodes]
+    behind = list(dict.fromkeys(behind))
+    primitives = [each.scope.rpartition("/")[2] for each in made_of]
+    asked = all(_ASKED.get(primitive) == kind for primitive in primitives)
+    cost = trace.costs.get(ends[0].name)
+    return Collective(
+        kind,
+        instruction.name,
+        tuple(node.id for node in behind),
+        tuple(dict.fromkeys(node.place for node in behind if node.place is not None)),
+        _direction(behind),
+        among,
+        axes,
+        size,
+        None if among is None else _moved(kind, size, among),
+        cost.executions if cost is not None else None,
+        asked,
+        _between(trace, *ends),
+        _why(kind, primitives, asked, [node.name for node in behind], axes),
+    )
+
+
+def _made_of(trace: CompiledTrace, instruction: Instruction) -> list[Instruction]:
+    """The instructions whose scopes say what it is for: its own; or of one that XLA put together of several,
+    and which has the scope of one of them, those whose values it takes."""
+    assert trace.module is not None
+    if len(instruction.operands) < 2:
+        return [instruction]
+    near = trace.module.computations[instruction.computation].instructions
+    return [near[name] for name in instruction.operands]
+
+
+def _devices(
+    instruction: Instruction, kind: str, mesh: Mesh | None, devices: int
+) -> tuple[int | None, tuple[str, ...]]:
+    """How many devices take part together, and along which axes."""
+    if kind == "collective-permute":
+        pairs = pairs_of(instruction.text)
+        return (2 if pairs else None), (axes_of_pairs(pairs, *mesh) or () if mesh else ())
+    groups = groups_of(instruction.text, devices)
+    if groups is None:
+        return None, ()
+    return len(next(iter(groups))), (axes_of(groups, *mesh) or () if mesh else ())
+
+
+def _bytes(instruction: Instruction, kind: str, module: Module | None) -> int:
+    """Of the array; an asynchronous start gives what it takes and what it will give."""
+    assert module is not None
+    if kind == "all-gather":
+        shapes = parts_of(instruction.shape) or [instruction.shape]
+        if instruction.opcode.endswith("-start"):
+            return shape_bytes(shapes[-1])
+        return sum(map(shape_bytes, shapes))
+    operands = module.computations[instruction.computation].instructions
+    return sum(shape_bytes(operands[name].shape) for name in instruction.operands)
+
+
+def _moved(kind: str, size: int, among: int) -> float:
+    """Bytes that each device of a ring of ``among`` sends (Thakur, Rabenseifner and Gropp 2005)."""
+    share = (among - 1) / among
+    if kind == "all-reduce":
+        return 2 * share * size
+    return size if kind in ("collective-permute", "collective-broadcast") else share * size
+
+
+def _ends(trace: CompiledTrace, parts: Sequence[Instruction]) -> tuple[Instruction, Instruction]:
+    """What starts a collective and what ends it; the same where it does not run beside others."""
+    module = trace.module
+    assert module is not None
+    first, last = _outermost(module, parts[0]), _outermost(module, parts[-1])
+    users = module.computations[first.computation].users[first.name]
+    done = [user for user in users if user.opcode.endswith("-done")]
+    return (first, done[0]) if done and first.opcode.endswith("-start") else (first, last)
+
+
+def _outermost(module: Module, instruction: Instruction) -> Instruction:
+    """The fusion that an instruction is in, or itself."""
+    caller = module.callers.get(instruction.computation)
+    while caller is not None and caller.opcode == "fusion":
+        instruction = caller
+        caller = module.callers.get(instruction.computation)
+    return instruction
+
+
+def _between(trace: CompiledTrace, start: Instruction, end: Instruction) -> int | None:
+    """The kernels that run between a start and its end: a compiled module is in the order of execution."""
+    if start is end or trace.module is None or start.computation != end.computation:
+        return None
+    order = list(trace.module.computations[start.computation].instructions)
+    between = set(order[order.index(start.name) + 1 : order.index(end.name)])
+    return sum(cluster.name in between and cluster.is_kernel for cluster in trace.clusters)
+
+
+def _why(kind: str, primitives: Sequence[str], asked: bool, names: Sequence[str], axes: Sequence[str]) -> str:
+    """Why it is there. What the partitioner put in is inferred from what it was put in for."""
+    along = " and ".join(f"`{axis}`" for axis in axes)
+    over = f" on {along}" if along else ""
+    named = dict.fromkeys(names)
+    what = ", ".join(f"`{name}`" for name in named) or "an operation"
+    verb = "" if len(named) > 1 else "s"
+    together = f"; XLA put {len(primitives)} into one" if len(primitives) > 1 else ""
+    if asked:
+        return f"the code asks for it: {', '.join(f'`{one}`' for one in dict.fromkeys(primitives))}{together}"
+    if kind in ("all-reduce", "reduce-scatter"):
+        if all(any(re.match(form, primitive) for form in _REDUCING) for primitive in primitives):
+            part = "each device has a part of it"
+            return f"{what} reduce{verb} a dimension that is sharded{over}: {part}{together}"
+        return f"each device has a part of what {what} give{verb}, sharded{over}{together}"
+    if kind == "all-gather":
+        return f"{what} read{verb} whole what is sharded{over}{together}"
+    return f"a value of {what} is sharded otherwise than what reads it{over}{together}"
