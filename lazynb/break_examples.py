@@ -445,19 +445,17 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
     ),
     "sharding": (
         """
-        mesh = jax.make_mesh((len(jax.devices()),), ("x",))
+        mesh = jax.make_mesh((len(jax.devices()),), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
         spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
-        lazynb.config.max_program = 1  # so that what comes next is a trace of its own, as the next cell is
         x = jax.device_put(np.arange(8, dtype=np.float32), spread) * 2
-        out = x + 1
+        out = jax.jit(lambda v: v + 1, in_shardings=spread)(x)
         """,
         """
-        mesh = jax.make_mesh((len(jax.devices()),), ("x",))
+        mesh = jax.make_mesh((len(jax.devices()),), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
         spread = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
-        lazynb.config.max_program = 1
         x = jax.device_put(np.arange(8, dtype=np.float32), spread) * 2
-        lazynb.sync()
-        out = x + 1
+        x = jax.device_put(x, spread)
+        out = jax.jit(lambda v: v + 1, in_shardings=spread)(x)
         """,
     ),
     "numpy_function": (

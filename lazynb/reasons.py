@@ -276,9 +276,8 @@ _TABLE = (
     Reason(
         "LNB309",
         "sharding",
-        "a later trace took in a pending value that is spread over several devices",
-        "call lazynb.sync() where the step or cell ends",
-        shares_memory=True,
+        "a jitted function with in_shardings took a pending value; only a run tells how that is spread",
+        "spread the value with jax.device_put before the call",
     ),
     Reason(
         "LNB310",

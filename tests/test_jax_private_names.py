@@ -18,12 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from jax._src import array as _array, core as _core, distributed, dtypes as _dtypes, mesh as _mesh, pjit
+from jax._src import api, array as _array, core as _core, distributed, dtypes as _dtypes, mesh as _mesh, pjit
 from jax._src.interpreters import ad, mlir
 from jax.experimental import compute_on, io_callback, sparse
+from jax.experimental.layout import Format, Layout
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.extend.core import Primitive
-from jax.sharding import SingleDeviceSharding
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P, SingleDeviceSharding
 
 import lazynb
 from lazynb import _jax as jc
@@ -425,6 +426,7 @@ def test_who_asks_for_the_top_level():
     asking = [
         substitution._sharding_impls,
         substitution._stateful_rng,
+        substitution._pmap,
         *([substitution._state_indexing] if jax.__version__ >= "0.12" else []),
     ]
     for module in asking:
@@ -861,6 +863,32 @@ def test_where_an_argument_of_a_lowering_is():
         assert lowered.compile().input_shardings == ((sharding, sharding), {})
     finally:
         pjit.convert_to_metaty = before
+
+
+def test_where_a_gradient_goes_back():
+    class Late(jc.Tracer):
+        def __init__(self):
+            self._trace, self.aval = jc.eval_trace, jc.typeof(1.0)
+
+    class Varied(Late):
+        def to_concrete_value(self):
+            return late
+
+    class Other(jc.Tracer):
+        __init__, to_concrete_value = Late.__init__, Varied.to_concrete_value
+
+    first, second = (SingleDeviceSharding(device) for device in jax.devices()[:2])
+    late, array = Late(), jax.device_put(jnp.ones(3), first)
+    before = api._infer_src_sharding
+    try:
+        jc.register_source(Late, lambda value: second)
+        assert api._infer_src_sharding(None, Other(), late.aval) == second
+        assert api._infer_src_sharding(first, Other(), late.aval) == first
+        assert api._infer_src_sharding(None, array, jc.typeof(array)) == first
+    finally:
+        api._infer_src_sharding = before
+    source = jax.device_put(2.0, jax.devices()[0])
+    assert jax.grad(lambda x: jax.device_put(x, jax.devices()[1]))(source).committed
 
 
 def test_files_that_are_not_the_user_s():
@@ -1367,3 +1395,75 @@ def test_a_program_of_one_process_has_no_other_hosts():
     assert left == [True] and vars(distributed.global_state) == before
     jc.shut_down()  # nothing to do
     assert issubclass(jc.RpcError, RuntimeError)
+
+
+# ---- meshes ------------------------------------------------------------------------------------------------
+
+
+def mesh_of_two(kind):
+    return jax.make_mesh((2,), ("x",), axis_types=(kind,))
+
+
+def of_call(function, *args):
+    """The primitive and the parameters of a jitted function's call."""
+    (eqn,) = jax.make_jaxpr(function)(*args).eqns
+    return eqn.primitive, eqn.params
+
+
+def test_the_mesh_in_force():
+    assert jc.mesh_in_force() == set() and jc.explicit_mesh_in_force() is None and jc.has_several_devices()
+    for kind in (AxisType.Auto, AxisType.Explicit):
+        mesh = mesh_of_two(kind)
+        with jax.set_mesh(mesh):
+            assert jc.mesh_in_force() == {tuple(jax.devices()[:2])}
+            assert jc.explicit_mesh_in_force() == (mesh if kind is AxisType.Explicit else None)
+            named = NamedSharding(mesh.abstract_mesh, P("x"))
+            assert jc.on_mesh_in_force(named) == NamedSharding(mesh, P("x"))
+            assert jc.mesh_of_call(*of_call(jax.jit(jnp.tanh), jnp.ones(2))) == jc.mesh_in_force()
+    assert jc.mesh_of_call(*of_call(jax.jit(jnp.tanh), jnp.ones(2))) == set()
+
+
+def test_a_type_on_a_mesh():
+    devices = tuple(jax.devices()[:2])
+    for kind in (AxisType.Auto, AxisType.Explicit):
+        mesh = mesh_of_two(kind)
+        sharding = NamedSharding(mesh, P("x", None))
+        aval = jc.typeof(jax.device_put(np.ones((2, 2)), sharding))
+        assert jc.is_on_mesh(aval) and jc.is_auto(aval) == (kind is AxisType.Auto)
+        pinned = jc.explicit_sharding(aval, devices)
+        assert pinned == (sharding if kind is AxisType.Explicit else None)
+    assert not jc.is_on_mesh(jc.typeof(jnp.ones(2)))
+
+
+def test_a_sharding_has_one_spelling():
+    mesh = mesh_of_two(AxisType.Explicit)
+    spellings = [P("x"), P("x", None), P(("x",)), P(("x",), None)]
+    assert {jc.one_spelling(NamedSharding(mesh, spec)) for spec in spellings} == {
+        jc.one_spelling(NamedSharding(mesh, P("x")))
+    }
+    unreduced = NamedSharding(mesh, P(None, unreduced={"x"}))
+    assert jc.one_spelling(unreduced).spec.unreduced == {"x"} and not jc.is_plainly_spread(unreduced)
+    assert jc.is_plainly_spread(NamedSharding(mesh, P("x")))
+    unconstrained = NamedSharding(mesh_of_two(AxisType.Auto), P(P.UNCONSTRAINED))
+    assert not jc.is_plainly_spread(unconstrained)
+
+
+def test_what_a_call_names():
+    sharding = NamedSharding(mesh_of_two(AxisType.Auto), P("x"))
+    plain = of_call(jax.jit(jnp.tanh), jnp.ones(2))
+    named = of_call(jax.jit(jnp.tanh, out_shardings=sharding), jnp.ones(2))
+    assert jc.named_sharding(*named, 0) == sharding and jc.named_sharding(*plain, 0) is None
+    layout = Format(Layout((0,)), sharding)
+    assert not jc.names_layouts(plain[1]) and not jc.names_layouts(named[1])
+    assert jc.names_layouts(of_call(jax.jit(jnp.tanh, out_shardings=layout), jnp.ones(2))[1])
+
+
+def test_the_sizes_of_meshes_without_devices():
+    x = np.ones(2, np.float32)
+    with jax.sharding.use_abstract_mesh(mesh_of_two(AxisType.Explicit).abstract_mesh):
+        explicit = of_call(lambda x: jax.sharding.reshard(x, P("x")), x)
+    with jax.sharding.use_abstract_mesh(mesh_of_two(AxisType.Auto).abstract_mesh):
+        auto = of_call(lambda x: jax.sharding.reshard(x, P()), x)
+        mapped = of_call(jax.shard_map(lambda x: x, in_specs=P("x"), out_specs=P("x")), x)
+    assert jc.abstract_sizes(*explicit) == jc.abstract_sizes(*mapped) == {2}
+    assert jc.abstract_sizes(*auto) == set()

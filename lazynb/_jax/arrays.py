@@ -19,6 +19,7 @@ from jax._src import (
 from jax._src.interpreters import mlir as _mlir
 from jax._src.lax import lax as _lax_internal
 from jax._src.numpy import array_methods as _array_methods
+from jax.sharding import Mesh, NamedSharding
 
 from lazynb._jax.tracing import eval_trace, set_current_trace, typeof
 
@@ -65,8 +66,8 @@ def uncommitted(value: Any) -> Any:
 
 def committed(value: Any, device: Any) -> Any:
     """The same buffer, which is on ``device``, as an array that JAX may not move. A value that is no plain
-    array is returned as it is."""
-    if type(value) is not ArrayImpl:
+    array, or lies on a mesh (of one device), is returned as it is."""
+    if type(value) is not ArrayImpl or (value._committed and isinstance(value.sharding, NamedSharding)):
         return value
     return ArrayImpl(
         value.aval, uncommitted_sharding(device), value._arrays, committed=True, _skip_checks=True
@@ -121,6 +122,81 @@ def has_users_dtype(aval: Any) -> bool:
 def is_on_mesh(aval: Any) -> bool:
     """Whether the type of an array says how it lies on a mesh."""
     return not aval.sharding.mesh.empty
+
+
+def is_auto(aval: Any) -> bool:
+    """Whether the type says nothing of how the array lies on its mesh: each axis is Auto. The cotangent of a
+    sharded value has such a type, and is on one device, uncommitted, until it meets the others."""
+    return bool(aval.sharding.mesh.are_all_axes_auto)
+
+
+def explicit_sharding(aval: Any, devices: tuple[Any, ...]) -> Any:
+    """The sharding of a result of type ``aval`` that a program on ``devices`` gives; None if XLA chooses it.
+
+    JAX pins it if the type says how the array lies along each axis of its mesh
+    (``pxla._concretize_abstract_out_shardings``).
+    """
+    mesh = aval.sharding.mesh
+    if mesh.empty or not mesh.are_all_axes_explicit or mesh.size != len(devices):
+        return None
+    kind = _core.mem_space_to_kind(aval.memory_space) or devices[0].default_memory().kind
+    return NamedSharding(_concrete_mesh(mesh, devices), aval.sharding.spec, memory_kind=kind)
+
+
+def is_plainly_spread(sharding: Any) -> bool:
+    """Whether ``sharding`` says how an array lies on the devices of a mesh along each of its axes, in their
+    usual memory."""
+    if not isinstance(sharding, NamedSharding) or not is_concrete_sharding(sharding):
+        return False
+    if _mlir.contains_unconstrained(sharding) or sharding.spec.unreduced or sharding.spec.reduced:
+        return False
+    usual = device_assignment(sharding)[0].default_memory().kind
+    return sharding.is_fully_addressable and sharding.memory_kind in (None, usual)
+
+
+def named_sharding(primitive: Any, params: dict[str, Any], number: int) -> Any:
+    """The sharding that an operation names for its result ``number``; None if it names none."""
+    if "out_shardings" not in params:
+        return None
+    sharding = params["out_shardings"][number]
+    return sharding if is_plainly_spread(sharding) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def one_spelling(sharding: Any) -> Any:
+    """``sharding`` in one of its spellings: ``P('data')`` and ``P('data', None)`` say the same.
+
+    To JAX they are different, and a training loop has one of them before its first step and another after it.
+    """
+    if not isinstance(sharding, NamedSharding):
+        return sharding
+    partitions = sharding.spec.partitions  # a spec with unreduced axes refuses to be iterated
+    parts = [part[0] if isinstance(part, tuple) and len(part) == 1 else part for part in partitions]
+    parts = [None if part == () else part for part in parts]
+    while parts and parts[-1] is None:
+        parts.pop()
+    kind = sharding.memory_kind or device_assignment(sharding)[0].default_memory().kind
+    return sharding.update(spec=sharding.spec.update(partitions=parts), memory_kind=kind)
+
+
+def asked_sharding(aval: Any, sharding: Any) -> Any:
+    """The sharding that a call's ``out_shardings`` gives to a result of type ``aval``.
+
+    Returns None if the type has it already, or does not say how an array lies on a mesh.
+    """
+    if not isinstance(sharding, NamedSharding) or sharding.mesh.empty:
+        return None
+    if not sharding.mesh.are_all_axes_explicit:
+        return None
+    there = _core.update_aval_with_sharding(aval, sharding)
+    return None if there.sharding == aval.sharding else sharding
+
+
+@functools.lru_cache(maxsize=256)
+def _concrete_mesh(mesh: Any, devices: tuple[Any, ...]) -> Mesh:
+    """The mesh like the abstract ``mesh`` that ``devices`` make, in their order."""
+    places = np.array(devices, dtype=object).reshape(mesh.axis_sizes)
+    return Mesh(places, mesh.axis_names, axis_types=mesh.axis_types)
 
 
 def is_key(aval: Any) -> bool:

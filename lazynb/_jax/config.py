@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import jax
@@ -61,8 +62,10 @@ def must_run_eagerly() -> bool:
 
 
 def guards_transfers() -> bool:
-    """Whether JAX looks at what is moved to a device."""
-    return (_config.transfer_guard_host_to_device.value or "allow") != "allow"
+    """Whether JAX looks at what is moved to a device, or from one to another."""
+    to_device = _config.transfer_guard_host_to_device.value or "allow"
+    between = _config.transfer_guard_device_to_device.value or "allow"
+    return to_device != "allow" or between != "allow"
 
 
 def runs_as_compiled(x64: bool) -> bool:
@@ -86,6 +89,7 @@ def running_settings(x64: bool) -> Settings:
         _config.enable_x64: x64,
         _config.disable_jit: False,
         _config.transfer_guard_host_to_device: "allow",
+        _config.transfer_guard_device_to_device: "allow",
         _config.debug_nans: False,
         _config.debug_infs: False,
         _api._post_hook_state: None,  # the last: a hook of those above sets it
@@ -177,7 +181,7 @@ class Settings:
         self._before = [(state, state.get_local()) for state in _ALL]
         try:
             for state, value in self._values.items():
-                state.set_local(value)
+                state.set_local(_UNSET if value is None and state in _MESHES else value)
                 if self._hooks:
                     _tell(state, value)
         except BaseException:
@@ -196,6 +200,10 @@ def _tell(state: Any, value: Any) -> None:
     if hook is not None:
         hook(value)
 
+
+_MESHES = (_device_context, _abstract_mesh)
+"""No mesh is None in 0.10. But set to None the thread has one, of which ``use_abstract_mesh`` asks whether it
+is empty: JAX fails where it traces a ``shard_map``."""
 
 _ALL = (*_states(), _api._post_hook_state)  # the last: a hook of the others sets it
 _UNSET = _config.config_ext.unset
@@ -223,6 +231,37 @@ def lowering_settings() -> Settings:
 def without_mesh() -> Settings:
     """No mesh is in force (``jax.set_mesh``)."""
     return Settings(_NO_MESH)
+
+
+def mesh_in_force() -> set[tuple[Any, ...]]:
+    """The devices of the mesh that the user set (``jax.set_mesh``); an empty set without one."""
+    mesh = _device_context.value
+    if mesh is None or mesh.empty:
+        return set()
+    return {mesh._flat_devices_tuple}
+
+
+def explicit_mesh_in_force() -> Any:
+    """The mesh that the user set, if its axes are Explicit, so that each type says how its array lies on it.
+
+    Returns None for another mesh and without one.
+    """
+    mesh = _device_context.value
+    return mesh if mesh is not None and not mesh.empty and mesh.are_all_axes_explicit else None
+
+
+def on_mesh_in_force(sharding: Any) -> Any:
+    """``sharding``, on the devices of the mesh that the user set if it names an abstract mesh like that."""
+    mesh = _device_context.value
+    if mesh is None or mesh.empty or getattr(sharding, "mesh", None) != mesh.abstract_mesh:
+        return sharding
+    return sharding.update(mesh=mesh)
+
+
+@functools.cache
+def has_several_devices() -> bool:
+    """Whether this process can use more than one device."""
+    return len(jax.devices()) > 1
 
 
 def default_device() -> Any:

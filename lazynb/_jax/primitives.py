@@ -10,6 +10,7 @@ import numpy as np
 from jax._src import array as _array, core as _core, dispatch as _jax_dispatch
 from jax._src.interpreters import ad as _ad, mlir as _mlir, pxla as _pxla
 from jax._src.lax import lax as _lax_internal, linalg as _linalg
+from jax.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 
 from lazynb._jax.arrays import UNSPECIFIED
 from lazynb._jax.building import jaxprs_in
@@ -99,14 +100,61 @@ def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[Sequence[An
     of a program.
     """
     moves = primitive.name in ("call_exported", "compute_on")
-    shardings: list[Any] = (
-        [*params["in_shardings"], *params["out_shardings"]] if primitive.name in JIT_PRIMITIVES else []
-    )
+    shardings: list[Any] = []
+    if primitive.name in JIT_PRIMITIVES:
+        shardings += [*params["in_shardings"], *params["out_shardings"]]
+    shardings += _of_mesh(primitive, params)
     for jaxpr in jaxprs_in(params):
         inner = getattr(jaxpr, "jaxpr", jaxpr)
         shardings += [sharding for sharding, _ in _jax_dispatch.get_intermediate_shardings(inner)]
         moves = moves or bool(_pxla.jaxpr_transfer_mem_kinds(inner))
     return [sharding for sharding in shardings if sharding is not UNSPECIFIED], moves
+
+
+def _of_mesh(primitive: Any, params: dict[str, Any]) -> list[Any]:
+    """A sharding on the mesh that a ``shard_map`` names, if it names devices."""
+    if primitive.name != "shard_map" or isinstance(params["mesh"], AbstractMesh):
+        return []
+    return [NamedSharding(params["mesh"], PartitionSpec())]
+
+
+def mesh_of_call(primitive: Any, params: dict[str, Any]) -> set[tuple[Any, ...]]:
+    """The devices of the mesh in whose context a jitted function is called; an empty set without one.
+
+    Only ``pjit`` has a context that :func:`lazynb._jax.mesh_in_force` does not know, ``with mesh:``.
+    """
+    mesh = params.get("ctx_mesh") if primitive.name in JIT_PRIMITIVES else None
+    if not isinstance(mesh, Mesh) or mesh.empty:
+        return set()
+    return {mesh._flat_devices_tuple}
+
+
+def names_layouts(params: dict[str, Any]) -> bool:
+    """Whether a jitted function says how arrays lie in memory, which only a program of its own obeys."""
+    return any(layout is not None for layout in (*params["in_layouts"], *params["out_layouts"]))
+
+
+def abstract_sizes(primitive: Any, params: dict[str, Any]) -> set[int]:
+    """The sizes of the meshes that an operation names without devices, in what it calls too."""
+    sizes = set()
+    for value in params.values():
+        mesh = getattr(value, "mesh", value) if isinstance(value, NamedSharding | AbstractMesh) else None
+        if not isinstance(mesh, AbstractMesh) or mesh.empty or _says_nothing(primitive, value):
+            continue
+        sizes.add(mesh.size)
+    for jaxpr in jaxprs_in(params):
+        for eqn in jaxpr.eqns:
+            sizes |= abstract_sizes(eqn.primitive, eqn.params)
+    return sizes
+
+
+def _says_nothing(primitive: Any, sharding: Any) -> bool:
+    """Whether JAX runs an operation that names ``sharding`` on any devices: on Auto axes it is only the type
+    of the result. In a gradient the cotangent of a sharded value has such a type before it meets the value.
+    """
+    if primitive.name == "sharding_constraint" or not isinstance(sharding, NamedSharding):
+        return False
+    return bool(sharding.mesh.are_all_axes_auto)
 
 
 def spans_devices(primitive: Any, params: dict[str, Any]) -> bool:

@@ -157,6 +157,25 @@ def register_placed_type(cls: type, placed: Callable[[Any], Any]) -> None:
     _pjit.convert_to_metaty = functools.wraps(plain)(type_of)
 
 
+def register_source(cls: type, where: Callable[[Any], Any]) -> None:
+    """Tells ``device_put`` under ``jax.grad`` where a value of ``cls``, a class of tracers, comes from: its
+    gradient goes back there, and is committed.
+
+    Arguments:
+      where: gives the sharding of the value.
+    """
+
+    def source(src: Any, x: Any, *more: Any) -> Any:
+        if src is None and isinstance(x, Tracer) and not isinstance(x, cls):
+            value = x.to_concrete_value()
+            if isinstance(value, cls):
+                return where(value)
+        return plain(src, x, *more)
+
+    plain = _api._infer_src_sharding
+    _api._infer_src_sharding = functools.wraps(plain)(source)
+
+
 def register_own_files(directory: str) -> None:
     """Keeps JAX from taking lines of files in ``directory`` for the user's, in jaxprs and in programs."""
     _source_info_util.register_exclusion(directory)

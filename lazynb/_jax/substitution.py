@@ -13,6 +13,7 @@ from jax._src import (
     custom_derivatives as _custom_derivatives,
     error_check as _error_check,
     hijax as _hijax,
+    pmap as _pmap,
     sharding_impls as _sharding_impls,
     stages as _stages,
 )
@@ -67,8 +68,9 @@ def _level(is_lazy: Callable[[Any], bool]) -> Callable[..., Any]:
     return get_opaque_trace_state
 
 
-# Meshes; a seed for ``stateful_rng``; whether an index fits a reference (0.10 does not ask).
-_ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing)
+# Meshes; a seed for ``stateful_rng``; whether an index fits a reference (0.10 does not ask); pmap, which
+# names the shardings of its results only there.
+_ASKING_FOR_THE_TOP_LEVEL = (_sharding_impls, _stateful_rng, _state_indexing, _pmap)
 
 
 def readable_errors(cls: type) -> tuple[Any, dict[str, Any]]:

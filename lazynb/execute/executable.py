@@ -32,6 +32,7 @@ from lazynb.execute.request import Request, key_of
 from lazynb.record.capacity import lacks
 from lazynb.record.fingerprint import of_request
 from lazynb.record.owned import owned
+from lazynb.record.promised import named_for
 from lazynb.record.trace import thread_trace
 from lazynb.record.trie import State, Trie
 from lazynb.source import Place
@@ -86,6 +87,8 @@ class Executable:
         self._device = _device(path)
         self.may_fail = any(step.operation.may_fail for step in path if step.operation)
         self._uncommit, self._commit = self._placed_results(path, taken)
+        self._named = _named_results(path, wanted)
+        self._committed = _committed_results(path, wanted)
         self._arguments: list[Any] = []  # their types, to lower the program again for its text
         self.compiled: Any = None
         self.dump: Dump | None = None
@@ -123,7 +126,7 @@ class Executable:
             owner = owners[slot]
             if owner.devices is None:
                 uncommit.append(number)
-            elif free or _is_put(owner):
+            elif len(owner.devices) == 1 and (free or _is_put(owner)):
                 commit[number] = owner.devices[0]
         return uncommit, commit
 
@@ -146,7 +149,14 @@ class Executable:
         start, before = time.perf_counter(), in_use()
         with announced(self.operations):
             arguments = self._packing.arguments(inputs)
-            lowered = lower(self._jaxpr, arguments, self._config, self._packing.inputs, self._donated)
+            lowered = lower(
+                self._jaxpr,
+                arguments,
+                self._config,
+                self._packing.inputs,
+                self._donated,
+                placed=self._named,
+            )
             self.lowering_seconds = time.perf_counter() - start
             self._arguments = [jc.abstract(argument) for argument in arguments]
             dump, settings = new_dump(), jc.settings_now(self._config)
@@ -204,7 +214,8 @@ class Executable:
         return jc.cost_figures(texts)
 
     def _lowered(self, jaxpr: Any, donated: tuple[int, ...]) -> jax.stages.Lowered:
-        return lower(jaxpr, self._arguments, self._config, self._packing.inputs, donated)
+        placed = self._named if jaxpr is self._jaxpr else None
+        return lower(jaxpr, self._arguments, self._config, self._packing.inputs, donated, placed=placed)
 
     def _compiled_uncached(self, lowered: jax.stages.Lowered, options: dict[str, Any] | None) -> Any:
         settings = jc.settings_now(self._config)
@@ -261,9 +272,7 @@ class Executable:
         """The sharding of result ``number``; returns None if it is not committed."""
         if number in self._commit:
             return jc.uncommitted_sharding(self._commit[number])
-        if number in self._uncommit:
-            return None
-        if not any(getattr(argument, "sharding", None) for argument in self._arguments):
+        if number not in self._committed:
             return None
         return self.compiled.output_shardings[number]
 
@@ -350,6 +359,21 @@ def _device(path: Sequence[State]) -> Any:
         if step.program:
             return step.program[0]
     return jax.local_devices()[0]
+
+
+def _committed_results(path: Sequence[State], wanted: Sequence[int]) -> frozenset[int]:
+    """The numbers of the results among ``wanted`` that are committed to devices."""
+    slots = {slot for step in path if step.devices is not None for slot in range(step.first, step.slots)}
+    return frozenset(number for number, slot in enumerate(wanted) if slot in slots)
+
+
+def _named_results(path: Sequence[State], wanted: Sequence[int]) -> list[Any] | None:
+    """The sharding that the operation of each result names; None if none does."""
+    owners = {slot: step for step in path for slot in range(step.first, step.slots)}
+    named = [named_for(owners[slot], slot) for slot in wanted]
+    if not any(named):
+        return None
+    return [jc.UNSPECIFIED if sharding is None else sharding for sharding in named]
 
 
 def _is_put(step: State) -> bool:

@@ -113,11 +113,8 @@ class Execution:
         trace, reason = pending.trace, REASONS[kind]
         start = time.perf_counter() - trace.told_seconds  # what observers take is not counted
         with trace.lock:
-            traces: Sequence[Pending] = (pending,)
-            operations = pending.state.operations
-            if pending.depends or pending.calls_back:
-                traces = _needed_by(pending)
-                operations = sum(map(len, traces))
+            traces = needed_by(pending)
+            operations = sum(map(len, traces))
             is_error = trace.is_dry or (trace.strict and not reason.explicit)
             if is_error and any(other.has_live() for other in traces):
                 raise TraceBreakError(kind, detail, spot, operations)
@@ -241,6 +238,7 @@ class Execution:
             if pending.guards:
                 pending.restore()
             values = [value._value if value.__class__ is LazyTensor else value for value in pending.inputs]
+            pending.settle(values)
             bound = self._binding(pending, tensors, values, kind, spot, whole, launch=True)
             if bound is None:
                 pending.close()
@@ -338,6 +336,7 @@ class Execution:
         with pending.trace.lock:
             self.finish(pending)
             values = [self._preview(value) for value in pending.inputs]
+            pending.settle(values)
             prepared = self._binding(pending, pending.live(), values, "compile", here(2))
         if prepared is None:
             return None
@@ -589,29 +588,38 @@ def _note_break(
         tell(trace, lambda observer: observer.broke(event))
 
 
-def _needed_by(pending: Pending) -> Sequence[Pending]:
-    """The traces to run for ``pending``, which is the last of them."""
+def needed_by(pending: Pending) -> Sequence[Pending]:
+    """The traces to run for ``pending``, which is the last of them.
+
+    Those that are open beside it, for other devices, run too, unless they wait for its values: what is
+    recorded after a read begins anew on all devices.
+    """
+    beside = pending.trace.opened_beside(pending)
+    if not (pending.depends or pending.calls_back or beside):
+        return (pending,)
     traces = closure(pending.live()) if pending.depends else [pending]  # drops what cannot be reached
-    if any([other.calls_back for other in traces]):
-        return _with_earlier(traces, pending.trace)
-    return traces
+    callers = [other for other in traces if other.calls_back]
+    more = [*beside, *(_earlier(traces, pending.trace) if callers else ())]
+    more = [other for other in more if not any(map(other.needs, (pending, *callers)))]
+    if not more:
+        return traces
+    ordered = closure([tensor for other in (*more, *traces) for tensor in other.live()])
+    return [*(other for other in ordered if other is not pending), pending]
 
 
-def _with_earlier(traces: Sequence[Pending], trace: LazyTrace) -> list[Pending]:
-    """``traces`` with the live traces before their last one.
+def _earlier(traces: Sequence[Pending], trace: LazyTrace) -> list[Pending]:
+    """The live traces before the last of ``traces``, which call functions.
 
-    A function that the traces call may read tensors of those through its closure.
+    Such a function may read tensors of those through its closure.
     """
     known = set(map(id, traces))
     earlier: list[Pending] = []
     for pending in (*trace.sealed, trace.pending):
-        if pending is None:
-            continue
-        if id(pending) in known or pending.has_live():
+        if pending is None or pending is traces[-1]:
+            break
+        if id(pending) not in known and pending.has_live():
             earlier.append(pending)
-        if pending is traces[-1]:
-            return earlier
-    return list(traces)
+    return earlier
 
 
 def _unreported(traces: Sequence[Pending]) -> list[LazyTensor]:

@@ -108,6 +108,7 @@ def lower(
     unpack: Callable[[Sequence[Any]], Sequence[Any]] = list,
     donated: tuple[int, ...] = (),
     platform: str | None = None,
+    placed: Sequence[Any] | None = None,
 ) -> jax.stages.Lowered:
     """Lowers ``jaxpr`` for the types of ``arguments``, under the configuration of the recorded trace.
 
@@ -115,6 +116,7 @@ def lower(
       unpack: makes the inputs of the jaxpr from the arguments, as a part of the program.
       donated: positions of the arguments whose memory the results may take.
       platform: lower for this one, which need not be there, such as ``tpu``.
+      placed: the sharding of each result that is asked for, ``jc.UNSPECIFIED`` where XLA chooses it.
 
     Raises JAX's error if an operation cannot be lowered.
     """
@@ -125,7 +127,8 @@ def lower(
 
     traced = jc.set_current_trace(jc.eval_trace)
     with jc.settings_kept(), jc.restore_config(config), jc.lowering_settings(), traced:
-        program = jax.jit(lazynb, donate_argnums=donated)
+        shardings = jc.UNSPECIFIED if placed is None else placed
+        program = jax.jit(lazynb, donate_argnums=donated, out_shardings=shardings)
         if platform is None:
             return program.lower(*arguments)
         with jc.without_mesh():  # its devices are others

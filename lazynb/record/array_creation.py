@@ -58,19 +58,14 @@ def _at_once(make: Callable[[Any], Any], fill_value: Any) -> Any:
 
 
 def _taken_over(x: LazyTensor, dtype: Any, shape: Any) -> Any:
-    """The sharding that an array like ``x`` gets from it, by eager JAX's rule; returns None if it gets none.
-
-    Also returns None if ``x`` is pending and will be on several devices: its sharding is not known yet.
-    """
+    """The sharding that an array like ``x`` gets from it, by eager JAX's rule; None if it gets none."""
     if not x._committed or (dtype is None and x.weak_type):
         return None
     devices = x._known_devices()
-    if devices is None:
-        sharding = x.sharding
-    elif len(devices) == 1:
+    if devices is not None and len(devices) == 1:
         sharding = jc.uncommitted_sharding(devices[0])
     else:
-        return None
+        sharding = x.sharding
     has_same_shape = shape is None or tuple(shape) == x.shape
     if sharding is not None and (has_same_shape or sharding.is_fully_replicated):
         return sharding

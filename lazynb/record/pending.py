@@ -14,7 +14,8 @@ from lazynb.config import config
 from lazynb.record.differentiated import Part
 from lazynb.record.numbers import number_step
 from lazynb.record.outside import Guard, borrowed, guarded, held_outside, private_copy, restored, same_content
-from lazynb.record.trie import HOST, LoopStart, Root, State, Trie
+from lazynb.record.promised import promised_sharding
+from lazynb.record.trie import HOST, LoopStart, Root, State, Trie, Unsettled
 from lazynb.source import Origin
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class Pending:
         reach (``live``). A tensor refers to none of the user's objects, so it is never part of a cycle that
         the garbage collector would have to find.
       append: appends to ``records``.
-      depends: whether an input was still pending elsewhere when it was recorded.
+      sources: the traces in which its inputs were still pending when they were recorded.
+      unsettled: the numbers of the inputs that were pending on several devices.
       began: ``time.perf_counter()`` when the trace was opened.
       cut_by: see :class:`lazynb.record.trace.LazyTrace`.
       doomed: concrete arrays that the user donated: they are deleted when the trace has run.
@@ -81,7 +83,6 @@ class Pending:
         "closed",
         "context",
         "cut_by",
-        "depends",
         "doomed",
         "epoch",
         "guards",
@@ -93,10 +94,12 @@ class Pending:
         "records",
         "root",
         "slots_of",
+        "sources",
         "tip",
         "trace",
         "trie",
         "trouble",
+        "unsettled",
     )
 
     def __init__(self, trace: LazyTrace, trie: Trie, root: Root, context: Any, loop: LoopStart | None = None):
@@ -117,7 +120,8 @@ class Pending:
         self._owners: list[State] = []  # the step that gives each slot; ``owner`` brings it up to date
         self._variables: tuple[State | None, set[Any]] = (None, set())
         self.doomed: list[Any] = []
-        self.depends = False
+        self.sources: set[Pending] = set()
+        self.unsettled: set[int] = set()
         self.began = perf_counter()
         self.cut_by: Any = None
         self.guards: dict[int, Guard] = {}
@@ -159,8 +163,8 @@ class Pending:
         before = self.state
         state = self._after_input(before, value, aval)
         entry = (value if identity is None else identity,)
-        if identity is not None:
-            self.depends |= identity is value and hasattr(value, "_pending")
+        if identity is not None and identity is value and hasattr(value, "_pending"):
+            self._takes(value, before.inputs, state)
         self.inputs[before.inputs :] = entry
         self.tip = state
         # Last, because a slot in ``slots_of`` must exist. ``inputs`` keeps the object, so its id stays valid.
@@ -327,11 +331,10 @@ class Pending:
         if jc.is_host_array(value):
             key: tuple[Any, Any] = (aval, HOST)
         else:
-            key = (aval, _sharding(value) if not plain and jc.is_committed(value) else None)
+            key = (aval, _place_of(value) if not plain and jc.is_committed(value) else None)
         state = before.children.get(key)
         if state is None:
-            devices = jc.device_assignment(key[1]) if key[1] not in (None, HOST) else None
-            state = self.trie.extend(before, key, None, (), (aval,), devices)
+            state = self.trie.extend(before, key, None, (), (aval,), _devices_of(key[1]))
         if plain:
             before.remember(aval_key, (aval, state), state)
         return state
@@ -357,8 +360,35 @@ class Pending:
         self.tip = state
         if identity is not None:
             self.slots_of[id(identity)] = before.slots
-            self.depends |= hasattr(value, "_pending")
+            if hasattr(value, "_pending"):
+                self._takes(value, before.inputs, state)
         return before.slots
+
+    def _takes(self, tensor: LazyTensor, number: int, state: State) -> None:
+        """Notes that the input ``number``, with the step ``state``, is pending elsewhere."""
+        source = tensor._pending
+        if source is not None:
+            self.sources.add(source)
+        if state.devices is not None and len(state.devices) > 1:
+            self.unsettled.add(number)
+
+    @property
+    def depends(self) -> bool:
+        """Whether an input was still pending elsewhere when it was recorded."""
+        return bool(self.sources)
+
+    def needs(self, other: Pending) -> bool:
+        """Whether ``other``, or this trace itself if it is that, must run before what comes after."""
+        seen: set[int] = set()
+        left = [self]
+        while left:
+            pending = left.pop()
+            if pending is other:
+                return True
+            if id(pending) not in seen:
+                seen.add(id(pending))
+                left.extend(pending.sources)
+        return False
 
     def repeat(self, step: State, operands: tuple[int, ...]) -> None:
         """Appends the operation of ``step``, which another trace holds, with other operands and no tensor."""
@@ -375,6 +405,9 @@ class Pending:
         abandoned, self.tip = self.state, mark.state
         self._owners.clear()
         del self.inputs[mark.state.inputs :], self.records[mark.records :]
+        if self.sources:
+            self.sources = {value._pending for value in self.inputs if _is_pending(value)}
+            self.unsettled = {number for number in self.unsettled if number < len(self.inputs)}
         if abandoned is not mark.state:
             self.trie.prune(abandoned)
 
@@ -390,6 +423,34 @@ class Pending:
             return False
         self.epoch = count
         return True
+
+    def settle(self, values: Sequence[Any]) -> None:
+        """Takes the path on which each input that was pending on several devices is where it is now.
+
+        The path on which it is recorded does not say that, as XLA chooses it for the whole program that gives
+        the input, and what is compiled is for one choice.
+
+        Arguments:
+          values: the values of the inputs, or their types with shardings.
+        """
+        if not self.unsettled:
+            return
+        path = self.state.path()
+        state = path[0].parent
+        assert state is not None
+        for step in path:
+            key = step.key
+            if step.operation is None and step.inputs - 1 in self.unsettled:
+                key = (step.avals[0], jc.one_spelling(values[step.inputs - 1].sharding))
+            state = self.trie.same(state, step, key, step.operands)
+        recorded = self.state
+        self._owners.clear()
+        if self.tip is None:
+            self._end = state
+        else:
+            self.tip = state
+        if recorded is not state:
+            self.trie.keep(recorded)
 
     def seal(self) -> None:
         """Ends the recording in this trace."""
@@ -441,6 +502,7 @@ class Pending:
             self.trie.prune(state)
         self.inputs, self.records, self.doomed, self.slots_of, self._owners = [], [], [], {}, []
         self.guards, self._copies, self.landing, self.trouble = {}, {}, None, None
+        self.sources, self.unsettled = set(), set()
         self.checks = []
         self.append = self.records.append
         self.closed = True
@@ -489,15 +551,27 @@ def _content(number: Any) -> tuple[str, bytes]:
     return number.dtype.name, number.tobytes()
 
 
-def _sharding(value: Any) -> Any:
-    """The sharding of a committed input. A pending input on several devices must run first."""
+def _is_pending(value: Any) -> bool:
+    return getattr(value, "_pending", None) is not None
+
+
+def _place_of(value: Any) -> Any:
+    """The part of an input's key that says where it is, for a committed value, which may be pending."""
     pending = getattr(value, "_pending", None)
     if pending is None:
-        return value.sharding
-    devices = pending.owner(value._slot).devices
-    if len(devices) == 1:
-        return jc.uncommitted_sharding(devices[0])
-    return value._force("sharding").sharding
+        return jc.one_spelling(value.sharding)
+    state = pending.owner(value._slot)
+    if len(state.devices) == 1:
+        return jc.uncommitted_sharding(state.devices[0])
+    promised = promised_sharding(state, value._slot)
+    return jc.one_spelling(promised) if promised is not None else Unsettled(state.devices)
+
+
+def _devices_of(place: Any) -> tuple[Any, ...] | None:
+    """The devices to which an input is committed, from the part of its key that says where it is."""
+    if place is None or place is HOST:
+        return None
+    return place.devices if place.__class__ is Unsettled else jc.device_assignment(place)
 
 
 _slot = attrgetter("_slot")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -39,6 +40,10 @@ def committed_to(
 ) -> set[tuple[Any, ...]]:
     """The sets of devices to which an operation commits its results. More than one set is an error.
 
+    It is JAX's rule (``pxla.lower_sharding_computation``): a program runs on the devices of its arguments, of
+    the shardings that it names, and of the mesh in force (``jax.set_mesh``), and any of them commits what it
+    gives.
+
     Arguments:
       devices: the sets to which its operands are committed.
     """
@@ -50,10 +55,55 @@ def committed_to(
             return devices
         return {(device,)}
     shardings, moves = jc.inner_placement(primitive, params)
-    committed = devices | {(device,) for device in map(own_device, shardings) if device is not None}
-    if moves and not shardings and not committed:
+    named = {jc.device_assignment(sharding) for sharding in shardings if jc.is_concrete_sharding(sharding)}
+    committed = devices | named | jc.mesh_in_force()
+    if moves and not committed:
         return {(jc.default_device(),)}
     return committed
+
+
+def take_in(args: Sequence[Any], shardings: Sequence[Any]) -> None:
+    """Checks that the committed arguments of a jitted function are where its ``in_shardings`` say.
+
+    JAX's rule (``pjit._resolve_in_shardings``): one that is elsewhere is an error, and is not moved.
+
+    Raises Elsewhere if one is, or if only a run can tell where one is.
+    """
+    for arg, sharding in zip(args, shardings, strict=True):
+        if sharding is jc.UNSPECIFIED or not _is_committed(arg):
+            continue
+        pending = arg.__class__ is LazyTensor and arg._value is None
+        there = arg._known_sharding() if pending else arg.sharding
+        if there is None:
+            there = arg._force("sharding", "in_shardings").sharding
+        if not sharding.is_equivalent_to(there, arg.ndim):
+            raise Elsewhere
+
+
+def _is_committed(arg: Any) -> bool:
+    if isinstance(arg, jc.Tracer) and arg.__class__ is not LazyTensor:
+        return False
+    return isinstance(arg, jax.Array) and jc.is_committed(arg)
+
+
+class Elsewhere(Exception):
+    """An argument is not where a jitted function asks for it."""
+
+
+def fits_mesh(
+    operation: Any, results: Sequence[Any], devices: tuple[Any, ...] | None, program: tuple[Any, ...]
+) -> bool:
+    """Whether the meshes that an operation and the types of its results name are of its devices.
+
+    Arguments:
+      devices: those to which it commits its results; None if JAX may move them.
+      program: those on which it runs.
+    """
+    meshes = [aval.sharding.mesh for aval in results if jc.is_on_mesh(aval) and not jc.is_auto(aval)]
+    if devices is None and meshes:
+        return False
+    sizes = {mesh.size for mesh in meshes} | jc.abstract_sizes(operation.primitive, operation.params)
+    return sizes <= {len(program)}
 
 
 def is_same(value: Any, sharding: Any) -> bool:

@@ -22,6 +22,7 @@ from lazynb.record.exported import exported, raise_interrupt
 from lazynb.record.outside import held_outside
 from lazynb.record.owned import owned
 from lazynb.record.pending import Pending, closure
+from lazynb.record.promised import promised_sharding
 from lazynb.record.runtime import numpy_calls, runtime
 from lazynb.record.writing import writing
 
@@ -265,11 +266,11 @@ class LazyTensor(jc.Tracer):
 
     @property
     def device(self) -> Any:
-        known = self._known_sharding()
-        if known is not None:
-            return next(iter(known.device_set))
         devices = self._known_devices()
-        return devices[0] if devices is not None and len(devices) == 1 else self._computed("device")
+        if devices is not None and len(devices) == 1:
+            known = self._known_sharding()
+            return known if isinstance(known, jax.sharding.NamedSharding) else devices[0]
+        return self._computed("device")
 
     @property
     def committed(self) -> bool:
@@ -301,13 +302,17 @@ class LazyTensor(jc.Tracer):
         return getattr(self._force("attribute", name), name)
 
     def _known_sharding(self) -> Any:
-        """The sharding of a pending value on a single device; returns None if only a run can tell it."""
+        """The sharding of a pending value; returns None if only a run can tell it.
+
+        It is known of an uncommitted value, and of one whose type says how it lies on a mesh. On a mesh whose
+        axes are ``Auto`` XLA chooses it, for the whole program.
+        """
         if self._value is not None or self._pending is None:
             return None
         state = self._pending.owner(self._slot)
-        if state.devices is not None or state.program is None:
-            return None  # the sharding of a committed value is known when it has run
-        return jc.uncommitted_sharding(state.program[0])
+        if state.devices is not None:
+            return promised_sharding(state, self._slot)
+        return jc.uncommitted_sharding(state.program[0]) if state.program is not None else None
 
     @property
     def is_fully_addressable(self) -> bool:
@@ -415,3 +420,4 @@ def _placed(tensor: LazyTensor) -> Any:
 
 
 jc.register_placed_type(LazyTensor, _placed)
+jc.register_source(LazyTensor, lambda tensor: tensor.sharding)

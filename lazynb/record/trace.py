@@ -23,13 +23,15 @@ from lazynb.record.differentiated import Differentiated
 from lazynb.record.fast.jitted import donated, gives_twice, lift_constants
 from lazynb.record.loops.division import Division
 from lazynb.record.loops.growth import has_grown
+from lazynb.record.mapped import call_mapped
 from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
 from lazynb.record.pending import Pending
-from lazynb.record.placement import committed_to, is_same, stays
+from lazynb.record.placement import Elsewhere, committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
 from lazynb.record.runtime import Hooks, runtime
+from lazynb.record.spread import can_be_spread, on_mesh, spread
 from lazynb.record.tensor import DELETED, LazyTensor
 from lazynb.record.trie import LoopStart, Root, State, Trie
 from lazynb.record.written import place_of
@@ -65,7 +67,10 @@ operations = OperationTable(_plain_params)
 
 
 class _Elsewhere(Exception):
-    """The operation runs on other devices than the pending trace, so it starts a trace of its own."""
+    """The operation is none of the pending trace's; the argument is the devices on which it runs.
+
+    Without devices it starts a trace of its own, because it takes a value that waits for this trace.
+    """
 
 
 class _Unrecordable(Exception):
@@ -97,7 +102,8 @@ class LazyTrace(jc.Trace):
 
     Attributes:
       pending: the trace that operations are appended to.
-      sealed: earlier pending traces, kept while they have live tensors.
+      sealed: the other pending traces, kept while they have live tensors: earlier ones, which are sealed, and
+        those that are open for other devices. There is one open trace for each set of devices.
       user_code: the code from which the last call was recalled, known to be the user's.
       cut_by: the kind and line of the trace break that ended the previous trace; None at the beginning of a
         cell or body.
@@ -173,17 +179,59 @@ class LazyTrace(jc.Trace):
             self._unmoved = tracers[0] if params["sharding"] is not None else None
             return tracers[0]
         if primitive.name in jc.JIT_PRIMITIVES:
-            if params["compiler_options_kvs"] or gives_twice(tracers, params["donated_invars"]):
+            if not self._can_take(tracers, params):
                 return self._run_eagerly(primitive, tracers, params, "unrecordable")
             tracers, params = lift_constants(tracers, params)
         params = settled(primitive, params)
         try:
             results = self._record(primitive, tracers, params)
+            if primitive.name in jc.JIT_PRIMITIVES:
+                results = self._resharded(results, params["out_shardings"])
+            mesh = jc.explicit_mesh_in_force()
+            if mesh is not None:
+                results = self._on_mesh(results, mesh)
         except _Unrecordable as unrecordable:
             return self._run_eagerly(primitive, tracers, params, unrecordable.args[0])
         if any(params.get("donated_invars", ())):
             self._donate(tracers, donated(tracers, params["donated_invars"], results))
         return results if primitive.multiple_results else results[0]
+
+    @staticmethod
+    def _can_take(args: Sequence[Any], params: dict[str, Any]) -> bool:
+        """Whether a jitted function can be called inside of a program as outside of it."""
+        if params["compiler_options_kvs"] or jc.names_layouts(params):
+            return False
+        if gives_twice(args, params["donated_invars"]):
+            return False
+        try:
+            take_in(args, params["in_shardings"])
+        except Elsewhere:
+            return False
+        return True
+
+    def _resharded(self, results: list[LazyTensor], shardings: Sequence[Any]) -> list[LazyTensor]:
+        """The results of a call with ``out_shardings``, each of the type that eager JAX's has.
+
+        JAX gives the type of a result the sharding that was asked for when it lowers the call, and only if
+        nothing is around the call. In a program the result has the type that it has inside of the function.
+        """
+        asked = [jc.asked_sharding(one.aval, of) for one, of in zip(results, shardings, strict=True)]
+        if not any(asked):
+            return results
+        with jc.set_current_trace(self):
+            return [
+                one if sharding is None else jax.sharding.reshard(one, sharding)
+                for one, sharding in zip(results, asked, strict=True)
+            ]
+
+    def _on_mesh(self, results: list[LazyTensor], mesh: Any) -> list[LazyTensor]:
+        """The results under a mesh with Explicit axes, each of a type on that mesh.
+
+        What is made of constants alone has a type on none. Eager JAX runs it on the mesh, and gives the array
+        the type that fits where it then lies, which is whole on each device.
+        """
+        with jc.set_current_trace(self):
+            return [one if jc.is_on_mesh(one.aval) else on_mesh(one, mesh) for one in results]
 
     # JAX binds a primitive with the evaluating trace (0.10) or none (0.12) as the current one; the functions
     # of custom derivatives and calls must be recorded again.
@@ -202,6 +250,12 @@ class LazyTrace(jc.Trace):
             return f.call_wrapped(*tracers)
 
     def process_shard_map(self, primitive: Any, fun: Any, args: Any, **params: Any) -> Any:
+        if not (jc.must_run_eagerly() or self.stray):
+            try:
+                with jc.set_current_trace(self):
+                    return call_mapped(primitive, fun, args, params)
+            except Exception:  # what JAX cannot trace, and what it refuses, which it does again
+                pass
         values = [self._concrete(arg, "unrecordable", "shard_map") for arg in args]
         with jc.set_current_trace(jc.eval_trace):
             return jc.eval_shard_map(primitive, fun, values, params)
@@ -222,7 +276,7 @@ class LazyTrace(jc.Trace):
         ]
         with self.lock:
             operation = operations.find(primitive, params, self._context.now())
-            pending = self.open()
+            pending = self.home(args)
             if operation.calls_back:
                 pending = self._before_callback(pending)
             inside = params if primitive.name in jc.CALLING else None
@@ -230,9 +284,9 @@ class LazyTrace(jc.Trace):
             while True:
                 try:
                     state = self._step(pending, operation, args)
-                except _Elsewhere:
-                    pending = self.seal()
-                    state = self._step(pending, operation, args)
+                except _Elsewhere as elsewhere:
+                    pending = self._turn_to(*elsewhere.args)
+                    continue
                 tensors = [
                     LazyTensor(self, aval, pending, slot)
                     for slot, aval in enumerate(state.avals, state.first)
@@ -272,25 +326,34 @@ class LazyTrace(jc.Trace):
         committed = committed_to(
             operation.primitive, operation.params, {owner.devices for owner in owners if owner.devices}
         )
-        if len(committed) > 1 or jc.spans_devices(operation.primitive, operation.params):
-            raise _Unrecordable("devices")  # eager JAX then raises its own error
+        called_on = jc.mesh_of_call(operation.primitive, operation.params)
+        if len(committed) > 1 or not called_on <= committed:
+            raise _Unrecordable("devices")  # eager JAX then raises its own error, or commits to the mesh
+        if jc.spans_devices(operation.primitive, operation.params):
+            raise _Unrecordable("devices")
         devices = next(iter(committed), None)
         program = devices if devices is not None else (jc.default_device(),)
         if pending.state.program not in (None, program):
-            raise _Elsewhere
+            raise _Elsewhere(program)
         avals = [owner.avals[slot - owner.first] for slot, owner in zip(slots, owners, strict=True)]
-        results = self._results(operation, avals, devices is not None, program[0])
+        results = self._results(operation, avals, devices, program)
         state = trie.extend(pending.state, key, operation, slots, tuple(results), devices)
         state.program, state.call = program, self._calls.last
         return state
 
-    def _results(self, operation: Operation, avals: Sequence[Any], committed: bool, device: Any) -> list[Any]:
+    def _results(
+        self,
+        operation: Operation,
+        avals: Sequence[Any],
+        devices: tuple[Any, ...] | None,
+        program: tuple[Any, ...],
+    ) -> list[Any]:
         """The avals of the results of ``operation``.
 
         Arguments:
           avals: the avals of the operands.
-          committed: whether the operation commits its results to a device.
-          device: the first device on which it runs.
+          devices: those to which the operation commits its results; None if JAX may move them.
+          program: those on which it runs.
 
         Raises _Unrecordable if the operation must run at once, and JAX's error if JAX refuses it.
         """
@@ -301,11 +364,10 @@ class LazyTrace(jc.Trace):
             raise _Unrecordable("effect")
         if not all(map(jc.can_be_returned, results)) or any(map(jc.has_users_dtype, avals)):
             raise _Unrecordable("unrecordable")
-        # The mesh is that of ``out_sharding`` if no operand is committed; eager JAX commits the result to it.
-        if not committed and any(map(jc.is_on_mesh, results)):
-            raise _Unrecordable("unrecordable")
-        size = size_of(results)
-        if size > SURELY_THERE and not self.is_dry and lacks(size, device):
+        if not fits_mesh(operation, results, devices, program):
+            raise _Unrecordable("devices")  # eager JAX finds the devices, or raises its own error
+        size = size_of(results) // len(program)
+        if size > SURELY_THERE and not self.is_dry and lacks(size, program[0]):
             raise jc.out_of_memory(size)
         check(operation.primitive, avals, operation.params)
         if not operation.is_hashable:
@@ -322,7 +384,10 @@ class LazyTrace(jc.Trace):
             slot = pending.array(value, outside)
             if slot is not None:
                 return slot
-            if value is None:  # still pending in an earlier trace of this thread
+            if value is None:  # still pending in another trace of this thread
+                source = arg._pending
+                if source is not None and source.needs(pending):
+                    raise _Elsewhere
                 return pending.input(arg, arg.aval, arg)
             arg = arg._force("eager") if value is DELETED else value
         elif isinstance(arg, jc.Tracer):
@@ -352,12 +417,63 @@ class LazyTrace(jc.Trace):
             pending = self.seal()
         return pending
 
+    def home(self, args: Sequence[Any]) -> Pending:
+        """The open trace for an operation on ``args``, which is :attr:`pending` from here on.
+
+        It is that of the devices to which one of ``args`` is committed. An operation on none of those may
+        still name devices itself; :meth:`_extend` then finds out.
+        """
+        pending = self.open()
+        if not jc.has_several_devices():
+            return pending
+        devices = next(filter(None, map(_committed_devices, args)), None)
+        wanted = devices or next(iter(jc.mesh_in_force()), None) or (jc.default_device(),)
+        program = pending.state.program
+        if program == wanted or (program is None and not self.opened_beside(pending)):
+            return pending
+        if devices is None and self._opened(wanted) is None:
+            return pending
+        return self._turn_to(wanted)
+
+    def opened_beside(self, pending: Pending) -> list[Pending]:
+        """The traces that are open beside ``pending``, which run on other devices; none if it is sealed."""
+        if pending.tip is None or not (self.sealed or pending is not self.pending):
+            return []
+        opened = (*self.sealed, self.pending)
+        return [
+            other for other in opened if other is not None and other.tip is not None and other is not pending
+        ]
+
+    def _opened(self, devices: tuple[Any, ...]) -> Pending | None:
+        """The open trace on ``devices`` under the present placement; None if there is none."""
+        placement = jc.placement_context()
+        for other in reversed(self.sealed):
+            if other.tip is not None and other.tip.program == devices and other.root.placement == placement:
+                return other
+        return None
+
+    def _turn_to(self, devices: tuple[Any, ...] | None = None) -> Pending:
+        """Makes the open trace on ``devices`` the present one, or begins it. The present one stays open.
+
+        Without devices the present one is sealed, and the next begins.
+        """
+        if devices is None:
+            return self.seal()
+        other, pending = self._opened(devices), self.pending
+        if other is None:
+            return self._begin()
+        assert pending is not None
+        rest = [*(one for one in self.sealed if one is not other), pending]
+        self.pending, self.sealed = other, rest  # no signal is handled in between
+        return other
+
     def _before_callback(self, pending: Pending) -> Pending:
         """A trace that begins with the callback.
 
         The earlier traces run first, because the function may read any of their values.
         """
-        if len(pending):
+        if len(pending) or self.opened_beside(pending):
+            self._seal_opened()
             pending = self.seal()
         pending.calls_back = True
         return pending
@@ -368,8 +484,18 @@ class LazyTrace(jc.Trace):
         Arguments:
           loop: the loop of which the new one is the next piece.
         """
-        if self.pending is not None and not self.pending.closed:
+        if self.pending is not None:
             self.pending.seal()
+        return self._begin(loop)
+
+    def _seal_opened(self) -> None:
+        """Seals the traces that are open beside the present one."""
+        for pending in self.sealed:
+            pending.seal()
+
+    def _begin(self, loop: LoopStart | None = None) -> Pending:
+        """Begins a trace. The present one waits as it is, sealed or open for its devices."""
+        if self.pending is not None and not self.pending.closed:
             self.sealed.append(self.pending)
         if self.sealed and (loop is None or len(self.sealed) >= 2 * self._swept):
             self._sweep()
@@ -475,9 +601,20 @@ class LazyTrace(jc.Trace):
             elif stays(arg, device, self) and not jc.takes_the_argument(alone):
                 results += self._record(primitive, [arg], alone)
             else:
-                (result,) = self._run_eagerly(primitive, [arg], alone, "device_put")
-                results.append(self._known(result))
+                results.append(self._put_spread(primitive, arg, alone))
         return results
+
+    def _put_spread(self, primitive: Any, arg: Any, params: dict[str, Any]) -> Any:
+        """Moves one value: in its program, if that has the devices of the sharding."""
+        (target,) = params["devices"]
+        if not jc.takes_the_argument(params) and can_be_spread(arg, target, self):
+            try:
+                with jc.set_current_trace(self):
+                    return spread(arg, target, "device_put")
+            except ValueError:  # device_put then raises its own error
+                pass
+        (result,) = self._run_eagerly(primitive, [arg], params, "device_put")
+        return self._known(result)
 
     def _put_values(self, primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         """Moves values that exist; a tensor whose value is at its place already stays itself."""
@@ -501,6 +638,10 @@ class LazyTrace(jc.Trace):
         if params["layout"] is None and stays(value, params["sharding"], self):
             with jc.set_current_trace(self):
                 return jax.device_put(value, params["sharding"])
+        target = jc.on_mesh_in_force(params["sharding"])
+        if params["layout"] is None and can_be_spread(value, target, self):
+            with jc.set_current_trace(self):
+                return spread(value, target, "with_sharding_constraint")
         return self._run_eagerly(primitive, args, params, "device_put")
 
     def _on_default(self, arg: Any) -> Any:
@@ -593,6 +734,7 @@ class LazyTrace(jc.Trace):
         """
         with self.lock:
             self.cut_by = None
+            self._seal_opened()
             pending = self.pending
             if pending is None:
                 return
@@ -635,6 +777,18 @@ def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
         if jc.runs_by_itself(primitive):
             raise _Unrecordable("unrecordable") from None
         raise
+
+
+def _committed_devices(arg: Any) -> tuple[Any, ...] | None:
+    """The devices to which an operand is committed; None if JAX may move it. Runs nothing."""
+    if arg.__class__ is LazyTensor:
+        pending = arg._pending
+        if pending is not None:
+            return pending.owner(arg._slot).devices
+        arg = arg._value
+    if isinstance(arg, jax.Array) and not isinstance(arg, jc.Tracer) and jc.is_committed(arg):
+        return jc.device_assignment(arg.sharding)
+    return None
 
 
 def changes_nothing(arg: Any, params: dict[str, Any]) -> bool:

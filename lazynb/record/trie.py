@@ -12,7 +12,7 @@ from __future__ import annotations
 import collections
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from lazynb.record.operation import Operation
 
@@ -45,6 +45,13 @@ class Constant:
 
     def __repr__(self) -> str:
         return f"Constant({self.value})"
+
+
+class Unsettled(NamedTuple):
+    """In the key of a pending input on several devices, this takes the place of the sharding, which XLA
+    chooses with the program that computes it; see :meth:`lazynb.record.pending.Pending.settle`."""
+
+    devices: tuple[Any, ...]
 
 
 MAX_DIVIDED = 16
@@ -259,12 +266,15 @@ class Trie:
       roots: the roots, by the identity of the configuration under which the traces were opened.
       size: number of states, without the roots.
       ends: a function that gives the present ends of pending traces; these states are kept.
+      kept: the last paths that were recorded and not run as they are, see
+        :meth:`lazynb.record.pending.Pending.settle`.
       divided: where the last traces that were divided were cut, by their ends. Their paths are kept, so that
         their code records and divides them quickly when it runs again.
     """
 
     def __init__(self) -> None:
         self.divided: collections.OrderedDict[State, Sequence[int]] = collections.OrderedDict()
+        self.kept: collections.OrderedDict[State, None] = collections.OrderedDict()
         self.roots: dict[Hashable, Root] = {}
         self.size = 0
         self.ends: Callable[[], Iterable[State]] = tuple
@@ -364,7 +374,7 @@ class Trie:
         ends: Iterable[State] | None = None
         while state.parent is not None and not (state.children or state.executables):
             ends = self.ends() if ends is None else ends  # called once, and only if a state may be removed
-            if state in ends or state in self.divided:
+            if state in ends or state in self.divided or state in self.kept:
                 return
             parent = state.parent
             for start in state.arrivals:
@@ -373,6 +383,14 @@ class Trie:
                 del parent.children[state.key]
                 self.size = max(0, self.size - 1)
             state = parent
+
+    def keep(self, end: State) -> None:
+        """Keeps the path to ``end``, in the place of the oldest one, so that its code records quickly."""
+        self.kept.pop(end, None)
+        self.kept[end] = None
+        if len(self.kept) > MAX_DIVIDED:
+            oldest, _ = self.kept.popitem(last=False)
+            self.prune(oldest)
 
     def keep_divided(self, end: State, places: Sequence[int]) -> None:
         """Keeps the path of a trace that was divided at ``places``, in the place of the oldest one."""
@@ -386,4 +404,5 @@ class Trie:
         """Forgets all traces; a pending trace keeps its path."""
         self.roots.clear()
         self.divided.clear()
+        self.kept.clear()
         self.size = 0

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from lazynb.execute.donation import foreseen
 from lazynb.execute.executable import Executable
-from lazynb.execute.flush import executables, execution
+from lazynb.execute.flush import executables, execution, needed_by
 from lazynb.execute.request import Request
-from lazynb.record.pending import Pending, closure
+from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
 from lazynb.units import duration
 
@@ -103,7 +103,7 @@ def _traces(tensors: Sequence[LazyTensor]) -> list[Pending]:
         ends = execution.waiting([])
     order: dict[int, Pending] = {}
     for end in {id(end): end for end in ends if end is not None}.values():
-        for pending in closure(end.live()) if end.depends else [end]:
+        for pending in needed_by(end):
             order.setdefault(id(pending), pending)
     return list(order.values())
 

@@ -197,7 +197,7 @@ CURES: dict[str, dict[str, Cure]] = {
     "device_put": {"move the inputs before computing with them": EXAMPLE},
     "devices": {"move the inputs to one device first": EXAMPLE},
     "compiled": {"call the jax.jit-ed function itself": EXAMPLE},
-    "sharding": {"call lazynb.sync() where the step or cell ends": EXAMPLE},
+    "sharding": {"spread the value with jax.device_put before the call": EXAMPLE},
     "numpy_function": {
         "use jax.numpy": EXAMPLE,
         "call it once, before or after the loop": Cure(

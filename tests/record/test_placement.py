@@ -124,9 +124,6 @@ def test_conversion_that_changes_nothing_gives_the_tensor_itself(clean):
 MOVES = {
     "device": lambda x: jax.device_put(x, jax.devices()[1]),
     "constraint": lambda x: jax.lax.with_sharding_constraint(x, SingleDeviceSharding(jax.devices()[1])),
-    "mesh": lambda x: jax.device_put(
-        x, NamedSharding(Mesh(np.array(jax.devices()[:1]), "a"), PartitionSpec())
-    ),
     "memory": lambda x: jax.device_put(
         x, SingleDeviceSharding(jax.devices()[0], memory_kind="unpinned_host")
     ),

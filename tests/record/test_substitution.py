@@ -176,6 +176,7 @@ def test_a_held_jitted_function_has_what_jax_s_has():
 REMAINING = {
     "jax._src.stages.Traced.__init__": "a lazy array that outlives lazy mode may be a constant of what is lowered",
     "jax._src.pjit.convert_to_metaty": "a lazy array that outlives lazy mode may be an argument of what is lowered",
+    "jax._src.api._infer_src_sharding": "a gradient goes back to where a lazy array is that outlives lazy mode",
     "jax._src.interpreters.pxla.batched_device_put": "arrays that share a NumPy array's memory, whenever made",
     "jax._src.dlpack._place_array": "arrays that share memory through DLPack, whenever made",
     "jax._src.dlpack._to_dlpack": "arrays that share memory through DLPack, whenever shared",

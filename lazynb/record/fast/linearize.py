@@ -157,10 +157,10 @@ def rule_for(key: Any, family: Any, make: Callable[[], Any]) -> Any:
 
 
 def known_avals(primals: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The types of the operands; returns None if one is more than a shape and a dtype."""
+    """The types of the operands; returns None if one says how its array lies on axes that are Explicit."""
     avals = tuple([jc.typeof(primal) for primal in primals])
     for aval in avals:
-        if not isinstance(aval, jc.ShapedArray) or not aval.sharding.mesh.empty:
+        if not isinstance(aval, jc.ShapedArray) or not (aval.sharding.mesh.empty or jc.is_auto(aval)):
             return None
     return avals
 

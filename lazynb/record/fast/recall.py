@@ -166,6 +166,11 @@ def recall(
             pending = trace.open()
     if pending.epoch != jc.changes.count and not pending.same_context():
         return call(*args, **kwargs)
+    if jc.has_several_devices():
+        with trace.lock:
+            pending = trace.home(args)
+        if pending.epoch != jc.changes.count and not pending.same_context():
+            return call(*args, **kwargs)
     scalars: list[Any] | None = [] if scalars_alike else None
     try:
         parts: list[Hashable] = [name]
@@ -308,6 +313,8 @@ def _input(pending: Pending, arg: Any) -> int:
             if pending.tip is None:
                 raise NotRecalled
             if value.__class__ is LazyTensor:
+                if value._pending is None or value._pending.needs(pending):
+                    raise NotRecalled  # JAX's code begins another trace
                 return pending.input(value, value.aval, value)
             return pending.concrete(value, outside)
     return slot
