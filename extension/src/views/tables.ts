@@ -1,7 +1,7 @@
 /** Plain tables that Python made: what the cache did, where traces broke. */
 
 import type { Table } from "../model/data";
-import { h } from "../ui/dom";
+import { h, prose } from "../ui/dom";
 import type { View } from "../ui/view";
 
 const PAGE = 200;
@@ -9,7 +9,11 @@ const PAGE = 200;
 export function tableView(table: Table, empty: string, label: string): View {
   // Where the columns find no room, CSS puts them below each other, each with its name: the roles stay what they are.
   const cell = (text: string, i: number) =>
-    h("td", { role: "cell", title: text.length > 60 ? text : null, "data-column": table.columns[i] ?? "" }, text);
+    h(
+      "td",
+      { role: "cell", title: text.length > 60 ? text : null, "data-column": table.columns[i] ?? "" },
+      text ? h("span", {}, ...prose(text)) : null,
+    );
   const body = h("tbody", { role: "rowgroup" });
   let shown = 0;
   const more = h("button.more-button", { type: "button" });

@@ -13,10 +13,11 @@ _ROWS = 60
 
 
 def table(records: Records[Any], noun: str) -> Table:
-    """The newest records, a row each; ``noun`` is what one is called."""
+    """The newest records, a row each, in the columns that say anything; ``noun`` is what one is called."""
     rows = []
     for row in records.rows(_ROWS):
         rows.append({name: clip(plain(cell), 160) for name, cell in row.items()})
+    names = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
     # a line may have broken a thousand times: breaks say themselves how often
     phrases = [getattr(records, "summary", "") or plural(len(records), noun)]
     for name, one in (("hits", "hit"), ("misses", "miss")):
@@ -25,7 +26,7 @@ def table(records: Records[Any], noun: str) -> Table:
     if len(records) > len(rows):
         phrases.append(f"{len(rows)} of them are shown")
     return {
-        "columns": list(rows[0]) if rows else [],
-        "rows": [list(row.values()) for row in rows],
+        "columns": names,
+        "rows": [[row[name] for name in names] for row in rows],
         "text": ", ".join(phrases),
     }

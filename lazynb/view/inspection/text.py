@@ -39,7 +39,7 @@ def _collectives(data: Inspection) -> list[str]:
     table = data["collectives"]
     if not table["rows"]:
         return []
-    rows = [[clip(cell, 120) for cell in row] for row in [table["columns"], *table["rows"]]]
+    rows = [[clip(cell, 160) for cell in row] for row in [table["columns"], *table["rows"]]]
     return [f"What the devices say to each other, {table['text']}:", *_aligned(rows)]
 
 

@@ -46,7 +46,7 @@ class Collective:
       kind: ``all-reduce``, ``all-gather``, ``reduce-scatter``, ``all-to-all``, ``collective-permute``, ...
       name: of the HLO instruction.
       nodes: the operations that it was made from, as node numbers of the compilation's snapshot.
-      places: their lines.
+      places: their lines; of a backward pass those that it differentiates, where they are known.
       direction: ``backward`` if they belong to a gradient, else ``forward``; empty without operations.
       among: how many devices take part together; None if XLA's text does not tell.
       axes: of the mesh, along which; empty if there is no mesh, or if the groups are no axes of it.
@@ -109,6 +109,11 @@ def _mesh_of(trace: CompiledTrace) -> Mesh | None:
     return shapes.pop() if len(shapes) == 1 else None
 
 
+def _place(node: Node) -> Place | None:
+    """The line of an operation; of one of a backward pass that which it differentiates, if that is known."""
+    return (node.gradient.line if node.gradient is not None else None) or node.place
+
+
 def _direction(nodes: Sequence[Node]) -> str:
     if not nodes:
         return ""
@@ -151,7 +156,7 @@ def _collective(
         kind,
         instruction.name,
         tuple(node.id for node in [*behind, *wanted]),
-        tuple(dict.fromkeys(node.place for node in wanted or behind if node.place is not None)),
+        tuple(dict.fromkeys(filter(None, map(_place, wanted or behind)))),
         _direction(behind),
         among,
         axes,
