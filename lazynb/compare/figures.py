@@ -63,8 +63,12 @@ class Kernel:
     time: Seconds | None
 
 
-def kernel_of(cluster: Cluster) -> Kernel:
-    """A cluster of an inspection as it is compared."""
+def kernel_of(cluster: Cluster, in_part: Iterable[int] = ()) -> Kernel:
+    """A cluster of an inspection as it is compared.
+
+    Arguments:
+      in_part: operations that it computes a part of, beside its own.
+    """
     cost, time, opcode = cluster["cost"], cluster["time"], cluster["opcode"]
     read = written = 0
     if not opcode.endswith(("-done", "-update")):  # what these read is what their start gave
@@ -78,7 +82,7 @@ def kernel_of(cluster: Cluster) -> Kernel:
         cluster["library"],
         cluster["kind"],
         cluster["root"].rpartition(".")[0] or cluster["root"],
-        frozenset(cluster["nodes"]) | frozenset(cluster["duplicated"]),
+        frozenset(cluster["nodes"]).union(cluster["duplicated"], in_part),
         tuple(value["shape"] for value in cluster["outputs"]),
         cost["executions"] if cost is not None else 1,
         written,

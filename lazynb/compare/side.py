@@ -15,7 +15,7 @@ from lazynb.compare.figures import Figures, Kernel, kernel_of
 from lazynb.compare.lowered import Made, lowered
 
 if TYPE_CHECKING:
-    from lazynb.view.inspection.schema import Boundary, Fate, Inspection, Node, Place
+    from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Node, Place
 
 
 class Line(NamedTuple):
@@ -81,7 +81,22 @@ class Side:
 
     @cached_property
     def _working(self) -> list[Kernel]:
-        return [kernel_of(cluster) for cluster in self.data["clusters"] if cluster["kind"] != "control"]
+        clusters = [cluster for cluster in self.data["clusters"] if cluster["kind"] != "control"]
+        return [kernel_of(cluster, self._in_part(cluster)) for cluster in clusters]
+
+    def _in_part(self, cluster: Cluster) -> set[int]:
+        """The operations that a kernel computes a part of, where it is told to belong to none: XLA divides a
+        long reduction into two kernels, and what the first applies to each element is the reduction's."""
+        if cluster["nodes"]:
+            return set()
+        written = self._written[cluster["program"]]
+        return {node for name in cluster["instructions"] for node in written.get(name, ())}
+
+    @cached_property
+    def _written(self) -> list[dict[str, list[int]]]:
+        """By program and instruction of the compiled module, its nodes; of a text that is kept."""
+        texts = [program["hlo"]["after"]["lines"] for program in self.data["programs"]]
+        return [{line["name"]: line["nodes"] for line in lines if line["nodes"]} for lines in texts]
 
     @cached_property
     def figures(self) -> Figures:
