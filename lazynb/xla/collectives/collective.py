@@ -13,7 +13,7 @@ from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
 from lazynb.targets.mesh import Layout
 from lazynb.xla.collectives.device_groups import axes_of, axes_of_pairs, groups_of, pairs_of
 from lazynb.xla.hlo.module import Instruction, Module
-from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
+from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.shapes import parts as parts_of, shape_bytes
 from lazynb.xla.program import CompiledTrace
 
@@ -34,7 +34,7 @@ _ASKED = {
     "reduce_scatter": "reduce-scatter",
 }
 """JAX's primitives that are collectives, and what XLA makes of each."""
-_REDUCTIONS = ("all-reduce", "reduce-scatter", "collective-reduce")
+_REDUCTIONS = opcodes_of(Trait.COMBINES)
 _REDUCING = ("dot_general", "reduce_", "conv_general_dilated", "cumsum", "argmax", "argmin", "scatter-add")
 
 

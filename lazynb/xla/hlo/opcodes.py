@@ -38,6 +38,7 @@ class Trait(enum.Enum):
     ARRANGES = "names, arranges or spreads values; computes nothing by itself"
     CARRIES = "takes an array or a part of one, to another memory too (XLA:TPU fetches parts so)"
     COMMUTES = "the order of its two operands does not matter (``HloOpcodeIsBinaryCommutative``)"
+    COMBINES = "of what several devices have it makes one: a sum, a maximum"
     DISTINCT = "two of it have two values, however alike they look"
     READS_PART = "of its first operand it reads no more elements than its result has"
     RENAMES = "its value is its first operand's"
@@ -97,7 +98,7 @@ after-all                 free         arranges separate
 all-gather                collective
 all-gather-done           collective   unfusible
 all-gather-start          collective   unfusible
-all-reduce                collective
+all-reduce                collective   combines
 all-reduce-done           collective   unfusible
 all-reduce-start          collective   unfusible
 all-to-all                collective
@@ -125,7 +126,7 @@ collective-broadcast      collective   unfusible
 collective-permute        collective
 collective-permute-done   collective   unfusible
 collective-permute-start  collective   unfusible
-collective-reduce         collective
+collective-reduce         collective   combines
 compare                   elementwise  cheap
 complex                   elementwise  cheap
 concatenate               movement     cheap permutes cpu-loop cpu-branches
@@ -184,7 +185,7 @@ recv                      transfer     unfusible
 recv-done                 transfer     unfusible
 reduce                    combination  first-half-once cpu-loop cpu-branches
 reduce-precision          elementwise  cheap
-reduce-scatter            collective
+reduce-scatter            collective   combines
 reduce-window             combination  cpu-branches
 remainder                 elementwise
 replica-id                free         cheap
