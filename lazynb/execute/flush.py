@@ -113,7 +113,8 @@ class Execution:
         trace, reason = pending.trace, REASONS[kind]
         start = time.perf_counter() - trace.told_seconds  # what observers take is not counted
         with trace.lock:
-            traces = needed_by(pending)
+            alone = not (pending.depends or pending.calls_back or trace.sealed) and trace.pending is pending
+            traces = (pending,) if alone else needed_by(pending)
             operations = sum(map(len, traces))
             is_error = trace.is_dry or (trace.strict and not reason.explicit)
             if is_error and any(other.has_live() for other in traces):

@@ -21,11 +21,12 @@ def can_be_spread(value: Any, target: Any, trace: Any) -> bool:
     """Whether ``value`` is pending in ``trace`` and a program can put it at ``target``.
 
     A program runs on one set of devices, so a committed value stays on its own; ``target`` says how it lies
-    there.
+    there. On a mesh of one device it is computed first: JAX names what comes of it by the mesh in its type,
+    which a pending value's does not have on Auto axes, and XLA's answer for one device does not tell.
     """
     if not isinstance(value, LazyTensor) or value._pending is None or value._trace is not trace:
         return False
-    if not jc.is_plainly_spread(target) or jc.is_key(value.aval):
+    if not jc.is_plainly_spread(target) or jc.is_key(value.aval) or target.num_devices == 1:
         return False
     committed = value._pending.owner(value._slot).devices
     return committed is None or committed == jc.device_assignment(target)

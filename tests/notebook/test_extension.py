@@ -120,7 +120,7 @@ def test_compile_opens_what_is_asked_for(notebook):
     opened = re.findall(r"<details open[^>]*><summary[^>]*>([^<]*)", html_of(shown))
     assert "HloModule" in html_of(shown) and {
         "Optimised HLO",
-        "Cache: 1 executable, 0 hits, 1 misses",
+        "Cache: 1 executable, 0 hits, 1 miss",
     } <= set(opened)
     notebook.run("%%compile --show nonsense\n1", error=UsageError)
     notebook.run("%%compile not-a-name\n1", error=UsageError)
