@@ -242,7 +242,15 @@ test("all kernels: each as often as it runs", () => {
 });
 
 test("chips can be read", () => {
-  expect(PALETTE.map(inkOn)).toEqual(["#fff", "#000", "#000", "#000", "#000", "#000", "#000", "#000"]);
+  const luminance = (colour: string) =>
+    [1, 3, 5]
+      .map((at) => parseInt(colour.slice(at, at + 2), 16) / 255)
+      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+      .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i]!, 0);
+  for (const colour of PALETTE) {
+    const [high, low] = [luminance(colour), inkOn(colour) === "#fff" ? 1 : 0].sort((a, b) => b - a);
+    expect((high! + 0.05) / (low! + 0.05), colour).toBeGreaterThanOrEqual(4.5);
+  }
 });
 
 describe("what compiling took", () => {
