@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from lazynb.xla.hlo.module import Instruction, Module, parse
@@ -89,13 +90,13 @@ def _before(program: Program) -> Before | None:
     return Before(module, _nodes(module, own))
 
 
-def lowered(data: Inspection) -> dict[int, Made]:
-    """By node, what it is made of before XLA's passes; nothing of a program of which the text is not kept
-    whole. How often a loop of JAX's turns is said of its kernels."""
+def lowered(data: Inspection, programs: Iterable[Before]) -> dict[int, Made]:
+    """By node, what it is made of before XLA's passes, in those programs. How often a loop of JAX's turns is
+    said of its kernels."""
     instructions: dict[int, list[str]] = defaultdict(list)
     numbers: dict[int, set[str]] = defaultdict(set)
     loops = {node["id"] for node in data["nodes"] if node["primitive"] == "scan"}
-    for program in before_passes(data):
+    for program in programs:
         asking = program.asking()
         for instruction in program.module:
             nodes = program.nodes[instruction.name]

@@ -9,22 +9,19 @@ it reads, back to operations that both sides have.
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence, Set
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Mapping, Set
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from lazynb.compare.lowered import PLUMBING, Before, before_passes
+from lazynb.compare.lowered import PLUMBING, Before
 from lazynb.compare.matching import Matching
-from lazynb.compare.put_together import put_together
+from lazynb.compare.put_together import Kinds, put_together
 from lazynb.compare.same_operation import same_operation
 from lazynb.compare.side import Side
 from lazynb.xla.hlo.expressions import Expressions, ModuleExpressions
 from lazynb.xla.hlo.module import Instruction
-from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
-
-_LOOPS = opcodes_of(OpcodeKind.CONTROL) - {"call"}
 
 
 class Regrouping:
@@ -43,7 +40,7 @@ class Regrouping:
         covered = _covered(old, new), _covered(new, old)
         first, second = _only(old, covered[0]), _only(new, covered[1])
         pairs = {(first[number], second[number]) for number in first.keys() & second.keys()}
-        pairs |= set(put_together(matching, old.keys() - covered[0], new.keys() - covered[1]))
+        pairs |= set(put_together(matching, _rest(old, covered[0]), _rest(new, covered[1])))
         before = covered[0] | {old for old, _ in pairs}
         now = covered[1] | {new for _, new in pairs}
         self.pairs = sorted(pairs)
@@ -57,13 +54,29 @@ class Regrouping:
         return node in self._sides[is_now]
 
 
-_Computed = Mapping[int, frozenset[int]]
+class _Work(NamedTuple):
+    """What an operation computes.
+
+    Attributes:
+      expressions: of its instructions.
+      kinds: what each instruction says, with the numbers that it takes.
+    """
+
+    expressions: set[int]
+    kinds: Kinds
+
+
+_Computed = Mapping[int, _Work]
+
+
+def _rest(own: _Computed, covered: Set[int]) -> dict[int, Kinds]:
+    return {node: work.kinds for node, work in own.items() if node not in covered}
 
 
 def _covered(own: _Computed, others: _Computed) -> frozenset[int]:
     """The nodes of one side of which all is computed on the other side."""
-    there = frozenset().union(*others.values())
-    return frozenset(node for node, computed in own.items() if computed <= there)
+    there = frozenset().union(*(work.expressions for work in others.values()))
+    return frozenset(node for node, work in own.items() if work.expressions <= there)
 
 
 def _empty(side: Side, covered: Set[int], rest: Set[int]) -> frozenset[int]:
@@ -91,24 +104,27 @@ def _is_same(matching: Matching, before: int, now: int) -> bool:
 
 
 def _computed(numbers: _Numbers, side: Side, names: Mapping[int, int], same: frozenset[int]) -> _Computed:
-    """The expressions of each operation that is not in ``same``."""
+    """What each operation computes that is not in ``same``."""
     work = {node: frozenset(made.work) for node, made in side.lowered.items() if node not in same}
-    found: dict[int, set[int]] = defaultdict(set)
-    for place, program in enumerate(before_passes(side.data)):
+    if not work:
+        return {}
+    found: dict[int, _Work] = defaultdict(lambda: _Work(set(), Counter()))
+    for place, program in enumerate(side.before_passes):
         expressions = _Recorded(numbers, program, side, names, same, place)
-        for name, number in expressions.values():
+        for name, several in expressions.values().items():
             said = program.said(program.module.by_name[name])
             for node in program.nodes[name] & work.keys():
                 if said in work[node]:
-                    found[node].add(number)
-    return {node: frozenset(expressions) for node, expressions in found.items()}
+                    found[node].expressions.update(several)
+                    found[node].kinds[said, expressions.taken.get(name, ())] += 1
+    return dict(found)
 
 
 def _only(computed: _Computed, nodes: frozenset[int]) -> dict[int, int]:
     """By expression that one of the nodes alone has, the node."""
     having: dict[int, list[int]] = defaultdict(list)
     for node in nodes & computed.keys():
-        for number in computed[node]:
+        for number in computed[node].expressions:
             having[number].append(node)
     return {number: several[0] for number, several in having.items() if len(several) == 1}
 
@@ -118,11 +134,13 @@ class _Numbers(Expressions):
 
     Attributes:
       scalars: what numbers of Python's are, by their expression.
+      spread: the same of arrays all of whose elements are one number.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.scalars: dict[int, Any] = {}
+        self.scalars: dict[int, float] = {}
+        self.spread: dict[int, float] = {}
 
 
 class _Recorded(ModuleExpressions):
@@ -132,6 +150,9 @@ class _Recorded(ModuleExpressions):
       names: by node of this side that has a partner, what both are called.
       same: the nodes that are equal to their partners.
       place: of the program in its side.
+
+    Attributes:
+      taken: by instruction, the numbers among its operands.
     """
 
     def __init__(
@@ -145,7 +166,8 @@ class _Recorded(ModuleExpressions):
     ):
         self._program, self._side, self._names, self._same = program, side, names, same
         self._place = place
-        self._scalars = numbers.scalars
+        self._scalars, self._spread = numbers.scalars, numbers.spread
+        self.taken: dict[str, tuple[float, ...]] = {}
         self._times: dict[Hashable, int] = defaultdict(int)
         self._own: dict[str, int] = {}
         super().__init__(numbers, program.module, self._input)
@@ -159,9 +181,11 @@ class _Recorded(ModuleExpressions):
         return None
 
     def _number(self, instruction: Instruction, operands: list[int], arguments: tuple[int, ...]) -> int:
-        if instruction.opcode in _LOOPS:
-            return self._loop(instruction)
         number = super()._number(instruction, operands, arguments)
+        taken = [self._scalars.get(operand, self._spread.get(operand)) for operand in operands]
+        self.taken[instruction.name] = tuple(value for value in taken if value is not None)
+        if instruction.opcode == "broadcast" and taken[0] is not None:
+            self._spread[number] = taken[0]
         nodes = self._program.nodes[instruction.name]
         if instruction.opcode not in PLUMBING and len(nodes) == 1 and nodes <= self._same:
             return self._leaf(instruction, *nodes)
@@ -197,6 +221,10 @@ class _Recorded(ModuleExpressions):
             self._scalars[number] = np.float64(value).item()
         return number
 
-    def values(self) -> Sequence[tuple[str, int]]:
-        """The expressions of all instructions by name; of one in a function, those of each call."""
-        return [pair for known in self._known.values() for pair in known.items()]
+    def values(self) -> dict[str, set[int]]:
+        """By name of an instruction its expression; of one in a function, those of each call."""
+        found: dict[str, set[int]] = defaultdict(set)
+        for known in self._known.values():
+            for name, number in known.items():
+                found[name].add(number)
+        return found

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from lazynb.compare.figures import Figures, Kernel, kernel_of
-from lazynb.compare.lowered import Made, lowered
+from lazynb.compare.lowered import Before, Made, before_passes, lowered
 
 if TYPE_CHECKING:
     from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Node, Place
@@ -111,7 +111,12 @@ class Side:
     @cached_property
     def lowered(self) -> dict[int, Made]:
         """By node, what JAX made of it; empty where that text is not kept."""
-        return lowered(self.data)
+        return lowered(self.data, self.before_passes)
+
+    @cached_property
+    def before_passes(self) -> list[Before]:
+        """The programs before XLA's passes, of which the text is kept whole."""
+        return before_passes(self.data)
 
     @property
     def has_passes(self) -> bool:

@@ -106,6 +106,26 @@ def a_product_more(x, w):
     return jax.jit(lambda x: jnp.mean(x * 2 * x, axis=1))(x) + 1
 
 
+def mean_of_sines(x, w):
+    return jnp.mean(jnp.sin(x), axis=1)
+
+
+def no_mean_of_cosines(x, w):
+    return jax.jit(lambda x: jnp.sum(x, axis=1) / 100)(jnp.cos(x))
+
+
+def a_mean_of_cosines(x, w):
+    return jax.jit(lambda x: jnp.sum(x, axis=1) / 128)(jnp.cos(x))
+
+
+def halves(x, w):
+    return jnp.mean(jnp.sin(x.astype(jnp.bfloat16)) * 3, axis=1)
+
+
+def halves_in_jit(x, w):
+    return jax.jit(lambda x: jnp.mean(jnp.cos(x) * 3, axis=1))(x.astype(jnp.bfloat16))
+
+
 def turned(x, w):
     return jax.jit(lambda x: (x + 1) * x)(x)
 
@@ -122,6 +142,9 @@ def turned_round(x, w):
         (mean, a_product_more, ["`mul` is new"]),
         (a_product_more, mean, ["`mul` is gone"]),
         (softmax, softmax_in_jit, []),
+        (mean_of_sines, a_mean_of_cosines, ["`sin` is now `cos`"]),
+        (mean_of_sines, no_mean_of_cosines, ["`sin` is now `cos`, `mean` is now `reduce_sum`, `div` is new"]),
+        (halves, halves_in_jit, ["`sin` is now `cos`"]),
     ],
 )
 def test_what_was_edited_as_well_is_found(before, now, truth):

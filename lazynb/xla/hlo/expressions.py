@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
 from lazynb.xla.hlo.dataflow import Array, Dataflow
@@ -19,6 +20,7 @@ from lazynb.xla.hlo.opcodes import OpcodeKind, opcodes_of
 
 _LOOPS = opcodes_of(OpcodeKind.CONTROL) - {"call"}
 _DTYPES = {
+    "bf16[]": np.dtype(jax.dtypes.bfloat16),
     "f16[]": np.dtype("f2"),
     "f32[]": np.dtype("f4"),
     "f64[]": np.dtype("f8"),
@@ -127,12 +129,18 @@ class ModuleExpressions:
             return parts[int(instruction.attribute("index"))]
         if opcode == "constant" and instruction.shape in _DTYPES:
             return self._scalar(instruction.shape, _literal(instruction))
-        if opcode in _LOOPS or opcode.startswith("rng"):
+        if opcode in _LOOPS:
+            return self._loop(instruction)
+        if opcode.startswith("rng"):
             return self._numbers.unlike_others()
         number = self._numbers.number((opcode, self._attributes(instruction), *operands))
         if opcode == "bitcast":
             self._numbers.rename(number, operands[0])
         return number
+
+    def _loop(self, loop: Instruction) -> int:
+        """The number of a loop or branch, which is not looked into."""
+        return self._numbers.unlike_others()
 
     def _parameter(self, parameter: Instruction, arguments: tuple[int, ...]) -> int:
         if parameter.computation != self._module.entry:
@@ -145,7 +153,9 @@ class ModuleExpressions:
     def _scalar(self, shape: str, value: str | float) -> int:
         """A number of the type ``shape``."""
         dtype: Any = _DTYPES.get(shape)
-        known = value if dtype is None else np.array(value).astype(dtype).item()
+        if dtype is None:
+            return self._numbers.number(("constant", shape, value))
+        known = np.array(value if dtype.kind == "i" else float(value)).astype(dtype).item()
         return self._numbers.number(("constant", shape, known))
 
     def _called(self, computation: str, arguments: Sequence[int]) -> int:
