@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding
 from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
 from lazynb.targets.mesh import Layout
 from lazynb.xla.collectives.device_groups import axes_of, axes_of_pairs, groups_of, pairs_of
+from lazynb.xla.hlo.dataflow import Dataflow
 from lazynb.xla.hlo.module import Instruction, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.hlo.shapes import parts as parts_of, shape_bytes
@@ -86,7 +87,7 @@ def collectives(trace: CompiledTrace, snapshot: Snapshot, layout: Layout | None)
       layout: the mesh that it was compiled for; None if that is the one on which its inputs lie.
     """
     module = trace.module
-    if module is None:
+    if module is None or not (found := _parts(module)):
         return []
     if layout is not None:
         mesh: Mesh | None = tuple(name for name, _ in layout.axes), layout.sizes
@@ -95,7 +96,7 @@ def collectives(trace: CompiledTrace, snapshot: Snapshot, layout: Layout | None)
     count = _PARTITIONS.search(trace.text.partition("\n")[0])
     nodes = {node.id: node for node in snapshot.nodes}
     devices = int(count[1]) if count is not None else 1
-    return [_collective(trace, parts, nodes, mesh, devices) for parts in _parts(module)]
+    return [_collective(trace, module, parts, nodes, mesh, devices) for parts in found]
 
 
 _PARTITIONS = re.compile(r"\bnum_partitions=(\d+)")
@@ -122,32 +123,41 @@ def _direction(nodes: Sequence[Node]) -> str:
 
 
 def _parts(module: Module) -> list[list[Instruction]]:
-    """The collectives, each with its parts. One that runs beside kernels has a start and an end. XLA:TPU
-    writes it into its start, into each fusion that carries it on, and into its end; all have one channel."""
+    """The collectives, each with its parts, all in the order in which they run. One that runs beside kernels
+    has a start and an end. XLA:TPU writes it into its start, into each fusion that carries it on, and into
+    its end; all have one channel."""
     found: dict[str, list[Instruction]] = {}
     for instruction in module:
         if instruction.opcode in _COLLECTIVES and not instruction.opcode.endswith("-done"):
             channel = instruction.attribute("channel_id")
             found.setdefault(f"{instruction.opcode} {channel or instruction.name}", []).append(instruction)
+    if not found:
+        return []
     order = {name: place for place, name in enumerate(module.by_name)}
-    return sorted(found.values(), key=lambda parts: order[_outermost(module, parts[0]).name])
+    kernel = Dataflow(module).kernel
+    several = [sorted(parts, key=lambda part: order[kernel(part)]) for parts in found.values()]
+    return sorted(several, key=lambda parts: order[kernel(parts[0])])
 
 
 def _collective(
     trace: CompiledTrace,
+    module: Module,
     parts: Sequence[Instruction],
     nodes: dict[int, Node],
     mesh: Mesh | None,
     devices: int,
 ) -> Collective:
-    instruction, ends = parts[0], _ends(trace, parts)
+    instruction, ends = parts[0], _ends(module, parts)
     kind = instruction.opcode.removesuffix("-start")
     among, axes = _devices(instruction, kind, mesh, devices)
-    size = _bytes(instruction, kind, trace.module)
-    made_of = _made_of(trace, instruction)
+    operands = [module.by_name[name] for name in instruction.operands]
+    size = _bytes(instruction, kind, operands)
+    made_of = operands if len(operands) > 1 else [instruction]
+    # Of one that XLA put together of several, and which has the scope of one of them, its operands' say more
     behind = [nodes[node] for each in made_of for node in trace.nodes_behind(each) if node in nodes]
     behind = list(dict.fromkeys(behind))
-    is_given = kind not in _REDUCTIONS and _is_given(trace, made_of, instruction)
+    own = {node.id for node in behind}
+    is_given = kind not in _REDUCTIONS and any(own & set(trace.nodes_behind(each)) for each in operands)
     wanted = _constraints(behind, nodes) if kind not in _REDUCTIONS else []
     primitives = [each.scope.rpartition("/")[2] for each in made_of]
     asked = bool(wanted) or all(_ASKED.get(primitive) == kind for primitive in primitives)
@@ -164,20 +174,11 @@ def _collective(
         None if among is None else _moved(kind, size, among),
         cost.executions if cost is not None else None,
         asked,
-        _between(trace, *ends),
+        _between(trace, module, *ends),
         _constrained(behind, wanted)
         if wanted
         else _why(kind, primitives, asked, [node.name for node in behind], axes, is_given),
     )
-
-
-def _is_given(trace: CompiledTrace, made_of: Sequence[Instruction], instruction: Instruction) -> bool:
-    """Whether it sends what its operation gives, and not what that reads: the partitioner names both after
-    the operation."""
-    assert trace.module is not None
-    near = trace.module.computations[instruction.computation].instructions
-    own = {node for each in made_of for node in trace.nodes_behind(each)}
-    return any(own & set(trace.nodes_behind(near[name])) for name in instruction.operands)
 
 
 def _constraints(behind: Sequence[Node], nodes: dict[int, Node]) -> list[Node]:
@@ -197,16 +198,6 @@ def _constrained(behind: Sequence[Node], wanted: Sequence[Node]) -> str:
     return f"the code asks for another sharding of what {what} gives: {asking}"
 
 
-def _made_of(trace: CompiledTrace, instruction: Instruction) -> list[Instruction]:
-    """The instructions whose scopes say what it is for: its own; or of one that XLA put together of several,
-    and which has the scope of one of them, those whose values it takes."""
-    assert trace.module is not None
-    if len(instruction.operands) < 2:
-        return [instruction]
-    near = trace.module.computations[instruction.computation].instructions
-    return [near[name] for name in instruction.operands]
-
-
 def _devices(
     instruction: Instruction, kind: str, mesh: Mesh | None, devices: int
 ) -> tuple[int | None, tuple[str, ...]]:
@@ -220,16 +211,12 @@ def _devices(
     return len(next(iter(groups))), (axes_of(groups, *mesh) or () if mesh else ())
 
 
-def _bytes(instruction: Instruction, kind: str, module: Module | None) -> int:
+def _bytes(instruction: Instruction, kind: str, operands: Sequence[Instruction]) -> int:
     """Of the array; an asynchronous start gives what it takes and what it will give."""
-    assert module is not None
-    if kind == "all-gather":
-        shapes = parts_of(instruction.shape) or [instruction.shape]
-        if instruction.opcode.endswith("-start"):
-            return shape_bytes(shapes[-1])
-        return sum(map(shape_bytes, shapes))
-    operands = module.computations[instruction.computation].instructions
-    return sum(shape_bytes(operands[name].shape) for name in instruction.operands)
+    if kind != "all-gather":
+        return sum(shape_bytes(each.shape) for each in operands)
+    shapes = parts_of(instruction.shape) or [instruction.shape]
+    return sum(map(shape_bytes, shapes[-1:] if instruction.opcode.endswith("-start") else shapes))
 
 
 def _moved(kind: str, size: int, among: int) -> float:
@@ -240,30 +227,20 @@ def _moved(kind: str, size: int, among: int) -> float:
     return size if kind in ("collective-permute", "collective-broadcast") else share * size
 
 
-def _ends(trace: CompiledTrace, parts: Sequence[Instruction]) -> tuple[Instruction, Instruction]:
+def _ends(module: Module, parts: Sequence[Instruction]) -> tuple[Instruction, Instruction]:
     """What starts a collective and what ends it; the same where it does not run beside others."""
-    module = trace.module
-    assert module is not None
-    first, last = _outermost(module, parts[0]), _outermost(module, parts[-1])
+    kernel = Dataflow(module).kernel
+    first, last = module.by_name[kernel(parts[0])], module.by_name[kernel(parts[-1])]
     users = module.computations[first.computation].users[first.name]
     done = [user for user in users if user.opcode.endswith("-done")]
     return (first, done[0]) if done and first.opcode.endswith("-start") else (first, last)
 
 
-def _outermost(module: Module, instruction: Instruction) -> Instruction:
-    """The fusion that an instruction is in, or itself."""
-    caller = module.callers.get(instruction.computation)
-    while caller is not None and caller.opcode == "fusion":
-        instruction = caller
-        caller = module.callers.get(instruction.computation)
-    return instruction
-
-
-def _between(trace: CompiledTrace, start: Instruction, end: Instruction) -> int | None:
+def _between(trace: CompiledTrace, module: Module, start: Instruction, end: Instruction) -> int | None:
     """The kernels that run between a start and its end: a compiled module is in the order of execution."""
-    if start is end or trace.module is None or start.computation != end.computation:
+    if start is end or start.computation != end.computation:
         return None
-    order = list(trace.module.computations[start.computation].instructions)
+    order = list(module.computations[start.computation].instructions)
     between = set(order[order.index(start.name) + 1 : order.index(end.name)])
     return sum(cluster.name in between and cluster.is_kernel for cluster in trace.clusters)
 
