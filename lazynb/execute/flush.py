@@ -596,8 +596,6 @@ def needed_by(pending: Pending) -> Sequence[Pending]:
     recorded after a read begins anew on all devices.
     """
     beside = pending.trace.opened_beside(pending)
-    if not (pending.depends or pending.calls_back or beside):
-        return (pending,)
     traces = closure(pending.live()) if pending.depends else [pending]  # drops what cannot be reached
     callers = [other for other in traces if other.calls_back]
     more = [*beside, *(_earlier(traces, pending.trace) if callers else ())]
