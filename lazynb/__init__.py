@@ -136,15 +136,15 @@ def compile(
     """
     __tracebackhide__ = True
     chosen = _target_of(target)
-    asked = _flags_asked(flags, without, is_here=chosen is None)
-    if what and _is_given(what[0]):
-        return _remember(_compiled_with(_given(what, target, mesh, shard, kwargs), asked))
-    if chosen is not None:
-        chosen = chosen.on_mesh(mesh, shard)
-    is_called = bool(what) and _is_function(what[0])
-    if kwargs and not is_called:
-        raise TypeError(f"compile() got an unexpected keyword argument {next(iter(kwargs))!r}")
     try:
+        asked = _flags_asked(flags, without, is_here=chosen is None)
+        if what and _is_given(what[0]):
+            return _remember(_compiled_with(_given(what, target, mesh, shard, kwargs), asked))
+        if chosen is not None:
+            chosen = chosen.on_mesh(mesh, shard)
+        is_called = bool(what) and _is_function(what[0])
+        if kwargs and not is_called:
+            raise TypeError(f"compile() got an unexpected keyword argument {next(iter(kwargs))!r}")
         if is_called:
             made = _compile_function(what[0], what[1:], kwargs, _user_namespace(), chosen, as_jit)
         else:
@@ -152,7 +152,7 @@ def compile(
         return _remember(_compiled_with(made, asked))
     except TraceBreakError:  # which of the user's lines
         raise
-    except LazynbError as error:  # the target's: its message says it all
+    except LazynbError as error:  # of the target, of a flag: its message says it all
         raise error.with_traceback(None) from None
 
 
@@ -165,10 +165,7 @@ def _given(what: tuple[_Any, ...], target: _Any, mesh: _Any, shard: _Any, kwargs
             f"{type(what[0]).__name__} is a program for its own arguments and chip: {beside[0]!r} goes with "
             "a function"
         )
-    try:
-        return _compile_given(what[0])
-    except LazynbError as error:  # its message says it all
-        raise error.with_traceback(None) from None
+    return _compile_given(what[0])
 
 
 def diff(a: _Any, b: _Any) -> Diff:

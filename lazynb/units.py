@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lazynb.source import Place
 
@@ -107,6 +107,11 @@ def line_range(places: Iterable[Place | None]) -> str:
     if first.cell is not None:
         return f"cell {first.cell}, lines {low}–{high}"
     return f"{first.label.rpartition(':')[0]}:{low}–{high}"
+
+
+def all_of(words: Sequence[str]) -> str:
+    """``'a'``, ``'a and b'``, ``'a, b and c'``."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def listed_lines(places: Iterable[tuple[int | None, str, int]]) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from lazynb.compare.change import Change
 from lazynb.compare.matching import Matching
 from lazynb.compare.side import Side
+from lazynb.units import all_of
 
 if TYPE_CHECKING:
     from lazynb.view.inspection.schema import Program
@@ -18,58 +19,59 @@ _PARAMETER = re.compile(r"\((\d+), \{")
 
 
 def donation_changes(matching: Matching) -> Iterator[Change]:
-    """That an argument is donated now, or no more; nothing of those that one side has alone."""
+    """That an argument is donated now, or no more; nothing of those that one side has alone, and nothing
+    where it is not known of a side what it donates."""
     old, new = _donated(matching.before), _donated(matching.now)
-    first = {_identity(matching, name, False): name for name in old}
-    second = {_identity(matching, name, True): name for name in new}
-    gained = [name for key, name in second.items() if key not in first and _is_both(matching, name, True)]
-    lost = [name for key, name in first.items() if key not in second and _is_both(matching, name, False)]
+    if old is None or new is None:
+        return
+    gained, lost = _alone(new, old, matching.before_of), _alone(old, new, matching.now_of)
     for names, what in ((gained, "donated: {its} memory holds a result"), (lost, "donated no more")):
         if names:
             are, its = ("is", "its") if len(names) == 1 else ("are", "their")
-            text = f"{_listed(names)} {are} {what.format(its=its)}"
+            text = f"{all_of([f'`{name}`' for name in names])} {are} {what.format(its=its)}"
             yield Change("donation", (), text, amount=len(names))
 
 
-def _donated(side: Side) -> list[str]:
-    """The names of the arguments that are donated."""
-    return [name for program in side.data["programs"] for name in _donated_of(side, program)]
+_Donated = dict[str, int | None]
+"""By name of an argument, its node; None if it has none."""
 
 
-def _donated_of(side: Side, program: Program) -> Iterator[str]:
+def _alone(own: _Donated, other: _Donated, partner_of: Mapping[int, int]) -> list[str]:
+    """The arguments that the other side has too, and does not donate."""
+    nodes = set(other.values())
+    return [
+        name
+        for name, node in own.items()
+        if (name not in other if node is None else node in partner_of and partner_of[node] not in nodes)
+    ]
+
+
+def _donated(side: Side) -> _Donated | None:
+    """The arguments that are donated; None if it is not known of a program."""
+    node_of = {name: n["id"] for n in reversed(side.nodes) if n["kind"] == "input" for name in n["names"]}
+    donated: _Donated = {}
+    for program in side.data["programs"]:
+        names = _donated_of(side, program)
+        if names is None:
+            return None
+        donated.update((name, node_of.get(name)) for name in names)
+    return donated
+
+
+def _donated_of(side: Side, program: Program) -> list[str] | None:
     memory = program["memory"]
     if memory is not None and memory["buffers"]:
-        yield from (b["variables"][0] for b in memory["buffers"] if b["donated"] and b["variables"])
-        return
+        return [b["variables"][0] for b in memory["buffers"] if b["donated"] and b["variables"]]
     # Of a program that was given compiled no buffers are known. The first line of its text has the aliases,
-    # and its inputs are its parameters, in their order
+    # if it is not cut, and its inputs are its parameters, in their order
     lines = program["hlo"]["after"]["lines"]
-    aliases = _ALIASES.search(lines[0]["text"]) if lines else None
-    if aliases is None or len(side.data["programs"]) > 1:
-        return
+    if not lines or len(side.data["programs"]) > 1:
+        return None
+    aliases = _ALIASES.search(lines[0]["text"])
+    if aliases is None:
+        return None if "input_output_alias=" in lines[0]["text"] else []
     inputs = [node["names"] for node in side.nodes if node["kind"] == "input"]
-    for number in dict.fromkeys(map(int, _PARAMETER.findall(aliases[1]))):
-        yield inputs[number][0] if number < len(inputs) and inputs[number] else f"argument {number}"
-
-
-def _identity(matching: Matching, name: str, is_now: bool) -> Hashable:
-    """Which argument it is, on both sides."""
-    node = _node(matching.now if is_now else matching.before, name)
-    if node is None:
-        return name
-    return node if is_now else matching.now_of.get(node, name)
-
-
-def _is_both(matching: Matching, name: str, is_now: bool) -> bool:
-    """Whether both sides have an argument; one that is not among the nodes is nowhere else known."""
-    node = _node(matching.now if is_now else matching.before, name)
-    return node is None or node in (matching.before_of if is_now else matching.now_of)
-
-
-def _node(side: Side, name: str) -> int | None:
-    return next((n["id"] for n in side.nodes if n["kind"] == "input" and name in n["names"]), None)
-
-
-def _listed(names: list[str]) -> str:
-    quoted = [f"`{name}`" for name in names]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
+    return [
+        inputs[number][0] if number < len(inputs) and inputs[number] else f"argument {number}"
+        for number in dict.fromkeys(map(int, _PARAMETER.findall(aliases[1])))
+    ]

@@ -6,20 +6,6 @@ from lazynb.notebook.compile_magics import CompileMagics
 from lazynb.notebook.run_magics import RunMagics
 from lazynb.notebook.state_magics import StateMagics
 
-MAGICS = [
-    ("line", "lazy"),
-    ("line", "graph"),
-    ("line", "breaks"),
-    ("line", "cache"),
-    ("line", "inspect"),
-    ("line", "diff"),
-    ("cell", "compile"),
-    ("cell", "predict"),
-    ("cell", "explain"),
-    ("cell", "numerics"),
-    ("cell", "eager"),
-]
-
 
 class LazyMagics(StateMagics, CompileMagics, RunMagics):
     """``%lazy``, ``%graph``, ``%inspect``, ``%diff``, ``%breaks``, ``%cache``, ``%%compile``, ``%%predict``,
@@ -29,3 +15,6 @@ class LazyMagics(StateMagics, CompileMagics, RunMagics):
         kind: StateMagics.magics[kind] | CompileMagics.magics[kind] | RunMagics.magics[kind]
         for kind in ("line", "cell")
     }
+
+
+MAGICS = [(kind, name) for kind in ("line", "cell") for name in LazyMagics.magics[kind]]

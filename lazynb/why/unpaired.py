@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from lazynb._jax.names import CONVERTING, GLUE, MOVING
+from lazynb.units import all_of
 from lazynb.why.comparable import Comparable, ProgramStep, Value
 from lazynb.why.pairs import PairComparison
 from lazynb.why.parameters import calls_users_function
@@ -273,9 +274,7 @@ def listed(program: Comparable, group: Sequence[ProgramStep]) -> str:
     words = [f"`{name}`" for name in names[:_SHOWN_NAMES]]
     if len(names) > len(words):
         return f"{', '.join(words)} and {len(names) - len(words)} more"
-    if len(words) == 1:
-        return words[0]
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+    return all_of(words)
 
 
 def _name_of_call(steps: Sequence[ProgramStep]) -> str:

@@ -32,18 +32,22 @@ def process_flags() -> Mapping[str, str]:
     return parsed(os.environ.get("XLA_FLAGS", ""))
 
 
+def words(text: str) -> list[str]:
+    """Flags with spaces in between; a value with spaces has quotes."""
+    try:
+        return shlex.split(text)
+    except ValueError:  # a quote that does not end
+        return text.split()
+
+
 def parsed(text: str) -> dict[str, str]:
     """What XLA takes ``text`` for: flags with spaces in between, or the file that holds them. A flag without
     a value is true, and the last one of a name counts."""
     if text.strip() and not text.strip().startswith("-"):
         with contextlib.suppress(OSError, UnicodeDecodeError):
             text = Path(text.strip()).read_text()
-    try:
-        words = shlex.split(text)
-    except ValueError:  # a quote that does not end
-        words = text.split()
     flags = {}
-    for word in words:
+    for word in words(text):
         name, equals, value = word.lstrip("-").partition("=")
         if word.startswith("-") and not name.startswith(_OF_FILES):
             lower = value.lower() if equals else "true"

@@ -12,8 +12,9 @@ import numpy as np
 from lazynb.errors import LazynbError
 from lazynb.execute.altered import AlteredExecutable
 from lazynb.execute.executable import Executable
+from lazynb.units import all_of
 from lazynb.xla.compilation import Compilation
-from lazynb.xla.flag_texts import written
+from lazynb.xla.flag_texts import words, written
 from lazynb.xla.fusion.backends import BACKENDS
 from lazynb.xla.program import CompiledTrace
 
@@ -52,7 +53,7 @@ def parse_flags(given: Mapping[str, Any] | Iterable[str] | str) -> dict[str, str
       BadFlag: one has no name or value.
     """
     if isinstance(given, str):
-        given = given.split()
+        given = words(given)
     if isinstance(given, Mapping):
         return dict(_flag(name, value) for name, value in given.items())
     if not isinstance(given, Iterable):
@@ -103,7 +104,7 @@ def without(libraries: Sequence[str], platform: str) -> dict[str, str | bool]:
     flags: dict[str, str | bool] = {}
     for library in libraries:
         if library.lower() not in by_name:
-            there = f"lazynb knows it of {' and '.join(known)}" if known else "of none that lazynb knows"
+            there = f"lazynb knows it of {all_of(list(known))}" if known else "of none that lazynb knows"
             raise BadFlag(
                 f"on {platform} XLA has no code of its own to put in place of {library or 'nothing'}: {there}"
             )
@@ -158,8 +159,11 @@ def _idle(compilation: Compilation, flags: Flags) -> Iterator[str]:
     names = [name.strip() for name in str(flags.get(_DISABLED, "")).split(",") if name.strip()]
     if not names:
         return
-    ran = {step.name for times in compilation.compile_times for step in times.passes}
-    for name in dict.fromkeys(names) if ran else ():
+    timed = [times.passes for times in compilation.compile_times]
+    if not all(timed):  # not known of one of the programs
+        return
+    ran = {step.name for passes in timed for step in passes}
+    for name in dict.fromkeys(names):
         if name not in ran:
             yield f"XLA runs no pass `{name}` on this program, so disabling it changes nothing."
 

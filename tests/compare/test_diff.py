@@ -204,6 +204,21 @@ def test_donation(compiled):
     assert list(lazynb.diff(donated, donating(0)).changes) == []
 
 
+def many_leaves(donated, compiled):
+    """A step with so many leaves that the head of its compiled text, where the aliases stand, is cut."""
+    jitted = jax.jit(lambda tree: jax.tree.map(lambda x: x * 2, tree), donate_argnums=0 if donated else ())
+    lowered = jitted.lower({f"leaf_{number}": TYPE for number in range(20)})
+    return lowered.compile() if compiled else lowered
+
+
+def test_what_a_program_of_many_leaves_donates_is_not_guessed():
+    def said(*sides):
+        return [change.kind for change in lazynb.diff(*sides).changes if change.kind == "donation"]
+
+    assert said(many_leaves(True, True), many_leaves(True, False)) == []
+    assert said(many_leaves(False, False), many_leaves(True, False)) == ["donation"]
+
+
 def test_another_part_of_a_variable():
     def first(p, x):
         return jnp.tanh(x + p["b"][0])

@@ -116,8 +116,8 @@ class Index:
         for id_, (_, cluster) in enumerate(self.clusters):
             if cluster.kind == "control":
                 continue
-            taken = {colour_of.get(other) for other in beside.get(id_, ())}
-            free = [colour for colour in range(COLOURS) if colour not in taken | {_LAST_RESORT}]
+            taken = {_LAST_RESORT, *(colour_of.get(other) for other in beside.get(id_, ()))}
+            free = [colour for colour in range(COLOURS) if colour not in taken]
             colour = _LAST_RESORT
             if free:
                 colour = min(free, key=lambda candidate: (uses[candidate], candidate))

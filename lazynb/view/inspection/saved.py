@@ -24,6 +24,7 @@ from lazynb.view.inspection.html import to_html
 from lazynb.view.inspection.model_explorer import explorer_file, model_explorer
 from lazynb.view.inspection.page import page_of
 from lazynb.view.inspection.schema import VERSION, Inspection
+from lazynb.view.inspection.tables import EMPTY
 from lazynb.view.inspection.text import to_text
 from lazynb.view.inspection.whole import check_whole
 from lazynb.xla.compilation import Compilation
@@ -76,11 +77,11 @@ class Saved:
     @property
     def flags(self) -> dict[str, str] | None:
         """XLA's flags that all of the programs were compiled with; None if nobody noted those of one."""
-        noted = [entry.flags for entry in self.entries]
-        first, *others = noted
-        if first is None or None in others:
+        noted = [entry.flags for entry in self.entries if entry.flags is not None]
+        if len(noted) < len(self.entries):
             return None
-        return {name: value for name, value in first.items() if all(_has(one, name, value) for one in others)}
+        first, *others = noted
+        return {name: value for name, value in first.items() if all(one.get(name) == value for one in others)}
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes them as JSON, with the JAX and the flags of XLA's that they were compiled with.
@@ -212,6 +213,7 @@ def opened(path: str | os.PathLike[str]) -> Saved:
             for entry in entries
         ]
         for entry in found:
+            entry.data.setdefault("collectives", {**EMPTY})  # an earlier lazynb wrote none
             to_text(entry.data)  # whether it can be shown
             check_whole(entry.data)
     except NOT_WHOLE:
@@ -246,10 +248,6 @@ def _json_of(content: bytes, name: str) -> Any:
 def here() -> str:
     """The JAX that compiles here."""
     return f"JAX {jax.__version__}"
-
-
-def _has(flags: Mapping[str, str] | None, name: str, value: str) -> bool:
-    return flags is not None and flags.get(name) == value
 
 
 def _flags(written: Any) -> dict[str, str] | None:

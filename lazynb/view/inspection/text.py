@@ -39,8 +39,10 @@ def _collectives(data: Inspection) -> list[str]:
     table = data["collectives"]
     if not table["rows"]:
         return []
-    rows = [[clip(cell, 160) for cell in row] for row in [table["columns"], *table["rows"]]]
-    return [f"What the devices say to each other, {table['text']}:", *_aligned(rows)]
+    return [
+        f"What the devices say to each other, {table['text']}:",
+        *_aligned([table["columns"], *table["rows"]]),
+    ]
 
 
 def _aligned(table: list[list[str]]) -> Iterator[str]:

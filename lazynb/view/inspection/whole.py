@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lazynb.view.inspection.schema import Inspection, Program
+    from lazynb.view.inspection.schema import Cluster, Inspection, Program, Value
 
 
 def check_whole(data: Inspection) -> None:
@@ -38,16 +38,24 @@ def _fit(numbers: Iterable[int], count: int) -> None:
         raise LookupError("a number of nothing")
 
 
+def _values(cluster: Cluster) -> list[Value]:
+    return [*cluster["inputs"], *cluster["outputs"]]
+
+
 def _sources(data: Inspection) -> Iterator[int]:
-    for part in (*data["nodes"], *data["clusters"]):
-        place = part["place"]
+    callers = [place for node in data["nodes"] for place in node["callers"]]
+    for place in (*callers, *(part["place"] for part in (*data["nodes"], *data["clusters"]))):
         if place is not None and place["source"] is not None:
             yield place["source"]
 
 
 def _nodes(data: Inspection) -> Iterator[int]:
-    yield from (fate["node"] for fate in data["fates"])
+    for fate in data["fates"]:
+        yield fate["node"]
+        if fate["with"] is not None:
+            yield fate["with"]
     for cluster in data["clusters"]:
+        yield from (value["node"] for value in _values(cluster) if value["node"] is not None)
         yield from cluster["nodes"]
         yield from cluster["duplicated"]
     for program in data["programs"]:
@@ -56,8 +64,9 @@ def _nodes(data: Inspection) -> Iterator[int]:
 
 def _nodes_of(program: Program) -> Iterator[int]:
     memory = program["memory"]
-    tagged = [*program["hlo"]["before"]["lines"], *(memory["buffers"] if memory is not None else ())]
-    for part in tagged:
+    hlo = program["hlo"]
+    lines = [*hlo["before"]["lines"], *hlo["after"]["lines"]]
+    for part in [*lines, *(memory["buffers"] if memory is not None else ())]:
         yield from part["nodes"]
     for step in program["hlo"]["passes"]:
         for change in step["changes"] or ():
@@ -70,10 +79,13 @@ def _clusters(data: Inspection) -> Iterator[int]:
     for cluster in data["clusters"]:
         if cluster["inside"] is not None:
             yield cluster["inside"]
+        yield from (value["from"] for value in _values(cluster) if value["from"] is not None)
     for boundary in data["boundaries"]:
         yield boundary["producer"]
         if boundary["consumer"] is not None:
             yield boundary["consumer"]
     for program in data["programs"]:
+        lines = program["hlo"]["after"]["lines"]
+        yield from (line["cluster"] for line in lines if line["cluster"] is not None)
         if program["memory"] is not None:
             yield from (b["cluster"] for b in program["memory"]["buffers"] if b["cluster"] is not None)
