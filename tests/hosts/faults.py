@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -268,59 +269,42 @@ def crosses(data: Data, odd: bool) -> None:
         float((v * 2).sum())
 
 
-def stops(data: Data, odd: bool) -> None:
+def between_steps(data: Data, odd: bool, fault: Callable[[], object]) -> None:
+    """Two steps of which each is read, and what one host does in between."""
     w, loss = step(data.w, data.x)
     float(loss)
     if odd:
-        signal.raise_signal(signal.SIGINT)
+        fault()
     w, loss = step(w, data.x)
     float(loss)
+
+
+def stops(data: Data, odd: bool) -> None:
+    between_steps(data, odd, lambda: signal.raise_signal(signal.SIGINT))
 
 
 def raises(data: Data, odd: bool) -> None:
-    w, loss = step(data.w, data.x)
-    float(loss)
-    if odd:
+    def fault() -> None:
         raise ValueError("no such file")
-    w, loss = step(w, data.x)
-    float(loss)
+
+    between_steps(data, odd, fault)
 
 
 def killed(data: Data, odd: bool) -> None:
-    w, loss = step(data.w, data.x)
-    float(loss)
-    if odd:
-        os.kill(os.getpid(), signal.SIGKILL)
-    w, loss = step(w, data.x)
-    float(loss)
+    between_steps(data, odd, lambda: os.kill(os.getpid(), signal.SIGKILL))
 
 
 def sleeps(data: Data, odd: bool) -> None:
-    w, loss = step(data.w, data.x)
-    float(loss)
-    if odd:
-        time.sleep(1000)
-    w, loss = step(w, data.x)
-    float(loss)
+    between_steps(data, odd, lambda: time.sleep(1000))
 
 
 def late(data: Data, odd: bool) -> None:
     """No fault: one host comes later."""
-    w, loss = step(data.w, data.x)
-    float(loss)
-    if odd:
-        time.sleep(1)
-    w, loss = step(w, data.x)
-    float(loss)
+    between_steps(data, odd, lambda: time.sleep(1))
 
 
 def exits(data: Data, odd: bool) -> None:
-    w, loss = step(data.w, data.x)
-    float(loss)
-    if odd:
-        sys.exit(0)
-    w, loss = step(w, data.x)
-    float(loss)
+    between_steps(data, odd, lambda: sys.exit(0))
 
 
 def never_reads(data: Data, odd: bool) -> None:
