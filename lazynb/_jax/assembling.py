@@ -43,8 +43,10 @@ def register_part_type(cls: type, concrete: Callable[[Any], Any]) -> None:
     """
 
     def known(arrays: Any) -> Any:
-        if isinstance(arrays, list | tuple) and any(isinstance(part, cls) for part in arrays):
-            return [concrete(part) if isinstance(part, cls) else part for part in arrays]
+        if isinstance(arrays, (list, tuple)):
+            for part in arrays:
+                if isinstance(part, cls):
+                    return [concrete(each) if isinstance(each, cls) else each for each in arrays]
         return arrays
 
     def init(array: Any, aval: Any, sharding: Any, arrays: Any, *rest: Any, **more: Any) -> None:

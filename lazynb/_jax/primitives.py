@@ -131,7 +131,9 @@ def mesh_of_call(primitive: Any, params: dict[str, Any]) -> set[tuple[Any, ...]]
 
 def names_layouts(params: dict[str, Any]) -> bool:
     """Whether a jitted function says how arrays lie in memory, which only a program of its own obeys."""
-    return any(layout is not None for layout in (*params["in_layouts"], *params["out_layouts"]))
+    return any(
+        layouts.count(None) < len(layouts) for layouts in (params["in_layouts"], params["out_layouts"])
+    )
 
 
 def abstract_sizes(primitive: Any, params: dict[str, Any]) -> set[int]:

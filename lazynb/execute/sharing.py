@@ -64,10 +64,10 @@ def _has_held_part(array: Any, guard: Guard | None) -> bool:
     holds; that depends on JAX (0.10 makes the list of parts anew each time, 0.12 keeps it).
     """
     jc.forget_shards(array)
+    if len(jc.parts(array)) == 1:
+        return False  # its one part is the array itself
     twin = jc.with_buffers(array, jc.parts(array))
     parts, others = jc.parts(array), jc.parts(twin)
-    if len(parts) == 1:
-        return False  # its one part is the array itself
     if getrefcount(parts) > getrefcount(others):
         return True
     held = [getrefcount(parts[at]) - references(parts[at], guard) for at in range(len(parts))]

@@ -318,7 +318,11 @@ class Pending:
         guards = self.guards
         for value in self.inputs:
             guard = guards.get(id(value))
-            if guard is not None and jc.has_deleted_part(value):
+            if guard is None:
+                continue
+            # the buffer protocol gives an array in one part alone, which says itself that it is deleted
+            is_lost = value.is_deleted() if guard.__class__ is memoryview else jc.has_deleted_part(value)
+            if is_lost:
                 self._replace(self.slots_of[id(value)], value, restored(value, guard))
 
     def _after_input(self, before: State, value: Any, aval: Any) -> State:
@@ -431,7 +435,7 @@ class Pending:
         the input, and what is compiled is for one choice.
 
         Arguments:
-          values: the values of the inputs, or their types with shardings.
+          values: the values of the inputs, or their types with shardings; None where what gives one failed.
         """
         if not self.unsettled:
             return
@@ -440,8 +444,9 @@ class Pending:
         assert state is not None
         for step in path:
             key = step.key
-            if step.operation is None and step.inputs - 1 in self.unsettled:
-                key = (step.avals[0], jc.one_spelling(values[step.inputs - 1].sharding))
+            number = step.inputs - 1
+            if step.operation is None and number in self.unsettled and values[number] is not None:
+                key = (step.avals[0], jc.one_spelling(values[number].sharding))
             state = self.trie.same(state, step, key, step.operands)
         recorded = self.state
         self._owners.clear()

@@ -62,32 +62,30 @@ def committed_to(
     return committed
 
 
-def take_in(args: Sequence[Any], shardings: Sequence[Any]) -> None:
-    """Checks that the committed arguments of a jitted function are where its ``in_shardings`` say.
+def take_in(args: Sequence[Any], shardings: Sequence[Any]) -> bool:
+    """Whether the committed arguments of a jitted function are where its ``in_shardings`` say.
 
-    JAX's rule (``pjit._resolve_in_shardings``): one that is elsewhere is an error, and is not moved.
-
-    Raises Elsewhere if one is, or if only a run can tell where one is.
+    JAX's rule (``pjit._resolve_in_shardings``): one that is elsewhere is an error, and is not moved. One of
+    which only a run can tell where it is runs.
     """
+    if shardings.count(jc.UNSPECIFIED) == len(shardings):
+        return True
     for arg, sharding in zip(args, shardings, strict=True):
         if sharding is jc.UNSPECIFIED or not _is_committed(arg):
             continue
         pending = arg.__class__ is LazyTensor and arg._value is None
-        there = arg._known_sharding() if pending else arg.sharding
+        there = arg._place() if pending else arg.sharding
         if there is None:
             there = arg._force("sharding", "in_shardings").sharding
         if not sharding.is_equivalent_to(there, arg.ndim):
-            raise Elsewhere
+            return False
+    return True
 
 
 def _is_committed(arg: Any) -> bool:
     if isinstance(arg, jc.Tracer) and arg.__class__ is not LazyTensor:
         return False
     return isinstance(arg, jax.Array) and jc.is_committed(arg)
-
-
-class Elsewhere(Exception):
-    """An argument is not where a jitted function asks for it."""
 
 
 def fits_mesh(

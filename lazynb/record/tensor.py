@@ -268,9 +268,9 @@ class LazyTensor(jc.Tracer):
     def device(self) -> Any:
         devices = self._known_devices()
         if devices is not None and len(devices) == 1:
-            known = self._known_sharding()
-            return known if isinstance(known, jax.sharding.NamedSharding) else devices[0]
-        return self._computed("device")
+            return devices[0]
+        known = self._known_sharding()
+        return known if known is not None else self._computed("device")
 
     @property
     def committed(self) -> bool:
@@ -314,10 +314,19 @@ class LazyTensor(jc.Tracer):
             return promised_sharding(state, self._slot)
         return jc.uncommitted_sharding(state.program[0]) if state.program is not None else None
 
+    def _place(self) -> Any:
+        """A sharding that is equivalent to that of a pending value; None if only a run can tell one."""
+        known, devices = self._known_sharding(), self._known_devices()
+        if known is None and devices is not None and len(devices) == 1:
+            return jc.uncommitted_sharding(devices[0])
+        return known
+
     @property
     def is_fully_addressable(self) -> bool:
-        known = self._known_sharding()
-        return known.is_fully_addressable if known is not None else self._computed("is_fully_addressable")
+        devices = self._known_devices()
+        if devices is not None:
+            return not jc.on_several_hosts(devices)
+        return bool(self._computed("is_fully_addressable"))
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -420,4 +429,4 @@ def _placed(tensor: LazyTensor) -> Any:
 
 
 jc.register_placed_type(LazyTensor, _placed)
-jc.register_source(LazyTensor, lambda tensor: tensor.sharding)
+jc.register_source(LazyTensor, lambda tensor: tensor._place() or tensor.sharding)

@@ -28,7 +28,7 @@ from lazynb.record.numbers import scalar_input
 from lazynb.record.operation import Operation, OperationTable, operation_name
 from lazynb.record.outside import held_outside, is_on_host, lenders, moved
 from lazynb.record.pending import Pending
-from lazynb.record.placement import Elsewhere, committed_to, fits_mesh, is_same, stays, take_in
+from lazynb.record.placement import committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
 from lazynb.record.runtime import Hooks, runtime
 from lazynb.record.spread import can_be_spread, on_mesh, spread
@@ -203,11 +203,7 @@ class LazyTrace(jc.Trace):
             return False
         if gives_twice(args, params["donated_invars"]):
             return False
-        try:
-            take_in(args, params["in_shardings"])
-        except Elsewhere:
-            return False
-        return True
+        return take_in(args, params["in_shardings"])
 
     def _resharded(self, results: list[LazyTensor], shardings: Sequence[Any]) -> list[LazyTensor]:
         """The results of a call with ``out_shardings``, each of the type that eager JAX's has.
@@ -385,6 +381,9 @@ class LazyTrace(jc.Trace):
             if slot is not None:
                 return slot
             if value is None:  # still pending in another trace of this thread
+                slot = pending.slots_of.get(id(arg))
+                if slot is not None:
+                    return slot
                 source = arg._pending
                 if source is not None and source.needs(pending):
                     raise _Elsewhere
@@ -426,7 +425,7 @@ class LazyTrace(jc.Trace):
         pending = self.open()
         if not jc.has_several_devices():
             return pending
-        devices = next(filter(None, map(_committed_devices, args)), None)
+        devices = next(filter(None, (_committed_devices(arg, self) for arg in args)), None)
         wanted = devices or next(iter(jc.mesh_in_force()), None) or (jc.default_device(),)
         program = pending.state.program
         if program == wanted or (program is None and not self.opened_beside(pending)):
@@ -779,12 +778,13 @@ def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
         raise
 
 
-def _committed_devices(arg: Any) -> tuple[Any, ...] | None:
-    """The devices to which an operand is committed; None if JAX may move it. Runs nothing."""
+def _committed_devices(arg: Any, trace: LazyTrace) -> tuple[Any, ...] | None:
+    """The devices to which an operand is committed; None if JAX may move it. Runs nothing. What is pending in
+    another thread's trace, whose lock is not held, is run before it is recorded here, and says nothing."""
     if arg.__class__ is LazyTensor:
         pending = arg._pending
         if pending is not None:
-            return pending.owner(arg._slot).devices
+            return pending.owner(arg._slot).devices if arg._trace is trace else None
         arg = arg._value
     if isinstance(arg, jax.Array) and not isinstance(arg, jc.Tracer) and jc.is_committed(arg):
         return jc.device_assignment(arg.sharding)

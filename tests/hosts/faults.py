@@ -1,7 +1,8 @@
 """Faults: programs in which one host does something else than the others.
 
 Started as a rank by ``tests/hosts/ranks.py``, with the names of cases. Each case reports what this host was
-told, and how long after it began. The last host is the one that is at fault.
+told, and how long after it began; of a fault between two steps, after the first. The last host is the one
+that is at fault.
 """
 
 from __future__ import annotations
@@ -271,8 +272,10 @@ def crosses(data: Data, odd: bool) -> None:
 
 def between_steps(data: Data, odd: bool, fault: Callable[[], object]) -> None:
     """Two steps of which each is read, and what one host does in between."""
+    global began
     w, loss = step(data.w, data.x)
     float(loss)
+    began = time.monotonic()
     if odd:
         fault()
     w, loss = step(w, data.x)
@@ -317,12 +320,13 @@ def never_reads(data: Data, odd: bool) -> None:
 
 def attempt(case: str, data: Data, odd: bool, **more: object) -> None:
     """Runs a case, and reports what this host was told."""
-    start = time.monotonic()
+    global began
+    began = time.monotonic()
     try:
         with lazynb.lazy():
             globals()[case](data, odd)
     except lazynb.LazynbError as error:
-        took = time.monotonic() - start
+        took = time.monotonic() - began
         parts = {
             name: getattr(error, name, None) for name in ("lines", "step", "recorded", "missing", "line")
         }
@@ -330,7 +334,7 @@ def attempt(case: str, data: Data, odd: bool, **more: object) -> None:
         if case in ENDING:
             raise
     else:
-        report(case=case, error=None, seconds=time.monotonic() - start, **more)
+        report(case=case, error=None, seconds=time.monotonic() - began, **more)
 
 
 ENDING = ("raises", "killed", "sleeps", "exits", "stops", "crosses")
