@@ -32,7 +32,7 @@ class TraceBreakError(LazynbError):
         self.text = f"{reason.text} ({detail})" if detail else reason.text
         self.location, self.library = spot.place, spot.library_place
         self.ops = ops
-        where = f"{self.location.label}: {self.location.text}" if self.location.text else self.location.label
+        where = self.location.in_full
         through = f" (through {self.library.label})" if self.library is not None else ""
         super().__init__(
             f"{self.code} {kind}: {self.text}, at {where}{through}. It would run {ops:,} pending "

@@ -54,6 +54,11 @@ class Place:
             return f"cell {self.cell}, line {self.line}"
         return f"{os.path.basename(self.file)}:{self.line}"
 
+    @property
+    def in_full(self) -> str:
+        """With its text: ``train.py:17: y = x @ w``."""
+        return f"{self.label}: {self.text}" if self.text else self.label
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:

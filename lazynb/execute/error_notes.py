@@ -95,7 +95,7 @@ def _lines(steps: Iterable[State], origins: list[Origin | None]) -> list[str]:
         origin = origins[step.depth - 1]
         if origin is not None:
             place = origin.place
-            lines[f"{place.label}: {place.text}" if place.text else place.label] = None
+            lines[place.in_full] = None
     return list(lines)
 
 

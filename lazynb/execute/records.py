@@ -146,7 +146,7 @@ def _fields(record: Any) -> dict[str, str]:
 
 def _cell(value: Any) -> str:
     if isinstance(value, Place):
-        return f"{value.label}: {value.text}" if value.text else value.label
+        return value.in_full
     if isinstance(value, float):
         return duration(value)
     if isinstance(value, bool):

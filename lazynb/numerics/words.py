@@ -29,7 +29,7 @@ def ulps_text(ulps: float | None) -> str:
 def line_text(place: Place | None) -> str:
     if place is None:
         return ""
-    return f"{place.label}: {place.text}" if place.text else place.label
+    return place.in_full
 
 
 def title(name: str, within: tuple[str, ...]) -> str:

@@ -154,7 +154,7 @@ def _program(row: Launched) -> list[str]:
 
 def where(place: Place) -> str:
     """The line and its text."""
-    return f"{place.label}: {place.text}" if place.text else place.label
+    return place.in_full
 
 
 def _times(number: int) -> str:

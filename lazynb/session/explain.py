@@ -253,7 +253,7 @@ def _compiled(miss: Miss, executable: Executable) -> CompiledProgram:
 
 
 def _where(place: Place) -> str:
-    return f"{place.label}: {place.text}" if place.text else place.label
+    return place.in_full
 
 
 def _compiled_row(compiled: CompiledProgram) -> dict[str, str]:

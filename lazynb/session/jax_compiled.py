@@ -85,5 +85,5 @@ _NAMED = 5
 
 
 def _row(row: JaxCompiled) -> dict[str, str]:
-    line = f"{row.location.label}: {row.location.text}" if row.location.text else row.location.label
+    line = row.location.in_full
     return {"program": row.name, "line": line, "times": f"{row.count:,}", "time": duration(row.seconds)}

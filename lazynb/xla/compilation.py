@@ -351,7 +351,7 @@ def _boundary_row(boundary: Boundary) -> dict[str, str]:
 def _collective_row(one: Collective) -> dict[str, str]:
     among = "" if one.among is None else f"{one.among:,}"
     return {
-        "line": "; ".join(f"{place.label}: {place.text}" for place in one.places),
+        "line": "; ".join(place.in_full for place in one.places),
         "collective": one.kind,
         "pass": one.direction,
         "axes": ", ".join(one.axes),

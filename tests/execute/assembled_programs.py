@@ -32,7 +32,9 @@ def x():
     return jax.device_put(jnp.arange(128.0).reshape(SHAPE), ROWS)
 
 
-def parts_put(how=make_array_from_single_device_arrays):
+def parts_put(taken_before=None):
+    """By JAX's function as it is in lazy mode, or as somebody took it before."""
+    how = taken_before or jax.make_array_from_single_device_arrays
     whole = jnp.arange(128.0).reshape(SHAPE) * 2
     where = BOTH.addressable_devices_indices_map(SHAPE)
     return how(SHAPE, BOTH, [jax.device_put(whole[index], device) for device, index in where.items()])
@@ -153,14 +155,9 @@ def on_one_device():
     )
 
 
-def earlier(how):
-    """The function was taken before lazy mode, as ``from jax import ...`` does."""
-    return parts_put(how)
-
-
 PROGRAMS = {
     "single_device_arrays of device_put": parts_put,
-    "single_device_arrays taken before": functools.partial(earlier, make_array_from_single_device_arrays),
+    "single_device_arrays taken before": functools.partial(parts_put, make_array_from_single_device_arrays),
     "single_device_arrays of pending": parts_computed,
     "single_device_arrays of shards": parts_of_a_lazy_one,
     "single_device_arrays on one device": on_one_device,

@@ -47,13 +47,13 @@ def free_port() -> int:
         return one.getsockname()[1]
 
 
-def run(script: Path, count: int, *arguments: str, seconds: float = 40, **environment: str) -> list[Rank]:
+def run(script: Path, count: int, *arguments: str, seconds: float = 40) -> list[Rank]:
     """Runs ``count`` ranks of ``script``, each with its number, their count, a port and ``arguments``.
 
     Arguments:
       seconds: after which those that still run are killed.
     """
-    settings = {**os.environ, "PYTHONPATH": str(ROOT), "LAZYNB_PERSISTENT_CACHE": "0", **environment}
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), "LAZYNB_PERSISTENT_CACHE": "0"}
     settings.pop("XLA_FLAGS", None)
     port, start = free_port(), time.monotonic()
     with contextlib.ExitStack() as files:

@@ -7,13 +7,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import ranks
+from test_hosts import DIFFERENT, LEGAL
 
 FAULTS = Path(__file__).parent / "faults.py"
-TOGETHER = (
-    "reads reads_once other_operation scales other_collective other_shape other_order other_number "
-    "one_more_later other_type other_inside prints once_more cannot_make "
-    "keeps unused prints_after late own other_memory interrupted never_reads"
-).split()
+TOGETHER = (*DIFFERENT, "cannot_make", *LEGAL)
 ALONE = ("raises", "exits", "stops", "killed", "sleeps")
 
 

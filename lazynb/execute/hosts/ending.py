@@ -55,7 +55,8 @@ def end() -> None:
     gone = presence.missing
     presence.leave("has ended, without an error" if error is None else _ended_with(error))
     end_groups()
-    jc.instead_of_waiting(lambda: _leave(gone, 1 if error is not None else 0))
+    status = 1 if error is not None or gone else 0  # of sys.exit nothing is left here
+    jc.instead_of_waiting(lambda: _leave(gone, status))
 
 
 def _ended_with(error: BaseException) -> str:
@@ -80,7 +81,7 @@ def _last_line(traceback: TracebackType | None) -> str:
         return ""
     frame, line = found[-1]
     where = place(frame.f_code.co_filename, line)
-    return f"{where.label}: {where.text}" if where.text else where.label
+    return where.in_full
 
 
 def _leave(gone: set[int], status: int) -> None:

@@ -70,7 +70,10 @@ def agree(
         raise
     if settled is None:
         return Agreed(request, binding, made, program)
-    return _settled(Agreed(request, binding, False, program), settled, executables)
+    agreed = _settled(Agreed(request, binding, False, program), settled, executables)
+    if part is not None and agreed.request is not request:
+        executables.trie.prune(part)
+    return agreed
 
 
 def _settled(asked: Agreed, settled: Proposal, executables: ExecutableCache) -> Agreed:
@@ -165,7 +168,7 @@ def _recorded(pending: Pending) -> Recorded:
             steps.append(f"{_input(step)}{f', for {used}' if used else ''}")
         else:
             place = origin.place if origin is not None else None
-            where = "" if place is None else f" at {place.label}: {place.text}".rstrip(": ")
+            where = "" if place is None else f" at {place.in_full}"
             steps.append(f"{step.operation.name}{_types(step.avals)}{where}")
             used = f"{step.operation.name}{where}"
     steps.reverse()

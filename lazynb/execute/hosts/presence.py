@@ -113,7 +113,7 @@ def line_at(frame: FrameType | None) -> str:
     if frame is None:
         return ""
     found = place(frame.f_code.co_filename, line_of(frame.f_code, frame.f_lasti))
-    return f"{found.label}: {found.text}" if found.text else found.label
+    return found.in_full
 
 
 presence = Presence()

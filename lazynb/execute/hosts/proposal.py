@@ -85,4 +85,4 @@ def line_of(spot: Spot) -> str:
     place = spot.place
     if place.cell is None and not is_user_file(place.file):
         return "the end of the program"  # no line of the user's runs
-    return f"{place.label}: {place.text}" if place.text else place.label
+    return place.in_full
