@@ -342,6 +342,33 @@ def test_in_shardings_are_compared_with_a_pending_argument(clean):
             asks(jax.device_put(ones(), STACKED))
 
 
+def test_where_a_pending_value_is_runs_nothing_if_its_devices_tell(clean):
+    first = SingleDeviceSharding(jax.devices()[0])
+    with lazynb.lazy():
+        alone = jax.device_put(1.0, first) * 2
+        y = jax.jit(lambda x: x * 2, in_shardings=first)(alone)
+        assert alone.device == jax.devices()[0] and alone.is_fully_addressable
+        slope = jax.grad(lambda x: jax.device_put(x * 3, first))(alone)
+        over = spread() * 2
+        assert over.is_fully_addressable and over.devices() == set(jax.devices()[:2])
+        assert (spread(ON_EXPLICIT) * 2).device == ON_EXPLICIT
+        assert not lazynb.breaks() and alone.is_pending and y.is_pending and over.is_pending
+        assert float(y) == 4 and float(slope) == 3
+
+
+def test_an_input_without_a_value_settles_nothing(clean):
+    """A run goes on in parts where what gives an input has failed."""
+    with lazynb.lazy():
+        x, y = spread() * 2, spread() * 3
+        thread_trace().seal()
+        z = x + y
+        pending = z._pending
+        assert len(pending.unsettled) == 2
+        values = [value._force("sync") if value is x else None for value in pending.inputs]
+        pending.settle(values)
+        np.testing.assert_allclose(z, np.arange(8.0).reshape(4, 2) * 5)
+
+
 def test_a_gradient_goes_back_to_its_device(clean):
     source = jax.device_put(2.0, jax.devices()[0])
     with lazynb.lazy():
