@@ -36,7 +36,7 @@ class Data:
     """Arrays that are spread over all hosts."""
 
     def __init__(self) -> None:
-        self.mesh = jax.make_mesh((count,), ("data",), axis_types=(AxisType.Auto,))
+        self.mesh = jax.make_mesh((jax.process_count(),), ("data",), axis_types=(AxisType.Auto,))
         self.x = self.put(np.arange(32.0, dtype=np.float32).reshape(8, 4) / 32, P("data"))
         self.w = self.put(np.ones(4, np.float32), P())
 
