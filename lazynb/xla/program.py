@@ -287,8 +287,7 @@ class CompiledTrace:
         """Nodes that an instruction of the optimised module was made from: by its mark, else by what it
         stands for."""
         nodes = self.origins.operations
-        if self._lineage is not None:
-            marks = self._lineage.get(instruction.name, frozenset())
+        if self._lineage is not None and (marks := self._lineage.get(instruction.name)):
             return sorted(nodes[mark] for mark in marks if mark in nodes)
         return [nodes[instruction.mark]] if instruction.mark in nodes else []
 

@@ -491,7 +491,6 @@ export interface Inspection {
   /** Of all programs, in the order in which they run. */
   clusters: Cluster[];
   boundaries: Boundary[];
-  /** What the devices of a mesh say to each other. */
   collectives: Table;
   machine: Machine | null;
   cache: Table;

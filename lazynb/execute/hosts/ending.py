@@ -116,11 +116,13 @@ def _wait_for_the_done(gone: set[int]) -> None:
 
 
 def _never_leave(gone: set[int]) -> set[int]:
-    """Waits until each other host has left; returns those that never will."""
+    """Waits until each other host has left; returns those that never will. One that another host missed is
+    such a one, whoever this host missed: it may have missed only the host that gave up first."""
     watch = Watch(float("inf"))
     while True:
         try:
             told = store.published()
+            gone = gone.union(*[report["missing"] for report in told.values() if report["left"]])
             gone = {host for host in gone if not told.get(host, {}).get("left")}
             late = [host for host, report in told.items() if not report["left"] and host not in gone]
             if not late:

@@ -89,6 +89,7 @@ class Presence:
                     "done": self.done,
                     "turns": dict(self.turns),
                     "waits": self.waits,
+                    "missing": sorted(self.missing),
                 }
             )
 

@@ -12,6 +12,7 @@ from jax.sharding import NamedSharding
 from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
 from lazynb.targets.mesh import Layout
 from lazynb.xla.collectives.device_groups import axes_of, axes_of_pairs, groups_of, pairs_of
+from lazynb.xla.collectives.need import constraints_on, operations_behind, readers_of, what_is_asked
 from lazynb.xla.hlo.dataflow import Dataflow
 from lazynb.xla.hlo.module import Instruction, Module
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
@@ -154,48 +155,33 @@ def _collective(
     size = _bytes(instruction, kind, operands)
     made_of = operands if len(operands) > 1 else [instruction]
     # Of one that XLA put together of several, and which has the scope of one of them, its operands' say more
-    behind = [nodes[node] for each in made_of for node in trace.nodes_behind(each) if node in nodes]
-    behind = list(dict.fromkeys(behind))
-    own = {node.id for node in behind}
-    is_given = kind not in _REDUCTIONS and any(own & set(trace.nodes_behind(each)) for each in operands)
-    wanted = _constraints(behind, nodes) if kind not in _REDUCTIONS else []
+    behind = operations_behind(trace, made_of, nodes)
     primitives = [each.scope.rpartition("/")[2] for each in made_of]
-    asked = bool(wanted) or all(_ASKED.get(primitive) == kind for primitive in primitives)
+    is_written = all(_ASKED.get(primitive) == kind for primitive in primitives)
+    wanted: list[Node] = []
+    needs: list[Node] = []
+    if kind not in _REDUCTIONS and not is_written:
+        readers = readers_of(trace, module, parts[-1])
+        needs = operations_behind(trace, readers, nodes)
+        wanted = constraints_on(trace, [*made_of, *operands], readers, nodes)
     cost = trace.costs.get(ends[0].name)
     return Collective(
         kind,
         instruction.name,
-        tuple(node.id for node in [*behind, *wanted]),
-        tuple(dict.fromkeys(filter(None, map(_place, wanted or behind)))),
-        _direction(behind),
+        tuple(node.id for node in [*(needs or behind), *wanted]),
+        tuple(dict.fromkeys(filter(None, map(_place, wanted or needs or behind)))),
+        _direction(needs or behind),
         among,
         axes,
         size,
         None if among is None else _moved(kind, size, among),
         cost.executions if cost is not None else None,
-        asked,
+        is_written or bool(wanted),
         _between(trace, module, *ends),
-        _constrained(behind, wanted)
+        what_is_asked(needs or behind, wanted)
         if wanted
-        else _why(kind, primitives, asked, [node.name for node in behind], axes, is_given),
+        else _why(kind, primitives, is_written, [node.name for node in needs or behind], axes, bool(needs)),
     )
-
-
-def _constraints(behind: Sequence[Node], nodes: dict[int, Node]) -> list[Node]:
-    """The operations that ask for another sharding of what some give. XLA may gather what these read, and
-    have each device compute all of them."""
-    given = {node.id for node in behind}
-    asking = [node for node in nodes.values() if {node.name, node.primitive} & _SHARDING]
-    return [node for node in asking if any(operand in given for operand, _ in node.operands)]
-
-
-_SHARDING = {"with_sharding_constraint", "sharding_constraint", "reshard"}
-
-
-def _constrained(behind: Sequence[Node], wanted: Sequence[Node]) -> str:
-    what = ", ".join(dict.fromkeys(f"`{node.name}`" for node in behind))
-    asking = ", ".join(dict.fromkeys(f"`{node.name}`" for node in wanted))
-    return f"the code asks for another sharding of what {what} gives: {asking}"
 
 
 def _devices(
@@ -251,7 +237,7 @@ def _why(
     asked: bool,
     names: Sequence[str],
     axes: Sequence[str],
-    is_given: bool,
+    is_read: bool,
 ) -> str:
     """Why it is there. What the partitioner put in is inferred from what it was put in for."""
     along = " and ".join(f"`{axis}`" for axis in axes)
@@ -267,8 +253,10 @@ def _why(
             part = "each device has a part of it"
             return f"{what} reduce{verb} a dimension that is sharded{over}: {part}{together}"
         return f"each device has a part of what {what} give{verb}, sharded{over}{together}"
-    if kind == "all-gather" and is_given:
-        return f"what reads {what} needs whole what is sharded{over}{together}"
-    if kind == "all-gather":
+    if kind == "all-gather" and is_read:
         return f"{what} read{verb} whole what is sharded{over}{together}"
+    if kind == "all-gather":
+        return f"what {what} give{verb} is sharded, and needed whole{over}{together}"
+    if is_read:
+        return f"{what} read{verb} a value that is sharded otherwise{over}{together}"
     return f"a value of {what} is sharded otherwise than what reads it{over}{together}"
