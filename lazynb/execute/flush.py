@@ -35,6 +35,7 @@ from lazynb.execute.hosts.presence import presence
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Cut, Miss, log as miss_log
 from lazynb.execute.observers import Broke, Flushing, Ran, Run as Run, for_all, tell
+from lazynb.execute.placed_alone import eager_sharding
 from lazynb.execute.request import Request
 from lazynb.execute.verdict import judge, with_reports
 from lazynb.reasons import ASKED_FOR, REASONS
@@ -69,6 +70,11 @@ class Execution:
                 kind, detail = _in_another_thread(kind, detail)
             self._break(pending, kind, here(3), detail, tensor, waits=waits)
         return tensor._value
+
+    def eager_sharding(self, tensor: LazyTensor) -> Any:
+        """See :class:`lazynb.record.runtime.Runtime`."""
+        pending = tensor._pending
+        return None if pending is None else eager_sharding(pending, tensor._slot)
 
     def flush(self, traces: Sequence[Pending], kind: str) -> None:
         """Runs ``traces`` and those that they depend on; notes one trace break of ``kind``."""

@@ -24,6 +24,10 @@ class Runtime(Protocol):
     def flush(self, traces: Sequence[Pending], kind: str) -> None:
         """Runs ``traces``: one trace break of ``kind``."""
 
+    def eager_sharding(self, tensor: LazyTensor) -> Any:
+        """The sharding that eager JAX gives ``tensor``, pending and committed; None if only a run can tell
+        it. Compiles, and runs nothing."""
+
     def display(self, tensor: LazyTensor) -> dict[str, Any]:
         """The MIME bundle of a pending tensor. Runs nothing."""
 

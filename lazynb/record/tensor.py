@@ -8,6 +8,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import jax
@@ -261,16 +262,16 @@ class LazyTensor(jc.Tracer):
 
     @property
     def sharding(self) -> Any:
-        known = self._known_sharding()
-        return known if known is not None else self._computed("sharding")
+        told = self._told_sharding(sys._getframe(1))
+        return told if told is not None else self._computed("sharding")
 
     @property
     def device(self) -> Any:
         devices = self._known_devices()
         if devices is not None and len(devices) == 1:
             return devices[0]
-        known = self._known_sharding()
-        return known if known is not None else self._computed("device")
+        told = self._told_sharding(sys._getframe(1))
+        return told if told is not None else self._computed("device")
 
     @property
     def committed(self) -> bool:
@@ -314,6 +315,17 @@ class LazyTensor(jc.Tracer):
             return promised_sharding(state, self._slot)
         return jc.uncommitted_sharding(state.program[0]) if state.program is not None else None
 
+    def _told_sharding(self, frame: FrameType) -> Any:
+        """As :meth:`_known_sharding`, or what eager JAX would choose, which the value has from now on.
+
+        Arguments:
+          frame: who asks.
+        """
+        known = self._known_sharding()
+        if known is None and self._value is None:
+            known = self._trace.tell_sharding(self, frame)
+        return known
+
     def _place(self) -> Any:
         """A sharding that is equivalent to that of a pending value; None if only a run can tell one."""
         known, devices = self._known_sharding(), self._known_devices()
@@ -330,8 +342,8 @@ class LazyTensor(jc.Tracer):
 
     @property
     def is_fully_replicated(self) -> bool:
-        known = self._known_sharding()
-        return known.is_fully_replicated if known is not None else self._computed("is_fully_replicated")
+        told = self._told_sharding(sys._getframe(1))
+        return told.is_fully_replicated if told is not None else self._computed("is_fully_replicated")
 
     @property
     def addressable_shards(self) -> Any:

@@ -33,6 +33,7 @@ from lazynb.record.refusal import check
 from lazynb.record.runtime import Hooks, runtime
 from lazynb.record.spread import can_be_spread, on_mesh, spread
 from lazynb.record.tensor import DELETED, LazyTensor
+from lazynb.record.told import told_sharding
 from lazynb.record.trie import LoopStart, Root, State, Trie
 from lazynb.record.written import place_of
 from lazynb.source import CallCounter, Origin, user_frame
@@ -195,6 +196,10 @@ class LazyTrace(jc.Trace):
         if any(params.get("donated_invars", ())):
             self._donate(tracers, donated(tracers, params["donated_invars"], results))
         return results if primitive.multiple_results else results[0]
+
+    def tell_sharding(self, tensor: LazyTensor, frame: FrameType) -> Any:
+        """See :func:`lazynb.record.told.told_sharding`."""
+        return told_sharding(tensor, self, frame)
 
     @staticmethod
     def _can_take(args: Sequence[Any], params: dict[str, Any]) -> bool:
