@@ -443,13 +443,11 @@ class Execution:
             if binding is not None:
                 return None, binding
         request, binding = self._look_up(pending, tensors, values, whole)
-        if binding is None and whole:
-            # Tensors in reference cycles live until the collector runs, at times that differ between equal
-            # steps. Collecting costs less than compiling for a tensor that cannot be reached. The young
-            # generations take about a millisecond. The whole heap is worth it if this trace was compiled
-            # before for other tensors.
+        for generation in _collected(pending) if whole else ():
+            if binding is not None:
+                break
             tensors.clear()
-            gc.collect(2 if pending.state.executables else 1)
+            gc.collect(generation)
             tensors.extend(pending.live())
             if not tensors:
                 return None
@@ -503,6 +501,18 @@ class Execution:
         """Runs all pending traces of this thread."""
         for pending in thread_trace().all_pending():
             self.flush([pending], kind)
+
+
+def _collected(pending: Pending) -> tuple[int, ...]:
+    """The generations of the garbage collector that are collected, one after the other, before a program is
+    compiled for the tensors that are alive.
+
+    Tensors in reference cycles live until the collector runs, at times that differ between equal steps.
+    Collecting costs less than compiling for a tensor that cannot be reached. The young generations, where
+    those of a step are (each gradient of Flax's makes some), take about a millisecond. The whole heap, a
+    tenth of a second and more, is worth it if this trace was compiled before for other tensors.
+    """
+    return (1, 2) if pending.state.executables else (1,)
 
 
 def _parts(trees: Sequence[Any]) -> Iterator[tuple[Pending, Sequence[LazyTensor]]]:

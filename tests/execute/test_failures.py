@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import signal
 import threading
@@ -169,6 +170,26 @@ def test_what_only_a_traceback_reached_is_not_compiled(clean):
         assert lazynb.cache_info().misses == 0, "nobody can reach the sum"
         fail()
         assert lazynb.compile().clusters.to_dicts() == []
+
+
+def test_a_cycle_in_each_step_costs_no_look_at_the_whole_heap(clean):
+    """Each gradient of Flax's leaves tensors in reference cycles: those of a step are young."""
+    looked = []
+    note = lambda phase, info: looked.append(info["generation"]) if phase == "start" else None  # noqa: E731
+    x = jnp.ones(3)
+    with lazynb.lazy():
+        for number in range(8):
+            if number == 2:
+                gc.collect()
+                gc.callbacks.append(note)
+            cycle = [x * 3]
+            cycle.append(cycle)
+            del cycle
+            x = x + 1
+            assert float(x.sum()) == 3 * (number + 2)
+    gc.callbacks.remove(note)
+    assert 1 in looked and 2 not in looked
+    assert lazynb.cache_info().misses <= 2
 
 
 # ---- what does not depend on the operation that failed -----------------------------------------------------

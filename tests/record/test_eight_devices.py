@@ -1,27 +1,39 @@
-"""Meshes of eight devices, in a process of its own: this one has two."""
+"""Meshes of eight devices, in processes of their own: this one has two."""
 
 import os
 import pathlib
 import subprocess
 import sys
 
+import pytest
+
 HERE = pathlib.Path(__file__).resolve().parent
 PATHS = os.pathsep.join(map(str, (HERE.parent, HERE.parents[1])))
 
 
-def test_programs_and_training_over_eight_devices():
-    flags = "--xla_force_host_platform_device_count=8"
+def run(*command: str) -> None:
+    own = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
+    own |= {"LAZYNB_PERSISTENT_CACHE": "0", "PYTHONPATH": PATHS}
     done = subprocess.run(
-        [sys.executable, HERE / "eight_devices.py"],
-        env=os.environ
-        | {
-            "XLA_FLAGS": flags,
-            "JAX_PLATFORMS": "cpu",
-            "LAZYNB_PERSISTENT_CACHE": "0",
-            "PYTHONPATH": PATHS,
-        },
+        [sys.executable, HERE / command[0], *command[1:]],
+        env=os.environ | own,
         capture_output=True,
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+
+
+def test_programs_and_training_over_eight_devices():
+    run("eight_devices.py")
+
+
+@pytest.mark.long
+def test_flax_models_over_eight_devices():
+    """The quick part of the table; all of it is a command of its own."""
+    run(
+        "many_device_training.py",
+        "--steps=4",
+        "two matrices, explicit axes",
+        "pipeline with ppermute",
+    )
