@@ -3,8 +3,9 @@
 ``LAZYNB_SHARE="0/7"``, which ``scripts/test_matrix.py`` sets, takes the first seventh of the tests, those of
 one ``xdist_group`` together; those marked ``once`` or ``interpreter`` belong to every share, those marked
 ``long`` to none.
-``LAZYNB_REST=1`` takes those that the share leaves out, but for three sevenths, which only the
-other JAX takes: each JAX sees four sevenths of the tests, and each test at least one JAX.
+``LAZYNB_REST=1`` takes those that the share leaves out, but for those that only the other JAX takes: three
+sevenths on the one, four on the other, and half of the long tests that are marked ``sample``. So each test is
+run on one JAX at least.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import zlib
 from typing import Any
 
 SHARES = 7
-OTHERS = {0: (1, 3, 5), 1: (0, 2, 4)}
+OTHERS = {0: (1, 3, 5), 1: (0, 2, 4, 6)}
 """By the share that a JAX takes in `make test`, those that only the other JAX takes."""
 
 
@@ -40,8 +41,10 @@ def in_share(item: Any, share: str) -> bool:
 def _is_others(item: Any, share: str) -> bool:
     """Whether only the other JAX has ``item``."""
     number, shares = map(int, share.split("/"))
-    if shares != SHARES or item.get_closest_marker("long"):
+    if shares != SHARES:
         return False
+    if item.get_closest_marker("long"):
+        return bool(item.get_closest_marker("sample")) and zlib.crc32(item.nodeid.encode()) % 2 != number
     return _draw(item) % shares in OTHERS.get(number, ())
 
 

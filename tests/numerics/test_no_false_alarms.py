@@ -101,6 +101,7 @@ def test_functions(name):
 
 
 @pytest.mark.long
+@pytest.mark.sample
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_more_functions(name):
     rounding_alone(*FUNCTIONS[name])
@@ -117,6 +118,7 @@ SEEDS = range(4, 104 if os.environ.get("LAZYNB_FULL") else 14)
 
 
 @pytest.mark.long
+@pytest.mark.sample
 @pytest.mark.parametrize("seed", SEEDS)
 def test_more_random_programs(seed):
     program = RandomProgram(seed)

@@ -38,6 +38,7 @@ def compiled(name, target):
 
 
 @pytest.mark.long
+@pytest.mark.sample
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_and_fates_are_those_of_the_hlo(name, target):
     compilation = compiled(name, target)
@@ -67,6 +68,7 @@ def wrong(compilation):
 
 
 @pytest.mark.long
+@pytest.mark.sample
 @pytest.mark.parametrize("seed", range(10))
 def test_so_they_are_of_random_programs(seed, target):
     program = random_program(seed)
@@ -102,6 +104,7 @@ def test_a_kernel_has_no_operation_that_only_its_fusion_s_name_bears(name, needs
 
 
 @pytest.mark.long
+@pytest.mark.sample
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_boundaries_are_those_of_the_hlo(name, target):
     compilation = compiled(name, target)
