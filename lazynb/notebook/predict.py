@@ -61,9 +61,10 @@ class PredictForm(widgets.VBox):
 
     @staticmethod
     def _line(place: Place) -> Any:
+        layout = widgets.Layout(width="auto", min_width="16em", max_width="44em", flex="1 1 16em")
         style = "white-space:pre-wrap;overflow-wrap:anywhere"
         text = f'<code style="{style}">{place.line:>3}&nbsp; {escape(place.text)}</code>'
-        return widgets.HTML(text, layout=widgets.Layout(width="auto", min_width="16em", flex="1 1 16em"))
+        return widgets.HTML(text, layout=layout)
 
     @staticmethod
     def _choice(number: int, place: Place) -> Any:
