@@ -4,7 +4,7 @@ program's."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 
 from lazynb.errors import chain
@@ -36,14 +36,27 @@ def trimmed_meanwhile(error: BaseException | None) -> Iterator[None]:
 
 def trimmed(trace: TracebackType | None) -> TracebackType | None:
     """A copy of ``trace`` without lazynb's frames; ``trace`` itself if it has no others."""
-    kept, following = [], trace
-    while following is not None:
-        if not following.tb_frame.f_code.co_filename.startswith(OWN_ROOT):
-            kept.append(following)
-        following = following.tb_next
-    if not kept:
-        return trace
+    kept = [frame for frame in frames_of(trace) if not is_own(frame)]
+    return chained(kept) if kept else trace
+
+
+def frames_of(trace: TracebackType | None) -> list[TracebackType]:
+    """The frames of ``trace``, the outermost first."""
+    found = []
+    while trace is not None:
+        found.append(trace)
+        trace = trace.tb_next
+    return found
+
+
+def is_own(frame: TracebackType) -> bool:
+    """Whether a frame is of lazynb's code."""
+    return frame.tb_frame.f_code.co_filename.startswith(OWN_ROOT)
+
+
+def chained(frames: Sequence[TracebackType]) -> TracebackType | None:
+    """A traceback of copies of ``frames``; None if there is none."""
     last: TracebackType | None = None
-    for frame in reversed(kept):
+    for frame in reversed(frames):
         last = TracebackType(last, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
     return last

@@ -7,7 +7,7 @@ import { MarkStore, coloursOf, weightOf } from "../src/lab/marks";
 import type { Break, FromFrontEnd, Line, Marks, State } from "../src/lab/messages";
 import { optionsOf, standard } from "../src/lab/settings";
 import schema from "../schema/plugin.json";
-import { compilingWords, costOf, figures, inBrief } from "../src/lab/words";
+import { compilingWords, costOf, figures, inBrief, legendOf } from "../src/lab/words";
 
 const kernel = (id: number, colour = id) => ({
   id,
@@ -352,6 +352,13 @@ describe("words", () => {
       "3/7 hits",
       "5 breaks",
     ]);
+  });
+  test("of what the marks of a line mean", () => {
+    expect(legendOf(line(1, "x"))).toBe("");
+    expect(legendOf(line(1, "x", { kernels: [], fates: ["add: dead"] }))).toContain("Dashes");
+    expect(legendOf(line(1, "x", { kernels: [0, 1, 2, 3, 4, 5].map((id) => kernel(id)) }))).toContain("4 of its 6 colours");
+    const said = [1, 3, 4].map((rank) => legendOf(line(1, "x", { breaks: [broke(rank), broke(9)] })));
+    expect(said.map((text) => text.split(" ")[1])).toEqual(["large", "small", "hollow"]);
   });
   test("of a compilation", () => {
     const busy = { type: "compiling" as const, operations: 1812, cell: "c", label: "cell 4", seconds: 0, since: 1000 };

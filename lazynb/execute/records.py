@@ -94,8 +94,12 @@ class Records(Sequence[T], Generic[T]):
             return f"... {others:,} more"
         return f"... {others:,} earlier ones"
 
+    def _text_rows(self) -> list[dict[str, str]]:
+        """The rows of the text form, whose lines do not wrap."""
+        return self.rows()
+
     def __repr__(self) -> str:
-        rows = self.rows()
+        rows = self._text_rows()
         if not rows:
             return self._empty
         lines = text_table(rows)
@@ -108,23 +112,51 @@ class Records(Sequence[T], Generic[T]):
         rows = self.rows()
         if not rows:
             return f"<p>{html.escape(self._empty)}</p>"
-        head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in rows[0])
-        body = "".join(map(_html_row, rows))
+        below = _sentences(rows)
+        names = [name for name in rows[0] if name not in below]
+        head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in names)
+        body = "".join(_html_row(row, below) for row in rows)
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         left_out = self._left_out()
         return f"<p>{left_out}</p>{table}" if left_out else table
 
 
-def _html_row(row: dict[str, str]) -> str:
-    return "<tr>" + "".join(map(_html_cell, row.values())) + "</tr>"
+def _sentences(rows: Sequence[dict[str, str]]) -> list[str]:
+    """The columns after the host that hold long texts. In a narrow page they would be a word wide each."""
+    later = list(rows[0])[_HOST + 1 :]
+    return [name for name in later if max(len(row[name]) for row in rows) > _LONG]
 
 
-def _html_cell(text: str) -> str:
-    whole = ";white-space:nowrap" if len(text) <= _BRIEF else ""
-    return f'<td style="text-align:left{whole}">{html.escape(plain(text))}</td>'
+def _html_row(row: dict[str, str], below: Sequence[str]) -> str:
+    """A row of which the columns ``below`` stand in the host's cell, each on a line of its own."""
+    cells = []
+    for position, (name, text) in enumerate(row.items()):
+        if name not in below:
+            cells.append(_html_cell(text, [(each, row[each]) for each in below] if position == _HOST else []))
+    return f"<tr>{''.join(cells)}</tr>"
+
+
+def _html_cell(text: str, below: Sequence[tuple[str, str]]) -> str:
+    told = "".join(
+        f'<div style="opacity:0.8">{html.escape(name)}: {_words(each)}</div>' for name, each in below if each
+    )
+    room = f";min-width:{_ROOM}em" if len(text) > _LONG or told else ""
+    whole = ";white-space:nowrap" if len(text) <= _BRIEF and not told else ""
+    return f'<td style="text-align:left{room}{whole}">{_words(text)}{told}</td>'
+
+
+def _words(text: str) -> str:
+    """A text as HTML, with what stands in backticks as code."""
+    parts = html.escape(plain(text)).split("`")
+    if len(parts) % 2 == 0:
+        return "`".join(parts)
+    return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))
 
 
 _BRIEF = 20  # characters: a figure with its unit, or a code, stays on one line
+_LONG = 32  # characters: more is a sentence, or a line of code
+_ROOM = 18  # em: so narrow a sentence can still be read
+_HOST = 2  # the column after a record's number or code and its kind or lines: what it is about
 
 
 def text_table(rows: Sequence[dict[str, str]]) -> list[str]:

@@ -34,8 +34,10 @@ class PredictForm(widgets.VBox):
         title = widgets.HTML(
             "<b>Which lines will share a kernel?</b> Give lines of one kernel the same letter."
         )
+        # Narrow pages have the letters below their line.
         rows = [
-            widgets.HBox([self._line(place), choice]) for place, choice in zip(self._places, self.choices)
+            widgets.HBox([self._line(place), choice], layout=widgets.Layout(flex_flow="row wrap"))
+            for place, choice in zip(self._places, self.choices)
         ]
         super().__init__([title, *rows, self.button, self.output])
 
@@ -59,8 +61,10 @@ class PredictForm(widgets.VBox):
 
     @staticmethod
     def _line(place: Place) -> Any:
-        text = f"<code>{place.line:>3}&nbsp; {escape(place.text)}</code>"
-        return widgets.HTML(text, layout=widgets.Layout(width="28em", overflow="hidden"))
+        layout = widgets.Layout(width="auto", min_width="16em", max_width="44em", flex="1 1 16em")
+        style = "white-space:pre-wrap;overflow-wrap:anywhere"
+        text = f'<code style="{style}">{place.line:>3}&nbsp; {escape(place.text)}</code>'
+        return widgets.HTML(text, layout=layout)
 
     @staticmethod
     def _choice(number: int, place: Place) -> Any:
@@ -68,7 +72,7 @@ class PredictForm(widgets.VBox):
         return widgets.ToggleButtons(
             options=list(_LETTERS),
             value=letter,
-            style={"button_width": "3.4em"},
+            style={"button_width": "2.4em"},
             tooltips=[f"line {place.line}: kernel {letter}" for letter in _LETTERS],
         )
 

@@ -107,6 +107,9 @@ class CacheInfo(Records[CachedExecutable]):
             parts.append(f"{self.memory} of heap taken when they were made")
         return ", ".join(parts)
 
+    def _text_rows(self) -> list[dict[str, str]]:
+        return [row | {"reason": _short(row["reason"])} for row in self.rows()]
+
     def __repr__(self) -> str:
         parts = [f"{self._heading}\n{super().__repr__()}"]
         if self.missed:
@@ -180,7 +183,7 @@ def _executable_row(executable: CachedExecutable) -> dict[str, str]:
         "compiling": duration(executable.seconds),
         "memory": size(executable.memory),
         "origin": executable.origin,
-        "reason": _short(executable.reason),
+        "reason": executable.reason,
     }
 
 

@@ -101,7 +101,7 @@ class Font:
     mono: bool = False
 
 
-TITLE = Font(SANS, 13, bold=True, advance=0.6)
+TITLE = Font(SANS, 13, bold=True, advance=0.65)
 SHAPE = Font(MONO, 11, advance=0.605, mono=True)
 NOTE = Font(SANS, 10.5)
 SOURCE = Font(MONO, 10, advance=0.605, mono=True)

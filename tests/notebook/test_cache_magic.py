@@ -13,7 +13,8 @@ def test_it_lists_executables_and_misses(notebook):
     notebook.run("y = jnp.sin(x)\ny = y * 2\nprint(float(y.sum()))")
     shown = notebook.run("%cache").shown
     for text in shown["text/plain"], shown["text/html"]:
-        assert "multiply` was added: cell 5, line 2" in text and "what to do" in text and "cell 4" in text
+        assert "was added: cell 5, line 2" in text and "what to do" in text and "cell 4" in text
+    assert "`multiply`" in shown["text/plain"] and "<code>multiply</code>" in shown["text/html"]
 
 
 def test_the_names_and_cells_are_the_notebooks(notebook):

@@ -52,6 +52,12 @@ def test_none_is_shown_under_a_magic(notebook, magic):
     text = seen(notebook, f"{magic}\nz = x * 2\nz + y")
     assert not re.search(r"lazynb[/\\]", text), text
     assert "z + y" in text and "Incompatible shapes" in text
+    assert "run_cell_magic" not in text and "line 3" in text
+
+
+def test_a_magic_of_ipythons_is_shown_as_ipython_shows_it(notebook):
+    notebook.run(MADE)
+    assert "run_cell_magic" in seen(notebook, "%%time\nx + y")
 
 
 def test_an_interrupt_shows_the_users_lines(notebook):

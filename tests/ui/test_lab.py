@@ -421,6 +421,11 @@ def test_predict_by_clicking(notebook):
     lines.nth(1).get_by_role("button", name="A").click()
     cell.get_by_role("button", name="Reveal").click()
     expect(cell.locator(".lazynb-prediction")).to_contain_text("2 of 2 right")
+    notebook.page.set_viewport_size({"width": 800, "height": 1000})
+    for part in [*lines.all(), cell.locator(".lazynb-prediction")]:
+        box, room = part.bounding_box(), cell.bounding_box()
+        assert box["x"] + box["width"] <= room["x"] + room["width"] + 1, "nothing is off the screen"
     if shots := os.environ.get("LAZYNB_SHOTS"):
         notebook.page.screenshot(path=f"{shots}/predict.png")
+    notebook.page.set_viewport_size({"width": 1400, "height": 1000})
     notebook.run(OTHER, "del y")

@@ -17,6 +17,7 @@ from lazynb.view import LayoutUnavailable, build
 from lazynb.view.graph import layout
 from lazynb.view.graph.dot import to_dot
 from lazynb.view.graph.svg import to_svg
+from lazynb.view.graph.text import to_text
 
 from . import samples
 
@@ -66,6 +67,15 @@ def test_structure(engine: str) -> None:
     edges = next(g for g in root.iter(f"{SVG}g") if g.get("class") == "edges")
     assert len(edges.findall(f"{SVG}path")) == len(view.edges)
     assert any((t.text or "").startswith("cell 4, line 2 · y = ") for t in root.iter(f"{SVG}text"))
+
+
+def test_a_long_variable_is_written_in_full(engine: str) -> None:
+    trace = samples.Trace()
+    name = "normalised_output_of_the_last_attention_layer"
+    trace.output(trace.op("tanh", trace.input("x")), name)
+    drawn = nodes_of(ET.fromstring(to_svg(build(trace.snapshot()))))
+    assert any(f"→ {name}" in text for text in drawn.values())
+    assert f"→ {name}" in to_text(build(trace.snapshot()))
 
 
 def test_edges_point_down(engine: str) -> None:

@@ -3,7 +3,7 @@
 import { h, prose } from "../ui/dom";
 import { PALETTE, inkOn } from "../ui/palette";
 import type { Break, Kernel, Line } from "./messages";
-import { costOf, inBrief } from "./words";
+import { costOf, inBrief, legendOf } from "./words";
 
 export interface Choices {
   kernel(id: number): void;
@@ -54,6 +54,7 @@ export class Card {
       this.hide();
       does();
     };
+    const legend = legendOf(line);
     const made = h(
       "div",
       {
@@ -70,6 +71,7 @@ export class Card {
       ),
       line.fates.length ? h("ul.fates", {}, ...line.fates.map((fate) => h("li", {}, fate))) : null,
       ...line.breaks.map((one) => breakRow(one, act(choices.breaks))),
+      legend ? h("p.legend", {}, legend) : null,
     );
     made.className = "lazynb-card";
     made.addEventListener("pointerenter", () => clearTimeout(this.timer));

@@ -29,7 +29,7 @@ export class MarkStore {
 export const isMarked = (line: Line): boolean => line.kernels.length + line.fates.length + line.breaks.length > 0;
 
 /** Most that a stripe is split into. */
-const MOST = 4;
+export const MOST = 4;
 
 /** The colours of a line's kernels, the same one once. */
 export function coloursOf(line: Line): number[] {

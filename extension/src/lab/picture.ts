@@ -38,7 +38,7 @@ export function mountGraph(el: HTMLElement, given: unknown, fills = false): Pict
     view.update?.();
     root.classList.toggle("lz-pointing", store.shown !== null);
     foot.classList.toggle("lz-idle", !store.shown);
-    fillFoot(foot, store, "Point at a box for its types and its line.");
+    fillFoot(foot, store, [ahead(given), "Point at a box for its types and its line."].filter(Boolean).join(" "));
   };
   root.addEventListener("keydown", (event) => event.key === "Escape" && store.clear(), { signal });
   keepKeys(root, signal);
@@ -58,6 +58,12 @@ export function mountGraph(el: HTMLElement, given: unknown, fills = false): Pict
       root.remove();
     },
   };
+}
+
+/** What reading the value runs, where Python said so. */
+function ahead({ outlook }: Record<string, unknown>): string {
+  const text = (outlook as { text?: unknown } | null | undefined)?.text;
+  return typeof text === "string" ? text : "";
 }
 
 /** What the drawing does not tell. */

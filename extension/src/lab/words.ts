@@ -2,6 +2,7 @@
 
 import { count, listed, seconds } from "../model/format";
 import type { Busy } from "./link";
+import { MOST, weightOf } from "./marks";
 import type { Break, Line, State } from "./messages";
 
 /** A line's marks in one sentence, for who cannot see them. */
@@ -25,6 +26,23 @@ export function costOf(one: Break): string {
   if (one.rank === 1) said.push("costliest of the session");
   return said.join(" · ");
 }
+
+/** What the marks of a line mean that its card does not say by itself: dashes, colours left out, sizes of a diamond. */
+export function legendOf(line: Line): string {
+  const said = [];
+  const colours = new Set(line.kernels.map(({ colour }) => colour)).size;
+  if (colours > MOST) said.push(`The stripe has ${MOST} of its ${colours} colours.`);
+  if (!line.kernels.length && line.fates.length) said.push("Dashes: its operations are in no kernel.");
+  const weight = weightOf(line);
+  if (weight) said.push(DIAMONDS[weight]);
+  return said.join(" ");
+}
+
+const DIAMONDS = {
+  1: "A large diamond: the break that cost most in this session.",
+  2: "A small full diamond: the second and third of the breaks that cost most.",
+  3: "A hollow diamond: three breaks or more cost more.",
+};
 
 export interface Figure {
   name: string;

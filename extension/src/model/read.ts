@@ -234,7 +234,7 @@ function group(x: unknown): Group {
 
 function fate(x: unknown): Fate {
   const made = fill(FATE, x);
-  made.clusters = numbers(made.clusters);
+  made.clusters = numbers(made.clusters).sort((a, b) => a - b);
   return made;
 }
 

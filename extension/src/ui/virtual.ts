@@ -13,9 +13,10 @@ export class Rows {
   private to = 0;
   private readonly watch: ResizeObserver;
 
-  /** `render` makes row i; `height` is that of every row, in pixels; `activate` is Enter on the active row. */
+  /** `render` makes row i; `tall` is the height of every row, in pixels, for a width of the list; `activate` is Enter on
+      the active row. */
   constructor(
-    private readonly height: number,
+    private readonly tall: (width: number) => number,
     private readonly render: (i: number) => HTMLElement,
     private readonly hooks: { label: string; drawn?: () => void; activate?: (i: number) => void; preview?: (i: number) => void },
   ) {
@@ -23,29 +24,39 @@ export class Rows {
     this.element = h("div.rows", { tabindex: 0, role: "list", "aria-label": hooks.label }, this.sheet);
     this.element.addEventListener("scroll", () => this.draw(), { passive: true });
     this.element.addEventListener("keydown", (event) => this.key(event));
-    this.watch = new ResizeObserver(() => this.draw());
+    this.watch = new ResizeObserver(() => this.stretch());
     this.watch.observe(this.element);
   }
 
   set(count: number): void {
     this.count = count;
     this.active = -1;
-    this.sheet.style.height = `${count * this.height}px`;
+    this.stretch();
+  }
+
+  private get height(): number {
+    return this.tall(this.element.clientWidth);
+  }
+
+  /** Narrow rows may be higher. */
+  private stretch(): void {
+    this.sheet.style.height = `${this.count * this.height}px`;
     this.draw(true);
   }
 
   /** Makes the rows again, or only those that came into sight. */
   draw(again = false): void {
     const { scrollTop, clientHeight } = this.element;
-    const from = Math.max(0, Math.floor(scrollTop / this.height) - SPARE);
-    const to = Math.min(this.count, Math.ceil((scrollTop + (clientHeight || 600)) / this.height) + SPARE);
+    const height = this.height;
+    const from = Math.max(0, Math.floor(scrollTop / height) - SPARE);
+    const to = Math.min(this.count, Math.ceil((scrollTop + (clientHeight || 600)) / height) + SPARE);
     if (!again && from === this.from && to === this.to) return;
     this.from = from;
     this.to = to;
     const rows = [];
     for (let i = from; i < to; i += 1) {
       const row = this.render(i);
-      row.style.top = `${i * this.height}px`;
+      row.style.top = `${i * height}px`;
       row.classList.toggle("lz-active", i === this.active);
       row.setAttribute("role", "listitem");
       rows.push(row);

@@ -68,7 +68,7 @@ function box(item: Item, store: Store, toggle: (key: string) => void): HTMLEleme
     ? frame(part, inner, store, toggle)
     : part.group
       ? group(part, part.group, store, toggle)
-      : single(part.nodes[0] as Node, item.literals, store);
+      : single(part.nodes[0] as Node, item, store);
   made.style.cssText += `;left:${x}px;top:${y}px;width:${width}px;height:${height}px`;
   made.setAttribute("data-part", part.key);
   return made;
@@ -80,7 +80,7 @@ function clustersOf(part: Part, store: Store): number[] {
   return [...found].sort((a, b) => a - b);
 }
 
-function single(node: Node, literals: readonly string[], store: Store): HTMLElement {
+function single(node: Node, { literals, apart }: Item, store: Store): HTMLElement {
   const { relations } = store;
   const fate = relations.fates.get(node.id);
   const clusters = relations.clustersOf(node.id);
@@ -95,6 +95,10 @@ function single(node: Node, literals: readonly string[], store: Store): HTMLElem
     placeWords(node.place),
     plain(fate?.text ?? ""),
   ];
+  const beside = [
+    literals.length ? h("span.literal", {}, literals.join(" ")) : null,
+    names.length ? h("span.vars", {}, listed(names, 3)) : null,
+  ];
   const made = h(
     `div.box.kind-${node.kind}${quiet ? ".quiet" : ""}${node.output ? ".result" : ""}`,
     {
@@ -106,12 +110,12 @@ function single(node: Node, literals: readonly string[], store: Store): HTMLElem
       "div.first",
       {},
       h("span.name", {}, nodeTitle(node)),
-      literals.length ? h("span.literal", {}, literals.join(" ")) : null,
-      names.length ? h("span.vars", {}, listed(names, 3)) : null,
+      ...(apart ? [] : beside),
       h("span.spring", {}),
       node.output ? h("span.flag", {}, "result") : null,
       clusters.length ? chips(clusters, relations, 3) : null,
     ),
+    apart ? h("div.second", {}, ...beside) : null,
     h("div.second", {}, h("span.aval", {}, shortAval(node.avals[0] ?? "")), h("span.where", {}, where)),
     quiet ? h("div.third", {}, ...prose(fate?.text || fate?.kind || "")) : null,
   );

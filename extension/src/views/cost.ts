@@ -177,8 +177,9 @@ export function costView({ store, comm, questions, signal }: Context): View {
     );
   };
 
-  const row = (cluster: Cluster, most: number[]): HTMLElement =>
-    tag(
+  const row = (cluster: Cluster, most: number[]): HTMLElement => {
+    const kind = cluster.library || (KINDS[cluster.kind] ?? cluster.kind);
+    return tag(
       h(
         "tr",
         { style: `--bar:${bar([cluster.id], store.relations)}` },
@@ -188,13 +189,15 @@ export function costView({ store, comm, questions, signal }: Context): View {
           chip(cluster.id, store.relations, false),
           h("span.kernel-name", { title: cluster.name }, cluster.name),
           executions(cluster),
+          h("div.kernel-more", {}, [kind, placeWords(cluster.place)].filter(Boolean).join(" · ")),
         ),
-        h("td.kind", { title: kindWords(cluster) }, cluster.library || (KINDS[cluster.kind] ?? cluster.kind)),
+        h("td.kind", { title: kindWords(cluster) }, kind),
         ...COLUMNS.map((column, i) => cell(column, cluster, most[i] ?? 0)),
         h("td.where", { title: cluster.place?.text ?? "" }, placeWords(cluster.place)),
       ),
       { kind: "cluster", id: cluster.id },
     );
+  };
 
   const draw = () => {
     const clusters = ordered();

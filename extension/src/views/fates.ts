@@ -63,6 +63,7 @@ export function fatesTable({ store, signal }: Context): View {
       h("span.name", { title: nodeWords(node) }, nodeWords(node)),
       h("span.where", { title: node.place?.text ?? "" }, placeWords(node.place)),
       chips(clusters, relations, 3),
+      fate ? badge(fate.label, true) : h("span", {}),
       h(
         "span.text",
         { title: plain(fate?.text ?? "") },
@@ -70,11 +71,10 @@ export function fatesTable({ store, signal }: Context): View {
           fate ? fate.text || fate.kind : data.programs.length ? "no fate was sent" : node.avals.map(shortAval).join(", "),
         ),
       ),
-      fate ? badge(fate.label, true) : h("span", {}),
     );
     return tag(made, { kind: "node", id: node.id }, false);
   };
-  const rows = new Rows(28, row, {
+  const rows = new Rows((width) => (width > 480 ? 46 : 98), row, {
     label: "operations and what became of them",
     drawn: () => light(rows.element, store),
     preview: (i) => store.hover({ kind: "node", id: (listed[i] as Node).id }),

@@ -14,8 +14,11 @@ import { tag } from "../ui/selectable";
 import { nodeTitle } from "../model/words";
 
 const MOST = 48;
-const WIDTH = 146;
+const WIDTH = 158;
 const HEIGHT = 46;
+/** Of one line of a block's name. */
+const LETTERS = 16;
+const LINE = 14;
 
 /** What one block of the map stands for: a kernel, or all kernels of a line. */
 interface Block {
@@ -59,7 +62,7 @@ function alone(cluster: Cluster, store: Store): Block {
   return {
     clusters: [cluster],
     thing: { kind: "cluster", id: cluster.id },
-    head: names.length ? names.slice(0, 4).join(" ") : cluster.opcode || cluster.name,
+    head: names.length ? names.slice(0, 6).join(" ") : cluster.opcode || cluster.name,
     words: kind,
     title: `${cluster.name}\n${kind}\n${listed(names, 12)}`,
   };
@@ -83,8 +86,9 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
   }
   const pairs = [...paired.values()];
   const links = pairs.map(([one]) => [at.get(one?.producer ?? -1) ?? 0, at.get(one?.consumer ?? -1) ?? 0] as const);
+  const height = HEIGHT + (blocks.some(({ head }) => inLines(head).length > 1) ? LINE : 0);
   const laid = layOut(
-    blocks.map(() => ({ width: WIDTH, height: HEIGHT })),
+    blocks.map(() => ({ width: WIDTH, height })),
     links,
     { across: true, between: 14, layers: 34, label: { width: 58, height: 14 } },
   );
@@ -118,22 +122,32 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
     );
     svg.append(tag(group, { kind: "boundary", id: one.id }));
   });
-  blocks.forEach((one, i) => svg.append(draw(one, laid.boxes[i] ?? { x: 0, y: 0 })));
+  blocks.forEach((one, i) => svg.append(draw(one, laid.boxes[i] ?? { x: 0, y: 0 }, height)));
   return h("div.map-pane", {}, note, svg as unknown as HTMLElement);
 }
 
 /** Colours of a block's kernels below each other. */
-function stripes(clusters: Cluster[]): SVGElement[] {
+function stripes(clusters: Cluster[], height: number): SVGElement[] {
   const shown = clusters.slice(0, 6);
-  const each = HEIGHT / shown.length;
+  const each = height / shown.length;
   return shown.map((cluster, i) =>
     s("rect", { y: (i * each).toFixed(1), width: 30, height: each.toFixed(1), fill: colourOf(cluster) }),
   );
 }
 
-function draw({ clusters, thing, head, words, title }: Block, { x, y }: { x: number; y: number }): SVGElement {
+/** A block's name in at most two lines, between words where it can be. */
+function inLines(head: string): string[] {
+  if (head.length <= LETTERS) return [head];
+  const at = head.lastIndexOf(" ", LETTERS);
+  const first = head.slice(0, at > 0 ? at : LETTERS);
+  return [first, clip(head.slice(first.length).trim(), LETTERS)];
+}
+
+function draw({ clusters, thing, head, words, title }: Block, { x, y }: { x: number; y: number }, height: number): SVGElement {
   const [first] = clusters;
   const single = clusters.length === 1 && first;
+  const lines = inLines(head);
+  const top = (height - lines.length * LINE - 16) / 2 + 11;
   const group = s(
     "g.block",
     {
@@ -141,22 +155,22 @@ function draw({ clusters, thing, head, words, title }: Block, { x, y }: { x: num
       "aria-label": `${single ? `kernel ${first.label}` : head}, ${words}`,
     },
     s("title", {}, title),
-    s("rect.block-body", { width: WIDTH, height: HEIGHT, rx: 6 }),
+    s("rect.block-body", { width: WIDTH, height, rx: 6 }),
     ...(single
       ? [
-          s("path", { d: `M6,0H30V${HEIGHT}H6A6,6 0 0 1 0,${HEIGHT - 6}V6A6,6 0 0 1 6,0Z`, fill: colourOf(first) }),
+          s("path", { d: `M6,0H30V${height}H6A6,6 0 0 1 0,${height - 6}V6A6,6 0 0 1 6,0Z`, fill: colourOf(first) }),
           s(
             "text.block-number",
-            { x: 15, y: HEIGHT / 2 + 4, "text-anchor": "middle", fill: inkOn(colourOf(first)) },
+            { x: 15, y: height / 2 + 4, "text-anchor": "middle", fill: inkOn(colourOf(first)) },
             first.label,
           ),
         ]
-      : stripes(clusters)),
+      : stripes(clusters, height)),
     s(
       "svg",
-      { x: 37, width: WIDTH - 42, height: HEIGHT },
-      s("text.block-name", { y: 19 }, clip(head, 14)),
-      s("text.block-kind", { y: 35 }, clip(words, 20)),
+      { x: 37, width: WIDTH - 42, height },
+      ...lines.map((line, i) => s("text.block-name", { y: top + i * LINE }, line)),
+      s("text.block-kind", { y: top + lines.length * LINE + 2 }, clip(words, 20)),
     ),
   );
   return tag(group, thing);

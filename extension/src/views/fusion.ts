@@ -108,7 +108,8 @@ export function fusionView(context: Context): View {
     const rest = members.length - 24;
     const made = h(
       "article.card",
-      { style: `--bar:${bar([cluster.id], relations)}` },
+      // A group and not a button: it has buttons inside.
+      { style: `--bar:${bar([cluster.id], relations)}`, role: "group", "aria-label": `kernel ${cluster.label} ${cluster.name}` },
       h(
         "div.card-head",
         {},
@@ -168,9 +169,10 @@ export function fusionView(context: Context): View {
           })
         : null;
     const end = boundary.consumer === null ? h("span.chip.chip-plain", {}, "result") : chip(boundary.consumer, relations, false);
+    const to = boundary.consumer === null ? "result" : relations.kernel(boundary.consumer);
     const made = h(
       "div.boundary",
-      {},
+      { role: "group", "aria-label": `boundary from ${relations.kernel(boundary.producer)} to ${to}` },
       h(
         "div.card-head",
         {},

@@ -30,15 +30,19 @@ export function hloView(context: Context): View {
   const passes = (): PassInfo[] => program()?.hlo.passes ?? [];
   const last = (): number => passes().length + 1;
 
-  const rows = new Rows(20, (i) => lineRow(lines[i] as HloLine, i), {
-    label: "instructions",
-    drawn: () => light(rows.element, store),
-    preview: (i) => store.hover(thingOf(i)),
-    activate: (i) => {
-      const thing = thingOf(i);
-      if (thing) store.click(thing);
+  const rows = new Rows(
+    () => 20,
+    (i) => lineRow(lines[i] as HloLine, i),
+    {
+      label: "instructions",
+      drawn: () => light(rows.element, store),
+      preview: (i) => store.hover(thingOf(i)),
+      activate: (i) => {
+        const thing = thingOf(i);
+        if (thing) store.click(thing);
+      },
     },
-  });
+  );
   const thingOf = (i: number): Thing | null => {
     const line = lines[i];
     return line?.name ? { kind: "instruction", program: store.program, line } : null;

@@ -64,13 +64,13 @@ def box_labels(view: GraphView) -> dict[int, BoxLabel]:
 
 def caption(region: LineRegion) -> str:
     """What stands above a region: ``'cell 4, line 2 · y = softmax(x @ w + b)'``."""
-    text = clip(plain(region.place.text), 44)
+    text = clip(plain(region.place.text), 64)
     return f"{plain(region.place.label)} · {text}" if text else plain(region.place.label)
 
 
 def _label(box: Box, framed: bool) -> BoxLabel:
     note, code = _note(box, framed)
-    name = tag(box)
+    name = tag(box, 60)  # a variable is cut last of all
     return BoxLabel(
         title=title(box),
         badge=" ".join(box.badges_but_output),
@@ -87,7 +87,7 @@ def _note(box: Box, framed: bool) -> tuple[str, bool]:
     source = box.place.text if box.place is not None else ""
     is_said_elsewhere = framed or box.kind == "input" or source == box.label
     if source and not is_said_elsewhere:
-        return clip(plain(source), 38), True
+        return clip(plain(source), 56), True
     if box.kind == "group" and not box.repeated and box.place is None:
         return clip(plain(box.inside), 44), False
     return "", False

@@ -115,7 +115,7 @@ def _row(op: Node, view: GraphView, box: Box | None = None, place: Place | None 
 def _operand(node: Node, result: int) -> str:
     if node.kind == "input":
         name = node.names[0] if node.names else node.value or node.name
-        return clip(name, 24)
+        return clip(name, 48)
     if len(node.avals) > 1:
         return f"%{node.id}.{result}"
     return f"%{node.id}"

@@ -57,7 +57,7 @@ def title(box: Box, width: int = 34) -> str:
     return clip(plain(text), width)
 
 
-def tag(box: Box, width: int = 28) -> str:
+def tag(box: Box, width: int = 48) -> str:
     """What an output is called, in the user's variables."""
     if not box.output:
         return ""

@@ -22,7 +22,7 @@ _SOFT = "opacity:0.75;font-size:12px"
 _WIDE = 90  # characters of a cell of text
 _LONG = 160  # characters of a sentence in a column of text
 _CODE = {"line", "step"}  # columns that hold a place with its source
-_WORDS = {"instead", "reason", "costs", "advice"}  # columns that hold sentences
+_WORDS = {"instead", "reason", "advice"}  # columns that hold sentences: below the place, where there is one
 
 
 def headline(explanation: Explanation) -> str:
@@ -126,7 +126,7 @@ def to_html(explanation: Explanation) -> str:
     """The explanation as HTML."""
     parts = []
     for heading, table, remarks in sections(explanation):
-        body = _table(table) + "".join(map(_soft, remarks))
+        body = _table(heading, table) + "".join(map(_soft, remarks))
         parts.append(fill("section", open="open", title=showing.escaped(heading), body=body))
     return fill(
         "explanation",
@@ -138,28 +138,34 @@ def to_html(explanation: Explanation) -> str:
 
 
 def _soft(sentence: str) -> str:
-    return f'<div style="{_SOFT}">{showing.escaped(sentence)}</div>'
+    return f'<div style="{_SOFT}">{showing.words(sentence)}</div>'
 
 
-def _table(table: Records[Any]) -> str:
+def _table(heading: str, table: Records[Any]) -> str:
     rows = table.rows()
     names = _used(rows)
+    below = [name for name in names if name in _WORDS] if _CODE.intersection(names) else []
+    names = [name for name in names if name not in below]
     head = "".join(f'<th style="{_HEAD}">{showing.escaped(name)}</th>' for name in names)
     body = ""
     for row in rows:
-        cells = "".join(_cell(name, row[name]) for name in names)
+        told = "".join(_soft(f"{name}: {row[name]}") for name in below if row[name])
+        cells = "".join(_cell(name, row[name], told if name in _CODE else "") for name in names)
         body += f"<tr>{cells}</tr>"
     inner = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div style="overflow-x:auto"><table style="{_TABLE}">{inner}</table></div>'
+    reached = (
+        f'tabindex="0" role="region" aria-label="{showing.escaped(heading)}"'  # what scrolls, by key too
+    )
+    return f'<div style="overflow-x:auto" {reached}><table style="{_TABLE}">{inner}</table></div>'
 
 
-def _cell(name: str, text: str) -> str:
-    if name in _CODE and ": " in text:
-        label, _, source = text.partition(": ")
-        code = showing.escaped(clip(source, _WIDE))
-        return f'<td style="{_CELL};white-space:nowrap">{showing.escaped(label)} <code>{code}</code></td>'
-    width = "min-width:16em;max-width:40em" if name in _WORDS else "white-space:nowrap"
-    return f'<td style="{_CELL};{width}">{showing.words(text)}</td>'
+def _cell(name: str, text: str, told: str) -> str:
+    if name not in _CODE:
+        width = "min-width:16em;max-width:40em" if name in _WORDS else "white-space:nowrap"
+        return f'<td style="{_CELL};{width}">{showing.words(text)}</td>'
+    label, colon, source = text.partition(": ")
+    code = f" <code>{showing.escaped(clip(source, _WIDE))}</code>" if colon else ""
+    return f'<td style="{_CELL};min-width:18em;max-width:48em">{showing.escaped(label)}{code}{told}</td>'
 
 
 def install() -> None:

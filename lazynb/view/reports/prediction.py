@@ -10,10 +10,7 @@ from typing import Any
 from lazynb.session.prediction import ComparedPrediction, Verdict
 from lazynb.source import Place
 from lazynb.view.graph.html import fill
-from lazynb.view.words import clip, plain, plural
-
-_CELL = "text-align:left;vertical-align:top;padding:3px 12px 3px 0;max-width:46em;white-space:normal"
-_HEAD = ("from", "to", "you expected", "XLA made", "")
+from lazynb.view.words import plain, plural
 
 
 class Reveal:
@@ -53,35 +50,22 @@ class Reveal:
         return {"text/plain": repr(self), "text/html": self._html()}
 
     def _html(self) -> str:
-        rows = [_row(verdict) for verdict in self.comparison.verdicts]
-        head = "".join(_cell(name, "th") for name in _HEAD) if rows else ""
+        rows = "\n".join(map(_row, self.comparison.verdicts))
         splits = "".join(f'<div style="margin-top:6px">{_words(text)}</div>' for text in self.splits())
-        headline = escape(self.headline())
-        return fill("prediction", headline=headline, rows="\n".join(rows), splits=splits, head=head)
+        return fill("prediction", headline=escape(self.headline()), rows=rows, splits=splits)
 
 
 def _row(verdict: Verdict) -> str:
-    short = (
-        _line(verdict.producer),
-        _line(verdict.consumer),
-        _kernels(verdict.expected),
-        _kernels(verdict.fused),
-    )
-    return f"<tr>{''.join(map(_cell, short))}{_reason(verdict)}</tr>"
-
-
-def _cell(text: str, tag: str = "td") -> str:
-    return f'<{tag} style="{_CELL};white-space:nowrap">{text}</{tag}>'
+    """A pair of lines, and below it what became of it: no column that a narrow page could cut off."""
+    sign = "✓ right" if verdict.right else "✗ wrong"
+    pair = f"{_line(verdict.producer)} <span>→</span> {_line(verdict.consumer)}"
+    said = f"You expected {_kernels(verdict.expected)}. {_words(verdict.text)}"
+    return f'<div style="margin:0 0 8px"><div><b>{sign}</b>&ensp;{pair}</div><div>{said}</div></div>'
 
 
 def _line(place: Place) -> str:
-    text = escape(plain(clip(place.text, 48)))
-    return f'{place.line}&nbsp; <code style="white-space:nowrap">{text}</code>'
-
-
-def _reason(verdict: Verdict) -> str:
-    sign = "✓" if verdict.right else "✗"
-    return f'<td style="{_CELL}"><b>{sign}</b>&nbsp;{_words(verdict.text)}</td>'
+    code = f'<code style="white-space:pre-wrap;overflow-wrap:anywhere">{escape(plain(place.text))}</code>'
+    return f"<span>line {place.line}</span>&nbsp; {code}"
 
 
 def _words(text: str) -> str:
