@@ -87,6 +87,14 @@ def test_results_are_rank_0s_and_others_are_told_where_they_differ():
     assert len(shown((0, displayed(at.format(1))), (1, displayed(at.format(2))))) == 1
     path = "/tmp/ipykernel_{}/1.py:1: UserWarning: look"
     assert len(shown((0, streamed(path.format(17))), (1, streamed(path.format(18))))) == 1
+    took = "{}: step 7 took {}"
+    assert (
+        len(shown((0, streamed(took.format("a", "3.21 ms"))), (1, streamed(took.format("a", "1.4 s"))))) == 1
+    )
+    assert (
+        len(shown((0, streamed(took.format("a", "3.21 ms"))), (1, streamed(took.format("b", "1.4 s"))))) == 2
+    )
+    assert len(shown((0, streamed("loss 3.21")), (1, streamed("loss 3.22")))) == 2
 
 
 def test_progress_bars_count_as_what_is_to_be_seen():

@@ -105,7 +105,8 @@ class Cluster:
         atexit.unregister(self.stop)
         self._magics.stop()
         if not self.engines.owned:
-            calls = [self.engines.client[engine].apply_async(rank.leave) for engine in self.engines.ids]
+            there = filter(self._is_there, self.engines.ids)
+            calls = [self.engines.client[engine].apply_async(rank.leave) for engine in there]
             waited(lambda: all(call.ready() for call in calls), 10)
         self.engines.stop()
 

@@ -9,7 +9,11 @@ from typing import NamedTuple
 
 _SHORT = 12  # lines of an output that is not folded
 _STREAMS = {"stdout": "printed", "stderr": "wrote to stderr"}
-_PROCESS = re.compile(r"0x[0-9a-f]{6,}|(?<=ipykernel_)\d+")  # addresses; files named after the process
+_PROCESS = re.compile(
+    r"0x[0-9a-f]{6,}"  # addresses in memory
+    r"|(?<=ipykernel_)\d+"  # files named after the process
+    r"|\d[\d.,]*\s?(?:ns|[µμu]s|ms|s|min|[kKMG]i?B)\b"  # times and sizes, which are measured
+)
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -53,8 +57,9 @@ def ranks_named(ranks: Sequence[int]) -> str:
 
 def differences(told: Sequence[Told]) -> list[Difference]:
     """What ranks showed that rank 0 (the first) did not, each once with the ranks. A rank that shows nothing
-    where rank 0 shows something is usual (``if rank == 0: print(loss)``) and not told. Addresses in memory
-    (``0x7f...``) make no difference, nor do names of files that hold the number of the process.
+    where rank 0 shows something is usual (``if rank == 0: print(loss)``) and not told. Times and sizes in
+    memory with their units (``3.2 ms``), addresses (``0x7f...``) and the number of the process in names of
+    files make no difference, because they are hardly ever equal.
     """
     found = []
     for stream, did in _STREAMS.items():
@@ -87,7 +92,7 @@ def _grouped(did: str, texts: Sequence[str], unlike: bool) -> list[Difference]:
 
 def same_in_all(text: str) -> str:
     """The text without what is another in each process."""
-    return _PROCESS.sub("0", text)
+    return re.sub(r"[ \t]+", " ", _PROCESS.sub("0", text))
 
 
 def as_text(found: Sequence[Difference]) -> str:

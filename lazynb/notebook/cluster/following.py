@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
+import signal
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from lazynb.notebook.cluster.engines import Engines
@@ -20,6 +23,20 @@ class _Message(NamedTuple):
     rank: int
     kind: str
     content: dict[str, Any]
+
+
+@contextlib.contextmanager
+def _interrupts_raise() -> Iterator[None]:
+    """An interrupt raises KeyboardInterrupt. While a cell with ``await`` runs, ipykernel has it end a task of
+    its event loop, which waits here."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Following:
@@ -50,11 +67,12 @@ class Following:
         __tracebackhide__ = True
         interrupted = False
         self._replies = [self._send(rank, text) for rank in range(len(self._identities))]
-        try:
-            self._follow(lambda: False)
-        except KeyboardInterrupt:
-            interrupted = True
-            self._interrupt()
+        with _interrupts_raise():
+            try:
+                self._follow(lambda: False)
+            except KeyboardInterrupt:
+                interrupted = True
+                self._interrupt()
         silent = sorted(self._running)
         self._outputs.close()
         if interrupted:
@@ -105,11 +123,23 @@ class Following:
 
     def _ended(self, rank: int) -> None:
         """A rank runs the cell no more. ipyparallel says so of one that is gone, too."""
-        if rank in self._running and self._is_gone(rank):
-            text = "the process has ended while it ran the cell"
-            self._failures[rank] = Failure("ProcessEnded", text, [f"ProcessEnded: {text}"])
+        if rank not in self._running:
+            return
         self._running.discard(rank)
         self._outputs.ended(rank)
+        if self._is_gone(rank):
+            self._fail(rank, "ProcessEnded", "the process has ended while it ran the cell")
+        elif not self._replies[rank].wait(_ANSWER):
+            self._fail(rank, "NoAnswer", "the process does not say how the cell ended")
+        elif type(answer := self._replies[rank].result()).__name__ == "TaskAborted":
+            self._fail(
+                rank, "NotRun", "the cell before raised only when this one was waiting: run this again"
+            )
+        elif isinstance(answer, Exception) and rank not in self._failures:
+            self._fail(rank, type(answer).__name__, str(answer))
+
+    def _fail(self, rank: int, name: str, text: str) -> None:
+        self._failures[rank] = Failure(name, text, [f"{name}: {text}"])
 
     def _is_gone(self, rank: int) -> bool:
         return self._engines.ids[rank] not in self._engines.client.ids

@@ -13,6 +13,7 @@ from IPython import get_ipython
 
 from lazynb.execute.breaks import Breaks
 from lazynb.notebook.cluster import sent
+from lazynb.notebook.cluster.awaiting import let_cells_await
 from lazynb.notebook.showing import Static
 from lazynb.version import __version__
 
@@ -91,6 +92,7 @@ def join(coordinator: str, count: int, number: int, path: list[str] | None) -> t
     formatter = shell.display_formatter.mimebundle_formatter
     formatter.for_type(Static, sent.written_inspection if number == 0 else sent.marked_inspection)
     formatter.for_type(Breaks, sent.written_breaks)
+    let_cells_await(shell.kernel)
     sent.joined.append(True)
     shell.run_line_magic("load_ext", "lazynb")
     return jax.local_device_count(), jax.device_count()
