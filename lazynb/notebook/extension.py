@@ -12,6 +12,7 @@ from lazynb import raised, source
 from lazynb.execute.cell_runs import cell_runs
 from lazynb.notebook import abandoned
 from lazynb.notebook.cells import Cells
+from lazynb.notebook.cluster.routing import Routing
 from lazynb.notebook.errors_shown import ShownErrors
 from lazynb.notebook.lab.session import Lab
 from lazynb.notebook.leftovers import Leftovers
@@ -33,6 +34,8 @@ class Extension:
       strict: whether a trace break in a cell raises.
       targets: what ``%%compile`` compiles for; None stands for this machine.
       leftovers: what earlier cells left pending.
+      cluster: the :class:`lazynb.notebook.cluster.cluster.Cluster` on which cells run; None if they run here.
+      routing: which cells these are.
     """
 
     def __init__(self, shell: Any):
@@ -43,6 +46,8 @@ class Extension:
         self._cells = Cells()
         self._cell_id: str | None = None  # of the outermost cell that runs
         self.leftovers = Leftovers()
+        self.cluster: Any = None
+        self.routing = Routing(shell, self)
         self.lab = Lab(self, lambda: status(self.enabled, self.strict))
         self._name_cell = shell.compile.cache
         self._inspect = shell.inspector.info
@@ -62,6 +67,7 @@ class Extension:
         self._line_magics()["whos"] = self._list_variables
         self._errors.start()
         self._paired.start()
+        self.routing.start()
         self.lab.start()
         self._name_loading_cell()
 
@@ -80,6 +86,7 @@ class Extension:
 
     def stop(self) -> None:
         """Takes hooks and magics out again. Pending values stay pending until they are needed."""
+        self.end_cluster()
         if self._cells:
             self._cells.end_all()
             self.lab.end()
@@ -94,6 +101,7 @@ class Extension:
         self._line_magics()["whos"] = self._whos
         self._errors.stop()
         self._paired.stop()
+        self.routing.stop()
         source.set_current_cell(None)
         blocks.end_all()
 
@@ -138,6 +146,12 @@ class Extension:
         self.enabled, self.strict = on, strict
         self._cells.switch(on, strict)
 
+    def end_cluster(self) -> None:
+        """Cells run in this process again. Does nothing without a cluster."""
+        cluster, self.cluster = self.cluster, None
+        if cluster is not None:
+            cluster.stop()
+
     def _namespace(self) -> dict[str, Any]:
         return self.shell.user_ns
 
@@ -177,6 +191,7 @@ class Extension:
             self._cell_id = getattr(info, "cell_id", None)
             self.leftovers.begin()
             self.lab.begin(info)
+            self.routing.begin(info)
 
     def _leave(self, success: bool) -> None:
         number = source.current_cell()
@@ -187,6 +202,7 @@ class Extension:
             self.leftovers.recorded_by(source.current_cell())
             source.set_current_cell(None)
             if outermost:
+                self.routing.end()
                 self.lab.end()
 
 

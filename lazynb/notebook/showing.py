@@ -26,10 +26,25 @@ from lazynb.xla.given.given import SUFFIXES, compile_given, is_given, read_file
 
 
 class Static:
-    """The static form as something to display."""
+    """The static form as something to display.
 
-    def __init__(self, forms: dict[str, Any]):
+    Attributes:
+      compilation: what it shows; None if only its forms are known.
+      ran: whether that was run.
+      opened: tabs that are open.
+    """
+
+    def __init__(
+        self,
+        forms: dict[str, Any],
+        compilation: Compilation | None = None,
+        ran: bool = False,
+        opened: Collection[str] = (),
+    ):
         self._forms = forms
+        self.compilation = compilation
+        self.ran = ran
+        self.opened = tuple(opened)
 
     def __repr__(self) -> str:
         return str(self._forms["text/plain"])
@@ -143,7 +158,7 @@ def shown(
 
     if not is_live:
         _, forms = make()
-        return Static(forms)
+        return Static(forms, compilation, ran, tabs)
     from lazynb.notebook.inspector import Inspector
 
     if lab() is not None and len(compilation.snapshot.nodes) <= LATER:

@@ -26,10 +26,23 @@ class StateMagics(ShellMagics):
     @argument(
         "switch",
         nargs="?",
-        choices=["on", "off", "strict"],
+        choices=["on", "off", "strict", "cluster"],
         help=(
-            "switch lazy mode on or off, or on with every trace break an error; without: say how things stand"
+            "switch lazy mode on or off, or on with every trace break an error; cluster: run cells in "
+            "several processes; without: say how things stand"
         ),
+    )
+    @argument(
+        "size",
+        nargs="?",
+        metavar="N | off",
+        help="with cluster: start N processes in which cells run from here on, or end them; without: say how "
+        "the cluster stands",
+    )
+    @argument(
+        "--profile",
+        default=None,
+        help="with cluster: take the engines of this ipyparallel profile, or start those that it describes",
     )
     @argument(
         "--for",
@@ -50,9 +63,19 @@ class StateMagics(ShellMagics):
         While lazy mode is on, functions such as ``jax.numpy.tanh`` are ones that remember what they recorded.
         They are equal to JAX's own. ``lazynb.config.substitute_names = False`` leaves JAX's own in place:
         everything still works, and takes longer to record.
+
+        ``%lazy cluster 4`` starts four processes of this machine with ``jax.distributed`` set up. Cells then
+        run in all of them, and rank 0's output is shown, with what others print that differs. Cells that
+        begin with ``%lazy cluster`` or ``%%px`` run in the notebook's own process.
         """
         options = parse_argstring(self.lazy, line)
         switch = options.switch
+        if switch != "cluster" and (options.size is not None or options.profile is not None):
+            raise UsageError("%lazy: a number of processes and --profile go with cluster: %lazy cluster 4")
+        if switch == "cluster":
+            from lazynb.notebook.cluster.command import command
+
+            return command(self._extension, options.size, options.profile)
         if options.targets is not None:
             self._extension.targets = targets_of(options.targets)
         if switch is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sysconfig
 from pathlib import Path
 
 import jax
@@ -16,7 +17,7 @@ from lazynb.execute.hosts.agreement import Group
 from lazynb.execute.hosts.difference import first_difference
 from lazynb.execute.hosts.interrupts import Interrupts
 from lazynb.execute.hosts.numbers import as_settled, differ_in_constants_only, other_number
-from lazynb.execute.hosts.presence import Watch
+from lazynb.execute.hosts.presence import Presence, Watch
 from lazynb.execute.hosts.proposal import Proposal
 from lazynb.execute.hosts.store import GO
 from lazynb.record.fingerprint import fingerprint, rolling
@@ -193,6 +194,19 @@ def test_the_verdict_of_another_host_counts(monkeypatch, verdict, hosts):
 
 def proposal(*numbers: tuple[int, str, bool], alike: str = "a") -> Proposal:
     return Proposal("p", "t", (0,), (), 1, "float", "train.py:1", alike, numbers)
+
+
+def test_a_kernel_that_waits_for_a_cell_does_not_wait_for_a_device():
+    """Its event loop is in a function named ``start``, as is what launches a program in lazynb."""
+    presence, told = Presence(), []
+
+    def loop_in(file):
+        code = "def start():\n    told.append(presence._doing()[1])\nstart()"
+        exec(compile(code, str(file), "exec"), {"told": told, "presence": presence})
+
+    loop_in(Path(sysconfig.get_paths()["purelib"]) / "tornado" / "platform" / "asyncio.py")
+    loop_in(Path(lazynb.__file__).parent / "execute" / "executable.py")
+    assert told == [False, True]
 
 
 def test_a_number_is_an_input_on_all_hosts_if_it_is_one_on_any():

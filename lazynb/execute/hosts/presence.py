@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
+
+import jax
 
 from lazynb import _jax as jc
 from lazynb.execute.hosts import store
-from lazynb.source import is_user_code, line_of, place
+from lazynb.source import OWN_ROOT, is_user_code, line_of, place
 
 _PERIOD = 0.5
 """Seconds between two reports; longer where there are very many hosts, because one of them serves all."""
@@ -24,6 +27,8 @@ _PERIOD = 0.5
 _ON_DEVICE = {"_wait_for", "block_until_ready", "_value", "backend_compile", "start"}
 """Functions of lazynb's and JAX's in which a host that uses no processor time is still at work: the device
 computes."""
+
+_FOLDERS = (OWN_ROOT, os.path.join(os.path.dirname(jax.__file__), ""))
 
 
 class Presence:
@@ -98,7 +103,7 @@ class Presence:
         frame = sys._current_frames().get(self.thread or 0)
         on_device = False
         while frame is not None and not is_user_code(frame.f_code):
-            on_device |= frame.f_code.co_name in _ON_DEVICE
+            on_device |= _is_on_device(frame.f_code)
             frame = frame.f_back
         return line_at(frame), on_device
 
@@ -107,6 +112,12 @@ class Presence:
         while self.left is None and jc.coordination() is not None:
             self.say()
             self._over.wait(pause)
+
+
+def _is_on_device(code: CodeType) -> bool:
+    """Whether a function is one of :data:`_ON_DEVICE`. Others have such names too: a kernel that waits for
+    its next cell is in ``start`` of its event loop."""
+    return code.co_name in _ON_DEVICE and code.co_filename.startswith(_FOLDERS)
 
 
 def line_at(frame: FrameType | None) -> str:

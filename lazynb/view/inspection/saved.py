@@ -90,14 +90,7 @@ class Saved:
           OSError: the file cannot be written.
         """
         target = Path(path)
-        entries = [
-            {
-                "inspection": entry.data,
-                "graph": [dataclasses.asdict(node) for node in entry.graph.nodes],
-                "flags": entry.flags,
-            }
-            for entry in self.entries
-        ]
+        entries = [written_form(entry) for entry in self.entries]
         written = {
             "lazynb": __version__,
             "version": VERSION,
@@ -189,6 +182,17 @@ def write_down(compilation: Compilation) -> None:
             trace.write_down()
 
 
+def written_form(entry: Entry) -> dict[str, Any]:
+    """An inspection as :meth:`Saved.save` writes it."""
+    graph = [dataclasses.asdict(node) for node in entry.graph.nodes]
+    return {"inspection": entry.data, "graph": graph, "flags": entry.flags}
+
+
+def read_form(written: dict[str, Any]) -> Entry:
+    """The opposite of :func:`written_form`."""
+    return Entry(written["inspection"], _graph(written["graph"]), _flags(written.get("flags")))
+
+
 def opened(path: str | os.PathLike[str]) -> Saved:
     """The inspections of a file that :meth:`Saved.save` wrote.
 
@@ -208,10 +212,7 @@ def opened(path: str | os.PathLike[str]) -> Saved:
             f"lazynb {__version__} reads version {VERSION}"
         )
     try:
-        found = [
-            Entry(entry["inspection"], _graph(entry["graph"]), _flags(entry.get("flags")))
-            for entry in entries
-        ]
+        found = [read_form(entry) for entry in entries]
         for entry in found:
             entry.data.setdefault("collectives", {**EMPTY})  # an earlier lazynb wrote none
             to_text(entry.data)  # whether it can be shown

@@ -1,0 +1,1 @@
+"""Cells that run in several processes at once: ``%lazy cluster``."""
