@@ -16,6 +16,7 @@ from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
 from lazynb.torch.dense import check_dense
+from lazynb.torch.dispatch import recasting
 from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.storage import Storage, ViewStep
 from lazynb.torch.memory import Memory
@@ -196,6 +197,22 @@ class Tensor(_Base):
         """A number that stands for the place of the first element; nothing can be read there."""
         return int(self.untyped_storage().data_ptr()) + self._layout.offset * self._layout.dtype.itemsize
 
+    def resolve_conj(self) -> Any:
+        """A copy if this is a conjugate that shares memory, else the tensor itself."""
+        return self.clone() if recasting.CONJUGATE in self._steps else self
+
+    def resolve_neg(self) -> Any:
+        """A copy if this is a negative that shares memory, else the tensor itself."""
+        return self.clone() if recasting.NEGATIVE in self._steps else self
+
+    def share_memory_(self) -> Any:
+        raise NotImplementedError(
+            "lazynb.torch: memory on device jax belongs to one process; share a copy: t.cpu().share_memory_()"
+        )
+
+    def is_shared(self) -> bool:
+        return False
+
     def cpu(self, memory_format: Any = torch.preserve_format) -> torch.Tensor:
         return self.to("cpu", memory_format=memory_format)
 
@@ -224,7 +241,8 @@ class Tensor(_Base):
         if not self.is_leaf:
             raise RuntimeError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
-                "the moment."
+                "the moment.  If you were attempting to deepcopy a module, this may be because of a "
+                "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
             )
         with torch.no_grad():
             new: Any = self.detach().clone()
