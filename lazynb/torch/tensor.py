@@ -25,6 +25,7 @@ from lazynb.torch.torchax_import import import_torchax
 torchax = import_torchax()
 _Base: Any = torchax.tensor.Tensor
 DEVICE = torch.device("privateuseone:0")
+_ON_CPU = (1, 0)  # DLPack's number for the CPU, and which one
 
 
 class Tensor(_Base):
@@ -188,6 +189,26 @@ class Tensor(_Base):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         values = self.numpy()
         return values if dtype is None else values.astype(dtype)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The values for another library: on the CPU, in memory of their own.
+
+        A lazy array has no memory, and one of JAX's must not be written to.
+
+        Raises:
+          BufferError: the other library asks for a device that is not the CPU, or for no copy; or the tensor
+            requires a gradient.
+        """
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if options.get("dl_device") not in (None, _ON_CPU):
+            raise BufferError("lazynb.torch: through DLPack a tensor on device jax is given on the CPU")
+        if options.get("copy") is False:
+            raise BufferError("lazynb.torch: through DLPack a tensor on device jax is given as a copy")
+        return to_cpu(self, "asarray", "DLPack").__dlpack__(max_version=options.get("max_version"))
+
+    def __dlpack_device__(self) -> Any:
+        return _ON_CPU
 
     def untyped_storage(self) -> Any:  # PyTorch's own class can hold no array
         """The memory, to be compared: see :class:`lazynb.torch.memory.Memory`."""
