@@ -100,6 +100,18 @@ def _vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     return jnp.vander(x, N, increasing)
 
 
+def _sliding_windows(x: Any, window_shape: Any, axis: Any = None, **_: Any) -> Any:
+    """The windows, as NumPy's view of them: their axes are the last ones."""
+    widths = np.atleast_1d(window_shape).tolist()
+    rank = x.ndim
+    axes = range(rank) if axis is None else [at % rank for at in np.atleast_1d(axis).tolist()]
+    for width, at in zip(widths, axes, strict=True):
+        starts = np.arange(x.shape[at] - width + 1, dtype=np.int32)
+        places = starts[:, None] + np.arange(width, dtype=np.int32)
+        x = jnp.moveaxis(jnp.take(x, places, axis=at), at + 1, -1)
+    return x
+
+
 FORMS: dict[str, Callable[..., Any]] = {
     "np.fix": _fix,
     "np.copy": _without("copy", "order", "subok"),
@@ -120,6 +132,7 @@ FORMS: dict[str, Callable[..., Any]] = {
     "np.quantile": _quantile("quantile"),
     "np.nanpercentile": _quantile("nanpercentile"),
     "np.nanquantile": _quantile("nanquantile"),
+    "np.lib.stride_tricks.sliding_window_view": _sliding_windows,
 }
 """What is called in place of JAX's function, with arrays that are not weak, by NumPy's name."""
 

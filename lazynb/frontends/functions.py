@@ -79,6 +79,8 @@ def _named() -> dict[Function, tuple[str, Any, str]]:
         ("np.", np, jnp),
         ("np.linalg.", np.linalg, jnp.linalg),
         ("np.fft.", np.fft, jnp.fft),
+        ("np.lib.stride_tricks.", np.lib.stride_tricks, None),
+        ("np.emath.", np.emath, None),
     ):
         for name, function in sorted(vars(own).items()):  # ``dir`` has submodules that asking would import
             if name.startswith("_") or not hasattr(function, "_implementation"):
@@ -106,7 +108,9 @@ def name_of(function: Function) -> str:
     """The name by which users know ``function``."""
     if function in NAMES:
         return NAMES[function][0]
-    return getattr(function, "__qualname__", str(function))
+    name = getattr(function, "__qualname__", str(function))
+    module = str(getattr(function, "__module__", None) or "")
+    return f"{module}.{name}".replace("numpy.", "np.", 1) if module.startswith("numpy") else name
 
 
 def answered(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -265,7 +269,9 @@ def _plan(
     for leaf in leaves((args, kwargs)):
         if isinstance(leaf, np.ndarray | np.generic) and not _can_be_taken(name, leaf):
             raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
-    form = forms.FORMS.get(name) or _of_jax(*NAMES[function][1:])
+    form = forms.FORMS.get(name)
+    if form is None and function in NAMES:
+        form = _of_jax(*NAMES[function][1:])
     if form is None:
         raise Numpy("numpy_function", f"{name}: JAX has none")
     return _verified(name, form, answer, args, kwargs)

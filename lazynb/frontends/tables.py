@@ -187,6 +187,12 @@ BREAKS: dict[str, Break] = {
     **_table("numpy_values", _TYPE, "real_if_close"),
     **_table(
         "numpy_values",
+        _TYPE,
+        "sqrt log log2 log10 logn power arccos arcsin arctanh",
+        prefix="np.emath.",
+    ),
+    **_table(
+        "numpy_values",
         _ERROR,
         """nanargmax nanargmin unravel_index polyfit histogram histogram2d histogramdd
         histogram_bin_edges""",

@@ -88,6 +88,24 @@ class Module:
             return int(in_use)
         return sum(array.nbytes for array in jax.live_arrays() if not array.is_deleted())
 
+    memory_reserved = memory_allocated
+
+    @staticmethod
+    def max_memory_allocated(device: Any = None) -> int:
+        """The most bytes that were in use at once, or, where the device does not say, those in use now."""
+        peak = (jax.devices()[0].memory_stats() or {}).get("peak_bytes_in_use")
+        return Module.memory_allocated() if peak is None else int(peak)
+
+    @staticmethod
+    def seed() -> int:
+        """Begins anew with a seed that nobody knows, and returns it."""
+        generator.default.seed(generator._Plain().seed())
+        return generator.default._seed
+
+    @staticmethod
+    def is_bf16_supported(including_emulation: bool = True) -> bool:
+        return True
+
     @staticmethod
     def synchronize(device: Any = None) -> None:
         """Runs what is pending and waits for it: a barrier."""

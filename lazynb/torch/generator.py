@@ -52,6 +52,62 @@ class Generator:
 default = Generator(torch.initial_seed())
 
 
+_Plain: Any = torch.Generator
+
+
+class _Kind(type(_Plain)):  # type: ignore[misc]
+    """Every generator of PyTorch's is an instance of ``torch.Generator`` while that is ours."""
+
+    def __instancecheck__(cls, x: Any) -> bool:
+        return isinstance(x, _Plain)
+
+
+class UserGenerator(_Plain, metaclass=_Kind):
+    """``torch.Generator(device="jax")``: PyTorch's generator of the CPU, from which the keys are drawn.
+
+    PyTorch has no place where a device that is written in Python could say what its generators are. For
+    another device the result is PyTorch's own.
+    """
+
+    def __new__(cls, device: Any = "cpu") -> Any:
+        if torch.device(device).type not in ("privateuseone", "jax"):
+            return _Plain(device)
+        return _Plain.__new__(cls)
+
+    def __init__(self, device: Any = "cpu") -> None:
+        pass
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device("privateuseone:0")
+
+    def clone_state(self) -> Any:
+        """A generator that goes on from here by itself."""
+        return type(self)("jax").set_state(self.get_state())
+
+    def __reduce__(self) -> Any:
+        return _restored, (self.get_state(),)
+
+
+def _restored(state: torch.Tensor) -> Any:
+    return UserGenerator("jax").set_state(state)
+
+
+# Under the name by which PyTorch pickles its own.
+UserGenerator.__name__ = UserGenerator.__qualname__ = "Generator"
+UserGenerator.__module__ = "torch"
+
+
+def install() -> None:
+    """Lets ``torch.Generator`` make generators for device ``jax``."""
+    torch.Generator = UserGenerator  # type: ignore[misc]
+
+
+def uninstall() -> None:
+    """Undoes :func:`install`."""
+    torch.Generator = _Plain  # type: ignore[misc]
+
+
 def key(generator: torch.Generator | None) -> Any:
     """A key for one draw from ``generator``, or from the device's own if that is None.
 

@@ -49,6 +49,9 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
         value = value.real
     if wanted.kind == "b" and value.dtype.kind != "b":
         value = value != 0
+    if wanted.kind in "iu" and wanted.itemsize < 4 and value.dtype.kind not in "iub":
+        # C cuts the bits off, XLA takes the nearest number there is
+        value = torchax.tensor.jax.lax.convert_element_type(value, jnp.int32)
     return torchax.tensor.jax.lax.convert_element_type(value, wanted)
 
 
@@ -81,7 +84,20 @@ def _local_scalar(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _set_source(func: Any, args: Any, kwargs: Any) -> Any:
-    raise NotImplementedError(f"lazynb.torch: {func} gives a tensor other memory; assign to .data instead")
+    """``x.set_(y)``: ``x`` looks into the memory of ``y`` from now on, as ``y`` does."""
+    target, source = args
+    if not isinstance(target, Tensor) or not isinstance(source, Tensor):
+        raise RuntimeError(
+            f"Could not set tensor of type {source.device.type} to a tensor of type {target.device.type}"
+        )
+    if target.dtype != source.dtype:
+        raise RuntimeError(f"Could not set tensor of type {source.dtype} to a tensor of type {target.dtype}")
+    d.replace(target, Tensor(source._storage, source._layout, source._steps))
+    return target
+
+
+def _resize_as(func: Any, args: Any, kwargs: Any) -> Any:
+    return _resize(aten.resize_.default, (args[0], args[1].shape), kwargs)
 
 
 def _resize(func: Any, args: Any, kwargs: Any) -> Any:
@@ -130,6 +146,7 @@ d.special.update(
         aten._local_scalar_dense.default: _local_scalar,
         aten.set_.source_Tensor: _set_source,
         aten.resize_.default: _resize,
+        aten.resize_as_.default: _resize_as,
         aten.equal.default: _equal,
         aten.is_same_size.default: _is_same_size,
         aten.one_hot.default: lambda func, args, kwargs: _one_hot(*args, **kwargs),
@@ -255,6 +272,10 @@ def _triangle(make: Any) -> Any:
     return indices
 
 
+def _kaiser(size: int, *options: Any, dtype: Any = None, **_: Any) -> torch.Tensor:
+    return from_cpu(torch.kaiser_window(size, *options, dtype=dtype))
+
+
 def _zero_tensor(size: Any, **kwargs: Any) -> Tensor:
     """``_efficientzerotensor``: zeros of which PyTorch asks for no memory."""
     dtype = kwargs.get("dtype") or torch.get_default_dtype()
@@ -285,6 +306,8 @@ def install(library: Any) -> None:
     library.impl("one_hot", _one_hot, "PrivateUse1")
     library.impl("triu_indices", _triangle(torch.triu_indices), "PrivateUse1")
     library.impl("tril_indices", _triangle(torch.tril_indices), "PrivateUse1")
+    for name in ("kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"):
+        library.impl(name, _kaiser, "PrivateUse1")
     # PyTorch would pin memory on the CPU for the accelerator, which is device ``jax`` now and needs none.
     library.impl("is_pinned", lambda x, device=None: False, "CPU")
     library.impl("_pin_memory", lambda x, device=None: x.clone(), "CPU")

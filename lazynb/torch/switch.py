@@ -7,11 +7,23 @@ from typing import Any
 
 import torch
 
-from lazynb.torch import autocast, autograd, dense, loading, modules, moving, scopes, tensor
+from lazynb.torch import (
+    autocast,
+    autograd,
+    dense,
+    generator,
+    loading,
+    modules,
+    moving,
+    safe_open,
+    scopes,
+    tensor,
+)
 from lazynb.torch.backend import register
 from lazynb.torch.dispatch import dispatch, trees
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     convolution,
+    ctc,
     demanded,
     drawing,
     elementwise,
@@ -66,6 +78,7 @@ def enable() -> Enabled:
         tensor.set_dispatch(dispatch.dispatch)
         _library = torch.library.Library("aten", "IMPL")
         moving.install(_library)
+        ctc.install(_library)
         autocast.install(_library)
         autograd.install()
         scopes.install()
@@ -73,6 +86,8 @@ def enable() -> Enabled:
         modules.install()
         dense.install(_library)
         loading.install(is_enabled)
+        generator.install()
+        safe_open.install()
     return Enabled(False)
 
 
@@ -87,6 +102,8 @@ def disable() -> None:
             autograd.uninstall()
             scopes.uninstall()
             modules.uninstall()
+            generator.uninstall()
+            safe_open.uninstall()
 
 
 def is_enabled() -> bool:

@@ -16,6 +16,7 @@ from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
 from lazynb.torch.dense import check_dense
+from lazynb.torch.dispatch import recasting
 from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.storage import Storage, ViewStep
 from lazynb.torch.memory import Memory
@@ -24,6 +25,7 @@ from lazynb.torch.torchax_import import import_torchax
 torchax = import_torchax()
 _Base: Any = torchax.tensor.Tensor
 DEVICE = torch.device("privateuseone:0")
+_ON_CPU = (1, 0)  # DLPack's number for the CPU, and which one
 
 
 class Tensor(_Base):
@@ -188,6 +190,26 @@ class Tensor(_Base):
         values = self.numpy()
         return values if dtype is None else values.astype(dtype)
 
+    def __dlpack__(self, **options: Any) -> Any:
+        """The values for another library: on the CPU, in memory of their own.
+
+        A lazy array has no memory, and one of JAX's must not be written to.
+
+        Raises:
+          BufferError: the other library asks for a device that is not the CPU, or for no copy; or the tensor
+            requires a gradient.
+        """
+        if self.requires_grad:
+            raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+        if options.get("dl_device") not in (None, _ON_CPU):
+            raise BufferError("lazynb.torch: through DLPack a tensor on device jax is given on the CPU")
+        if options.get("copy") is False:
+            raise BufferError("lazynb.torch: through DLPack a tensor on device jax is given as a copy")
+        return to_cpu(self, "asarray", "DLPack").__dlpack__(max_version=options.get("max_version"))
+
+    def __dlpack_device__(self) -> Any:
+        return _ON_CPU
+
     def untyped_storage(self) -> Any:  # PyTorch's own class can hold no array
         """The memory, to be compared: see :class:`lazynb.torch.memory.Memory`."""
         return Memory(self._storage)
@@ -195,6 +217,22 @@ class Tensor(_Base):
     def data_ptr(self) -> int:
         """A number that stands for the place of the first element; nothing can be read there."""
         return int(self.untyped_storage().data_ptr()) + self._layout.offset * self._layout.dtype.itemsize
+
+    def resolve_conj(self) -> Any:
+        """A copy if this is a conjugate that shares memory, else the tensor itself."""
+        return self.clone() if recasting.CONJUGATE in self._steps else self
+
+    def resolve_neg(self) -> Any:
+        """A copy if this is a negative that shares memory, else the tensor itself."""
+        return self.clone() if recasting.NEGATIVE in self._steps else self
+
+    def share_memory_(self) -> Any:
+        raise NotImplementedError(
+            "lazynb.torch: memory on device jax belongs to one process; share a copy: t.cpu().share_memory_()"
+        )
+
+    def is_shared(self) -> bool:
+        return False
 
     def cpu(self, memory_format: Any = torch.preserve_format) -> torch.Tensor:
         return self.to("cpu", memory_format=memory_format)
@@ -224,7 +262,8 @@ class Tensor(_Base):
         if not self.is_leaf:
             raise RuntimeError(
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at "
-                "the moment."
+                "the moment.  If you were attempting to deepcopy a module, this may be because of a "
+                "torch.nn.utils.weight_norm usage, see https://github.com/pytorch/pytorch/pull/103001"
             )
         with torch.no_grad():
             new: Any = self.detach().clone()

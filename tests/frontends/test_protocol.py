@@ -6,6 +6,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.lib.recfunctions  # a module whose functions NumPy hands over, too
 import pytest
 
 import lazynb
@@ -36,6 +37,12 @@ METHODS = [
     ("np.add(F, 1, where=True)", True),
     ("np.sin(I, dtype=np.float32)", True),
     ("np.sum([F, F])", False),
+    ("np.lib.stride_tricks.sliding_window_view(F, (2, 3))", True),
+    ("np.lib.stride_tricks.sliding_window_view(F, 3, axis=-1)", True),
+    ("np.lib.stride_tricks.sliding_window_view(F, (2, 2), axis=(1, 1))", True),
+    ("np.emath.sqrt(F)", False),
+    ("np.lib.scimath.log2(I)", False),
+    ("np.array(np.lib.recfunctions.unstructured_to_structured(F).tolist())", False),
 ]
 
 
@@ -49,6 +56,8 @@ def test_ufunc_methods(text, lazy, clean):
 
 
 ERRORS = [
+    "np.lib.stride_tricks.sliding_window_view(F, 9, axis=0)",
+    "np.lib.stride_tricks.sliding_window_view(F, 2)",
     "np.add(F, np.ones(3))",
     "np.sin.reduce(F)",
     "np.add.reduce(F, axis=2)",

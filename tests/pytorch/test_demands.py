@@ -51,6 +51,17 @@ BAD = {
     "inv of several": lambda d: torch.linalg.inv(torch.stack([torch.eye(2), torch.zeros(2, 2)]).to(d) * 1),
     "solve": lambda d: torch.linalg.solve(torch.zeros(2, 2, device=d) * 1, torch.ones(2, device=d)),
     "cholesky": lambda d: torch.linalg.cholesky(-torch.eye(2, device=d)),
+    "index_add to a matrix": lambda d: torch.ones(3, 4, device=d).index_add(
+        0, number(d, -1), torch.ones(1, 4, device=d)
+    ),
+    "max_unpool": lambda d: F.max_unpool1d(torch.ones(1, 2, device=d), number(d, 0, 9)[None], 2),
+    "labels": lambda d: F.multilabel_margin_loss(torch.ones(3, device=d), number(d, 3, 0, 0)),
+    "binary cross entropy": lambda d: F.binary_cross_entropy(number(d, 2).float(), torch.ones(1, device=d)),
+    "its target": lambda d: F.binary_cross_entropy(torch.ones(1, device=d), number(d, 2).float()),
+    "bernoulli": lambda d: torch.bernoulli(number(d, 2).float()),
+    "normal": lambda d: torch.normal(0.0, number(d, -1).float()),
+    "poisson": lambda d: torch.poisson(number(d, -1).float()),
+    "histc": lambda d: torch.histc(torch.tensor([1.0, float("inf")], device=d) * 1),
     "svd": lambda d: torch.linalg.svd(torch.full((2, 2), float("nan"), device=d)),
 }
 
@@ -143,6 +154,20 @@ MIXED = {
         0, number(d, 0, 1), torch.ones(2, 1, device=d)
     ),
     "a float as an index": lambda d: torch.ones(3, device=d)[torch.ones(2, device=d)],
+    "bounds of random numbers": lambda d: torch.empty(3, device=d).uniform_(2, -1),
+    "whole bounds": lambda d: torch.empty(3, device=d).random_(3, 1),
+    "heaviside": lambda d: torch.heaviside(torch.ones(2, device=d), torch.ones(2, device=d).half()),
+    "a difference of truth values": lambda d: torch.ones(2, device=d) - (number(d, 1, 0) > 0),
+    "a comparison of complex numbers": lambda d: torch.ones(2, device=d) < torch.ones(2, device=d) + 1j,
+    "their largest": lambda d: torch.maximum(torch.ones(2, device=d), torch.ones(2, device=d) + 1j),
+    "their sign": lambda d: (torch.ones(2, device=d) + 1j).sign(),
+    "their argmax": lambda d: (torch.ones(2, device=d) + 1j).argmax(),
+    "written to integers": lambda d: number(d, 1).mul_(1.5),
+    "written to real numbers": lambda d: torch.ones(2, device=d).add_(torch.ones(2, device=d) + 1j),
+    "out": lambda d: torch.add(torch.ones(1, device=d), 1, out=number(d, 1)),
+    "eigenvalues of integers": lambda d: torch.linalg.eigvalsh(number(d, 1, 0, 0, 1).reshape(2, 2)),
+    "index_select by a matrix": lambda d: torch.ones(3, 4, device=d).index_select(0, number(d, 1)[None]),
+    "select_scatter": lambda d: torch.ones(3, 4, device=d).select_scatter(torch.ones(3, device=d), 1, 4),
     "alpha": lambda d: torch.add(number(d, 1), number(d, 1), alpha=0.5),
 }
 
@@ -202,6 +227,11 @@ def test_factors_of_integers_are_cut_off_and_a_resized_view_stays_in_its_memory(
         return [
             torch.addmm(x, x, x, beta=0.6, alpha=0.2),
             torch.addcmul(x, x, x, value=0.5),
+            x / 0,
+            x / torch.zeros_like(x),
+            F.multilabel_margin_loss(x.float(), x % 2 - 1),
+            (x * 100.5).to(torch.int8),
+            torch.kaiser_window(5, device=d),
             torch.fft.fftfreq(4, device=d),
             torch.fft.fftfreq(5, 0.5, device=d),
             torch.fft.rfftfreq(5, device=d),

@@ -99,6 +99,24 @@ def test_integer_powers_are_pytorchs():
     )
 
 
+PSEUDO_INVERSES = {
+    "plain": lambda x: torch.linalg.pinv(x),
+    "wide": lambda x: torch.linalg.pinv(x[:2]),
+    "cut off": lambda x: torch.linalg.pinv(x, rtol=0.3),
+    "Hermitian": lambda x: torch.linalg.pinv(x @ x.mH, hermitian=True),
+    "written to": lambda x: torch.linalg.pinv(x, out=torch.empty_like(x)),
+}
+
+
+@pytest.mark.parametrize("name", PSEUDO_INVERSES)
+def test_conjugates_inside_of_what_pytorch_does_on_the_cpu(name):
+    torch.manual_seed(0)
+    x = torch.randn(3, 3, dtype=torch.complex64)
+    with lazynb.lazy():
+        got = PSEUDO_INVERSES[name](x.to("jax") * 1)
+    torch.testing.assert_close(got.cpu(), PSEUDO_INVERSES[name](x), rtol=1e-3, atol=1e-4)
+
+
 def test_each_of_torchax_errors_has_its_reason():
     assert all(reason and isinstance(packet, torch._ops.OpOverloadPacket) for packet, reason in WRONG.items())
 

@@ -76,3 +76,24 @@ def test_safetensors_and_a_model_whose_parameters_are_tied(tmp_path):
         model[0].weight.zero_()
     safetensors.load_model(model, str(tmp_path / "model.safetensors"))
     assert model[0].weight.device.type == "jax" and values(model.state_dict()) == wanted
+
+
+def test_files_of_safetensors_are_read_to_the_device(tmp_path):
+    import safetensors
+    import safetensors.torch
+
+    kept = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2).bfloat16(), "c": torch.tensor(3)}
+    path = tmp_path / "kept.safetensors"
+    safetensors.torch.save_file(kept, path)
+    for found in (safetensors.torch.load_file(path, device="jax"), safetensors.torch.load_file(path)):
+        for name, x in kept.items():
+            torch.testing.assert_close(found[name].cpu(), x)
+    with safetensors.safe_open(path, "pt", device="jax:0") as file:
+        assert sorted(file.keys()) == ["a", "b", "c"] and file.get_slice("a").get_shape() == [2, 3]
+        assert file.get_tensor("a").device.type == "jax"
+        assert file.get_slice("a")[:, 1:].tolist() == [[1, 2], [4, 5]]
+    module = torch.nn.Linear(2, 3)
+    safetensors.torch.save_model(module, str(path))
+    copied = torch.nn.Linear(2, 3).to("jax")
+    safetensors.torch.load_model(copied, path, device="jax")
+    assert torch.equal(copied.weight.cpu(), module.weight)

@@ -77,6 +77,11 @@ VIEWS = {
     "data": (floats, lambda x: x.data, lambda v: v.zero_()),
     "detach": (floats, lambda x: x.detach(), lambda v: v.zero_()),
     "copy.copy": (floats, copy.copy, lambda v: v.zero_()),
+    "one of many at the same place": (floats, lambda x: x.expand(3, 2, 3)[1], lambda v: v[0].zero_()),
+    "along an axis": (floats, lambda x: x[:, :1].expand(2, 4)[:, 2], lambda v: v.mul_(2)),
+    "resolve_conj": (complexes, lambda x: x.conj().resolve_conj(), lambda v: v.zero_()),
+    "resize_as_": (floats, lambda x: x[1], lambda v: v.resize_as_(v[:2]).zero_()),
+    "set_": (floats, lambda x: torch.empty(0, device=x.device).set_(x[1]), lambda v: v.zero_()),
     "as_strided": (floats, lambda x: x.as_strided((2, 2), (3, 1), 1), lambda v: v.zero_()),
 }
 

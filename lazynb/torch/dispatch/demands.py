@@ -89,7 +89,10 @@ def demand_true(bad: Any, error: MakeError) -> None:
 
 def demand_probabilities(p: Any) -> None:
     """Raises PyTorch's error where ``p``, an array, has a number that is no probability."""
-    text = "Expected p_in >= 0 && p_in <= 1 to be true, but got false."
+    text = (
+        "Expected p_in >= 0 && p_in <= 1 to be true, but got false.  "
+        "(Could this error message be improved?  If so, please report an enhancement request to PyTorch.)"
+    )
     demand_true(~((p >= 0) & (p <= 1)).all(), lambda _: RuntimeError(text))
 
 

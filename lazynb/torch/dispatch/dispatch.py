@@ -7,6 +7,7 @@ decompositions. What none of them has is done by PyTorch on the CPU, a trace bre
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 
 from lazynb.errors import TraceBreakError
 from lazynb.record.tensor import LazyTensor
-from lazynb.torch.dispatch import demands, layout as layouts, storage
+from lazynb.torch.dispatch import demands, layout as layouts, marks, storage
 from lazynb.torch.dispatch.layout import Layout, Results, Unknown
 from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_array, torchax, wrap
 
@@ -140,16 +141,16 @@ def dummy_of(x: Any, fresh: bool) -> Any:
 _META = torch.device("meta")
 
 
-def plain_of(x: Any) -> Any:
-    """``x`` on the CPU, with values that are ones and zeros."""
+def plain_of(x: Any, small: bool = False) -> Any:
+    """``x`` on the CPU, with values that are ones and zeros; if ``small``, of one element that is a one."""
     if isinstance(x, torch.Tensor):
-        return layouts.layout_of(x).plain()
+        return layouts.layout_of(x).small() if small else layouts.layout_of(x).plain()
     if isinstance(x, torch.device):
         return torch.device("cpu")
     if isinstance(x, (list, tuple)):
-        return type(x)(map(plain_of, x)) if type(x) in (list, tuple) else x
+        return type(x)([plain_of(item, small) for item in x]) if type(x) in (list, tuple) else x
     if isinstance(x, dict):
-        return {name: None if name == "generator" else plain_of(item) for name, item in x.items()}
+        return {name: None if name == "generator" else plain_of(item, small) for name, item in x.items()}
     return x
 
 
@@ -210,7 +211,13 @@ class _Pointwise:
 
 
 _pointwise = _Pointwise()
-_asker = layouts.Asker(key_of, dummy_of, plain_of, lambda func: func in _pointwise)
+
+
+def _fills(func: Any) -> bool:
+    return func in fills or func.overloadpacket in fills
+
+
+_asker = layouts.Asker(key_of, dummy_of, plain_of, lambda func: func in _pointwise, _fills)
 
 
 # ---- computing ---------------------------------------------------------------------------------------------
@@ -383,7 +390,8 @@ def on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return {name: down(item) for name, item in x.items()}
         return cpu_copy(x, func)
 
-    return _up(func(*down(args), **down(kwargs)))
+    with marks.heeded():
+        return _up(func(*down(args), **down(kwargs)))
 
 
 def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -501,7 +509,8 @@ def _write_some(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             copies[name] = [cpu_copy(item, func) for item in x]
         else:
             copies[name] = cpu_copy(x, func)
-    result = func(**copies)
+    with marks.heeded():
+        result = func(**copies)
     written = {argument.name for argument in arguments if _is_written(argument)}
     for name in written & set(bound):
         if isinstance(bound[name], (list, tuple)):
@@ -588,7 +597,8 @@ def _returned(func: Any, target: Tensor, args: tuple[Any, ...], kwargs: dict[str
     if entry is not None and entry.is_jax_function:
         return entry.func(*array_of(args), **array_of(kwargs))
     changed, *others = [cpu_copy(x, func) for x in args]
-    func(changed, *others, **kwargs)
+    with marks.heeded():
+        func(changed, *others, **kwargs)
     return torch_to_array(changed)
 
 
@@ -612,7 +622,8 @@ def _write_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     is_allowed = all(isinstance(x, Tensor) or x.dim() == 0 for x in tensors[1:])
     if is_allowed or isinstance(args[0], (list, tuple)):
         down = [to_cpu(x, "asarray", str(func)) if isinstance(x, Tensor) else x for x in args]
-        func(*down, **kwargs)
+        with marks.heeded():
+            func(*down, **kwargs)
         return args[0]
     raise RuntimeError(
         f"Expected all tensors to be on the same device, but found at least two devices, {args[0].device} "
@@ -629,6 +640,8 @@ def _into_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     count = len(args) - sum(name not in kwargs for name in targets_at)
     plain_args = args[:count]
     plain_kwargs = {name: value for name, value in kwargs.items() if name not in targets_at}
+    with contextlib.suppress(Unknown):
+        expected(func, args, kwargs, writes=True)  # raises what PyTorch raises
     twin = functional(func)
     if twin is not None:
         result = dispatch(twin, plain_args, _completed(twin, plain_args, plain_kwargs, targets[0]))
@@ -696,7 +709,7 @@ def _for_each(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if name.rstrip("_") in _LIMITS and not isinstance(args[1], (list, tuple)):
         name = name.replace(name.rstrip("_"), _LIMITS[name.rstrip("_")])
     packet = getattr(aten, name)
-    count = len(args[0])
+    count = next(len(x) for x in args if isinstance(x, (list, tuple)))
     results = []
     for at in range(count):
         picked = [_picked(x, at, count) for x in args]

@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import torch
 from torch.utils._pytree import tree_leaves
 
+from lazynb.torch.dispatch import marks
 from lazynb.torch.torchax_import import import_torchax
 
 MOST = 20_000  # calls whose results are kept; beyond it, all are forgotten
@@ -56,6 +57,10 @@ class Layout:
         if 0 in self.shape:
             return fill(self.shape, dtype=self.dtype)
         return fill(self.end, dtype=self.dtype).as_strided(self.shape, self.stride, self.offset)
+
+    def small(self) -> torch.Tensor:
+        """A tensor on the CPU of as many axes, each of length 1 (or 0), that holds a one."""
+        return torch.ones([min(size, 1) for size in self.shape], dtype=self.dtype)
 
     @property
     def end(self) -> int:
@@ -134,14 +139,16 @@ class Asker(NamedTuple):
     Attributes:
       key_of: what identifies an argument, given whether the value of a float matters.
       dummy_of: an argument with ``meta`` tensors in place of tensors, given whether they are written to.
-      plain_of: an argument with tensors on the CPU in place of tensors.
-      promotes: whether an operation takes tensors of different dtypes.
+      plain_of: an argument with tensors on the CPU in place of tensors, given whether they are small.
+      is_elementwise: whether an operation does the same to each element, whatever the shape.
+      fills: whether an operation fills its argument with numbers, whatever is in it.
     """
 
     key_of: Callable[[Any, bool], Any]
     dummy_of: Callable[[Any, bool], Any]
-    plain_of: Callable[[Any], Any]
-    promotes: Callable[[Any], bool]
+    plain_of: Callable[[Any, bool], Any]
+    is_elementwise: Callable[[Any], bool]
+    fills: Callable[[Any], bool]
 
 
 def results(
@@ -191,7 +198,10 @@ def _outcome(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: As
         if needs_values:
             raise Unknown(str(func)) from error
         return _said_by_cpu(func, args, kwargs, asker)
-    if not asker.promotes(func) and (func.overloadpacket in _LAX or _are_mixed((args, kwargs))):
+    dtypes = {leaf.dtype for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+    if asker.fills(func) or (asker.is_elementwise(func) and not _are_common(dtypes)):
+        _check_small(func, args, kwargs, asker)
+    elif not asker.is_elementwise(func) and (func.overloadpacket in _LAX or not _are_common(dtypes)):
         _check_on_cpu(func, args, kwargs, asker)
     return outcome
 
@@ -199,31 +209,53 @@ def _outcome(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: As
 def _said_by_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
     """What ``func`` returns, or raises, on the CPU."""
     try:
-        return func(*asker.plain_of(args), **asker.plain_of(kwargs))
+        with marks.heeded():
+            return func(*asker.plain_of(args, False), **asker.plain_of(kwargs, False))
     except NotImplementedError as error:
+        if _NO_SUCH_KIND.search(str(error)):
+            raise
         raise Unknown(str(func)) from error
+
+
+def _check_small(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> None:
+    """Raises what the CPU raises for such dtypes and numbers. The shapes are right already."""
+    try:
+        func(*asker.plain_of(args, True), **asker.plain_of(kwargs, True))
+    except NotImplementedError as error:
+        if _NO_SUCH_KIND.search(str(error)):
+            raise
 
 
 def _check_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> None:
     """Raises what the CPU raises for tensors of such dtypes and shapes."""
     try:
-        func(*asker.plain_of(args), **asker.plain_of(kwargs))
-    except NotImplementedError:
-        pass
-    except RuntimeError as error:
-        if _ABOUT_LAYOUT.search(str(error)):
+        with marks.heeded():
+            func(*asker.plain_of(args, False), **asker.plain_of(kwargs, False))
+    except NotImplementedError as error:
+        if _NO_SUCH_KIND.search(str(error)):
+            raise
+    except (RuntimeError, IndexError) as error:
+        if func.overloadpacket in _LAX or _ABOUT_LAYOUT.search(str(error)):
             raise
 
 
-_ABOUT_LAYOUT = re.compile(r"type|Float|Double|Half|Long|shape|size", re.IGNORECASE)
-# Operations whose rule for ``meta`` takes shapes that the CPU refuses.
-_LAX = {torch.ops.aten.index_add, torch.ops.aten.index_reduce, torch.ops.aten.index_copy}
+_ABOUT_LAYOUT = re.compile(r"type|Float|Double|Half|Long|bool|complex|shape|size", re.IGNORECASE)
+# The CPU lacks an operation for these kinds of numbers since it has no meaning. For small floats it may lack
+# one by chance.
+_NO_SUCH_KIND = re.compile(r"not implemented for '(Complex|Bool|Long|Int|Short|Char|Byte)|complex", re.I)
+# Operations whose rule for ``meta`` takes shapes and places that the CPU refuses.
+_LAX = {
+    torch.ops.aten.index_add,
+    torch.ops.aten.index_reduce,
+    torch.ops.aten.index_copy,
+    torch.ops.aten.index_select,
+    torch.ops.aten.select_scatter,
+}
 
 
-def _are_mixed(arguments: Any) -> bool:
-    """Whether there are tensors of different dtypes among the arguments."""
-    leaves = tree_leaves(arguments)
-    return len({leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor)}) > 1
+def _are_common(dtypes: set[torch.dtype]) -> bool:
+    """Whether all tensors are of one dtype, of floats."""
+    return not dtypes or (len(dtypes) == 1 and next(iter(dtypes)).is_floating_point)
 
 
 def _layouts_in(outcome: Any) -> Any:

@@ -128,8 +128,17 @@ def _is_same(a: Any, b: Any) -> Any:
 
 
 def _expanded(shape: tuple[int, ...]) -> ViewStep:
-    def write(x: Any, new: Any) -> Any:  # PyTorch allows no write where elements coincide
-        return new.reshape(x.shape)
+    def write(x: Any, new: Any) -> Any:
+        """PyTorch allows no write where elements coincide, but a further view may be of one of them alone."""
+        if new.size == x.size:
+            return new.reshape(x.shape)
+        added = len(shape) - x.ndim
+        wide = [axis for axis, size in enumerate(shape) if axis < added or size != x.shape[axis - added]]
+        order = [axis for axis in range(len(shape)) if axis not in wide] + wide
+        each = jax.lax.transpose(new, order).reshape((x.size, -1))
+        before = jax.lax.transpose(jnp.broadcast_to(x, shape), order).reshape((x.size, -1))
+        place = jnp.argmax(~_is_same(each, before), axis=1)
+        return jnp.take_along_axis(each, place[:, None], axis=1).reshape(x.shape)
 
     return ViewStep(lambda x: jnp.broadcast_to(x, shape), write)
 

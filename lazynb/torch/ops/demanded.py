@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 import torch
 
+from lazynb.record.checks import expect
 from lazynb.torch.dispatch.demands import (
     MakeError,
     Within,
@@ -40,8 +44,7 @@ def _wrapped(x: Any, dim: int) -> int:
 
 @checker(aten.embedding.default)
 def _embedding(bound: dict[str, Any]) -> None:
-    demand = Within(0, bound["weight"].shape[0], lambda _: IndexError("index out of range in self"))
-    bound["indices"] = within(bound["indices"], demand)
+    bound["indices"] = within(bound["indices"], Within(0, bound["weight"].shape[0], _out_of_range))
 
 
 def _out_of_bounds(kind: type[Exception], size: int, dim: int, lead: str = "") -> MakeError:
@@ -68,11 +71,30 @@ def _index_select(bound: dict[str, Any]) -> None:
     bound["index"] = within(bound["index"], Within(0, size, error))
 
 
-@checker(*_overloads(aten.index_add, aten.index_reduce))
+@checker(*_overloads(aten.index_add))
 def _index_add(bound: dict[str, Any]) -> None:
+    dim = _wrapped(bound["self"], bound["dim"])
+    size = _size(bound["self"], dim)
+    error = _out_of_bounds(RuntimeError, size, dim) if bound["self"].dim() > 1 else _out_of_range
+    bound["index"] = within(bound["index"], Within(0, size, error))
+
+
+def _out_of_range(_: Any) -> Exception:
+    return IndexError("index out of range in self")
+
+
+@checker(*_overloads(aten.index_reduce))
+def _index_reduce(bound: dict[str, Any]) -> None:
     size = _size(bound["self"], _wrapped(bound["self"], bound["dim"]))
-    demand = Within(0, size, lambda _: IndexError("index out of range in self"))
-    bound["index"] = within(bound["index"], demand)
+    bound["index"] = within(bound["index"], Within(0, size, _out_of_range))
+
+
+@checker(aten.max_unpool2d.default, aten.max_unpool3d.default)
+def _unpooled(bound: dict[str, Any]) -> None:
+    size = list(bound["output_size"])
+    text = f"(output volumes are of size {'x'.join(map(str, size))})"
+    error = lambda at: RuntimeError(f"Found an invalid max index: {at} {text}")  # noqa: E731
+    bound["indices"] = within(bound["indices"], Within(0, math.prod(size), error))
 
 
 @checker(*_overloads(aten.index_copy))
@@ -137,18 +159,24 @@ def _margin_target(bound: dict[str, Any]) -> None:
     bound["target"] = within(bound["target"], demand)
 
 
+@checker(aten.multilabel_margin_loss_forward.default)
+def _labels(bound: dict[str, Any]) -> None:
+    error = lambda _: RuntimeError("argument #2 'target' is out of range")  # noqa: E731
+    bound["target"] = within(bound["target"], Within(-1, bound["self"].shape[-1], error))
+
+
 def _is_whole(x: Any) -> bool:
     if isinstance(x, torch.Tensor):
         return not (x.dtype.is_floating_point or x.dtype.is_complex)
     return isinstance(x, int)
 
 
-@checker(*_overloads(aten.floor_divide, aten.remainder, aten.fmod, aten.div))
+@checker(
+    *_overloads(aten.floor_divide, aten.remainder, aten.fmod), aten.div.Tensor_mode, aten.div.Scalar_mode
+)
 def _divisor(bound: dict[str, Any]) -> None:
     x, y = bound["self"], bound["other"]
-    if "rounding_mode" in bound and bound["rounding_mode"] is None:
-        return
-    if bound.get("rounding_mode", "") == "" and "rounding_mode" in bound:
+    if not bound.get("rounding_mode", "floor"):
         return
     if not (_is_whole(x) and _is_whole(y)):
         return
@@ -198,6 +226,47 @@ def _enough(bound: dict[str, Any]) -> None:
 @checker(aten.bernoulli.default)
 def _probabilities(bound: dict[str, Any]) -> None:
     demand_probabilities(bound["self"]._elem)
+
+
+@checker(aten.normal.Tensor_Tensor, aten.normal.float_Tensor)
+def _deviations(bound: dict[str, Any]) -> None:
+    std = bound["std"]._elem
+    if std.size and std.dtype.kind != "c":
+        demand_true(~(std >= 0).all(), lambda _: RuntimeError("normal expects all elements of std >= 0.0"))
+
+
+@checker(aten.binary_cross_entropy.default)
+def _between_0_and_1(bound: dict[str, Any]) -> None:
+    for name, word in (("self", "input"), ("target", "target")):
+        x = bound[name]._elem
+        text = f"all elements of {word} should be between 0 and 1"
+        demand_true(~((x >= 0) & (x <= 1)).all(), functools.partial(_runtime_error, text))
+
+
+def _runtime_error(text: str, _: Any) -> Exception:
+    return RuntimeError(text)
+
+
+@checker(aten.histc.default)
+def _finite_range(bound: dict[str, Any]) -> None:
+    x = bound["self"]._elem
+    if bound.get("min", 0) != bound.get("max", 0) or not x.size or x.dtype.kind != "f":
+        return
+    limits = jnp.stack([x.min(), x.max()])
+
+    def verdict(found: Any) -> Exception | None:
+        if np.isfinite(found).all():
+            return None
+        low, high = map(float, found)
+        return RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
+
+    expect(limits, verdict)
+
+
+@checker(aten.poisson.default)
+def _rates(bound: dict[str, Any]) -> None:
+    text = "invalid Poisson rate, expected rate to be non-negative"
+    demand_true((bound["self"]._elem < 0).any(), lambda _: RuntimeError(text))
 
 
 @checker(aten._linalg_svd.default)
