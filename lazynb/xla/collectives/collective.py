@@ -10,7 +10,6 @@ from lazynb.targets.mesh import Layout
 from lazynb.xla.collectives.device_groups import axes_of, axes_of_pairs, groups_of, pairs_of
 from lazynb.xla.collectives.need import (
     constraints_on,
-    elementwise_nodes,
     givers_of,
     operations_behind,
     readers_of,
@@ -22,6 +21,7 @@ from lazynb.xla.hlo.module import Instruction, Module
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.shapes import parts as parts_of, shape_bytes
 from lazynb.xla.program import CompiledTrace
+from lazynb.xla.shardings.elementwise import elementwise_nodes
 from lazynb.xla.shardings.known import Value, tilings_of
 from lazynb.xla.shardings.mesh import Mesh, devices_of, mesh_of
 from lazynb.xla.shardings.tiling import Tiling
@@ -97,7 +97,7 @@ def collectives(trace: CompiledTrace, snapshot: Snapshot, layout: Layout | None)
         mesh_of(trace, layout),
         devices_of(trace),
         tilings_of(trace, snapshot),
-        elementwise_nodes(trace, module),
+        elementwise_nodes(trace),
     )
     return [_collective(about, parts) for parts in found]
 

@@ -9,21 +9,16 @@ from lazynb.xla.hlo.dataflow import Array, Dataflow
 from lazynb.xla.hlo.module import Instruction, Module, parameter_number
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.program import CompiledTrace
+from lazynb.xla.shardings.elementwise import ARRANGING, MOVING, PASSING
 from lazynb.xla.shardings.known import Value, shape_of
 from lazynb.xla.shardings.tiling import Tiling
 
 _COLLECTIVES = opcodes_of(OpcodeKind.COLLECTIVE)
-_ELEMENTWISE = opcodes_of(OpcodeKind.ELEMENTWISE)
-_PASSING = opcodes_of(Trait.SPREADS) | opcodes_of(OpcodeKind.TRANSFER) | _COLLECTIVES
-"""What may have the name of the value that it only passes on: copies, and the ends of a collective."""
 _CARRYING = opcodes_of(Trait.CARRIES)
-_ARRANGING = _PASSING | opcodes_of(Trait.ARRANGES) | _CARRYING | {"transpose"}
-"""What the partitioner may put around a collective; it computes nothing."""
 _RENAMING = opcodes_of(Trait.RENAMES)
 _CALLING = ("fusion", "call")
 _TPU_END = 'custom_call_target="AsyncCollective'
 """So XLA:TPU writes the start and the end of one that runs beside kernels."""
-_SHARDING = {"with_sharding_constraint", "sharding_constraint", "reshard", "device_put"}
 
 
 def operations_behind(
@@ -48,7 +43,7 @@ def readers_of(trace: CompiledTrace, module: Module, last: Instruction) -> list[
             if reader.name in seen:
                 continue
             seen.add(reader.name)
-            passes = reader.opcode in _PASSING or _TPU_END in reader.text
+            passes = reader.opcode in PASSING or _TPU_END in reader.text
             if not passes and trace.nodes_behind(reader):
                 found[reader.name] = reader
             else:
@@ -69,7 +64,7 @@ def givers_of(module: Module, first: Instruction) -> tuple[list[Instruction], bo
             giver = module.by_name[name]
             is_later = is_later or giver.opcode in _COLLECTIVES
             is_passed = (
-                giver.opcode in _ARRANGING or giver.opcode in _CALLING or _is_put_together(module, giver)
+                giver.opcode in ARRANGING or giver.opcode in _CALLING or _is_put_together(module, giver)
             )
             if is_passed and not (giver.opcode == "parameter" and giver.computation == module.entry):
                 waiting.append(giver)
@@ -111,16 +106,6 @@ def _beneath(module: Module, name: str) -> str:
         name = sources[0]
 
 
-def elementwise_nodes(trace: CompiledTrace, module: Module) -> set[int]:
-    """The nodes of which the program computes nothing but element by element."""
-    opcodes: dict[int, set[str]] = {}
-    for instruction in module:
-        for node in trace.nodes_behind(instruction):
-            opcodes.setdefault(node, set()).add(instruction.opcode)
-    allowed = _ELEMENTWISE | _ARRANGING | {"concatenate", "fusion"}
-    return {node for node, found in opcodes.items() if found & _ELEMENTWISE and found <= allowed}
-
-
 def constraints_on(
     given: Iterable[int],
     made: Iterable[int],
@@ -145,7 +130,7 @@ def constraints_on(
     upstream = _of_one_shape(alike, nodes)
     found = []
     for node in nodes.values():
-        if not {node.name, node.primitive} & _SHARDING or not node.operands:
+        if not {node.name, node.primitive} & MOVING or not node.operands:
             continue
         operand = node.operands[0][0]
         reads = [need for need in needs if any(one == node.id for one, _ in need.operands)]

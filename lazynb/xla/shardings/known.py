@@ -33,13 +33,21 @@ def shape_of(node: Node, result: int) -> tuple[int, ...] | None:
     return tuple(map(int, _SIZE.findall(_AXES.sub("", match[2])))) if match is not None else None
 
 
+def dtype_of(node: Node, result: int) -> str:
+    """The name of a result's dtype, as its type writes it."""
+    return node.avals[result].partition("[")[0]
+
+
 def tilings_of(trace: CompiledTrace, snapshot: Snapshot) -> dict[Value, Tiling]:
     """How values lie; what is not known is left out. Compiles nothing: without XLA's passes, arguments and
     results alone are known."""
     module = trace.module
     if module is None or devices_of(trace) == 1:
         return {}
-    found = {**_inside(trace, snapshot), **_arguments(trace, module, snapshot)}
+    spread = _spread(trace)
+    found = _arguments(trace, module, spread, snapshot)
+    if spread is not None:
+        found.update(_inside(trace, spread, snapshot))
     shardings = jax.tree.leaves(getattr(trace.compiled, "output_shardings", None))
     if len(shardings) == len(trace.origins.results):
         for value, sharding in zip(trace.origins.results, shardings, strict=True):
@@ -50,26 +58,33 @@ def tilings_of(trace: CompiledTrace, snapshot: Snapshot) -> dict[Value, Tiling]:
     return found
 
 
-def _arguments(trace: CompiledTrace, module: Module, snapshot: Snapshot) -> dict[Value, Tiling]:
+def _arguments(
+    trace: CompiledTrace, module: Module, spread: Module | None, snapshot: Snapshot
+) -> dict[Value, Tiling]:
+    """Of a program for devices that are there JAX says it, of another XLA's module."""
     found = {}
     given = getattr(trace.compiled, "input_shardings", ((), {}))[0]
+    written = spread.computations[spread.entry].parameters if spread is not None else []
+    annotations = {argument(one.scope): one for one in written}
     for parameter in module.computations[module.entry].parameters:
         nodes, position = trace.inputs_behind(parameter.name), argument(parameter.scope)
-        if len(nodes) != 1 or position is None or position >= len(given):
+        shape = shape_of(snapshot.nodes[nodes[0]], 0) if len(nodes) == 1 else None
+        if shape is None or position is None:
             continue
-        shape = shape_of(snapshot.nodes[nodes[0]], 0)
-        tiling = of_sharding(given[position], shape) if shape is not None else None
+        if position < len(given):
+            tiling = of_sharding(given[position], shape)
+        elif position in annotations:
+            tiling = _tiling(annotations[position], len(shape), devices_of(trace))
+        else:
+            tiling = None
         if tiling is not None:
             found[nodes[0], 0] = tiling
     return found
 
 
-def _inside(trace: CompiledTrace, snapshot: Snapshot) -> dict[Value, Tiling]:
-    text = _spread(trace)
-    if not text:
-        return {}
+def _inside(trace: CompiledTrace, spread: Module, snapshot: Snapshot) -> dict[Value, Tiling]:
     by_node: dict[int, list[Instruction]] = {}
-    for instruction in parse(text):
+    for instruction in spread:
         if instruction.mark in trace.origins.operations and not instruction.shape.startswith("("):
             by_node.setdefault(trace.origins.operations[instruction.mark], []).append(instruction)
     found = {}
@@ -84,11 +99,12 @@ def _inside(trace: CompiledTrace, snapshot: Snapshot) -> dict[Value, Tiling]:
     return found
 
 
-def _spread(trace: CompiledTrace) -> str:
-    """The module with the shardings that XLA chose; empty if it was not written down."""
+def _spread(trace: CompiledTrace) -> Module | None:
+    """The module with the shardings that XLA chose; None if it was not written down."""
     if not trace.has_dump:
-        return ""
-    return next((each.after for each in reversed(trace.passes) if each.name in _SPREADS), "")
+        return None
+    text = next((each.after for each in reversed(trace.passes) if each.name in _SPREADS), "")
+    return parse(text) if text else None
 
 
 def _common(made: Iterable[Instruction], shape: tuple[int, ...], devices: int) -> Tiling | None:

@@ -12,6 +12,7 @@ import jax
 
 import lazynb
 from sharded import asked, computed, others, trained  # noqa: F401
+from sharded.lying import wrong
 from sharded.reading import read
 from sharded.table import EXPLICIT, PROGRAMS
 
@@ -43,6 +44,7 @@ def problems(program):
         else:
             found.remove(match)
     yield from (f"says more: {one}" for one in found)
+    yield from wrong(program.name, compilation.shardings)
 
 
 def is_said(one, said):
