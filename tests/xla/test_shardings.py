@@ -11,6 +11,9 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec as P
 
 import lazynb
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.text import to_text
 from lazynb.xla.shardings.drawing import MOST, svg, text_grid
 from lazynb.xla.shardings.tiling import Tiling, annotated, annotation_in, of_sharding, whole
 from lazynb.xla.shardings.value_sharding import spec_text
@@ -123,3 +126,17 @@ def test_one_device_has_none():
     found = lazynb.compile(jnp.sin, jnp.ones(3)).shardings
     assert not found and "one device" in repr(found)
     assert spec_text(P("a", None)) == "P('a', None)"
+
+
+def test_figures_are_labelled_per_device():
+    mesh = jax.make_mesh((2,), ("model",), axis_types=(AxisType.Auto,))
+    x = jax.device_put(np.ones((64, 64), np.float32), NamedSharding(mesh, P("model")))
+    compilation = lazynb.compile(lambda x: jnp.tanh(x) @ x.T, x)
+    data = inspection(compilation, live=False)
+    text, page = to_text(data), to_html(data, compilation.snapshot)
+    assert data["programs"][0]["devices"] == 2 and data["shardings"]["rows"]
+    assert "Bytes, FLOPs and memory are per device, on 2 devices." in text and "How values lie" in text
+    assert "on each device; on all 2 together FLOPs" in page and "FLOPs per device" in page
+    assert "How values lie on the devices" in page and "per device, " in page
+    alone = lazynb.compile(jnp.tanh, np.ones((4, 4), np.float32))
+    assert "per device" not in to_text(inspection(alone, live=False))

@@ -6,6 +6,7 @@ pass that spreads shardings (Shardy, or GSPMD's propagation) and the one that cu
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -104,7 +105,10 @@ def _spread(trace: CompiledTrace) -> Module | None:
     if not trace.has_dump:
         return None
     text = next((each.after for each in reversed(trace.passes) if each.name in _SPREADS), "")
-    return parse(text) if text else None
+    return _parsed(text) if text else None
+
+
+_parsed = functools.lru_cache(maxsize=2)(parse)  # collectives and shardings ask for it
 
 
 def _common(made: Iterable[Instruction], shape: tuple[int, ...], devices: int) -> Tiling | None:

@@ -18,7 +18,7 @@ _PARTITIONS = re.compile(r"\bnum_partitions=(\d+)")
 
 def devices_of(trace: CompiledTrace) -> int:
     """On how many devices a program runs, each with a part of it."""
-    count = _PARTITIONS.search(trace.text.partition("\n")[0])
+    count = _PARTITIONS.search(trace.text, 0, max(trace.text.find("\n"), 0))
     return int(count[1]) if count is not None else 1
 
 
