@@ -47,6 +47,7 @@ class Records(Sequence[T], Generic[T]):
       empty: text that an empty list shows.
       row: the columns of a record; by default one for each field.
       ranked: whether the first records matter most; otherwise the last ones do.
+      drawing: a small drawing (SVG) of a record, for a last column of the HTML form; its text is in the row.
     """
 
     def __init__(
@@ -56,11 +57,13 @@ class Records(Sequence[T], Generic[T]):
         row: Callable[[T], dict[str, str]] | None = None,
         *,
         ranked: bool = False,
+        drawing: Callable[[T], str] | None = None,
     ):
         self._records: Sequence[T] = records if isinstance(records, Made) else list(records)
         self._empty = empty
         self._row = row or _fields
         self._ranked = ranked
+        self._drawing = drawing
 
     @overload
     def __getitem__(self, index: int) -> T: ...
@@ -82,8 +85,10 @@ class Records(Sequence[T], Generic[T]):
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
         """The cells by column, of the ``limit`` records that matter most."""
-        shown = self._records[:limit] if self._ranked else self._records[-limit:]
-        return [self._row(record) for record in shown]
+        return [self._row(record) for record in self._shown(limit)]
+
+    def _shown(self, limit: int = SHOWN) -> Sequence[T]:
+        return self._records[:limit] if self._ranked else self._records[-limit:]
 
     def _left_out(self) -> str:
         """A sentence on how many records a display leaves out; empty if it shows all."""
@@ -115,7 +120,11 @@ class Records(Sequence[T], Generic[T]):
         below = _sentences(rows)
         names = [name for name in rows[0] if name not in below]
         head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in names)
-        body = "".join(_html_row(row, below) for row in rows)
+        drawings = [""] * len(rows)
+        if self._drawing is not None:
+            head += "<th></th>"
+            drawings = [f"<td>{self._drawing(record)}</td>" for record in self._shown()]
+        body = "".join(_html_row(row, below, drawing) for row, drawing in zip(rows, drawings, strict=True))
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         left_out = self._left_out()
         return f"<p>{left_out}</p>{table}" if left_out else table
@@ -127,13 +136,14 @@ def _sentences(rows: Sequence[dict[str, str]]) -> list[str]:
     return [name for name in later if max(len(row[name]) for row in rows) > _LONG]
 
 
-def _html_row(row: dict[str, str], below: Sequence[str]) -> str:
-    """A row of which the columns ``below`` stand in the host's cell, each on a line of its own."""
+def _html_row(row: dict[str, str], below: Sequence[str], drawing: str) -> str:
+    """A row of which the columns ``below`` stand in the host's cell, each on a line of its own; at its end a
+    cell with a drawing, if there is one."""
     cells = []
     for position, (name, text) in enumerate(row.items()):
         if name not in below:
             cells.append(_html_cell(text, [(each, row[each]) for each in below] if position == _HOST else []))
-    return f"<tr>{''.join(cells)}</tr>"
+    return f"<tr>{''.join(cells)}{drawing}</tr>"
 
 
 def _html_cell(text: str, below: Sequence[tuple[str, str]]) -> str:

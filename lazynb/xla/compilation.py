@@ -24,6 +24,8 @@ from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.passes import Pass
 from lazynb.xla.program import CompiledTrace
 from lazynb.xla.reproducer.reproducer import Case, write
+from lazynb.xla.shardings.drawing import svg
+from lazynb.xla.shardings.value_sharding import ValueSharding, value_shardings
 from lazynb.xla.times.compile_times import CompileTimes
 from lazynb.xla.times.lines import LineWork, line_work
 from lazynb.xla.verify import NotTestable
@@ -225,6 +227,25 @@ class Compilation:
         return Records(found, "no collectives", _collective_row)
 
     @property
+    def shardings(self) -> Records[ValueSharding]:
+        """How each value lies on the devices of a mesh: its spec, the part of one device, bytes there and on
+        all devices, and where a value's sharding changes. Empty of programs on one device.
+
+        XLA says it: of inputs and results in the compiled program, of what is inside in the module that its
+        pass ``shardy-xla`` leaves. What it does not say is left out; inside of a program that was compiled
+        when nothing wrote the passes down, that is all, until ``hlo.passes`` is asked for.
+        """
+        layout = self.target.layout if self.target is not None else None
+        found = value_shardings(self.traces, self.snapshot, layout)
+        return Records(
+            found,
+            "no shardings: on one device, or not known",
+            _sharding_row,
+            ranked=True,
+            drawing=lambda one: svg(one.tiling),
+        )
+
+    @property
     def cost(self) -> list[Cost | None]:
         """What one execution of each of ``clusters`` costs by XLA's own analysis, in their order."""
         return [trace.costs.get(cluster.name) for trace in self.traces for cluster in trace.clusters]
@@ -361,6 +382,21 @@ def _collective_row(one: Collective) -> dict[str, str]:
         "times": "" if one.executions is None else f"{one.executions:,}",
         "beside": "" if one.beside is None else plural(one.beside, "kernel"),
         "why": f"{one.why} ({'from the code' if one.is_asked else 'rule inferred'})",
+    }
+
+
+def _sharding_row(one: ValueSharding) -> dict[str, str]:
+    return {
+        "line": "" if one.place is None else one.place.in_full,
+        "value": one.value,
+        "type": f"{one.dtype}[{','.join(map(str, one.shape))}]",
+        "lies as": one.spec,
+        "mesh": one.mesh,
+        "each device has": f"[{','.join(map(str, one.tile))}]",
+        "copies": f"{one.copies:,}",
+        "bytes per device": size(one.bytes),
+        "in total": size(one.total),
+        "changed from": one.before,
     }
 
 

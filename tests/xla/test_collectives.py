@@ -17,6 +17,8 @@ from lazynb.xla.collectives.device_groups import axes_of, axes_of_pairs, groups_
 pytestmark = pytest.mark.xdist_group("collectives")
 MESH = ("data", "model"), (2, 4)
 BOTH = {(0, 1, 2, 3), (4, 5, 6, 7)}
+PAIRS = {(0, 1), (2, 3), (4, 5), (6, 7)}
+HALVES = {(0, 4), (1, 5), (2, 6), (3, 7)}
 
 
 @pytest.mark.parametrize(
@@ -24,11 +26,15 @@ BOTH = {(0, 1, 2, 3), (4, 5, 6, 7)}
     [
         ("replica_groups={{0,1,2,3},{4,5,6,7}}", BOTH, ("model",)),
         ("replica_groups=[2,4]<=[8]", BOTH, ("model",)),
-        ("replica_groups=[4,2]<=[2,4]T(1,0)", {(0, 4), (1, 5), (2, 6), (3, 7)}, ("data",)),
+        ("replica_groups=[4,2]<=[2,4]T(1,0)", HALVES, ("data",)),
         ("replica_groups=mesh['a'=2,'b'=1,'c'=4] {'c'}", BOTH, ("model",)),
-        ("replica_groups=mesh['a'=2,'b'=1,'c'=4] {'a'}", {(0, 4), (1, 5), (2, 6), (3, 7)}, ("data",)),
+        ("replica_groups=mesh['a'=2,'b'=1,'c'=4] {'a'}", HALVES, ("data",)),
         ("replica_groups={}", {tuple(range(8))}, ("data", "model")),
-        ("replica_groups={{0,1},{2,3},{4,5},{6,7}}", {(0, 1), (2, 3), (4, 5), (6, 7)}, None),
+        ("replica_groups={{0,1},{2,3},{4,5},{6,7}}", PAIRS, None),
+        ("replica_groups=mesh['a'=2,'b'=4] {'b':(2)2}, channel_id=1", PAIRS, None),
+        ("replica_groups=mesh['a'=4,'b'=2], device_ids=([2,2,2]T(0,2,1)) {'a':(2)2}", PAIRS, None),
+        ("replica_groups=mesh['a'=8] {'a':(1)2}", HALVES, ("data",)),
+        ("replica_groups=mesh['a'=8], device_ids=(0,4,1,5,2,6,3,7) {'a':(4)2}", HALVES, ("data",)),
     ],
 )
 def test_the_spellings_of_groups(text, groups, axes):
@@ -38,7 +44,13 @@ def test_the_spellings_of_groups(text, groups, axes):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "replica_groups=mesh['a'=8], device_ids=([8]) {'a'}", "replica_groups=mesh['a'=8] {'a':(1)2}"],
+    [
+        "",
+        "replica_groups=mesh['a'=8], device_ids=(as before) {'a'}",
+        "replica_groups=mesh['a'=8] {'b'}",
+        "replica_groups=mesh['a'=8] {'a':(3)2}",
+        "replica_groups=mesh['a'=8] {all}",
+    ],
 )
 def test_what_is_written_otherwise_is_not_guessed(text):
     assert groups_of(f"%r = f32[] all-reduce(%x), {text}", 8) is None

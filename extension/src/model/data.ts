@@ -257,6 +257,8 @@ export interface Program {
   cache: string;
   compile_seconds: number;
   backend: string;
+  /** On which it runs, each with its part; costs and memory are those of one. */
+  devices: number;
   /** Before the inspector's own: at trace breaks of the cell. */
   runs: number;
   hlo: Hlo;
@@ -492,6 +494,8 @@ export interface Inspection {
   clusters: Cluster[];
   boundaries: Boundary[];
   collectives: Table;
+  /** How values lie on several devices. */
+  shardings: Table;
   machine: Machine | null;
   cache: Table;
   breaks: Table;

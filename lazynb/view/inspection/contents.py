@@ -17,7 +17,7 @@ from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.session.cache_info import cache_info
 from lazynb.view.figures import figures
 from lazynb.view.graph.tree import groups
-from lazynb.view.inspection import clusters as parts, hlo
+from lazynb.view.inspection import clusters as parts, hlo, words
 from lazynb.view.inspection.html import view_of
 from lazynb.view.inspection.index import Index, Notes
 from lazynb.view.inspection.leftovers import apart, leftovers
@@ -44,6 +44,7 @@ from lazynb.view.words import plural
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fates.assignment import DEAD, Fate
 from lazynb.xla.program import CompiledTrace
+from lazynb.xla.shardings.mesh import devices_of
 
 ASKED_FOR = 60_000  # characters of a module that a kernel sends unasked
 SAVED = 600_000  # and that a page without a kernel has
@@ -121,6 +122,9 @@ def inspection(
         "collectives": notes.attempt(
             "Collectives are missing", lambda: table(compilation.collectives, "collective"), EMPTY
         ),
+        "shardings": notes.attempt(
+            "Shardings are missing", lambda: table(compilation.shardings, "value"), EMPTY
+        ),
         "machine": None,
         "cache": _table(cache, "executable", notes),
         "breaks": _table(breaks, "trace break", notes),
@@ -129,6 +133,8 @@ def inspection(
     if not live:
         notes.attempt("The code of the kernels is missing", lambda: _add_code(index, data, notes), None)
     _say_what_is_missing(index, data, notes)
+    if per_device := words.per_device(data):
+        notes.say(per_device)
     for note in compilation.notes:
         notes.say(note)
     if compilation.beside:
@@ -271,6 +277,7 @@ def _program(
         "cache": trace.cache_event,
         "compile_seconds": trace.compile_seconds,
         "backend": notes.attempt("The backend's name is missing", lambda: _backend(trace), ""),
+        "devices": devices_of(trace),
         "runs": runs,
         "hlo": {
             "before": notes.attempt("HLO before the passes is missing", before, hlo.NONE),

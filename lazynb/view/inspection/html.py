@@ -33,7 +33,7 @@ TABS: dict[str, tuple[str, ...]] = {
     "code": ("code",),
     "cost": ("kernels",),
     "memory": ("memory",),
-    "collectives": ("collectives",),
+    "collectives": ("collectives", "shardings"),
     "cache": ("cache",),
     "breaks": ("breaks",),
 }
@@ -96,6 +96,7 @@ def sections(
         "kernels": ("Kernels, in the order in which they run", lambda: _kernels(data)),
         "boundaries": ("Why the boundaries lie where they do", lambda: _boundaries(data)),
         "collectives": ("What the devices say to each other", lambda: _rows(data["collectives"])),
+        "shardings": ("How values lie on the devices", lambda: _rows(data["shardings"])),
         "fates": ("What became of each operation", lambda: _fates(data)),
         "memory": ("Memory", lambda: _memory(data)),
         "code": ("Code of the kernels", lambda: _code_of_all(data)),
@@ -178,7 +179,8 @@ def _graph(data: Inspection, snapshot: Snapshot, arranged: Arrangement | None) -
 
 def _kernels(data: Inspection) -> str:
     timed = any(cluster["time"] for cluster in data["clusters"])
-    head = ["", "kind", "from your lines", "operations", "bytes in → out", "FLOPs"]
+    each = " per device" if words.per_device(data) else ""
+    head = ["", "kind", "from your lines", "operations", f"bytes in → out{each}", f"FLOPs{each}"]
     bounded = data["chip"] is not None
     if bounded:
         head.append("at least")
@@ -208,7 +210,9 @@ def _totals(data: Inspection) -> str:
     for program in data["programs"]:
         total = program["total"]
         if total is not None and any(cluster["program"] == program["number"] for cluster in data["clusters"]):
-            lines.append(_soft(_titled("; ".join(total["unknown"]), words.total(total))))
+            lines.append(
+                _soft(_titled("; ".join(total["unknown"]), words.total(total, program.get("devices", 1))))
+            )
     return "".join(lines)
 
 
@@ -374,6 +378,9 @@ def _memory(data: Inspection) -> str:
         apart = [
             f"{size(space['bytes'])} of {space['name']}" for space in memory["elsewhere"] if space["text"]
         ]
+        devices = program.get("devices", 1)
+        if devices > 1 and memory["allocated_bytes"] is not None:
+            taken += f" per device, {size(devices * memory['allocated_bytes'])} in total"
         row = [str(program["number"] + 1), _whole(taken), *map(size, figures)]
         rows.append([*row, _text(", ".join(apart)), _text(memory["source"])])
     if not rows:

@@ -214,7 +214,8 @@ def opened(path: str | os.PathLike[str]) -> Saved:
     try:
         found = [read_form(entry) for entry in entries]
         for entry in found:
-            entry.data.setdefault("collectives", {**EMPTY})  # an earlier lazynb wrote none
+            entry.data.setdefault("collectives", {**EMPTY})  # an earlier lazynb wrote none of these
+            entry.data.setdefault("shardings", {**EMPTY})
             to_text(entry.data)  # whether it can be shown
             check_whole(entry.data)
     except NOT_WHOLE:

@@ -238,6 +238,7 @@ class Program(TypedDict):
     cache: str
     compile_seconds: float
     backend: str
+    devices: int  # on which it runs, each with its part; costs and memory are those of one
     runs: int  # before the inspector's own: at trace breaks of the cell
     hlo: Hlo
     memory: Memory | None
@@ -443,6 +444,7 @@ class Inspection(TypedDict):
     clusters: list[Cluster]  # of all programs, in the order in which they run
     boundaries: list[Boundary]
     collectives: Table
+    shardings: Table  # how values lie on several devices
     machine: Machine | None
     cache: Table
     breaks: Table

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from lazynb.units import short_duration
 from lazynb.view.inspection import times_words, words
-from lazynb.view.inspection.schema import Boundary, Cluster, Inspection
+from lazynb.view.inspection.schema import Boundary, Cluster, Inspection, Table
 from lazynb.view.words import clip, plain
 
-_KERNELS, _REASONS = 40, 40
+_KERNELS, _REASONS, _VALUES = 40, 40, 16
 
 
 def to_text(
@@ -28,21 +28,20 @@ def to_text(
     if left_out > 0:
         lines.append(f"  ... {left_out:,} more")
     lines += _reasons(data, reasons)
-    lines += _collectives(data)
+    lines += _table("What the devices say to each other", data["collectives"])
+    lines += _table("How values lie on the devices", data["shardings"], _VALUES)
     lines += _others(data)
     lines += times_words.in_full(data) if times else times_words.glance(data)
     lines += [f"Note: {note}" for note in data["notes"]]
     return plain("\n".join(lines))
 
 
-def _collectives(data: Inspection) -> list[str]:
-    table = data["collectives"]
+def _table(title: str, table: Table, most: int = _KERNELS) -> list[str]:
     if not table["rows"]:
         return []
-    return [
-        f"What the devices say to each other, {table['text']}:",
-        *_aligned([table["columns"], *table["rows"]]),
-    ]
+    shown, left_out = table["rows"][:most], len(table["rows"]) - most
+    lines = [f"{title}, {table['text']}:", *_aligned([table["columns"], *shown])]
+    return lines if left_out <= 0 else [*lines, f"  ... {left_out:,} more"]
 
 
 def _aligned(table: list[list[str]]) -> Iterator[str]:

@@ -163,10 +163,28 @@ def executions(cost: Cost) -> str:
     return f" × {times:,}" if times != 1 else ""
 
 
-def total(cost: Total) -> str:
-    """``'All kernels, as often as they run: FLOPs 335 M, bytes read and written 1.2 GiB'``."""
-    flops, traffic = bounds(cost["flops"], number), bounds(cost["bytes"], size)
-    return f"All kernels, as often as they run: FLOPs {flops}, bytes read and written {traffic}"
+def total(cost: Total, devices: int = 1) -> str:
+    """``'All kernels, as often as they run: FLOPs 335 M, bytes read and written 1.2 GiB'``; of several
+    devices on each of them, and on all."""
+    figures = _figures(cost, 1)
+    if devices > 1:
+        figures += f" on each device; on all {devices:,} together {_figures(cost, devices)}"
+    return f"All kernels, as often as they run: {figures}"
+
+
+def _figures(cost: Total, devices: int) -> str:
+    flops = bounds(cost["flops"], lambda figure: number(figure * devices))
+    traffic = bounds(cost["bytes"], lambda figure: size(figure * devices))
+    return f"FLOPs {flops}, bytes read and written {traffic}"
+
+
+def per_device(data: Inspection) -> str:
+    """That figures are those of one device; empty where there is one."""
+    counts = {program.get("devices", 1) for program in data["programs"]}  # older data have none
+    if counts <= {1}:
+        return ""
+    devices = " or ".join(f"{count:,}" for count in sorted(counts))
+    return f"Bytes, FLOPs and memory are per device, on {devices} devices."
 
 
 def bounds(figure: Bounds, write: Callable[[float], str]) -> str:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Sequence
-
-import jax
-from jax.sharding import NamedSharding
+from collections.abc import Mapping, Sequence
 
 from lazynb.record.snapshot.snapshot import Node, Place, Snapshot
 from lazynb.targets.mesh import Layout
 from lazynb.xla.collectives.device_groups import axes_of, axes_of_pairs, groups_of, pairs_of
-from lazynb.xla.collectives.need import constraints_on, operations_behind, readers_of, what_is_asked
-from lazynb.xla.hlo.dataflow import Dataflow
+from lazynb.xla.collectives.need import (
+    constraints_on,
+    givers_of,
+    operations_behind,
+    readers_of,
+    what_is_asked,
+)
+from lazynb.xla.collectives.parts import collectives_in, ends_of, kernels_between
+from lazynb.xla.collectives.reason import Facts, of_code, of_partitioner
 from lazynb.xla.hlo.module import Instruction, Module
-from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
+from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.hlo.shapes import parts as parts_of, shape_bytes
 from lazynb.xla.program import CompiledTrace
+from lazynb.xla.shardings.elementwise import elementwise_nodes
+from lazynb.xla.shardings.known import Value, tilings_of
+from lazynb.xla.shardings.mesh import Mesh, devices_of, mesh_of
+from lazynb.xla.shardings.tiling import Tiling
 
-_COLLECTIVES = opcodes_of(OpcodeKind.COLLECTIVE)
 _ASKED = {
     "all_gather": "all-gather",
     "all_gather_invariant": "all-gather",
@@ -36,8 +42,6 @@ _ASKED = {
     "reduce_scatter": "reduce-scatter",
 }
 """JAX's primitives that are collectives, and what XLA makes of each."""
-_REDUCTIONS = opcodes_of(Trait.COMBINES)
-_REDUCING = ("dot_general", "reduce_", "conv_general_dilated", "cumsum", "argmax", "argmin", "scatter-add")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,10 +80,6 @@ class Collective:
     why: str
 
 
-Mesh = tuple[tuple[str, ...], tuple[int, ...]]
-"""Names and sizes of a mesh's axes."""
-
-
 def collectives(trace: CompiledTrace, snapshot: Snapshot, layout: Layout | None) -> list[Collective]:
     """Those of a program, in the order in which they start.
 
@@ -88,27 +88,31 @@ def collectives(trace: CompiledTrace, snapshot: Snapshot, layout: Layout | None)
       layout: the mesh that it was compiled for; None if that is the one on which its inputs lie.
     """
     module = trace.module
-    if module is None or not (found := _parts(module)):
+    if module is None or not (found := collectives_in(module)):
         return []
-    if layout is not None:
-        mesh: Mesh | None = tuple(name for name, _ in layout.axes), layout.sizes
-    else:
-        mesh = _mesh_of(trace)
-    count = _PARTITIONS.search(trace.text.partition("\n")[0])
-    nodes = {node.id: node for node in snapshot.nodes}
-    devices = int(count[1]) if count is not None else 1
-    return [_collective(trace, module, parts, nodes, mesh, devices) for parts in found]
+    about = _About(
+        trace,
+        module,
+        {node.id: node for node in snapshot.nodes},
+        mesh_of(trace, layout),
+        devices_of(trace),
+        tilings_of(trace, snapshot),
+        elementwise_nodes(trace),
+    )
+    return [_collective(about, parts) for parts in found]
 
 
-_PARTITIONS = re.compile(r"\bnum_partitions=(\d+)")
+@dataclasses.dataclass(frozen=True)
+class _About:
+    """A program, and what is known of it."""
 
-
-def _mesh_of(trace: CompiledTrace) -> Mesh | None:
-    """The mesh on which the inputs of a program lie; None if they lie on none, or on several."""
-    given = getattr(trace.compiled, "input_shardings", None)
-    meshes = {one.mesh for one in jax.tree.leaves(given) if isinstance(one, NamedSharding)}
-    shapes = {(tuple(mesh.axis_names), tuple(mesh.axis_sizes)) for mesh in meshes}
-    return shapes.pop() if len(shapes) == 1 else None
+    trace: CompiledTrace
+    module: Module
+    nodes: dict[int, Node]
+    mesh: Mesh | None
+    devices: int
+    tilings: Mapping[Value, Tiling]
+    elementwise: set[int]
 
 
 def _place(node: Node) -> Place | None:
@@ -116,72 +120,93 @@ def _place(node: Node) -> Place | None:
     return (node.gradient.line if node.gradient is not None else None) or node.place
 
 
-def _direction(nodes: Sequence[Node]) -> str:
+def _direction(nodes: Sequence[Node], made_of: Sequence[Instruction]) -> str:
+    """Forward or backward. Of what is closed (``shard_map``) JAX's names of scopes say it."""
     if not nodes:
         return ""
     is_backward = any(node.gradient is not None and not node.gradient.again for node in nodes)
-    return "backward" if is_backward else "forward"
+    is_transposed = any("/transpose(" in each.scope for each in made_of)
+    return "backward" if is_backward or is_transposed else "forward"
 
 
-def _parts(module: Module) -> list[list[Instruction]]:
-    """The collectives, each with its parts, all in the order in which they run. One that runs beside kernels
-    has a start and an end. XLA:TPU writes it into its start, into each fusion that carries it on, and into
-    its end; all have one channel."""
-    found: dict[str, list[Instruction]] = {}
-    for instruction in module:
-        if instruction.opcode in _COLLECTIVES and not instruction.opcode.endswith("-done"):
-            channel = instruction.attribute("channel_id")
-            found.setdefault(f"{instruction.opcode} {channel or instruction.name}", []).append(instruction)
-    if not found:
-        return []
-    order = {name: place for place, name in enumerate(module.by_name)}
-    kernel = Dataflow(module).kernel
-    several = [sorted(parts, key=lambda part: order[kernel(part)]) for parts in found.values()]
-    return sorted(several, key=lambda parts: order[kernel(parts[0])])
-
-
-def _collective(
-    trace: CompiledTrace,
-    module: Module,
-    parts: Sequence[Instruction],
-    nodes: dict[int, Node],
-    mesh: Mesh | None,
-    devices: int,
-) -> Collective:
-    instruction, ends = parts[0], _ends(module, parts)
+def _collective(about: _About, parts: Sequence[Instruction]) -> Collective:
+    trace, module = about.trace, about.module
+    instruction, ends = parts[0], ends_of(module, parts)
     kind = instruction.opcode.removesuffix("-start")
-    among, axes = _devices(instruction, kind, mesh, devices)
+    among, axes = _devices(instruction, kind, about.mesh, about.devices)
     operands = [module.by_name[name] for name in instruction.operands]
     size = _bytes(instruction, kind, operands)
-    made_of = operands if len(operands) > 1 else [instruction]
-    # Of one that XLA put together of several, and which has the scope of one of them, its operands' say more
-    behind = operations_behind(trace, made_of, nodes)
+    # Of one that XLA put together of several, and which has the scope of one of them, its operands' say more.
+    # The operands of an all-to-all are the pieces of one array.
+    made_of = operands if len(operands) > 1 and kind != "all-to-all" else [instruction]
     primitives = [each.scope.rpartition("/")[2] for each in made_of]
     is_written = all(_ASKED.get(primitive) == kind for primitive in primitives)
-    wanted: list[Node] = []
-    needs: list[Node] = []
-    if kind not in _REDUCTIONS and not is_written:
-        readers = readers_of(trace, module, parts[-1])
-        needs = operations_behind(trace, readers, nodes)
-        wanted = constraints_on(trace, [*made_of, *operands], readers, nodes)
+    need = _need(about, parts, made_of) if kind not in opcodes_of(Trait.COMBINES) and not is_written else None
+    behind = operations_behind(trace, made_of, about.nodes)
+    needs, wanted = (need.nodes, need.wanted) if need is not None else ([], [])
     cost = trace.costs.get(ends[0].name)
+    facts = Facts(
+        kind,
+        primitives,
+        [node.name for node in needs],
+        [node.name for node in behind or (need.given if need is not None else ())],
+        need is not None and need.is_within,
+        need is not None and need.is_later,
+        axes,
+    )
     return Collective(
         kind,
         instruction.name,
-        tuple(node.id for node in [*(needs or behind), *wanted]),
+        tuple(node.id for node in dict.fromkeys([*(needs or behind), *wanted])),
         tuple(dict.fromkeys(filter(None, map(_place, wanted or needs or behind)))),
-        _direction(needs or behind),
+        _direction(needs or behind, made_of),
         among,
         axes,
         size,
         None if among is None else _moved(kind, size, among),
         cost.executions if cost is not None else None,
         is_written or bool(wanted),
-        _between(trace, module, *ends),
-        what_is_asked(needs or behind, wanted)
-        if wanted
-        else _why(kind, primitives, is_written, [node.name for node in needs or behind], axes, bool(needs)),
+        kernels_between(trace, module, *ends),
+        what_is_asked(wanted, about.nodes) if wanted else (of_code if is_written else of_partitioner)(facts),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Need:
+    """What needs a collective that moves values.
+
+    Attributes:
+      nodes: operations that read what it gives.
+      given: operations that compute what it takes.
+      wanted: operations that ask for the sharding.
+      is_later: whether it takes what another collective gives, maybe of the same operation.
+    """
+
+    nodes: list[Node]
+    given: list[Node]
+    wanted: list[Node]
+    is_later: bool
+
+    @property
+    def is_within(self) -> bool:
+        """Whether an operation that reads what it gives also computes what it takes."""
+        return bool(set(self.nodes) & set(self.given))
+
+
+def _need(about: _About, parts: Sequence[Instruction], made_of: Sequence[Instruction]) -> _Need:
+    trace, module, nodes = about.trace, about.module, about.nodes
+    readers, (givers, is_later) = readers_of(trace, module, parts[-1]), givers_of(module, parts[0])
+    needs, given = operations_behind(trace, readers, nodes), operations_behind(trace, givers, nodes)
+    inputs = [nodes[node] for giver in givers for node in trace.inputs_behind(giver.name)]
+    wanted = constraints_on(
+        [node.id for node in [*given, *inputs]],
+        [node.id for node in operations_behind(trace, made_of, nodes)],
+        needs,
+        [node.id for node in needs if node.id in about.elementwise],
+        nodes,
+        about.tilings,
+    )
+    return _Need(needs, given, wanted, is_later)
 
 
 def _devices(
@@ -211,52 +236,3 @@ def _moved(kind: str, size: int, among: int) -> float:
     if kind == "all-reduce":
         return 2 * share * size
     return size if kind in ("collective-permute", "collective-broadcast") else share * size
-
-
-def _ends(module: Module, parts: Sequence[Instruction]) -> tuple[Instruction, Instruction]:
-    """What starts a collective and what ends it; the same where it does not run beside others."""
-    kernel = Dataflow(module).kernel
-    first, last = module.by_name[kernel(parts[0])], module.by_name[kernel(parts[-1])]
-    users = module.computations[first.computation].users[first.name]
-    done = [user for user in users if user.opcode.endswith("-done")]
-    return (first, done[0]) if done and first.opcode.endswith("-start") else (first, last)
-
-
-def _between(trace: CompiledTrace, module: Module, start: Instruction, end: Instruction) -> int | None:
-    """The kernels that run between a start and its end: a compiled module is in the order of execution."""
-    if start is end or start.computation != end.computation:
-        return None
-    order = list(module.computations[start.computation].instructions)
-    between = set(order[order.index(start.name) + 1 : order.index(end.name)])
-    return sum(cluster.name in between and cluster.is_kernel for cluster in trace.clusters)
-
-
-def _why(
-    kind: str,
-    primitives: Sequence[str],
-    asked: bool,
-    names: Sequence[str],
-    axes: Sequence[str],
-    is_read: bool,
-) -> str:
-    """Why it is there. What the partitioner put in is inferred from what it was put in for."""
-    along = " and ".join(f"`{axis}`" for axis in axes)
-    over = f" on {along}" if along else ""
-    named = dict.fromkeys(names)
-    what = ", ".join(f"`{name}`" for name in named) or "an operation"
-    verb = "" if len(named) > 1 else "s"
-    together = f"; XLA put {len(primitives)} into one" if len(primitives) > 1 else ""
-    if asked:
-        return f"the code asks for it: {', '.join(f'`{one}`' for one in dict.fromkeys(primitives))}{together}"
-    if kind in _REDUCTIONS:
-        if all(any(re.match(form, primitive) for form in _REDUCING) for primitive in primitives):
-            part = "each device has a part of it"
-            return f"{what} reduce{verb} a dimension that is sharded{over}: {part}{together}"
-        return f"each device has a part of what {what} give{verb}, sharded{over}{together}"
-    if kind == "all-gather" and is_read:
-        return f"{what} read{verb} whole what is sharded{over}{together}"
-    if kind == "all-gather":
-        return f"what {what} give{verb} is sharded, and needed whole{over}{together}"
-    if is_read:
-        return f"{what} read{verb} a value that is sharded otherwise{over}{together}"
-    return f"a value of {what} is sharded otherwise than what reads it{over}{together}"

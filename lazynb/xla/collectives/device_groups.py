@@ -1,6 +1,7 @@
 """Which devices take part in a collective together, and which axes of the mesh that is.
 
-XLA writes the groups in three ways: as lists, as a range that is reshaped, and (for Shardy's meshes) as axes.
+XLA writes the groups in three ways: as lists, as a range that is reshaped, and (for Shardy's meshes) as axes
+or parts of axes.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lazynb.xla.hlo.meshes import after_mesh, axis_parts, iota, mesh_in, numbers
+
 Groups = frozenset[tuple[int, ...]]
 """Numbers of partitions; those of a group in rising order."""
 
 _LISTS = re.compile(r"replica_groups=\{((?:\{[\d,]*\},?)*)\}")
 _RANGE = re.compile(r"replica_groups=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
-_AXES = re.compile(r"replica_groups=mesh\[([^\]]*)\] \{([^}]*)\}")
-_AXIS = re.compile(r"'([^']+)'=(\d+)")
-_NAMED = re.compile(r"'([^']+)'(:\(\d+\)\d+)?")
+_AXES = re.compile(r"replica_groups=(mesh\[[^{]*\{[^}]*\})")
 
 
 def groups_of(text: str, devices: int) -> Groups | None:
@@ -29,34 +30,28 @@ def groups_of(text: str, devices: int) -> Groups | None:
       devices: how many the program runs on; an empty list of groups is all of them.
     """
     if (lists := _LISTS.search(text)) is not None:
-        found = [_numbers(part) for part in re.findall(r"\{([\d,]*)\}", lists[1])]
+        found = [numbers(part) for part in re.findall(r"\{([\d,]*)\}", lists[1])]
         return _groups(found) if found else _groups([range(devices)])
     if (of_range := _RANGE.search(text)) is not None:
-        ids = np.arange(math.prod(_numbers(of_range[2]))).reshape(_numbers(of_range[2]))
-        if of_range[3]:
-            ids = ids.transpose(_numbers(of_range[3]))
-        return _groups(ids.reshape(_numbers(of_range[1])).tolist())
+        ids = iota(of_range[2], of_range[3] or "")
+        return _groups(ids.reshape(numbers(of_range[1])).tolist())
     if (axes := _AXES.search(text)) is not None:
-        return _of_axes(axes[1], axes[2])
+        return _of_axes(axes[1])
     return None
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(number) for number in text.split(",") if number]
 
 
 def _groups(found: Sequence[Sequence[int]]) -> Groups:
     return frozenset(tuple(sorted(group)) for group in found)
 
 
-def _of_axes(mesh: str, named: str) -> Groups | None:
-    sizes = {name: int(size) for name, size in _AXIS.findall(mesh)}
-    if _AXIS.sub("", mesh).strip(", "):  # the devices have an order of their own
+def _of_axes(text: str) -> Groups | None:
+    mesh, named = mesh_in(text), axis_parts(after_mesh(text).strip(" {}"))
+    if mesh is None or named is None or not mesh.has(named):
         return None
-    axes = _NAMED.findall(named)
-    if any(part for _, part in axes):  # a part of an axis
-        return None
-    return groups_along([name for name, _ in axes], list(sizes), list(sizes.values()))
+    groups: dict[tuple[int, ...], list[int]] = {}
+    for place, device in zip(mesh.without(named).tolist(), mesh.ids.reshape(-1).tolist(), strict=True):
+        groups.setdefault(tuple(place), []).append(device)
+    return _groups(list(groups.values()))
 
 
 def groups_along(axes: Sequence[str], names: Sequence[str], sizes: Sequence[int]) -> Groups:

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lazynb.record.snapshot.snapshot import Node
 from lazynb.xla.hlo.dataflow import Array, Dataflow
-from lazynb.xla.hlo.module import Instruction, Module
+from lazynb.xla.hlo.module import Instruction, Module, parameter_number
 from lazynb.xla.hlo.opcodes import OpcodeKind, Trait, opcodes_of
 from lazynb.xla.program import CompiledTrace
+from lazynb.xla.shardings.elementwise import ARRANGING, MOVING, PASSING
+from lazynb.xla.shardings.known import Value, shape_of
+from lazynb.xla.shardings.tiling import Tiling
 
-_ELEMENTWISE = opcodes_of(OpcodeKind.ELEMENTWISE)
-_PASSING = opcodes_of(Trait.SPREADS) | opcodes_of(OpcodeKind.TRANSFER) | opcodes_of(OpcodeKind.COLLECTIVE)
-"""What may have the name of the value that it only passes on: copies, and the ends of a collective."""
+_COLLECTIVES = opcodes_of(OpcodeKind.COLLECTIVE)
+_CARRYING = opcodes_of(Trait.CARRIES)
+_RENAMING = opcodes_of(Trait.RENAMES)
+_CALLING = ("fusion", "call")
 _TPU_END = 'custom_call_target="AsyncCollective'
 """So XLA:TPU writes the start and the end of one that runs beside kernels."""
-_SHARDING = {"with_sharding_constraint", "sharding_constraint", "reshard"}
 
 
 def operations_behind(
@@ -40,27 +43,129 @@ def readers_of(trace: CompiledTrace, module: Module, last: Instruction) -> list[
             if reader.name in seen:
                 continue
             seen.add(reader.name)
-            passes = reader.opcode in _PASSING or _TPU_END in reader.text
+            passes = reader.opcode in PASSING or _TPU_END in reader.text
             if not passes and trace.nodes_behind(reader):
                 found[reader.name] = reader
             else:
                 waiting.append(reader)
-    order = {name: place for place, name in enumerate(module.by_name)}
-    return sorted(found.values(), key=lambda reader: order[reader.name])
+    return sorted(found.values(), key=lambda reader: module.order[reader.name])
+
+
+def givers_of(module: Module, first: Instruction) -> tuple[list[Instruction], bool]:
+    """What computes the values that a collective takes, behind slices, copies and other collectives; and
+    whether there is another collective."""
+    found: dict[str, Instruction] = {}
+    waiting, seen, is_later = [first], {first.name}, False
+    while waiting:
+        for name in _sources(module, waiting.pop()):
+            if name in seen:
+                continue
+            seen.add(name)
+            giver = module.by_name[name]
+            is_later = is_later or giver.opcode in _COLLECTIVES
+            is_passed = (
+                giver.opcode in ARRANGING or giver.opcode in _CALLING or _is_put_together(module, giver)
+            )
+            if is_passed and not (giver.opcode == "parameter" and giver.computation == module.entry):
+                waiting.append(giver)
+            else:
+                found[name] = giver
+    return list(found.values()), is_later
+
+
+def _sources(module: Module, instruction: Instruction) -> Iterable[str]:
+    """What an instruction has its value from; of a loop's parameter nothing is known."""
+    if instruction.opcode in _CALLING:
+        return [module.computations[instruction.calls[0]].root.name]
+    if instruction.opcode == "parameter":
+        caller = module.callers.get(instruction.computation)
+        if caller is None or caller.opcode not in _CALLING:
+            return []
+        return [caller.operands[parameter_number(instruction)]]
+    if instruction.opcode in _CARRYING:
+        return instruction.operands[:1]  # the others say which part
+    return instruction.operands
+
+
+def _is_put_together(module: Module, instruction: Instruction) -> bool:
+    """Whether the pieces that an ``all-to-all`` gives become one array here."""
+    if instruction.opcode != "concatenate":
+        return False
+    givers = {_beneath(module, name) for name in instruction.operands}
+    return len(givers) == 1 and module.by_name[givers.pop()].opcode == "all-to-all"
+
+
+def _beneath(module: Module, name: str) -> str:
+    """The instruction that has the value of ``name``, or of which it is a part."""
+    while True:
+        instruction = module.by_name[name]
+        is_part = instruction.opcode == "get-tuple-element" or instruction.opcode in _RENAMING
+        sources = list(_sources(module, instruction)) if is_part or instruction.opcode == "parameter" else []
+        if not sources:
+            return name
+        name = sources[0]
 
 
 def constraints_on(
-    trace: CompiledTrace, given: Sequence[Instruction], readers: Sequence[Instruction], nodes: dict[int, Node]
+    given: Iterable[int],
+    made: Iterable[int],
+    needs: Iterable[Node],
+    alike: Iterable[int],
+    nodes: Mapping[int, Node],
+    tilings: Mapping[Value, Tiling],
 ) -> list[Node]:
-    """The operations that ask for another sharding of what is given, or of what is computed of it element by
-    element: XLA may gather what that reads, and have each device compute all of it."""
-    alike = [reader for reader in readers if reader.opcode in _ELEMENTWISE]
-    values = {node.id for node in operations_behind(trace, [*given, *alike], nodes)}
-    asking = [node for node in nodes.values() if {node.name, node.primitive} & _SHARDING]
-    return [node for node in asking if any(operand in values for operand, _ in node.operands)]
+    """The operations that ask for the sharding that a collective makes.
+
+    XLA may gather what an operation reads that works element by element, and have each device compute all of
+    the result, of which another sharding is asked.
+
+    Arguments:
+      given: nodes whose value the collective takes.
+      made: nodes that it was made from.
+      needs: nodes that read what it gives.
+      alike: those of them that work element by element.
+      tilings: how values lie, as far as that is known. What lies already as it is asked to is not moved.
+    """
+    given, made, needs = set(given), set(made), list(needs)
+    upstream = _of_one_shape(alike, nodes)
+    found = []
+    for node in nodes.values():
+        if not {node.name, node.primitive} & MOVING or not node.operands:
+            continue
+        operand = node.operands[0][0]
+        reads = [need for need in needs if any(one == node.id for one, _ in need.operands)]
+        is_moved = operand in given and (not needs or bool(reads))
+        is_named = node.id in made or any(need.id == node.id for need in needs)
+        if (operand in upstream or is_moved or is_named) and not _lies_so(node, given, tilings):
+            found.append(node)
+    return found
 
 
-def what_is_asked(behind: Sequence[Node], wanted: Sequence[Node]) -> str:
-    what = ", ".join(dict.fromkeys(f"`{node.name}`" for node in behind))
+def _lies_so(node: Node, given: Iterable[int], tilings: Mapping[Value, Tiling]) -> bool:
+    """Whether all that is given is known to lie as ``node`` asks."""
+    wanted = tilings.get((node.id, 0))
+    lying = [tilings.get((one, 0)) for one in given if one != node.id]
+    return wanted is not None and bool(lying) and all(one == wanted for one in lying)
+
+
+def _of_one_shape(begin: Iterable[int], nodes: Mapping[int, Node]) -> set[int]:
+    """The nodes that come of others through results of one shape."""
+    found = set(begin)
+    for number, node in sorted(nodes.items()):
+        for operand, result in node.operands:
+            if operand in found and shape_of(nodes[operand], result) == shape_of(node, 0):
+                found.add(number)
+    return found
+
+
+def what_is_asked(wanted: Sequence[Node], nodes: Mapping[int, Node]) -> str:
+    """The reason of one for which the code asks by a sharding."""
+    values = dict.fromkeys(_value(nodes[node.operands[0][0]]) for node in wanted)
     asking = ", ".join(dict.fromkeys(f"`{node.name}`" for node in wanted))
-    return f"the code asks for another sharding of what {what} gives: {asking}"
+    return f"the code asks for another sharding of {', '.join(values)}: {asking}"
+
+
+def _value(node: Node) -> str:
+    if node.kind == "op":
+        return f"what `{node.name}` gives"
+    return f"`{node.names[0]}`" if node.names else "an input"

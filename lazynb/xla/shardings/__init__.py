@@ -1,0 +1,1 @@
+"""How the values of a program lie on the devices of a mesh."""

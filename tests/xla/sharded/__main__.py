@@ -1,0 +1,74 @@
+"""Programs over eight devices: what lazynb says of their collectives beside a reading of the HLO and the table.
+
+``python -m sharded [NAME ...]``, in a process with eight devices (``test_sharded.py`` starts it), prints what
+differs, and ends with 1 if anything does.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import jax
+
+import lazynb
+from sharded import asked, computed, others, trained  # noqa: F401
+from sharded.lying import wrong
+from sharded.reading import read
+from sharded.table import EXPLICIT, PROGRAMS
+
+
+def compiled(program):
+    args = [array.make() for array in program.args]
+    if program.args[0].mesh is EXPLICIT:
+        with jax.set_mesh(EXPLICIT):
+            return lazynb.compile(program.function, *args)
+    return lazynb.compile(program.function, *args)
+
+
+def problems(program):
+    """What is wrong in what is said of a program."""
+    compilation = compiled(program)
+    found = list(compilation.collectives)
+    mesh = program.args[0].mesh
+    told = [(one.kind, one.bytes, one.among, one.axes) for one in found]
+    texts = [reading for trace in compilation.traces for reading in read(trace.text, mesh)]
+    if sorted(told) != sorted(texts):
+        yield f"says {told}; the HLO {texts}"
+    for one in list(found):
+        if program.others and one.direction == program.others:
+            found.remove(one)
+    for said in program.said:
+        match = next((one for one in found if is_said(one, said)), None)
+        if match is None:
+            yield f"does not say {said}"
+        else:
+            found.remove(match)
+    yield from (f"says more: {one}" for one in found)
+    yield from wrong(program.name, compilation.shardings)
+
+
+def is_said(one, said):
+    return (
+        (one.kind, " ".join(one.axes), one.direction, one.executions)
+        == (said.kind, said.axes, said.direction, said.times)
+        and one.is_asked == (said.by == "code")
+        and any(said.line in (place.text or "") for place in one.places)
+        and said.why in one.why
+    )
+
+
+def main():
+    names = sys.argv[1:]
+    count = 0
+    for program in PROGRAMS:
+        if names and program.name not in names:
+            continue
+        for problem in problems(program):
+            print(f"{program.name}: {problem}")
+            count += 1
+    print(f"{len(PROGRAMS)} programs")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

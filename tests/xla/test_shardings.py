@@ -1,0 +1,142 @@
+"""How values lie on devices: HLO's annotations beside JAX's shardings, the table and its drawing."""
+
+from __future__ import annotations
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec as P
+
+import lazynb
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.text import to_text
+from lazynb.xla.shardings.drawing import MOST, svg, text_grid
+from lazynb.xla.shardings.tiling import Tiling, annotated, annotation_in, of_sharding, whole
+from lazynb.xla.shardings.value_sharding import spec_text
+
+pytestmark = pytest.mark.xdist_group("collectives")
+GRID = ("data", "model"), (2, 4)
+
+
+@pytest.mark.parametrize(
+    "text, rank, counts, spec",
+    [
+        ("{devices=[8,1]<=[8]}", 2, (8, 1), P(("data", "model"), None)),
+        ("{devices=[8,1]<=[2,4]T(1,0)}", 2, (8, 1), P(("model", "data"), None)),
+        ("{devices=[2,1,4]<=[8] last_tile_dim_replicate}", 2, (2, 1), P("data", None)),
+        ("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", 2, (1, 4), P(None, "model")),
+        ("{devices=[4,2]0,4,1,5,2,6,3,7}", 2, (4, 2), P("model", "data")),
+        ("{replicated}", 1, (1,), P(None)),
+        ("{mesh[], replicated}", 0, (), P()),
+        ("{mesh['data'=2,'model'=4], [{'model'}, {'data'}]}", 2, (4, 2), P("model", "data")),
+        ("{mesh['data'=2,'model'=4], [{'model','data'}, {}]}", 2, (8, 1), P(("model", "data"), None)),
+        ("{mesh['data'=2,'model'=4], [{}, {}], replicated={'data'}}", 2, (1, 1), P(None, None)),
+        ("{mesh['data'=2,'model'=4], [{'model':(1)2}]}", 1, (2,), None),
+        ("{mesh['a'=8], device_ids=([2,4]T(1,0)), [{'a'}]}", 1, (8,), P(("model", "data"))),
+    ],
+)
+def test_annotations(text, rank, counts, spec):
+    tiling = annotated(text, rank, 8)
+    assert tiling.counts == counts and tiling.spec(*GRID) == spec
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{manual}",
+        "{maximal device=3}",
+        "{devices=[2,2,2]<=[8] last_tile_dims={manual}}",
+        "{devices=[2,2]<=[4]}",
+        "{mesh['data'=2,'model'=4], manual}",
+        "{mesh['data'=2,'model'=4], [{'data'}, {}], unreduced={'model'}}",
+        "{mesh['data'=2,'model'=4], [{'data'}]}",
+        "{mesh['data'=2,'model'=4], [{'other'}, {}]}",
+        "{something new}",
+    ],
+)
+def test_what_is_not_known_is_not_guessed(text):
+    assert annotated(text, 2, 8) is None
+
+
+def test_an_annotation_is_found_in_a_line():
+    line = "%a = (s32[], f32[8]) while(%b), sharding={{mesh[], replicated}, {devices=[8]<=[8]}}, metadata={}"
+    assert annotation_in(line) == ["{mesh[], replicated}", "{devices=[8]<=[8]}"]
+    assert annotation_in('%a = f32[8] add(%b), frontend_attributes={xla.sdy.sharding="{x}"}') == []
+
+
+def test_shardings_of_jax_say_the_same():
+    if len(jax.devices()) < 2:
+        pytest.skip("one device")
+    mesh = jax.make_mesh((2,), ("model",), axis_types=(AxisType.Auto,))
+    for spec in (P("model", None), P(None, "model"), P(None, None)):
+        tiling = of_sharding(NamedSharding(mesh, spec), (4, 6))
+        assert tiling.spec(("model",), (2,)) == spec
+        assert tiling.tile((4, 6)) == NamedSharding(mesh, spec).shard_shape((4, 6))
+    assert of_sharding(NamedSharding(mesh, P("model")), (3,)) is None and of_sharding(None, (3,)) is None
+
+
+def test_every_spec_comes_back():
+    """Of each way to lay an array on a mesh, XLA's text gives the axes that JAX was told."""
+    mesh = AbstractMesh((2, 4), ("data", "model"))
+    for first, second in itertools.product(
+        (None, "data", "model", ("data", "model"), ("model", "data")), repeat=2
+    ):
+        named = [axis for part in (first, second) for axis in (part if isinstance(part, tuple) else (part,))]
+        if len(set(named) - {None}) < len([axis for axis in named if axis]):
+            continue
+        text = str(NamedSharding(mesh, P(first, second))._to_xla_hlo_sharding(2))
+        assert annotated(text, 2, 8).spec(*GRID) == P(first, second), text
+
+
+def test_drawings():
+    tiling = annotated("{devices=[1,4,2]<=[2,4]T(1,0) last_tile_dim_replicate}", 2, 8)
+    assert text_grid(tiling)[1] == "| 0,4 | 1,5 | 2,6 | 3,7 |"
+    assert svg(tiling).count("<rect") == 4 and ">2,6</text>" in svg(tiling)
+    assert text_grid(whole(3, 8))[1] == "| 0-7 |"
+    rows = Tiling((2, 2, 2), tuple(itertools.product(range(2), repeat=3)))
+    assert text_grid(rows)[1::2] == ["| 0 | 1 | 2 | 3 |", "| 4 | 5 | 6 | 7 |"]
+    many = Tiling((MOST + 1,), tuple((n,) for n in range(MOST + 1)))
+    assert text_grid(many) == [] and svg(many) == ""
+
+
+def test_a_program_on_two_devices():
+    mesh = jax.make_mesh((2,), ("model",), axis_types=(AxisType.Auto,))
+    x = jax.device_put(np.ones((4, 6), np.float32), NamedSharding(mesh, P("model")))
+
+    def turned(x):
+        y = jnp.sin(x)
+        return jax.lax.with_sharding_constraint(y, NamedSharding(mesh, P(None, "model")))
+
+    found = lazynb.compile(turned, x).shardings
+    assert [(one.spec, one.tile, one.copies, one.bytes, one.total) for one in found] == [
+        ("P('model', None)", (2, 6), 1, 48, 96),
+        ("P(None, 'model')", (4, 3), 1, 48, 96),
+        ("P(None, 'model')", (4, 3), 1, 48, 96),
+    ]
+    assert [one.before for one in found] == ["", "P('model', None)", ""]
+    assert "bytes per device" in repr(found) and found._repr_html_().count("<svg") == 3
+    assert "| 0 | 1 |" in str(found[1]) and found.to_dicts()[1]["mesh"] == "model=2"
+
+
+def test_one_device_has_none():
+    found = lazynb.compile(jnp.sin, jnp.ones(3)).shardings
+    assert not found and "one device" in repr(found)
+    assert spec_text(P("a", None)) == "P('a', None)"
+
+
+def test_figures_are_labelled_per_device():
+    mesh = jax.make_mesh((2,), ("model",), axis_types=(AxisType.Auto,))
+    x = jax.device_put(np.ones((64, 64), np.float32), NamedSharding(mesh, P("model")))
+    compilation = lazynb.compile(lambda x: jnp.tanh(x) @ x.T, x)
+    data = inspection(compilation, live=False)
+    text, page = to_text(data), to_html(data, compilation.snapshot)
+    assert data["programs"][0]["devices"] == 2 and data["shardings"]["rows"]
+    assert "Bytes, FLOPs and memory are per device, on 2 devices." in text and "How values lie" in text
+    assert "on each device; on all 2 together FLOPs" in page and "FLOPs per device" in page
+    assert "How values lie on the devices" in page and "per device, " in page
+    alone = lazynb.compile(jnp.tanh, np.ones((4, 4), np.float32))
+    assert "per device" not in to_text(inspection(alone, live=False))
