@@ -191,6 +191,7 @@ const MEMORY: Memory = {
 };
 const PROGRAM = {
   number: 0,
+  devices: 1,
   operations: 0,
   cache: "",
   compile_seconds: NaN,
