@@ -492,8 +492,16 @@ class Pending:
         return tensors
 
     def has_live(self) -> bool:
-        """Whether a pending tensor can be reached."""
-        return bool(self.live())
+        """Whether a pending tensor can be reached, but for a run that an interrupt cut short."""
+        landing = self.landing
+        if landing is None:
+            return bool(self.live())
+        waiting = set(map(id, landing.tensors))
+        counts = list(map(getrefcount, self.records))  # before anything else refers to one of them
+        return any(
+            count > _UNREACHED + (id(tensor) in waiting) and tensor._pending is self
+            for tensor, count in zip(self.records, counts, strict=False)
+        )
 
     def close(self) -> None:
         """Frees the path, when the trace has run or has no live tensors."""
