@@ -164,6 +164,7 @@ from lazynb._jax.inside import (
     differentiated as differentiated,
     instructions as instructions,
     name_stack as name_stack,
+    own_function as own_function,
     running as running,
     scan_constants as scan_constants,
     traceback_of as traceback_of,

@@ -3,10 +3,12 @@ equations."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from types import CodeType
 from typing import Any
 
+import jax
 from jax._src import source_info_util as _source_info_util
 
 from lazynb._jax.building import ClosedJaxpr, Jaxpr
@@ -16,6 +18,8 @@ CALLS = frozenset(
     {"jit", "closed_call", "core_call", "checkpoint", "remat2", "custom_jvp_call", "custom_vjp_call"}
 )
 """Primitives that run one jaxpr on their operands."""
+
+_JAX_ROOT = os.path.join(os.path.dirname(jax.__file__), "")
 
 SCAN, WHILE, BRANCHES = "scan", "while", "cond"
 """Loops and branches."""
@@ -42,6 +46,15 @@ def instructions(eqn: Any) -> Iterable[tuple[CodeType, int]]:
     """The instructions that were running when an equation was traced, as code object and offset, the
     innermost first. JAX keeps those within the function that is traced, and none of its callers'."""
     return running(eqn.source_info.traceback)
+
+
+def own_function(jaxpr: Any) -> tuple[str, str] | None:
+    """Name and file of the function that ``jaxpr`` was traced of, if it is JAX's own; None otherwise."""
+    debug_info = getattr(getattr(jaxpr, "jaxpr", jaxpr), "debug_info", None)
+    info = getattr(debug_info, "func_src_info", None) or ""
+    name, _, where = info.partition(" at ")
+    file = where.rpartition(":")[0]
+    return (name, file) if file.startswith(_JAX_ROOT) else None
 
 
 def running(traceback: Any) -> Iterable[tuple[CodeType, int]]:

@@ -39,14 +39,27 @@ def _opened_in(jaxpr: Any) -> Content | None:
     if jaxpr not in _opened:
         calls = [eqn for eqn in jaxpr.eqns if eqn.primitive.name in jc.CALLING]
         inner = tuple([opened(eqn.primitive, eqn.params) for eqn in calls])
-        is_users = any(one is not None for one in inner) or any(map(_is_written, jaxpr.eqns))
+        is_users = any(one is not None for one in inner) or _is_written(jaxpr)
         _opened[jaxpr] = Content(inner) if is_users else None
     return _opened[jaxpr]
 
 
-def _is_written(eqn: Any) -> bool:
-    """Whether an equation was traced on a line of the user's."""
-    return any(is_user_code(code) for code, _ in jc.instructions(eqn))
+def _is_written(jaxpr: Any) -> bool:
+    """Whether an equation was traced on a line of the user's.
+
+    JAX traces its own functions once, and the equations of one that was first called in a backward pass have
+    the traceback of what that differentiates (JAX 0.12): the user's lines count where they stand within the
+    function.
+    """
+    own = jc.own_function(jaxpr)
+    for eqn in jaxpr.eqns:
+        codes = [code for code, _ in jc.instructions(eqn)]
+        if own is not None:
+            within = [number for number, code in enumerate(codes) if (code.co_name, code.co_filename) == own]
+            del codes[within[-1] if within else 0 :]
+        if any(map(is_user_code, codes)):
+            return True
+    return False
 
 
 def positioned(primitive: Any, params: dict[str, Any]) -> dict[str, Any]:

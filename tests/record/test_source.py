@@ -90,3 +90,21 @@ def test_jax_takes_no_line_of_ours_for_the_user_s(clean):
 def source_of(eqn):
     frame = source_info_util.user_frame(eqn.source_info.traceback)
     return frame.file_name, frame.start_line
+
+
+@jax.custom_vjp
+def _halved(x):
+    return x / 2
+
+
+_halved.defvjp(lambda x: (x / 2, x), lambda x, g: (g * jnp.cos(x),))
+
+
+def test_a_function_of_jax_s_that_a_backward_pass_called_first_stays_closed(clean):
+    """JAX 0.12 gives its equations the traceback of what is differentiated, and keeps them for all calls."""
+    jax.clear_caches()
+    with lazynb.lazy():
+        jax.vmap(jax.grad(_halved))(jnp.ones(3)).block_until_ready()
+        a = jnp.float32(2) * 1
+        z = a * a
+        assert places(z)[-1][-1] == "z = a * a"
