@@ -12,6 +12,7 @@ ARRANGING = PASSING | opcodes_of(Trait.ARRANGES) | opcodes_of(Trait.CARRIES) | {
 MOVING = {"with_sharding_constraint", "sharding_constraint", "reshard", "device_put"}
 """Operations that ask for another sharding of a value."""
 _ELEMENTWISE = opcodes_of(OpcodeKind.ELEMENTWISE)
+_FREE = opcodes_of(OpcodeKind.FREE)  # which device it is, for one: many operations have that of each other
 _COMPUTING = _ELEMENTWISE - opcodes_of(Trait.CARRIES)  # without copies, which a transposition has too
 
 
@@ -21,5 +22,5 @@ def elementwise_nodes(trace: CompiledTrace) -> set[int]:
     for instruction in trace.module or ():
         for node in trace.nodes_behind(instruction):
             opcodes.setdefault(node, set()).add(instruction.opcode)
-    allowed = _ELEMENTWISE | ARRANGING | {"concatenate", "fusion"}
+    allowed = _ELEMENTWISE | ARRANGING | _FREE | {"concatenate", "fusion"}
     return {node for node, found in opcodes.items() if found & _COMPUTING and found <= allowed}

@@ -152,3 +152,21 @@ def halo(x):
         return wide[:-2] + wide[2:] - 2 * v
 
     return f(x)
+
+
+@program(
+    grid((64, 128), "data", None),
+    grid((128, 256), None, "model"),
+    grid((256, 16), "model", None),
+    grid((64, 16), "data", None),
+    said=(
+        Said("all-gather", "model", "with_sharding_constraint", by="code", why="what `tanh` gives"),
+        Said("all-reduce", "model", "error = hidden @ w2 - y", why="`matmul` reduces"),
+        Said("all-reduce", "data", "(error**2).mean()", why="`mean` reduces"),
+    ),
+)
+def asked_between_layers(x, w1, w2, y):
+    hidden = jnp.tanh(x @ w1)
+    hidden = lax.with_sharding_constraint(hidden, NamedSharding(GRID, P("data", None)))
+    error = hidden @ w2 - y
+    return (error**2).mean()
