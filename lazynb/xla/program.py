@@ -195,6 +195,13 @@ class CompiledTrace:
             _ = self.dump
             vars(self).pop("memory", None)
 
+    def write_down_if_small(self) -> bool:
+        """Compiles a small program once more if XLA's passes are not at hand; whether they are now."""
+        if not self.has_dump and self.module is not None and len(self.module.by_name) <= _SMALL:
+            with contextlib.suppress(DumpUnavailable):
+                _ = self.written
+        return self.has_dump
+
     @cached_property
     def written(self) -> Read:
         """What the dump says. Compiles once more if nothing was written down.
@@ -254,10 +261,9 @@ class CompiledTrace:
             by_mark = self._followed(self.written)
         else:
             by_mark = self._followed(None)
-            is_small = len(self.module.by_name) <= _SMALL
-            if is_small and any(fate.kind == "lost" for fate in by_mark.values()):
-                with contextlib.suppress(DumpUnavailable):
-                    by_mark = self._followed(self.written)
+            is_lost = any(fate.kind == "lost" for fate in by_mark.values())
+            if is_lost and self.write_down_if_small():
+                by_mark = self._followed(self.written)
         fates: dict[int, Fate] = {}
         for mark, fate in by_mark.items():
             partner = nodes.get(fate.merged_with) if fate.merged_with is not None else None

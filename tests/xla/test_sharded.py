@@ -11,14 +11,23 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 
 @pytest.mark.long
-def test_collectives_of_programs_over_eight_devices():
+def test_collectives_of_programs_over_eight_devices(tmp_path):
+    """Once compiled, with XLA's passes; out of lazynb's store, without them; and so, as if they were large."""
+    first, second, large = (programs(tmp_path, *options) for options in ((), (), ("--large",)))
+    assert first < 3  # two of them may be one program to XLA
+    assert second == large > 50
+
+
+def programs(store, *options):
+    """How many of the programs had no passes."""
     done = subprocess.run(
-        [sys.executable, "-m", "sharded"],
+        [sys.executable, "-m", "sharded", *options],
         env=os.environ
         | {
             "XLA_FLAGS": "--xla_force_host_platform_device_count=8",
             "JAX_PLATFORMS": "cpu",
-            "LAZYNB_PERSISTENT_CACHE": "0",
+            "LAZYNB_PERSISTENT_CACHE": "1",
+            "LAZYNB_CACHE_DIR": str(store),
             "PYTHONPATH": os.pathsep.join(map(str, (HERE, HERE.parents[1]))),
         },
         capture_output=True,
@@ -26,3 +35,4 @@ def test_collectives_of_programs_over_eight_devices():
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    return int(done.stdout.split(", ")[-1].split()[0])

@@ -83,6 +83,10 @@ class Collective:
 def collectives(trace: CompiledTrace, snapshot: Snapshot, layout: Layout | None) -> list[Collective]:
     """Those of a program, in the order in which they start.
 
+    Most of what is told of them stands in XLA's passes. If those were not written down (the program came from
+    a cache), a small program is compiled once more; of a large one no sharding that the code asks for is
+    named as the cause.
+
     Arguments:
       snapshot: the graph that it was compiled from.
       layout: the mesh that it was compiled for; None if that is the one on which its inputs lie.
@@ -90,6 +94,8 @@ def collectives(trace: CompiledTrace, snapshot: Snapshot, layout: Layout | None)
     module = trace.module
     if module is None or not (found := collectives_in(module)):
         return []
+    if trace.cache_event != "given":
+        trace.write_down_if_small()
     about = _About(
         trace,
         module,
@@ -143,13 +149,13 @@ def _collective(about: _About, parts: Sequence[Instruction]) -> Collective:
     is_written = all(_ASKED.get(primitive) == kind for primitive in primitives)
     need = _need(about, parts, made_of) if kind not in opcodes_of(Trait.COMBINES) and not is_written else None
     behind = operations_behind(trace, made_of, about.nodes)
-    needs, wanted = (need.nodes, need.wanted) if need is not None else ([], [])
+    needs, given, wanted = (need.nodes, need.given, need.wanted) if need is not None else ([], [], [])
     cost = trace.costs.get(ends[0].name)
     facts = Facts(
         kind,
         primitives,
         [node.name for node in needs],
-        [node.name for node in behind or (need.given if need is not None else ())],
+        [node.name for node in behind or given],
         need is not None and need.is_within,
         need is not None and need.is_later,
         axes,
@@ -157,9 +163,9 @@ def _collective(about: _About, parts: Sequence[Instruction]) -> Collective:
     return Collective(
         kind,
         instruction.name,
-        tuple(node.id for node in dict.fromkeys([*(needs or behind), *wanted])),
-        tuple(dict.fromkeys(filter(None, map(_place, wanted or needs or behind)))),
-        _direction(needs or behind, made_of),
+        tuple(node.id for node in dict.fromkeys([*(needs or behind or given), *wanted])),
+        tuple(dict.fromkeys(filter(None, map(_place, wanted or needs or behind or given)))),
+        _direction(needs or behind or given, made_of),
         among,
         axes,
         size,
@@ -204,7 +210,7 @@ def _need(about: _About, parts: Sequence[Instruction], made_of: Sequence[Instruc
         needs,
         [node.id for node in needs if node.id in about.elementwise],
         nodes,
-        about.tilings,
+        about.tilings if trace.has_dump else None,
     )
     return _Need(needs, given, wanted, is_later)
 

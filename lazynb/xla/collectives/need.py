@@ -112,7 +112,7 @@ def constraints_on(
     needs: Iterable[Node],
     alike: Iterable[int],
     nodes: Mapping[int, Node],
-    tilings: Mapping[Value, Tiling],
+    tilings: Mapping[Value, Tiling] | None,
 ) -> list[Node]:
     """The operations that ask for the sharding that a collective makes.
 
@@ -124,8 +124,11 @@ def constraints_on(
       made: nodes that it was made from.
       needs: nodes that read what it gives.
       alike: those of them that work element by element.
-      tilings: how values lie, as far as that is known. What lies already as it is asked to is not moved.
+      tilings: how values lie, as far as that is known; None without XLA's passes, and then none is named.
+        What lies already as it is asked to is not moved.
     """
+    if tilings is None:
+        return []
     given, made, needs = set(given), set(made), list(needs)
     upstream = _of_one_shape(alike, nodes)
     found = []
