@@ -47,6 +47,7 @@ DIFFERENT = {
 
 SOON = 9
 """Seconds within which hosts know, on a loaded machine and without a time-out; 0.1 on an idle one."""
+TIMEOUT = lazynb.config.hosts_timeout
 
 LEGAL = (
     "keeps",
@@ -117,7 +118,7 @@ def left(case: str, count: int = 2) -> list[ranks.Rank]:
     for rank in ended[:-1]:
         assert rank.status == 1, rank.text
         (told,) = rank.results
-        assert told["error"] == "HostMissingError" and told["seconds"] < 10
+        assert told["error"] == "HostMissingError" and told["seconds"] < TIMEOUT + SOON
         assert "faults.py" in told["line"] and "float(loss)" in told["line"]
     ends = [rank.seconds for rank in ended[:-1]]
     assert max(ends) - min(ends) < SOON

@@ -36,7 +36,7 @@ class Notebook:
 
 
 @pytest.fixture
-def notebook(clean):
+def notebook(clean, no_other_loop):
     InteractiveShell.clear_instance()
     shell = InteractiveShell.instance()
     shell.history_manager.enabled = False

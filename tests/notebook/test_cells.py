@@ -19,8 +19,6 @@ import lazynb
 from lazynb.notebook import extension
 from lazynb.record.blocks import blocks, patches
 
-pytestmark = pytest.mark.usefixtures("no_other_loop")
-
 
 @pytest.fixture(autouse=True)
 def own():
