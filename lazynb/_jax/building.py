@@ -143,12 +143,21 @@ def forwarded(jaxpr: Any) -> tuple[list[tuple[bool, int]], Callable[..., list[An
 def depending(jaxpr: Any, inputs: Sequence[Any]) -> list[bool]:
     """For each output of a closed jaxpr, whether its equations make it depend on one of the variables
     ``inputs``."""
-    inner = getattr(jaxpr, "jaxpr", jaxpr)
     reached = set(inputs)
-    for eqn in inner.eqns:
+    independent(jaxpr, reached)
+    outvars = getattr(jaxpr, "jaxpr", jaxpr).outvars
+    return [not isinstance(var, Literal) and var in reached for var in outvars]
+
+
+def independent(jaxpr: Any, reached: set[Any]) -> list[Any]:
+    """The equations that do not depend on the variables ``reached``, which the results of the others join."""
+    rest = []
+    for eqn in getattr(jaxpr, "jaxpr", jaxpr).eqns:
         if any(not isinstance(var, Literal) and var in reached for var in eqn.invars):
             reached.update(eqn.outvars)
-    return [not isinstance(var, Literal) and var in reached for var in inner.outvars]
+        else:
+            rest.append(eqn)
+    return rest
 
 
 def static_arguments(function: Any) -> tuple[int | str, ...]:

@@ -39,6 +39,11 @@ def canonical(full: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(None if type(one) in (_mesh.AbstractMesh, _mesh.Mesh) and one.empty else one for one in full)
 
 
+def is_same_context(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether two :func:`raw_context` mean the same. One that is opened under ``grad`` has the empty mesh."""
+    return one == other or canonical(one) == canonical(other)
+
+
 def placement_context() -> tuple[Any, ...]:
     """The settings that decide where and how a whole program is compiled. A change starts a new graph."""
     return (

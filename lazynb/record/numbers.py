@@ -57,12 +57,12 @@ class Written:
 
     __slots__ = ("_text", "_value", "number")
 
-    def __init__(self, number: Any, value: np.generic):
+    def __init__(self, number: Any, value: np.generic | None):
         self.number = number
         self._text = repr(number)
         self._value = value
 
-    def __call__(self, number: Any) -> np.generic:
+    def __call__(self, number: Any) -> np.generic | None:
         if number is self.number or repr(number) == self._text:
             return self._value
         raise OtherNumber

@@ -19,6 +19,7 @@ class Operation:
       params: its parameters (those of the first of the equal operations).
       context: the context that JAX stores with an equation (mesh, compute type, ...).
       name: see :func:`operation_name`.
+      devices: those to which it commits its results, whatever its operands; None if these decide.
     """
 
     __slots__ = (
@@ -27,14 +28,16 @@ class Operation:
         "_outside",
         "_positioned",
         "context",
+        "devices",
         "name",
         "params",
         "primitive",
     )
 
-    def __init__(self, primitive: Any, params: dict[str, Any]):
+    def __init__(self, primitive: Any, params: dict[str, Any], devices: tuple[Any, ...] | None = None):
         self.primitive = primitive
         self.params = params
+        self.devices = devices
         self.context = jc.eqn_context()
         self.name = operation_name(primitive, params)
         self._outside: frozenset[str] | None = None
@@ -142,10 +145,16 @@ class OperationTable:
         self._by_structure: weakref.WeakValueDictionary[Any, Operation] = weakref.WeakValueDictionary()
         self._quick_limit = quick_limit
 
-    def find(self, primitive: Any, params: dict[str, Any], context: Any) -> Operation:
-        """The operation for ``primitive`` and ``params`` under JAX's configuration ``context``."""
+    def find(
+        self, primitive: Any, params: dict[str, Any], context: Any, devices: tuple[Any, ...] | None = None
+    ) -> Operation:
+        """The operation for ``primitive`` and ``params`` under JAX's configuration ``context``.
+
+        Arguments:
+          devices: see :class:`Operation`.
+        """
         values = tuple(params.values())
-        quick = (primitive, context, values, tuple(map(type, values)))
+        quick = (primitive, context, devices, values, tuple(map(type, values)))
         try:
             return self._quick[quick]
         except KeyError:
@@ -153,10 +162,10 @@ class OperationTable:
         except TypeError:
             hashable = False
             params = self._plain(primitive, params)
-        key = (primitive, context, params_structure(primitive, params), opened(primitive, params))
+        key = (primitive, context, devices, params_structure(primitive, params), opened(primitive, params))
         operation = self._by_structure.get(key)
         if operation is None:
-            operation = self._by_structure[key] = Operation(primitive, params)
+            operation = self._by_structure[key] = Operation(primitive, params, devices)
         if hashable:
             if len(self._quick) >= self._quick_limit:
                 self._quick.clear()

@@ -422,7 +422,7 @@ class Pending:
             self.context is None
             or self.trace.stray
             or jc.must_run_eagerly()
-            or jc.raw_context() != self.context
+            or not jc.is_same_context(jc.raw_context(), self.context)
         ):
             return False
         self.epoch = count

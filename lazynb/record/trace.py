@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
@@ -119,6 +120,8 @@ class LazyTrace(jc.Trace):
       make_current: makes the trace of the open blocks current.
       backward: what the operations differentiate that are being recorded; None if they are no backward pass
         that is recorded as one call.
+      recorded_on: the devices of the call that is being recorded, on which its operations are that nothing
+        commits to devices; None if they are on the default device, as in eager JAX.
     """
 
     strict = False
@@ -127,6 +130,7 @@ class LazyTrace(jc.Trace):
     observers: tuple[Any, ...] = ()
     told_seconds = 0.0
     backward: Differentiated | None = None
+    recorded_on: tuple[Any, ...] | None = None
     make_current: Callable[[], None]
 
     def __init__(self) -> None:
@@ -276,8 +280,11 @@ class LazyTrace(jc.Trace):
             for arg in args
         ]
         with self.lock:
-            operation = operations.find(primitive, params, self._context.now())
-            pending = self.home(args)
+            devices = self.recorded_on
+            if devices is not None and any(committed_devices(arg, self) for arg in args):
+                devices = None
+            operation = operations.find(primitive, params, self._context.now(), devices)
+            pending = self.home(args, devices)
             if operation.calls_back:
                 pending = self._before_callback(pending)
             inside = params if primitive.name in jc.CALLING else None
@@ -324,8 +331,9 @@ class LazyTrace(jc.Trace):
     def _extend(self, pending: Pending, key: Any, operation: Operation, slots: tuple[int, ...]) -> State:
         """Adds the state after ``operation`` to the trie."""
         owners = [pending.owner(slot) for slot in slots]
+        given = {operation.devices, *(owner.devices for owner in owners)}
         committed = committed_to(
-            operation.primitive, operation.params, {owner.devices for owner in owners if owner.devices}
+            operation.primitive, operation.params, {devices for devices in given if devices}
         )
         called_on = jc.mesh_of_call(operation.primitive, operation.params)
         if len(committed) > 1 or not called_on <= committed:
@@ -421,16 +429,16 @@ class LazyTrace(jc.Trace):
             pending = self.seal()
         return pending
 
-    def home(self, args: Sequence[Any]) -> Pending:
+    def home(self, args: Sequence[Any], devices: tuple[Any, ...] | None = None) -> Pending:
         """The open trace for an operation on ``args``, which is :attr:`pending` from here on.
 
-        It is that of the devices to which one of ``args`` is committed. An operation on none of those may
-        still name devices itself; :meth:`_extend` then finds out.
+        It is that of ``devices``, or of those to which one of ``args`` is committed. An operation on none of
+        those may still name devices itself; :meth:`_extend` then finds out.
         """
         pending = self.open()
         if not jc.has_several_devices():
             return pending
-        devices = next(filter(None, (_committed_devices(arg, self) for arg in args)), None)
+        devices = devices or next(filter(None, (committed_devices(arg, self) for arg in args)), None)
         wanted = devices or next(iter(jc.mesh_in_force()), None) or (jc.default_device(),)
         program = pending.state.program
         if program == wanted or (program is None and not self.opened_beside(pending)):
@@ -438,6 +446,15 @@ class LazyTrace(jc.Trace):
         if devices is None and self._opened(wanted) is None:
             return pending
         return self._turn_to(wanted)
+
+    @contextlib.contextmanager
+    def recording_on(self, devices: tuple[Any, ...] | None) -> Iterator[None]:
+        """Records what nothing commits to devices on ``devices``, see :attr:`recorded_on`."""
+        before, self.recorded_on = self.recorded_on, devices
+        try:
+            yield
+        finally:
+            self.recorded_on = before
 
     def opened_beside(self, pending: Pending) -> list[Pending]:
         """The traces that are open beside ``pending``, which run on other devices; none if it is sealed."""
@@ -783,7 +800,7 @@ def _abstract_eval(primitive: Any, avals: Sequence[Any], params: dict[str, Any])
         raise
 
 
-def _committed_devices(arg: Any, trace: LazyTrace) -> tuple[Any, ...] | None:
+def committed_devices(arg: Any, trace: LazyTrace) -> tuple[Any, ...] | None:
     """The devices to which an operand is committed; None if JAX may move it. Runs nothing. What is pending in
     another thread's trace, whose lock is not held, is run before it is recorded here, and says nothing."""
     if arg.__class__ is LazyTensor:

@@ -15,6 +15,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec as P
 from oracle import Call, Different, Make, assert_all_same
 
 import lazynb
+from lazynb.record.trace import LazyTrace
 
 DEVICES = np.array(jax.devices())
 AUTO = Mesh(DEVICES.reshape(4, 2), ("data", "model"), axis_types=(AxisType.Auto,) * 2)
@@ -120,7 +121,51 @@ def moved_gradient(x):
     return jax.grad(lambda v: jax.device_put(v * 2, WHOLE).sum())(x)
 
 
+def vjp_of(function):
+    """The result of ``function`` and its gradients, for a cotangent of ones."""
+
+    def call(*args):
+        out, back = jax.vjp(function, *args)
+        return out, back(jnp.ones_like(out))
+
+    call.__name__ = function.__name__
+    return call
+
+
+def masked(x):
+    """A number, a mask that is on no mesh, and a constant in JAX's own rules (maximum, softmax, gelu)."""
+    seen = jnp.tril(jnp.ones((4, 4), bool))[0]
+    return jax.nn.gelu(jax.nn.softmax(jnp.where(seen, jnp.maximum(0.0, x), -1e9) + 1e-6, 0) * 0.5)
+
+
+def left_on_one_device(x):
+    """The gradient depends on nothing that is on the mesh."""
+    return (x * 0.5).sum() * 3.0
+
+
+def both_places(x, z):
+    """``z`` is on one device, and what is made of it before it meets ``x`` is smaller than ``z``."""
+    return x * jnp.mean(z * z, keepdims=True) + z.astype(jnp.float32)[:4]
+
+
+def again(call):
+    """``call`` as it is recorded, and as it is recalled."""
+
+    def twice(*args):
+        return [call(*args) for _ in range(3)]
+
+    twice.__name__ = call.__name__
+    return twice
+
+
 AUTO_CALLS = [
+    Call(vjp_of(masked), (X,)),
+    Call(vjp_of(left_on_one_device), (X,)),
+    Call(vjp_of(both_places), (X, Make(lambda: jnp.arange(64, dtype=jnp.bfloat16) / 32))),
+    Call(again(vjp_of(masked)), (X,)),
+    Call(again(vjp_of(both_places)), (X, Make(lambda: jnp.arange(64, dtype=jnp.bfloat16) / 32))),
+    Call(again(jax.grad(left_on_one_device)), (X,)),
+    Call(again(jax.value_and_grad(lambda x: masked(x).mean())), (X,)),
     Call(torn, (X,)),
     Call(back_and_forth, (X,)),
     Call(two_sets, (X,)),
@@ -241,8 +286,35 @@ def training_problems(kind):
             yield f"{g.shape} holds other values"
 
 
+def recorded_problems():
+    """A training step over the mesh is recalled: the second time JAX's rules are asked for next to nothing."""
+    names = []
+    record = LazyTrace._record
+
+    def noting(trace, primitive, *rest):
+        names.append(primitive.name)
+        return record(trace, primitive, *rest)
+
+    step = jax.value_and_grad(lambda x: (jax.nn.relu(masked(x)) + jnp.maximum(0.0, x)).mean())
+    x, counts = X.make(), []
+    LazyTrace._record = noting
+    try:
+        for _ in range(4):
+            with lazynb.lazy():
+                jax.block_until_ready(step(x))
+            counts.append(len(names))
+            names.clear()
+    finally:
+        LazyTrace._record = record
+    if counts[-1] > counts[0] / 4:
+        yield f"{counts} operations went through JAX's rules"
+
+
 def main():
     count = 0
+    for problem in recorded_problems():
+        print(problem)
+        count += 1
     for calls in (AUTO_CALLS, EXPLICIT_CALLS):
         try:
             assert_all_same(calls)

@@ -17,10 +17,12 @@ import jax
 import numpy as np
 
 from lazynb import _jax as jc
+from lazynb.record.capacity import size_of
+from lazynb.record.fast.eager_programs import EagerPrograms
 from lazynb.record.fast.recall import KINDS, NotRecalled, by_value, recall
 from lazynb.record.structure import derivative_rules
 from lazynb.record.tensor import LazyTensor
-from lazynb.record.trace import LazyTrace, operations
+from lazynb.record.trace import LazyTrace, committed_devices, operations
 
 MAX_RULES = 4096
 MAX_FAMILY = 32
@@ -32,24 +34,60 @@ class Known:
 
     Attributes:
       eqns: its equations, in the order in which they are recorded.
+      is_one_jit: whether it is one jitted function, which eager JAX runs on the devices of its operands.
     """
+
+    is_one_jit = False
 
     def __init__(self, function: Callable[..., Sequence[Any]], avals: Sequence[Any]):
         jaxpr = jc.traced(function, avals)
         if jaxpr.effects:
             raise NotRecalled  # a recalled call gives results and has no other effect
         self._sources, self._fresh = jc.forwarded(jaxpr)
+        self._jaxpr = jaxpr
         self.eqns: Sequence[Any] = getattr(jaxpr, "jaxpr", jaxpr).eqns
 
     def values(self, trace: LazyTrace, primals: Sequence[Any]) -> list[Any]:
         """The results of the function for ``primals``, recorded on ``trace``."""
         computed: Any = ()
         if self._fresh is not None:
-            computed = recall(trace, self, self._fresh, tuple(primals), {}, True)
+            computed = recall(trace, self, self._recorded, tuple(primals), {}, True)
         values = []
         for is_operand, number in self._sources:
             values.append(_as_array(primals[number], trace) if is_operand else computed[number])
         return values
+
+    def _recorded(self, *primals: Any) -> list[Any]:
+        """The results that the program computes, recorded operation by operation."""
+        trace = jc.ambient.value
+        assert self._fresh is not None
+        if not jc.has_several_devices():
+            return self._fresh(*primals)
+        with trace.recording_on(self._devices(trace, primals)):
+            return self._fresh(*primals)
+
+    def _devices(self, trace: LazyTrace, primals: Sequence[Any]) -> tuple[Any, ...] | None:
+        """The devices to which eager JAX commits all results, by an operand; None if there are none.
+
+        What the program computes from constants and from arrays that JAX may move is recorded on them too.
+        Eager JAX has it on the default device and moves it: here that would be a trace of its own, and the
+        program could not be recalled. No more is moved than eagerly.
+        """
+        places = [committed_devices(primal, trace) for primal in primals]
+        sets = {place for place in places if place is not None}
+        if len(sets) != 1:
+            return None
+        committed = [var for var, place in zip(jc.jaxpr_inputs(self._jaxpr), places) if place is not None]
+        return next(iter(sets)) if self.is_one_jit or self._is_moved_less(committed) else None
+
+    def _is_moved_less(self, committed: Sequence[Any]) -> bool:
+        """Whether each result depends on one of the inputs ``committed``, and nothing that does not becomes
+        smaller before it is moved to their devices."""
+        computed = zip(self._sources, jc.depending(self._jaxpr, committed))
+        return all(is_operand or depends for (is_operand, _), depends in computed) and all(
+            size_of(var.aval for var in eqn.invars) <= size_of(var.aval for var in eqn.outvars)
+            for eqn in jc.independent(self._jaxpr, set(committed))
+        )
 
 
 def _as_array(value: Any, trace: LazyTrace) -> Any:
@@ -109,7 +147,9 @@ class _Call:
                 return call(*args)
 
             varied = [primal for primal, nonzero in zip(primals, nonzeros) if nonzero]
-            result, linear = jax.linearize(varying, *varied)
+            with jc.set_current_trace(programs := EagerPrograms()):
+                result, linear = jax.linearize(varying, *varied)
+            self._is_one_jit = programs.are_one_jit
             self.container = result.__class__ if result.__class__ in (tuple, list) else None
             results = [result] if self.container is None else list(result)
             dtypes = [jc.typeof(result).dtype for result in results]
@@ -121,6 +161,7 @@ class _Call:
             return [*results, *residuals]
 
         self.known = Known(known, avals)
+        self.known.is_one_jit = self._is_one_jit
         tangents = [aval.to_tangent_aval() for aval, nonzero in zip(avals, nonzeros) if nonzero]
         count = len(self._avals)
 

@@ -41,7 +41,8 @@ class Edge:
       container: type of the tuple or list of results; None for a single result.
       slot, aval: those of a single result; None otherwise.
       values: host values of the inputs that the call itself adds.
-      converters: functions that convert the call's Python numbers to its inputs, in order.
+      converters: functions that convert the call's Python numbers to its inputs, in order. With ``values``
+        they only tell whether the numbers are those that the edge is for.
       convert: the converter of a call with one number; None otherwise.
       scalar, converted: the last number and the inputs that it became. They are kept because most numbers are
         written in the code.
@@ -112,13 +113,18 @@ class Edge:
         return edge
 
     def before(self, edge: Edge) -> Edge:
-        """The first of the edges of one call, of which ``edge`` is new. Those for any number come last."""
+        """The first of the edges of one call, of which ``edge`` is new. Those for any number come last.
+
+        Of the edges for certain numbers :data:`MAX_FIXED` are kept.
+        """
+        last, count = self, 1
+        while last.fixed and last.otherwise is not None:
+            last, count = last.otherwise, count + 1
         if edge.fixed:
+            if count >= MAX_FIXED:
+                return self
             edge.otherwise = self
             return edge
-        last = self
-        while last.fixed and last.otherwise is not None:
-            last = last.otherwise
         if last.fixed:
             last.otherwise = edge
         return self
@@ -130,11 +136,16 @@ class Edge:
         return self.otherwise if self.end is end else self
 
     def inputs(self, scalars: Sequence[Any]) -> tuple[Any, ...]:
-        """The call's numbers as inputs."""
-        return tuple([convert(scalar) for convert, scalar in zip(self.converters, scalars, strict=True)])
+        """The inputs that a call with ``scalars`` adds. Raises OtherNumber if the edge is for others."""
+        numbers = tuple([convert(scalar) for convert, scalar in zip(self.converters, scalars, strict=True)])
+        return self.values or numbers
 
 
 NEVER = Edge(None)
+
+MAX_FIXED = 8
+"""Edges of one call that are for certain numbers alone. With further numbers it goes through JAX's code."""
+
 _new = LazyTensor.__new__
 
 KINDS: dict[type, object] = {cls: object() for cls in (float, int, bool, complex)}
@@ -376,11 +387,12 @@ def _edge(
     converters: tuple[Any, ...] = ()
     if scalars:
         converters = _converters(tip, end, values, scalars)
-        if not _come_from(values, converters, scalars):
-            return NEVER
-        if len({value.tobytes() for value in values}) < len(values):
+        if not _come_from(values, converters, scalars):  # there are others between them
+            converters = tuple([Written(number, None) for number in scalars])
+        elif len({value.tobytes() for value in values}) < len(values):
             return None  # equal numbers: only different ones show which input is which
-        values = ()
+        else:
+            values = ()
     first = pending.records[count]
     callee = first._code.callee if isinstance(first._code, Origin) else first._edge.callee
     return Edge(end, [(t._slot, t.aval) for t in tensors], container, values, converters, callee)
