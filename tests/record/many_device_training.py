@@ -1,6 +1,6 @@
 """Training of Flax models with Optax over eight devices: eagerly, lazily and under ``nnx.jit``.
 
-    python tests/record/many_device_training.py [--steps 20] [WAY ...]
+    python tests/record/many_device_training.py [--steps 20] [--size 1] [WAY ...]
 
 Prints a table: how far the losses lie apart, the trace breaks, the bytes of all arrays after the last step, and
 the time of a step beside that of the same step under ``nnx.jit``. Ends with 1 if the losses differ, if a line
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import os
 import statistics
 import sys
@@ -51,7 +52,8 @@ class Block(nnx.Module):
 
 
 class ResNet(nnx.Module):
-    def __init__(self, rngs: nnx.Rngs, width: int = 16):
+    def __init__(self, rngs: nnx.Rngs, size: int):
+        width = 16 * size
         self.stem = nnx.Conv(3, width, (3, 3), use_bias=False, rngs=rngs)
         self.blocks = nnx.List([Block(width, rngs) for _ in range(2)])
         self.head = nnx.Linear(width, 10, rngs=rngs)
@@ -86,7 +88,8 @@ class Layer(nnx.Module):
 
 
 class Transformer(nnx.Module):
-    def __init__(self, rngs: nnx.Rngs, width: int = 64, words: int = 64):
+    def __init__(self, rngs: nnx.Rngs, size: int, words: int = 64):
+        width = 64 * size
         self.words = nnx.Embed(words, width, rngs=rngs)
         self.layers = nnx.List([Layer(width, rngs) for _ in range(2)])
         self.head = nnx.Linear(width, words, rngs=rngs)
@@ -102,7 +105,8 @@ class Mixer(nnx.Module):
     """Two matrices with a norm between them: Explicit axes ask for an answer wherever Flax has none
     (convolutions, embeddings)."""
 
-    def __init__(self, rngs: nnx.Rngs, width: int = 64):
+    def __init__(self, rngs: nnx.Rngs, size: int):
+        width = 64 * size
         self.up, self.down = nnx.Linear(16, width, rngs=rngs), nnx.Linear(width, 10, rngs=rngs)
         self.norm = nnx.LayerNorm(width, rngs=rngs)
 
@@ -133,9 +137,9 @@ def by_columns_and_rows(path: str, shape: tuple[int, ...]) -> P:
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """A model, and how it is spread."""
+    """A model of a size, and how it is spread."""
 
-    model: Callable[[nnx.Rngs], nnx.Module]
+    model: Callable[[nnx.Rngs, int], nnx.Module]
     mesh: Mesh
     spec: Callable[[str, tuple[int, ...]], P]
     data: Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
@@ -164,9 +168,9 @@ WAYS = {
 }
 
 
-def made(way: Way) -> tuple[nnx.Module, nnx.Optimizer]:
+def made(way: Way, size: int = 1) -> tuple[nnx.Module, nnx.Optimizer]:
     """A model and its optimizer, with their state on the mesh."""
-    model = way.model(nnx.Rngs(0))
+    model = way.model(nnx.Rngs(0), size)
     state = nnx.state(model)
     for path, leaf in nnx.to_flat_state(state):
         spec = way.spec("/".join(map(str, path)), leaf.get_value().shape)
@@ -246,10 +250,14 @@ def pipeline_losses(steps: int, step: Callable[..., Any]) -> Iterator[Any]:
 # ---- the table ---------------------------------------------------------------------------------------------
 
 
-def model_losses(way: Way, steps: int, step: Callable[..., Any]) -> Iterator[Any]:
-    model, optimizer = made(way)
+def model_losses(way: Way, steps: int, size: int, step: Callable[..., Any]) -> Iterator[Any]:
+    model, optimizer = made(way, size)
     for x, y in batches(way, steps):
         yield step(model, optimizer, x, y)
+
+
+PAIRS = 10
+"""Steps that are timed, after those that are compared."""
 
 
 @dataclasses.dataclass
@@ -257,7 +265,6 @@ class Trained:
     """What a training came to."""
 
     losses: list[float]
-    seconds: list[float]
     held: int
 
 
@@ -270,35 +277,45 @@ def held() -> int:
 def trained(losses: Iterator[Any]) -> Trained:
     """Trains. The bytes held are those beside what was there before, at the last step."""
     before = held()
-    done = Trained([], [], 0)
-    start = time.perf_counter()
+    done = Trained([], 0)
     for loss in losses:
         done.losses.append(float(loss))
-        done.seconds.append(time.perf_counter() - start)
         done.held = held() - before
-        start = time.perf_counter()
     return done
 
 
-def compared(name: str, steps: int) -> tuple[str, list[str]]:
+def paired(jitted: Iterator[Any], plain: Iterator[Any]) -> tuple[float, float]:
+    """Seconds of a step under jit, and how many times as long a lazy step takes: medians of turns about."""
+    under, ratios = [], []
+    for _ in range(PAIRS):
+        start = time.perf_counter()
+        float(next(jitted))
+        under.append(time.perf_counter() - start)
+        start = time.perf_counter()
+        with lazynb.lazy():
+            float(next(plain))
+        ratios.append((time.perf_counter() - start) / under[-1])
+    return statistics.median(under), statistics.median(ratios)
+
+
+def compared(name: str, steps: int, size: int) -> tuple[str, list[str]]:
     """A row of the table, and what is wrong with it."""
-    way = WAYS.get(name)
+    way, count = WAYS.get(name), steps + PAIRS
     if way is None:
-        plain, jitted = pipeline_losses(steps, pipeline_step), pipeline_losses(steps, jax.jit(pipeline_step))
+        plain, jitted = (pipeline_losses(count, call) for call in (pipeline_step, jax.jit(pipeline_step)))
     else:
-        plain, jitted = model_losses(way, steps, step), model_losses(way, steps, nnx.jit(step))
+        plain, jitted = (model_losses(way, count, size, call) for call in (step, nnx.jit(step)))
     explicit = (
         jax.set_mesh(way.mesh) if way is not None and way.mesh is EXPLICIT else contextlib.nullcontext()
     )
     with explicit:
-        under = trained(jitted)
+        under = trained(itertools.islice(jitted, steps))
         lazynb.clear_cache()
         with lazynb.lazy():
-            lazy = trained(plain)
+            lazy = trained(itertools.islice(plain, steps))
             breaks = {(one.kind, one.location.text) for one in lazynb.breaks()}
+        seconds, ratio = paired(jitted, plain)
     apart = max(abs(a - b) / abs(a) for a, b in zip(under.losses, lazy.losses, strict=True))
-    half = steps // 2
-    ratio = statistics.median(lazy.seconds[half:]) / statistics.median(under.seconds[half:])
     problems = []
     if apart > 1e-6:
         problems.append(f"losses lie {apart:.1e} apart")
@@ -307,18 +324,25 @@ def compared(name: str, steps: int) -> tuple[str, list[str]]:
     if lazy.held > 1.5 * under.held:
         problems.append(f"{lazy.held} bytes are held, under jit {under.held}")
     memory = lazy.held / under.held
-    return f"{name:32} {apart:8.1e} {len(breaks):6} {memory:6.2f} {ratio:6.2f}", problems
+    row = f"{name:32} {apart:8.1e} {len(breaks):6} {memory:6.2f} {1e3 * seconds:8.0f} {ratio:6.2f}"
+    return row, problems
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("ways", nargs="*", metavar="WAY", help=", ".join([*WAYS, PIPELINE]))
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument(
+        "--size", type=int, default=1, help="how wide the models are; 1 is as small as it goes"
+    )
     given = parser.parse_args()
-    print(f"{'':32} {'apart':>8} {'breaks':>6} {'held':>6} {'time':>6}   (held and time: lazily / under jit)")
+    print(
+        f"{'':32} {'apart':>8} {'breaks':>6} {'held':>6} {'jit (ms)':>8} {'time':>6}"
+        "   (held and time: lazily / under jit)"
+    )
     wrong = 0
     for name in given.ways or [*WAYS, PIPELINE]:
-        row, problems = compared(name, given.steps)
+        row, problems = compared(name, given.steps, given.size)
         print("\n".join([row, *(f"  {problem}" for problem in problems)]), flush=True)
         wrong += bool(problems)
     return min(wrong, 1)
