@@ -194,6 +194,7 @@ class LazyTensor(jc.Tracer):
     # NumPy's protocols (NEP 13, NEP 18): ``lazynb.frontends`` answers them, loaded with their first call.
     __array_ufunc__ = ArrayUfunc()
     __array_priority__ = 100  # that of any jax.Array; a tracer's is higher
+    __numpy_dtype__ = jax.Array.__numpy_dtype__  # NumPy 2.4 asks for it, and the user is warned
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return numpy_calls().array_function(function, args, kwargs)
