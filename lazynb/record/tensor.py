@@ -423,6 +423,9 @@ jc.register_argument_type(LazyTensor, lambda argument: argument._force("compiled
 jc.register_part_type(
     LazyTensor, lambda part: part._force("device_put", "an array that is put together of others")
 )
+jc.register_mapped_type(
+    LazyTensor, lambda value: value._force("unrecordable", "a shard_map that closes over it")
+)
 jc.register_array_class(LazyTensor)
 jc.register_constant_type(
     LazyTensor, lambda constant: constant._force("static", "a constant of what is compiled")

@@ -253,8 +253,7 @@ class LazyTrace(jc.Trace):
     def process_shard_map(self, primitive: Any, fun: Any, args: Any, **params: Any) -> Any:
         if not (jc.must_run_eagerly() or self.stray):
             try:
-                with jc.set_current_trace(self):
-                    return call_mapped(primitive, fun, args, params)
+                return call_mapped(self, primitive, fun, args, params)
             except Exception:  # what JAX cannot trace, and what it refuses, which it does again
                 pass
         values = [self._concrete(arg, "unrecordable", "shard_map") for arg in args]
