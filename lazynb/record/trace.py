@@ -32,7 +32,7 @@ from lazynb.record.placement import committed_to, fits_mesh, is_same, stays, tak
 from lazynb.record.refusal import check
 from lazynb.record.runtime import Hooks, runtime
 from lazynb.record.spread import can_be_spread, on_mesh, spread
-from lazynb.record.tensor import DELETED, LazyTensor
+from lazynb.record.tensor import Deleted, LazyTensor
 from lazynb.record.told import told_sharding
 from lazynb.record.trie import LoopStart, Root, State, Trie
 from lazynb.record.written import place_of
@@ -392,7 +392,7 @@ class LazyTrace(jc.Trace):
                 if source is not None and source.needs(pending):
                     raise _Elsewhere
                 return pending.input(arg, arg.aval, arg)
-            arg = arg._force("eager") if value is DELETED else value
+            arg = arg._force("eager") if value.__class__ is Deleted else value
         elif isinstance(arg, jc.Tracer):
             raise jc.escaped_tracer_error(arg)
         if arg.__class__ is jc.ArrayImpl or isinstance(arg, jax.Array):
@@ -664,7 +664,7 @@ class LazyTrace(jc.Trace):
                 for other in others:
                     other.secure(value, arg)
                 self._doom(value, id(value) in held_outside.ids)
-            arg._value, arg._pending = DELETED, None
+            arg._forget_value()
 
     def _doom(self, value: Any, outside: bool) -> None:
         """Deletes a concrete array when the trace has run.
