@@ -31,7 +31,7 @@ from lazynb.record.pending import Pending
 from lazynb.record.placement import committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
 from lazynb.record.runtime import Hooks, runtime
-from lazynb.record.spread import can_be_spread, on_mesh, spread
+from lazynb.record.spread import can_be_spread, on_mesh, spread, typed
 from lazynb.record.tensor import Deleted, LazyTensor
 from lazynb.record.told import told_sharding
 from lazynb.record.trie import LoopStart, Root, State, Trie
@@ -221,7 +221,7 @@ class LazyTrace(jc.Trace):
             return results
         with jc.set_current_trace(self):
             return [
-                one if sharding is None else jax.sharding.reshard(one, sharding)
+                one if sharding is None else typed(one, sharding)
                 for one, sharding in zip(results, asked, strict=True)
             ]
 
