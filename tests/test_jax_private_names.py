@@ -1444,6 +1444,7 @@ def test_a_sharding_has_one_spelling():
     unreduced = NamedSharding(mesh, P(None, unreduced={"x"}))
     assert jc.one_spelling(unreduced).spec.unreduced == {"x"} and not jc.is_plainly_spread(unreduced)
     assert jc.is_plainly_spread(NamedSharding(mesh, P("x")))
+    assert jc.named_sharding(None, {"out_shardings": (unreduced,)}, 0) is unreduced
     unconstrained = NamedSharding(mesh_of_two(AxisType.Auto), P(P.UNCONSTRAINED))
     assert not jc.is_plainly_spread(unconstrained)
 
@@ -1467,3 +1468,42 @@ def test_the_sizes_of_meshes_without_devices():
         mapped = of_call(jax.shard_map(lambda x: x, in_specs=P("x"), out_specs=P("x")), x)
     assert jc.abstract_sizes(*explicit) == jc.abstract_sizes(*mapped) == {2}
     assert jc.abstract_sizes(*auto) == set()
+
+
+def test_what_eager_jax_does_of_a_shard_map():
+    mesh = mesh_of_two(AxisType.Auto)
+    x = jax.device_put(np.ones(2), NamedSharding(mesh, P("x")))
+
+    def inner(v):
+        return v + jax.device_put(1, jax.devices()[0])
+
+    def traced(function, **more):
+        call = jax.shard_map(function, mesh=mesh, in_specs=P("x"), out_specs=P("x"), **more)
+        (eqn,) = jax.make_jaxpr(call)(x).eqns
+        return eqn
+
+    eqn = traced(inner)
+    assert jc.mapped_shardings(eqn, mesh) == [NamedSharding(mesh, P("x"))]
+    assert jc.mapped_shardings(eqn, mesh.abstract_mesh) is None
+    assert [one for one in eqn.params["jaxpr"].eqns if jc.is_refused_in_mapped(one)]
+    refs = traced(lambda v: jax.freeze(jax.new_ref(v)), check_vma=False).params["jaxpr"].eqns
+    assert jc.is_refused_in_mapped(refs[0]) and not any(map(jc.is_refused_in_mapped, refs[1:]))
+    assert jc.mesh_of_mapped(mesh, ()) is mesh and jc.mesh_of_mapped(mesh.abstract_mesh, [x]) == mesh
+    with pytest.raises(ValueError, match="NamedSharding"):
+        jc.mesh_of_mapped(mesh.abstract_mesh, [np.ones(2)])
+    with jax.set_mesh(mesh):
+        assert jc.mesh_of_mapped(mesh.abstract_mesh, ()) == mesh
+
+
+def test_what_a_shard_map_closes_over(monkeypatch):
+    mesh = mesh_of_two(AxisType.Auto)
+    plain = jc.mapping._shard_map.ShardMapTrace.to_val_mat_pair
+    monkeypatch.setattr(jc.mapping._shard_map.ShardMapTrace, "to_val_mat_pair", plain)
+    jc.register_mapped_type(str, lambda text: np.float32(text))
+    stage = jc.mapping._shard_map.ShardMapTrace.stage_value
+
+    def inner(v):
+        return v * stage(jc.current_trace(), "3")
+
+    got = jax.shard_map(inner, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(jnp.ones(2))
+    assert (np.asarray(got) == 3).all()

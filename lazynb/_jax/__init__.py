@@ -173,6 +173,13 @@ from lazynb._jax.inside import (
     under as under,
     with_eqns as with_eqns,
 )
+from lazynb._jax.mapping import (
+    eval_shard_map as eval_shard_map,
+    is_refused_in_mapped as is_refused_in_mapped,
+    mapped_shardings as mapped_shardings,
+    mesh_of_mapped as mesh_of_mapped,
+    register_mapped_type as register_mapped_type,
+)
 from lazynb._jax.memory import (
     address as address,
     buffers as buffers,
@@ -198,7 +205,6 @@ from lazynb._jax.primitives import (
     abstract_sizes as abstract_sizes,
     can_be_lowered as can_be_lowered,
     conversion as conversion,
-    eval_shard_map as eval_shard_map,
     hands_on as hands_on,
     inner_placement as inner_placement,
     lower_alone as lower_alone,

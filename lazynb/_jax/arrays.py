@@ -145,10 +145,14 @@ def explicit_sharding(aval: Any, devices: tuple[Any, ...]) -> Any:
 
 def is_plainly_spread(sharding: Any) -> bool:
     """Whether ``sharding`` says how an array lies on the devices of a mesh along each of its axes, in their
-    usual memory."""
+    usual memory, and nothing of sums that are still to be made."""
+    return _is_whole_answer(sharding) and not (sharding.spec.unreduced or sharding.spec.reduced)
+
+
+def _is_whole_answer(sharding: Any) -> bool:
     if not isinstance(sharding, NamedSharding) or not is_concrete_sharding(sharding):
         return False
-    if _mlir.contains_unconstrained(sharding) or sharding.spec.unreduced or sharding.spec.reduced:
+    if _mlir.contains_unconstrained(sharding):
         return False
     usual = device_assignment(sharding)[0].default_memory().kind
     return sharding.is_fully_addressable and sharding.memory_kind in (None, usual)
@@ -159,7 +163,7 @@ def named_sharding(primitive: Any, params: dict[str, Any], number: int) -> Any:
     if "out_shardings" not in params:
         return None
     sharding = params["out_shardings"][number]
-    return sharding if is_plainly_spread(sharding) else None
+    return sharding if _is_whole_answer(sharding) else None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -87,12 +87,6 @@ def lower_alone(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) ->
         )
 
 
-def eval_shard_map(primitive: Any, fun: Any, values: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Runs a shard_map at once."""
-    trace: Any = eval_trace
-    return trace.process_shard_map(primitive, fun, values, **params)
-
-
 def inner_placement(primitive: Any, params: dict[str, Any]) -> tuple[Sequence[Any], bool]:
     """The shardings and devices that an operation names, and whether it moves anything to a kind of memory.
 

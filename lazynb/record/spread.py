@@ -47,17 +47,22 @@ def spread(value: LazyTensor, target: Any, name: str) -> Any:
 
 def on_mesh(value: LazyTensor, mesh: Any) -> Any:
     """``value``, whose type is on no mesh, whole on each device of the Explicit ``mesh`` in force."""
-    return _whole_on(mesh)(value)
+    return _typed("on_mesh", NamedSharding(mesh, PartitionSpec()))(value)
 
 
-@functools.lru_cache(maxsize=16)
-def _whole_on(mesh: Any) -> Callable[[Any], Any]:
-    whole = NamedSharding(mesh, PartitionSpec())
+def typed(value: LazyTensor, target: Any) -> Any:
+    """``value`` with a type that lies as ``target``, on Explicit axes, and with a sharding that is spelled as
+    that: a type has all its axes, and ``P('data')`` and ``P('data', None)`` are two shardings to JAX."""
+    return _typed("out_shardings", target)(value)
 
-    def on_mesh(value: Any) -> Any:
-        return jax.sharding.reshard(value, whole)
 
-    return jax.jit(on_mesh, out_shardings=whole)
+@functools.lru_cache(maxsize=64)
+def _typed(name: str, target: Any) -> Callable[[Any], Any]:
+    def reshard(value: Any) -> Any:
+        return jax.sharding.reshard(value, target)
+
+    reshard.__name__ = reshard.__qualname__ = name
+    return jax.jit(reshard, out_shardings=target)
 
 
 @functools.lru_cache(maxsize=256)

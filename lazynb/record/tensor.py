@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.experimental.layout import Format
 
 from lazynb import _jax as jc
 from lazynb.cpython import HAS_BUFFER_METHODS, offer_memory
@@ -50,11 +51,33 @@ class Looking(threading.local):
 looking = Looking()
 
 
-class _Deleted:
-    """The value of a tensor that was deleted."""
+class Deleted:
+    """The value of a tensor that was deleted: what JAX still says of such an array.
+
+    Attributes:
+      sharding: how it lay; None if nobody knew.
+      committed: whether it was committed to that.
+    """
+
+    __slots__ = ("committed", "sharding")
+
+    def __init__(self, sharding: Any = None, committed: bool = False):
+        self.sharding, self.committed = sharding, committed
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        return bool(self.sharding.is_fully_replicated)
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        return bool(self.sharding.is_fully_addressable)
+
+    @property
+    def format(self) -> Format:
+        return Format(None, self.sharding)
 
 
-DELETED = _Deleted()
+_KNOWN_OF_DELETED = ("committed", "format", "is_fully_addressable", "is_fully_replicated", "sharding")
 
 
 class LazyTensor(jc.Tracer):
@@ -125,14 +148,14 @@ class LazyTensor(jc.Tracer):
             value = runtime().force(self, kind, detail)
         if REASONS[kind].shares_memory:
             self._hand_out(value)
-        if value is DELETED:
+        if value.__class__ is Deleted:
             raise RuntimeError(f"Array has been deleted with shape={self.aval.str_short()}.")
         return value
 
     def _hand_out(self, value: Any) -> None:
         """Notes that other code gets the concrete array, and may delete or donate it."""
         owned.discard(value)
-        if value is not DELETED and id(value) not in held_outside.ids:
+        if value.__class__ is not Deleted and id(value) not in held_outside.ids:
             held_outside.add(value)
             self._trace.secure(value, self)
 
@@ -194,6 +217,7 @@ class LazyTensor(jc.Tracer):
     # NumPy's protocols (NEP 13, NEP 18): ``lazynb.frontends`` answers them, loaded with their first call.
     __array_ufunc__ = ArrayUfunc()
     __array_priority__ = 100  # that of any jax.Array; a tracer's is higher
+    __numpy_dtype__ = jax.Array.__numpy_dtype__  # NumPy 2.4 asks for it, and the user is warned
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return numpy_calls().array_function(function, args, kwargs)
@@ -241,7 +265,7 @@ class LazyTensor(jc.Tracer):
 
     def __repr__(self) -> str:
         value = self._value
-        if value is DELETED:
+        if value.__class__ is Deleted:
             return f"LazyTensor({self.aval.str_short()}, deleted)"
         if value is None and not looking.active and (kind := writing(sys._getframe(1))) is not None:
             value = self._force(kind)
@@ -300,6 +324,9 @@ class LazyTensor(jc.Tracer):
 
     def _computed(self, name: str) -> Any:
         """The attribute ``name`` of the concrete array."""
+        value = self._value
+        if value.__class__ is Deleted and value.sharding is not None and name in _KNOWN_OF_DELETED:
+            return getattr(value, name)
         return getattr(self._force("attribute", name), name)
 
     def _known_sharding(self) -> Any:
@@ -370,7 +397,7 @@ class LazyTensor(jc.Tracer):
         return self._value is not None and self._force("attribute").is_ready()
 
     def block_until_ready(self) -> LazyTensor:
-        if self._value is DELETED:
+        if self._value.__class__ is Deleted:
             raise jc.deleted_awaited()
         self._force("block").block_until_ready()
         return self
@@ -382,15 +409,24 @@ class LazyTensor(jc.Tracer):
 
     def is_deleted(self) -> bool:
         value = self._value
-        return value is DELETED or (value is not None and value.is_deleted())
+        return value.__class__ is Deleted or (value is not None and value.is_deleted())
 
     def delete(self) -> None:
         if self._value is None:
             self._force("delete")  # other pending values may need it, and are computed with it
-        if self._value is not DELETED and not self._value.is_deleted():
+        if self._value.__class__ is not Deleted and not self._value.is_deleted():
             self._trace.release(self)
             self._value.delete()
-        self._value = DELETED
+        self._forget_value()
+
+    def _forget_value(self) -> None:
+        """Makes this the tensor of a deleted array, of which it is still known where it lay."""
+        value = self._value
+        if value is None:
+            value = Deleted(self._place(), self._committed)
+        elif value.__class__ is not Deleted:
+            value = Deleted(value.sharding, jc.is_committed(value))
+        self._value, self._pending = value, None
 
     def __getattr__(self, name: str) -> Any:
         # Attributes that only the concrete array has (``_arrays``, ``_npy_value``,
@@ -405,8 +441,9 @@ class LazyTensor(jc.Tracer):
         devices = self._known_devices()
         if devices is not None and name in _ASKED_OF_ANY:
             getattr(jc.stand_in(devices[0]), name)
-        kind = "buffer" if name == "__cuda_array_interface__" else "attribute"
-        return getattr(self._force(kind, name), name)
+        if name == "__cuda_array_interface__":
+            return getattr(self._force("buffer", name), name)
+        return self._computed(name)
 
 
 # Other libraries look these up. Whether an array has them depends on its device alone, so nothing runs if it
@@ -422,6 +459,9 @@ jc.register_argument_type(LazyTensor, lambda argument: argument._force("compiled
 jc.register_part_type(
     LazyTensor, lambda part: part._force("device_put", "an array that is put together of others")
 )
+jc.register_mapped_type(
+    LazyTensor, lambda value: value._force("unrecordable", "a shard_map that closes over it")
+)
 jc.register_array_class(LazyTensor)
 jc.register_constant_type(
     LazyTensor, lambda constant: constant._force("static", "a constant of what is compiled")
@@ -430,8 +470,11 @@ jc.register_constant_type(
 
 def _placed(tensor: LazyTensor) -> Any:
     """The placement of ``tensor``, see :func:`lazynb._jax.register_placed_type`."""
-    if isinstance(tensor._value, jax.Array):
-        return tensor._value
+    value = tensor._value
+    if isinstance(value, jax.Array):
+        return value
+    if value.__class__ is Deleted and value.sharding is not None:
+        return value.sharding if value.committed else None
     devices = tensor._known_devices()
     if devices is None or len(devices) > 1:
         return tensor._force("attribute", "sharding")

@@ -32,8 +32,8 @@ from lazynb.record.pending import Pending
 from lazynb.record.placement import committed_to, fits_mesh, is_same, stays, take_in
 from lazynb.record.refusal import check
 from lazynb.record.runtime import Hooks, runtime
-from lazynb.record.spread import can_be_spread, on_mesh, spread
-from lazynb.record.tensor import DELETED, LazyTensor
+from lazynb.record.spread import can_be_spread, on_mesh, spread, typed
+from lazynb.record.tensor import Deleted, LazyTensor
 from lazynb.record.told import told_sharding
 from lazynb.record.trie import LoopStart, Root, State, Trie
 from lazynb.record.written import place_of
@@ -225,7 +225,7 @@ class LazyTrace(jc.Trace):
             return results
         with jc.set_current_trace(self):
             return [
-                one if sharding is None else jax.sharding.reshard(one, sharding)
+                one if sharding is None else typed(one, sharding)
                 for one, sharding in zip(results, asked, strict=True)
             ]
 
@@ -257,8 +257,7 @@ class LazyTrace(jc.Trace):
     def process_shard_map(self, primitive: Any, fun: Any, args: Any, **params: Any) -> Any:
         if not (jc.must_run_eagerly() or self.stray):
             try:
-                with jc.set_current_trace(self):
-                    return call_mapped(primitive, fun, args, params)
+                return call_mapped(self, primitive, fun, args, params)
             except Exception:  # what JAX cannot trace, and what it refuses, which it does again
                 pass
         values = [self._concrete(arg, "unrecordable", "shard_map") for arg in args]
@@ -401,7 +400,7 @@ class LazyTrace(jc.Trace):
                 if source is not None and source.needs(pending):
                     raise _Elsewhere
                 return pending.input(arg, arg.aval, arg)
-            arg = arg._force("eager") if value is DELETED else value
+            arg = arg._force("eager") if value.__class__ is Deleted else value
         elif isinstance(arg, jc.Tracer):
             raise jc.escaped_tracer_error(arg)
         if arg.__class__ is jc.ArrayImpl or isinstance(arg, jax.Array):
@@ -682,7 +681,7 @@ class LazyTrace(jc.Trace):
                 for other in others:
                     other.secure(value, arg)
                 self._doom(value, id(value) in held_outside.ids)
-            arg._value, arg._pending = DELETED, None
+            arg._forget_value()
 
     def _doom(self, value: Any, outside: bool) -> None:
         """Deletes a concrete array when the trace has run.

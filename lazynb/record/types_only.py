@@ -10,7 +10,7 @@ import jax
 from lazynb import _jax as jc
 from lazynb.record.mode import lazy
 from lazynb.record.pending import Pending
-from lazynb.record.tensor import DELETED, LazyTensor
+from lazynb.record.tensor import Deleted, LazyTensor
 from lazynb.record.trace import thread_trace, trie
 
 
@@ -82,5 +82,5 @@ def running_nothing() -> Iterator[None]:
 def _give_up(pending: Pending) -> None:
     """Closes a trace that cannot run."""
     for tensor in pending.records:
-        tensor._value, tensor._pending = DELETED, None
+        tensor._value, tensor._pending = Deleted(), None
     pending.close()

@@ -349,3 +349,29 @@ def test_copies_of_keys():
 )
 def test_new_arrays_on_a_mesh(make):
     assert_same(assembled(make), np.arange(4, dtype=np.float32))
+
+
+@pytest.mark.parametrize("how", ["deleted", "donated", "donated while pending"])
+def test_where_a_deleted_array_lay_is_known_as_eagerly(how, clean):
+    names = ("sharding", "committed", "format", "is_fully_replicated", "is_fully_addressable", "device")
+
+    def asked(x, name):
+        try:
+            return str(getattr(x, name))
+        except RuntimeError as error:
+            return str(error)
+
+    def run():
+        x = jax.device_put(np.ones(4), jax.devices()[1])
+        if how != "donated":
+            x = x + 1
+        if how == "deleted":
+            x.delete()
+        else:
+            jax.jit(lambda v: v * 2, donate_argnums=0)(x)
+        lowered = jax.jit(lambda v: v * 2).lower(x)
+        return [asked(x, name) for name in names], str(lowered.compile().input_shardings)
+
+    eager = run()
+    with lazynb.lazy():
+        assert run() == eager

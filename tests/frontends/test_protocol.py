@@ -3,6 +3,8 @@ reasons."""
 
 from __future__ import annotations
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -223,3 +225,19 @@ def test_only_lazy_tensors_take_part(clean):
         alone = np.sin(jnp.asarray(outside) * 1)
         made = np.sin(jnp.asarray(np.arange(3, dtype=np.float32)))
         assert together.is_pending and alone.is_pending and made.is_pending and not lazynb.breaks()
+
+
+def test_an_array_for_a_dtype_is_warned_of_as_eagerly(clean):
+    """``np.zeros(2, dtype=x)`` takes the array's dtype; NumPy 2.4 asks by a protocol, and JAX's arrays warn."""
+
+    def warnings_of(x):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            dtypes = np.dtype(x), np.zeros(2, dtype=x).dtype
+        return dtypes, [(one.category, str(one.message), one.filename) for one in caught]
+
+    eager = warnings_of(jnp.arange(4))
+    with lazynb.lazy():
+        x = jnp.arange(4)
+        assert warnings_of(x) == eager
+        assert x.is_pending

@@ -213,6 +213,8 @@ EXPLICIT_CALLS = [
     Call(both(lambda: jnp.zeros((8, 4), out_sharding=P("data")) + 1)),
     Call(both(lambda: jax.random.normal(jax.random.key(1), (8, 4), out_sharding=P("data", "model")))),
     Call(both(lambda: jax.jit(lambda v: v * 2, out_shardings=P("data", None))(jnp.ones((8, 4))))),
+    Call(both(lambda: jax.jit(lambda v: v * 2, out_shardings=P("data"))(jnp.ones((8, 4))))),
+    Call(both(lambda: jax.jit(lambda v: v, out_shardings=P(unreduced={"data"}))(jnp.arange(4)).sharding)),
     Call(both(lambda x: x + jnp.ones((8, 4), out_sharding=P("model"))), (ET,), raises=True),
     Call(both(lambda x: jax.jit(lambda v: v * 2 + jnp.ones(4))(x)), (E,)),
     Call(lambda x: x * 2, (ET,)),

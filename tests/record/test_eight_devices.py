@@ -28,6 +28,10 @@ def test_programs_and_training_over_eight_devices():
     run("eight_devices.py")
 
 
+def test_shard_map_over_eight_devices():
+    run("mapped_calls.py")
+
+
 @pytest.mark.long
 def test_flax_models_over_eight_devices():
     """The quick part of the table; all of it is a command of its own."""

@@ -23,7 +23,7 @@ import numpy as np
 from lazynb import _jax as jc
 from lazynb.record.numbers import OtherNumber, Written, converter
 from lazynb.record.pending import Pending
-from lazynb.record.tensor import DELETED, LazyTensor
+from lazynb.record.tensor import Deleted, LazyTensor
 from lazynb.record.trie import State
 from lazynb.source import Origin, is_user_code
 
@@ -316,7 +316,7 @@ def _input(pending: Pending, arg: Any) -> int:
             if outside:
                 raise NotRecalled
             value = arg
-    if value is DELETED or (value.__class__ is not LazyTensor and value.is_deleted()):
+    if value.__class__ is Deleted or (value.__class__ is not LazyTensor and value.is_deleted()):
         raise NotRecalled
     slot = pending.slots_of.get(id(value))
     if slot is None:
