@@ -269,9 +269,14 @@ class Trained:
 
 
 def held() -> int:
-    """Bytes that all live arrays take on all devices; parts of one share its memory."""
-    parts = [shard.data for array in jax.live_arrays() for shard in array.addressable_shards]
-    return sum({part.unsafe_buffer_pointer(): part.nbytes for part in parts}.values())
+    """Bytes that all live arrays take on all devices; parts of one share its memory.
+
+    Told apart by device too: on CPU all copies of a NumPy array are its own memory where that happens to lie at a
+    multiple of 64 bytes.
+    """
+    parts = [shard for array in jax.live_arrays() for shard in array.addressable_shards]
+    sizes = {(part.device, part.data.unsafe_buffer_pointer()): part.data.nbytes for part in parts}
+    return sum(sizes.values())
 
 
 def trained(losses: Iterator[Any]) -> Trained:
