@@ -2,6 +2,9 @@
 PYTHON ?= python3
 ARGS ?=
 
+# Environments are made without bytecode, which the first import writes; a container may say that none is to be written.
+unexport PYTHONDONTWRITEBYTECODE
+
 ENV := .venv/bin/python
 
 .PHONY: help lab demo notebooks docs test lint bench clean env
