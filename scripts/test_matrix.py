@@ -187,8 +187,8 @@ def _pass_through(command: list[str], variables: dict[str, str]) -> tuple[int, s
     """Runs the command with these environment variables too, shows what it prints as it comes; its exit
     status and pytest's closing line.
 
-    Bytecode is written even where the machine's environment says not to, as containers' often does: without it
-    each of some thousand processes compiles JAX's 300 modules again, in three to four seconds.
+    Bytecode is written even where the machine's environment says not to, as containers' often does: without
+    it each of some thousand processes compiles JAX's 300 modules again, in three to four seconds.
     """
     closing = "no closing line"
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
