@@ -1,6 +1,6 @@
 """Training of Flax models with Optax over eight devices: eagerly, lazily and under ``nnx.jit``.
 
-    python tests/record/many_device_training.py [--steps 20] [--size 1] [WAY ...]
+    python tests/record/many_device_training.py [--steps 20] [--size 1] [--batch 1] [WAY ...]
 
 Prints a table: how far the losses lie apart, the trace breaks, the bytes of all arrays after the last step, and
 the time of a step beside that of the same step under ``nnx.jit``. Ends with 1 if the losses differ, if a line
@@ -142,19 +142,20 @@ class Way:
     model: Callable[[nnx.Rngs, int], nnx.Module]
     mesh: Mesh
     spec: Callable[[str, tuple[int, ...]], P]
-    data: Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
+    data: Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
 
 
-def images(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    return source.normal(size=(32, 16, 16, 3)).astype(np.float32), source.integers(0, 10, size=32)
+def images(source: np.random.Generator, batch: int) -> tuple[np.ndarray, np.ndarray]:
+    count = 32 * batch
+    return source.normal(size=(count, 16, 16, 3)).astype(np.float32), source.integers(0, 10, size=count)
 
 
-def rows(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    return source.normal(size=(64, 16)).astype(np.float32), source.integers(0, 10, size=64)
+def rows(source: np.random.Generator, batch: int) -> tuple[np.ndarray, np.ndarray]:
+    return source.normal(size=(64 * batch, 16)).astype(np.float32), source.integers(0, 10, size=64 * batch)
 
 
-def sentences(source: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    words = source.integers(0, 64, size=(32, 33))
+def sentences(source: np.random.Generator, batch: int) -> tuple[np.ndarray, np.ndarray]:
+    words = source.integers(0, 64, size=(32 * batch, 33))
     return words[:, :-1], words[:, 1:]
 
 
@@ -179,10 +180,12 @@ def made(way: Way, size: int = 1) -> tuple[nnx.Module, nnx.Optimizer]:
     return model, nnx.Optimizer(model, optax.adamw(1e-3), wrt=nnx.Param)
 
 
-def batches(way: Way, steps: int) -> Iterator[tuple[jax.Array, jax.Array]]:
+def batches(way: Way, steps: int, batch: int = 1) -> Iterator[tuple[jax.Array, jax.Array]]:
     source = np.random.default_rng(0)
     for _ in range(steps):
-        yield tuple(jax.device_put(part, NamedSharding(way.mesh, P("data"))) for part in way.data(source))
+        yield tuple(
+            jax.device_put(part, NamedSharding(way.mesh, P("data"))) for part in way.data(source, batch)
+        )
 
 
 def loss_of(model, x, y):
@@ -233,14 +236,14 @@ def pipeline_step(weights, state, x, y):
 ADAM = optax.adam(1e-2)
 
 
-def pipeline_losses(steps: int, step: Callable[..., Any]) -> Iterator[Any]:
+def pipeline_losses(steps: int, batch: int, step: Callable[..., Any]) -> Iterator[Any]:
     source = np.random.default_rng(0)
 
     def put(shape, *spec):
         value = source.normal(size=shape).astype(np.float32) / 4
         return jax.device_put(value, NamedSharding(STAGES, P(*spec)))
 
-    weights, x, y = put((8, 32, 32), "stage"), put((8, 64, 32)), put((8, 64, 32))
+    weights, x, y = put((8, 32, 32), "stage"), put((8, 64 * batch, 32)), put((8, 64 * batch, 32))
     state = ADAM.init(weights)
     for _ in range(steps):
         loss, weights, state = step(weights, state, x, y)
@@ -250,9 +253,9 @@ def pipeline_losses(steps: int, step: Callable[..., Any]) -> Iterator[Any]:
 # ---- the table ---------------------------------------------------------------------------------------------
 
 
-def model_losses(way: Way, steps: int, size: int, step: Callable[..., Any]) -> Iterator[Any]:
+def model_losses(way: Way, steps: int, size: int, batch: int, step: Callable[..., Any]) -> Iterator[Any]:
     model, optimizer = made(way, size)
-    for x, y in batches(way, steps):
+    for x, y in batches(way, steps, batch):
         yield step(model, optimizer, x, y)
 
 
@@ -303,13 +306,15 @@ def paired(jitted: Iterator[Any], plain: Iterator[Any]) -> tuple[float, float]:
     return statistics.median(under), statistics.median(ratios)
 
 
-def compared(name: str, steps: int, size: int) -> tuple[str, list[str]]:
+def compared(name: str, steps: int, size: int, batch: int) -> tuple[str, list[str]]:
     """A row of the table, and what is wrong with it."""
     way, count = WAYS.get(name), steps + PAIRS
     if way is None:
-        plain, jitted = (pipeline_losses(count, call) for call in (pipeline_step, jax.jit(pipeline_step)))
+        plain, jitted = (
+            pipeline_losses(count, batch, call) for call in (pipeline_step, jax.jit(pipeline_step))
+        )
     else:
-        plain, jitted = (model_losses(way, count, size, call) for call in (step, nnx.jit(step)))
+        plain, jitted = (model_losses(way, count, size, batch, call) for call in (step, nnx.jit(step)))
     explicit = (
         jax.set_mesh(way.mesh) if way is not None and way.mesh is EXPLICIT else contextlib.nullcontext()
     )
@@ -340,6 +345,7 @@ def main() -> int:
     parser.add_argument(
         "--size", type=int, default=1, help="how wide the models are; 1 is as small as it goes"
     )
+    parser.add_argument("--batch", type=int, default=1, help="how many times as many rows of data a step has")
     given = parser.parse_args()
     print(
         f"{'':32} {'apart':>8} {'breaks':>6} {'held':>6} {'jit (ms)':>8} {'time':>6}"
@@ -347,7 +353,7 @@ def main() -> int:
     )
     wrong = 0
     for name in given.ways or [*WAYS, PIPELINE]:
-        row, problems = compared(name, given.steps, given.size)
+        row, problems = compared(name, given.steps, given.size, given.batch)
         print("\n".join([row, *(f"  {problem}" for problem in problems)]), flush=True)
         wrong += bool(problems)
     return min(wrong, 1)
