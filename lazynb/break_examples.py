@@ -512,6 +512,31 @@ _PROGRAMS: dict[str, tuple[str, str]] = {
         x.delete()
         """,
     ),
+    "hosts_differ": (
+        """
+        # on several hosts, after jax.distributed.initialize()
+        from jax.sharding import NamedSharding, PartitionSpec as P
+
+        mesh = jax.make_mesh((jax.device_count(),), ("data",))
+        x = jax.device_put(np.ones(8, np.float32), NamedSharding(mesh, P("data")))
+        loss = (x * 2).sum()
+        if jax.process_index() == 0:
+            print(float(loss))
+        out = float((x * 3).sum())
+        """,
+        """
+        # on several hosts, after jax.distributed.initialize()
+        from jax.sharding import NamedSharding, PartitionSpec as P
+
+        mesh = jax.make_mesh((jax.device_count(),), ("data",))
+        x = jax.device_put(np.ones(8, np.float32), NamedSharding(mesh, P("data")))
+        loss = (x * 2).sum()
+        lazynb.sync()
+        if jax.process_index() == 0:
+            print(float(loss))
+        out = float((x * 3).sum())
+        """,
+    ),
 }
 
 EXAMPLES: dict[str, tuple[str, str]] = {

@@ -315,6 +315,13 @@ _TABLE = (
         "the memory of a pending value was given back",
         "delete inputs after lazynb.sync()",
     ),
+    Reason(
+        "LNB401",
+        "hosts_differ",
+        "hosts were about to run different programs together, of which nothing ran",
+        "let every host run the same lines; call lazynb.sync() on all before a line that reads a value on "
+        "one host alone",
+    ),
 )
 
 ASKED_FOR = "compile"

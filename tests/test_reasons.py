@@ -19,7 +19,8 @@ from lazynb.break_examples import EXAMPLES, PRELUDE
 from lazynb.config import config
 from lazynb.reasons import REASONS, find
 
-IN_A_NOTEBOOK = {"compile"}  # tests/notebook/test_breaks_magic.py runs it
+ELSEWHERE = {"compile", "hosts_differ"}
+"""Those that a program alone does not have: tests/notebook/test_breaks_magic.py and tests/hosts run them."""
 
 
 def run(program: str, name: str) -> tuple[dict, lazynb.Breaks]:
@@ -46,7 +47,7 @@ def program_settings(monkeypatch):
         monkeypatch.setattr(config, name, getattr(config, name))
 
 
-@pytest.mark.parametrize("kind", sorted(set(REASONS) - IN_A_NOTEBOOK))
+@pytest.mark.parametrize("kind", sorted(set(REASONS) - ELSEWHERE))
 def test_the_example_has_this_break_and_the_cure_has_not(kind, clean, program_settings, capsys):
     if "matplotlib" in EXAMPLES[kind][0]:
         pytest.importorskip("matplotlib")
@@ -71,7 +72,7 @@ def test_every_reason_has_programs_and_every_program_a_reason():
     assert set(REASONS) == set(EXAMPLES)
     for kind, (example, cure) in EXAMPLES.items():
         assert example != cure
-        if kind not in IN_A_NOTEBOOK:
+        if kind != "compile":
             compile(example, kind, "exec"), compile(cure, kind, "exec")
 
 

@@ -246,6 +246,10 @@ CURES: dict[str, dict[str, Cure]] = {
         ),
     },
     "delete": {"delete inputs after lazynb.sync()": EXAMPLE},
+    "hosts_differ": {
+        "let every host run the same lines": EXAMPLE,
+        "call lazynb.sync() on all before a line that reads a value on one host alone": EXAMPLE,
+    },
 }
 
 TOO_LONG = {

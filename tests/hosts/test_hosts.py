@@ -20,6 +20,7 @@ from lazynb.execute.hosts.numbers import as_settled, differ_in_constants_only, o
 from lazynb.execute.hosts.presence import Presence, Watch
 from lazynb.execute.hosts.proposal import Proposal
 from lazynb.execute.hosts.store import GO
+from lazynb.reasons import REASONS
 from lazynb.record.fingerprint import fingerprint, rolling
 from lazynb.record.trace import thread_trace
 
@@ -110,6 +111,23 @@ def check_that_all_must_have_the_program(ended: list[ranks.Rank]) -> None:
         assert told["error"] == "HostsDifferError" and told["seconds"] < SOON
         assert last == "could not make the program (MemoryError: no room to compile)"
         assert told["recorded"]["0"] == "has made the program"
+
+
+def test_hosts_that_differ_are_a_trace_break_with_the_lines_of_both():
+    reason = REASONS["hosts_differ"]
+    for rank in ranks.run(FAULTS.with_name("examples.py"), 2, "hosts_differ", seconds=60):
+        assert rank.status == 0, rank.text
+        (told,) = rank.results
+        assert told["example"]["error"] == "HostsDifferError" and told["cure"]["error"] is None
+        [(code, text, hint, ops)] = [
+            rest for kind, *rest in told["example"]["breaks"] if kind == "hosts_differ"
+        ]
+        assert (code, hint, ops) == (reason.code, reason.hint, 0)
+        assert text.startswith(f"{reason.text} (host 0: float at <example>:8: print(float(loss)), ")
+        assert "; host 1: float at <example>:9: out = " in text
+        assert told["cure"]["out"] == 24 and not [
+            one for one in told["cure"]["breaks"] if one[0] == "hosts_differ"
+        ]
 
 
 def left(case: str, count: int = 2) -> list[ranks.Rank]:

@@ -3,14 +3,17 @@ that runs at once."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 
 from lazynb import _jax as jc
-from lazynb.errors import HostsError
+from lazynb.errors import HostsDifferError, HostsError
+from lazynb.execute.breaks import break_log
 from lazynb.execute.error_notes import alone
 from lazynb.execute.executable import Binding, ExecutableCache
 from lazynb.execute.hosts.agreement import Group, group_of
@@ -61,9 +64,10 @@ def agree(
     program, part = _program(request, binding, executables)
     made = binding is not None
     try:
-        settled = group.agree(
-            program, lambda: _described(request, program, kind, spot, made), request.pending, made
-        )
+        with _noted(spot):
+            settled = group.agree(
+                program, lambda: _described(request, program, kind, spot, made), request.pending, made
+            )
     except BaseException:
         if part is not None:
             executables.trie.prune(part)
@@ -124,7 +128,20 @@ def _meet(group: Group, agreed: Agreed, how: str, why: str, kind: str, spot: Spo
             recorded, rolling=[*recorded.rolling, program.hex()], steps=[*recorded.steps, how + why]
         )
 
-    group.agree(program, described, request.pending)
+    with _noted(spot):
+        group.agree(program, described, request.pending)
+
+
+@contextlib.contextmanager
+def _noted(spot: Spot) -> Iterator[None]:
+    """Notes a trace break at ``spot``, with every host's line, if the hosts differ."""
+    began = time.perf_counter()
+    try:
+        yield
+    except HostsDifferError as error:
+        lines = "; ".join(f"host {host}: {line}" for host, line in sorted(error.lines.items()))
+        break_log.add("hosts_differ", spot, 0, 0, time.perf_counter() - began, lines)
+        raise
 
 
 Made = TypeVar("Made")
@@ -227,6 +244,7 @@ def agree_on_call(primitive: Any, values: Sequence[Any], params: dict[str, Any])
 
     interrupts.hold(group)
     try:
-        group.agree(program, described)
+        with _noted(spot):
+            group.agree(program, described)
     finally:
         interrupts.release_later(group)
