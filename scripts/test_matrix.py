@@ -7,7 +7,8 @@ Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each h
 .venvs/. Where the Pythons have two JAXs (3.11 has another than the newer ones), a seventh of the tests runs
 on one and another seventh on the other, those marked once on the first; another Python with a JAX that was
 seen takes a sixteenth of what is quick. Tests marked long are left out (tests/parts.py). LAZYNB_REST=1 runs
-instead what this leaves out, so that each test has had one JAX at least.
+instead half of what this leaves out, one half or the other by the commit (LAZYNB_TURN=0/2 and 1/2 name them),
+and LAZYNB_REST=1 LAZYNB_TURN=0/1 all of it, so that each test has had one JAX at least.
 LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else one of each).
 LAZYNB_TORCH=1 puts the CPU build of PyTorch into the first environment of each JAX, where it can be had;
 without it, the tests of PyTorch code are skipped.
@@ -96,7 +97,15 @@ def share(version: str, seen: bool) -> dict[str, str]:
         return {}
     two = OLDER in (there := [one for one in wanted() if find(one)[0]]) and len(there) > 1
     number = 0 if version == OLDER else 1
-    return {"LAZYNB_SHARE": "1/16" if seen else f"{number}/7" if two else "0/1"}
+    return {"LAZYNB_SHARE": "1/16" if seen else f"{number}/7" if two else "0/1", "LAZYNB_TURN": turn()}
+
+
+def turn() -> str:
+    """Which half of what `make test` leaves out is tested now: the commits take turns."""
+    if asked := os.environ.get("LAZYNB_TURN"):
+        return asked
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return f"{int(head.stdout.strip()[-1], 16) % 2}/2" if head.returncode == 0 else "0/2"
 
 
 def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[str]) -> Outcome:
@@ -133,7 +142,7 @@ def leave_out(jax: str, seen: dict[str, str]) -> tuple[list[str], str]:
     Python had which JAX."""
     if jax in seen and not os.environ.get("LAZYNB_FULL"):
         return ["slow", "once"], f"some of the quick tests (Python {seen[jax]} has this JAX too)"
-    what = "what `make test` leaves out" if os.environ.get("LAZYNB_REST") else "tests"
+    what = f"part {turn()} of what `make test` leaves out" if os.environ.get("LAZYNB_REST") else "tests"
     if seen:
         return (
             ["once"],

@@ -1,11 +1,12 @@
-"""Which tests run where: `make test` takes a quarter of an hour, `.ci/run` an hour.
+"""Which tests run where: `make test` takes a quarter of an hour, `.ci/run` less than an hour.
 
 ``LAZYNB_SHARE="0/7"``, which ``scripts/test_matrix.py`` sets, takes the first seventh of the tests, those of
 one ``xdist_group`` together; those marked ``once`` or ``interpreter`` belong to every share, those marked
 ``long`` to none.
 ``LAZYNB_REST=1`` takes those that the share leaves out, but for those that only the other JAX takes: three
 sevenths on the one, four on the other, and half of the long tests that are marked ``sample``. So each test is
-run on one JAX at least.
+run on one JAX at least. ``LAZYNB_TURN="0/2"``, which ``scripts/test_matrix.py`` sets by the commit, takes the
+first half of these.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def taken(item: Any) -> bool:
         return True
     if not os.environ.get("LAZYNB_REST"):
         return in_share(item, share)
-    return not in_share(item, share) and not _is_others(item, share)
+    return not in_share(item, share) and not _is_others(item, share) and _has_its_turn(item)
 
 
 def in_share(item: Any, share: str) -> bool:
@@ -46,6 +47,11 @@ def _is_others(item: Any, share: str) -> bool:
     if item.get_closest_marker("long"):
         return bool(item.get_closest_marker("sample")) and zlib.crc32(item.nodeid.encode()) % 2 != number
     return _draw(item) % shares in OTHERS.get(number, ())
+
+
+def _has_its_turn(item: Any) -> bool:
+    turn, turns = map(int, os.environ.get("LAZYNB_TURN", "0/1").split("/"))
+    return _draw(item) // SHARES % turns == turn
 
 
 def _draw(item: Any) -> int:

@@ -224,11 +224,12 @@ def test_matrix_leaves_out_what_another_python_has_had(monkeypatch):
 
     for name in ("LAZYNB_FULL", "LAZYNB_REST"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("LAZYNB_TURN", "1/2")
     assert test_matrix.leave_out("0.10.2", {}) == ([], "tests")
     assert test_matrix.leave_out("0.12", {"0.10.2": "3.11"})[0] == ["once"]
     assert test_matrix.leave_out("0.12", {"0.12": "3.12"})[0] == ["slow", "once"]
     monkeypatch.setenv("LAZYNB_REST", "1")
-    assert "leaves out" in test_matrix.leave_out("0.10.2", {})[1]
+    assert test_matrix.leave_out("0.10.2", {})[1] == "part 1/2 of what `make test` leaves out"
     monkeypatch.setenv("LAZYNB_FULL", "1")
     assert test_matrix.leave_out("0.12", {"0.12": "3.12"})[0] == ["once"]
 
@@ -238,9 +239,10 @@ def test_the_two_jaxs_and_the_rest_have_every_test_between_them(monkeypatch, req
     of many samples."""
     import parts
 
-    def runs(share, rest):
+    def runs(share, rest, turn="0/1"):
         monkeypatch.setenv("LAZYNB_SHARE", share)
         monkeypatch.setenv("LAZYNB_REST", rest)
+        monkeypatch.setenv("LAZYNB_TURN", turn)
         return {item for item in request.session.items if parts.taken(item)}
 
     every = set(request.session.items)
@@ -248,6 +250,8 @@ def test_the_two_jaxs_and_the_rest_have_every_test_between_them(monkeypatch, req
     for share in ("0/7", "1/7"):
         assert not runs(share, "") & runs(share, "1")
         had[share] = runs(share, "") | runs(share, "1")
+        halves = [runs(share, "1", turn) for turn in ("0/2", "1/2")]
+        assert not halves[0] & halves[1] and halves[0] | halves[1] == runs(share, "1")
         long = {item for item in every if item.get_closest_marker("long")}
         assert {item for item in long if not item.get_closest_marker("sample")} <= had[share]
     assert had["0/7"] | had["1/7"] == every
