@@ -123,12 +123,15 @@ def _lines(*lines: str) -> str:
 
 
 def _by_host(texts: dict[int, str]) -> list[str]:
-    """A line for each text, with the hosts that have it."""
+    """A line for each text, with the hosts that have it; those that are not alike to most are marked."""
     hosts: dict[str, list[int]] = {}
     for host, text in sorted(texts.items()):
         hosts.setdefault(text or "not known", []).append(host)
+    most = max(map(len, hosts.values()), default=0)
+    marked = sum(len(numbers) == most for numbers in hosts.values()) == 1 and len(hosts) > 1
     return [
-        f"  host{'s' * (len(numbers) > 1)} {', '.join(map(str, numbers))}: {text}"
+        f"{'→ ' if marked and len(numbers) < most else '  '}host{'s' * (len(numbers) > 1)} "
+        f"{', '.join(map(str, numbers))}: {text}"
         for text, numbers in hosts.items()
     ]
 

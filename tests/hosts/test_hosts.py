@@ -113,6 +113,15 @@ def check_that_all_must_have_the_program(ended: list[ranks.Rank]) -> None:
         assert told["recorded"]["0"] == "has made the program"
 
 
+def test_the_host_that_is_not_alike_to_most_is_marked():
+    said = str(
+        lazynb.HostsDifferError(0, dict.fromkeys(range(3), "float"), 1, {0: "sin", 1: "cos", 2: "sin"})
+    )
+    assert "\n  hosts 0, 1, 2: float\n" in said and "\n  hosts 0, 2: sin\n→ host 1: cos\n" in said
+    said = str(lazynb.HostsDifferError(0, dict.fromkeys(range(2), "float"), 1, {0: "sin", 1: "cos"}))
+    assert "\n  host 0: sin\n  host 1: cos\n" in said
+
+
 def test_hosts_that_differ_are_a_trace_break_with_the_lines_of_both():
     reason = REASONS["hosts_differ"]
     for rank in ranks.run(FAULTS.with_name("examples.py"), 2, "hosts_differ", seconds=60):
