@@ -161,6 +161,7 @@ from lazynb._jax.inside import (
     BRANCHES as BRANCHES,
     CALLING as CALLING,
     CALLS as CALLS,
+    MAPPED as MAPPED,
     SCAN as SCAN,
     WHILE as WHILE,
     differentiated as differentiated,

@@ -24,7 +24,10 @@ _JAX_ROOT = os.path.join(os.path.dirname(jax.__file__), "")
 SCAN, WHILE, BRANCHES = "scan", "while", "cond"
 """Loops and branches."""
 
-CALLING = CALLS | {SCAN, WHILE, BRANCHES}
+MAPPED = "shard_map"
+"""Runs one jaxpr on each device's parts of its operands."""
+
+CALLING = CALLS | {SCAN, WHILE, BRANCHES, MAPPED}
 """All primitives that run jaxprs of the user's functions."""
 
 

@@ -1,4 +1,5 @@
-"""What cannot be opened is one operation with its line, and what stands around it is as anywhere else."""
+"""What cannot be opened is one operation with its line, and what stands around it is as anywhere else; what is mapped
+over devices is opened."""
 
 from __future__ import annotations
 
@@ -22,15 +23,6 @@ def pallas_call(v):
     return jnp.tanh(pallas.pallas_call(kernel, out_shape=shape, interpret=True)(v + 1.0))
 
 
-def shard_map(v):
-    def body(v):
-        return lax.psum(jnp.sin(v), "rows")
-
-    mesh = jax.make_mesh((1,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
-    spec = jax.sharding.PartitionSpec
-    return jax.shard_map(body, mesh=mesh, in_specs=spec("rows"), out_specs=spec())(v) * 2.0
-
-
 def custom_linear_solve(v):
     return lax.custom_linear_solve(lambda u: u * 2.0, v, lambda _, b: b / 2.0) + 1.0
 
@@ -44,7 +36,7 @@ def pure_callback(v):
     return jax.pure_callback(lambda given: np.asarray(given) * 2.0, shape, v + 1.0) - 1.0
 
 
-@pytest.mark.parametrize("function", [pallas_call, custom_linear_solve, pure_callback, shard_map])
+@pytest.mark.parametrize("function", [pallas_call, custom_linear_solve, pure_callback])
 def test_it_is_one_operation(function):
     with lazynb.lazy(), dumping():
         y = jax.jit(function)(jnp.ones((8, 8)))
@@ -67,3 +59,31 @@ def test_what_cannot_be_recorded_is_a_break_that_says_so(clean):
     told = lazynb.breaks()[before:]
     assert [one.code for one in told] == ["LNB302"] and "with_options" in told[0].text + told[0].location.text
     assert jnp.array_equal(y, with_options(jnp.ones((8, 8))))
+
+
+def test_a_shard_map_shows_the_parts_inside_and_the_whole_as_its_result():
+    """Its lines are those of the function that it maps; XLA's collective belongs to the line that asks for it."""
+    mesh = jax.make_mesh((2,), ("rows",), axis_types=(jax.sharding.AxisType.Auto,))
+    spec = jax.sharding.PartitionSpec
+
+    def body(v):
+        part = jnp.sin(v)
+        total = lax.psum(part, "rows")
+        return part * total
+
+    def mapped(v):
+        return jax.shard_map(body, mesh=mesh, in_specs=spec("rows"), out_specs=spec("rows"))(v)
+
+    x = jax.device_put(np.ones((8, 8), np.float32), jax.sharding.NamedSharding(mesh, spec("rows")))
+    for function in (mapped, jax.jit(mapped)):
+        with lazynb.lazy(), dumping():
+            y = function(x)
+            made = lazynb.compile(y)
+        nodes = {node.name: node for node in made.snapshot.nodes}
+        assert nodes["sin"].place.text == "part = jnp.sin(v)" and nodes["sin"].avals[0] == "float32[4,8]{V:rows}"
+        assert nodes["mul"].place.text == "return part * total"
+        assert nodes["shard_map"].avals[0] == "float32[8,8]"
+        [collective] = made.collectives
+        assert [place.text for place in collective.places] == ['total = lax.psum(part, "rows")']
+        assert not list(wrong_marks(made))
+        assert all(fate.kind != "lost" for fate in made.fates.values())

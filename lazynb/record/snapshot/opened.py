@@ -117,6 +117,8 @@ class Opening:
         if step.primitive.name in jc.CALLS:
             return self._call(step, given, avals, inside)
         results = self._bodies(step, given, inside)
+        if step.primitive.name == jc.MAPPED:  # what is in it are parts, its own node has the whole
+            return self._node(step, results, avals, inside)
         self.made.loops.add(step.path)
         return self._node(step, [*given, *results], avals, inside)
 
@@ -199,4 +201,9 @@ def _each_turn(step: Step, given: Sequence[Value]) -> list[Value]:
     return [value._replace(loops=(*value.loops, step.path)) for value in given]
 
 
-_TAKEN = {jc.SCAN: _of_scan, jc.WHILE: _of_while, jc.BRANCHES: _of_branch}
+def _of_mapped(_step: Step, _number: int, given: Sequence[Value]) -> list[Value]:
+    """What the function of a ``shard_map`` takes: a part of each operand."""
+    return list(given)
+
+
+_TAKEN = {jc.SCAN: _of_scan, jc.WHILE: _of_while, jc.BRANCHES: _of_branch, jc.MAPPED: _of_mapped}

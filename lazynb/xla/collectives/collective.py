@@ -127,7 +127,7 @@ def _place(node: Node) -> Place | None:
 
 
 def _direction(nodes: Sequence[Node], made_of: Sequence[Instruction]) -> str:
-    """Forward or backward. Of what is closed (``shard_map``) JAX's names of scopes say it."""
+    """Forward or backward. Of what is closed JAX's names of scopes say it."""
     if not nodes:
         return ""
     is_backward = any(node.gradient is not None and not node.gradient.again for node in nodes)

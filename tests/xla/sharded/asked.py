@@ -71,7 +71,7 @@ def resharded_over(x):
 
 @program(
     grid((16, 32), "data", "model"),
-    said=(Said("all-reduce", "model", "return f(x)", by="code", why="`psum`"),),
+    said=(Said("all-reduce", "model", "lax.psum", by="code", why="`psum`"),),
 )
 def mapped_psum(x):
     @mapped(GRID, P("data", "model"), P("data", None))
@@ -82,7 +82,9 @@ def mapped_psum(x):
     return f(x)
 
 
-@program(line((16, 32), "x"), said=(Said("all-gather", "x", "return f(x)", by="code", why="`all_gather`"),))
+@program(
+    line((16, 32), "x"), said=(Said("all-gather", "x", "lax.all_gather", by="code", why="`all_gather`"),)
+)
 def mapped_gather(x):
     @mapped(LINE, P("x"), P())
     def f(v):
@@ -92,7 +94,7 @@ def mapped_gather(x):
 
 
 @program(
-    line((16, 32), "x"), said=(Said("collective-permute", "x", "return f(x)", by="code", why="`ppermute`"),)
+    line((16, 32), "x"), said=(Said("collective-permute", "x", "lax.ppermute", by="code", why="`ppermute`"),)
 )
 def mapped_ring(x):
     @mapped(LINE, P("x"), P("x"))
@@ -103,7 +105,9 @@ def mapped_ring(x):
     return f(x)
 
 
-@program(line((16, 32), "x"), said=(Said("all-to-all", "x", "return f(x)", by="code", why="`all_to_all`"),))
+@program(
+    line((16, 32), "x"), said=(Said("all-to-all", "x", "lax.all_to_all", by="code", why="`all_to_all`"),)
+)
 def mapped_transpose(x):
     @mapped(LINE, P("x"), P(None, "x"))
     def f(v):
@@ -113,7 +117,7 @@ def mapped_transpose(x):
 
 
 @program(
-    line((16, 32)), said=(Said("reduce-scatter", "x", "return f(x)", by="code", why="`reduce_scatter`"),)
+    line((16, 32)), said=(Said("reduce-scatter", "x", "lax.psum_scatter", by="code", why="`reduce_scatter`"),)
 )
 def mapped_scatter(x):
     @mapped(LINE, P(), P("x"))
@@ -123,7 +127,7 @@ def mapped_scatter(x):
     return f(x)
 
 
-@program(line((16, 32), "x"), said=(Said("collective-permute", "x", "return f(x)", by="code", times=5),))
+@program(line((16, 32), "x"), said=(Said("collective-permute", "x", "lax.ppermute(out", by="code", times=5),))
 def mapped_pipeline(x):
     @mapped(LINE, P("x"), P("x"))
     def f(v):
@@ -139,8 +143,8 @@ def mapped_pipeline(x):
 @program(
     line((64, 8), "x"),
     said=(
-        Said("collective-permute", "x", "return f(x)", by="code"),
-        Said("collective-permute", "x", "return f(x)", by="code"),
+        Said("collective-permute", "x", "below = ", by="code"),
+        Said("collective-permute", "x", "above = ", by="code"),
     ),
 )
 def halo(x):

@@ -141,8 +141,8 @@ def put_elsewhere(x):
 @program(
     line((16, 32), "x"),
     said=(
-        Said("all-reduce", "x", "return f(x)", by="code", why="`psum`"),
-        Said("all-reduce", "x", "return f(x)", by="code", why="`pmax`"),
+        Said("all-reduce", "x", "a = lax.psum", by="code", why="`psum`"),
+        Said("all-reduce", "x", "b = lax.pmax", by="code", why="`pmax`"),
     ),
 )
 def two_psums(x):
@@ -221,7 +221,7 @@ def blocks_gradient(x, ws, vs):
 
 @program(
     grid((16, 32), "data", "model"),
-    said=(Said("all-reduce", "data model", "return f(x)", by="code", why="`psum`"),),
+    said=(Said("all-reduce", "data model", "lax.pmean", by="code", why="`psum`"),),
 )
 def both_axes(x):
     @mapped(GRID, P("data", "model"), P())
@@ -262,10 +262,10 @@ def asked_after_two(x):
     line((64, 128), "x"),
     line((128, 64), "x"),
     said=(
-        Said("all-gather", "x", "grads(", by="code"),
-        Said("all-gather", "x", "grads(", by="code"),
-        Said("reduce-scatter", "x", "grads(", by="code", direction="backward"),
-        Said("reduce-scatter", "x", "grads(", by="code", direction="backward"),
+        Said("all-gather", "x", "h = ", by="code"),
+        Said("all-gather", "x", "y = ", by="code"),
+        Said("reduce-scatter", "x", "y = ", by="code", direction="backward"),
+        Said("reduce-scatter", "x", "h = ", by="code", direction="backward"),
     ),
 )
 def fully_sharded_by_hand(x, w1, w2):
