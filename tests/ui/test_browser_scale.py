@@ -10,11 +10,25 @@ import pytest
 FIRST, OPENED = 2000, 400
 
 CLICK = """async (selector) => {
-  const began = performance.now();
   document.querySelector(selector).click();
   await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
-  return performance.now() - began;
 }"""
+
+
+def clicked(page, selector: str) -> float:
+    """Milliseconds that the page's thread is at work for a click: what others do at the time counts for nothing."""
+    session = page.context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def at_work() -> float:
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return next(one["value"] for one in metrics if one["name"] == "TaskDuration")
+
+    before = at_work()
+    page.evaluate(CLICK, selector)
+    took = 1000 * (at_work() - before)
+    session.detach()
+    return took
 
 
 @pytest.fixture(scope="module")
@@ -51,14 +65,14 @@ def test_groups_open_in_place_down_to_single_operations(show, program):
     depth = 0
     while page.locator('[data-part^="n1"].lz-kind-op').count() == 0:
         before = boxes(page)
-        took = page.evaluate(CLICK, '.lz-group:not([data-part^="inputs"]) .lz-toggle')
+        took = clicked(page, '.lz-group:not([data-part^="inputs"]) .lz-toggle')
         print(f"\nopened level {depth + 1} in {took:.0f} ms: {boxes(page)} boxes")
         assert took < OPENED
         assert before < boxes(page) <= before + 40
         depth += 1
         assert depth < 6
     assert page.locator(".lz-frame").count() == depth
-    took = page.evaluate(CLICK, ".lz-frame .lz-toggle")
+    took = clicked(page, ".lz-frame .lz-toggle")
     assert took < OPENED
     assert page.locator(".lz-frame").count() == 0, "what was inside is closed with it"
 
@@ -105,7 +119,7 @@ def test_a_selection_in_closed_groups_can_be_opened(show, program, by):
 
 def test_pointing_stays_quick(show, program):
     page = show(program)
-    took = page.evaluate(CLICK, '.lz-group:not([data-part^="inputs"])')
+    took = clicked(page, '.lz-group:not([data-part^="inputs"])')
     print(f"\nselected a group of 2,500 in {took:.0f} ms")
     assert took < OPENED
     assert page.locator(".lz-code-line.lz-lit").count() == 20
@@ -114,7 +128,7 @@ def test_pointing_stays_quick(show, program):
 def test_other_views_open_quickly(show, program):
     page = show(program)
     for name in ["Fusion", "HLO", "Cost", "Memory"]:
-        took = page.evaluate(CLICK, f'[role=tab][id$="-{name}"]')
+        took = clicked(page, f'[role=tab][id$="-{name}"]')
         print(f"\n{name} in {took:.0f} ms")
         assert took < FIRST
     page.get_by_role("tab", name="HLO").click()

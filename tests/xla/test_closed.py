@@ -80,7 +80,9 @@ def test_a_shard_map_shows_the_parts_inside_and_the_whole_as_its_result():
             y = function(x)
             made = lazynb.compile(y)
         nodes = {node.name: node for node in made.snapshot.nodes}
-        assert nodes["sin"].place.text == "part = jnp.sin(v)" and nodes["sin"].avals[0] == "float32[4,8]{V:rows}"
+        assert (
+            nodes["sin"].place.text == "part = jnp.sin(v)" and nodes["sin"].avals[0] == "float32[4,8]{V:rows}"
+        )
         assert nodes["mul"].place.text == "return part * total"
         assert nodes["shard_map"].avals[0] == "float32[8,8]"
         [collective] = made.collectives
