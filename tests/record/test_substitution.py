@@ -183,6 +183,7 @@ REMAINING = {
     "jax._src.random.prng.KeyTyRules.make_sharded_array": "so is an array of keys",
     "jax._src.array.core": "what a callback returns to make_array_from_callback may be lazy",
     "jax._src.array.dtypes": "and is given its type as an array is",
+    "jax._src.shard_map.ShardMapTrace.to_val_mat_pair": "a function that is mapped closes over a lazy array that outlives lazy mode",
 }
 """What lazynb's import replaces for good, with the reason: none of it is a name that users call."""
 
