@@ -15,6 +15,7 @@ import numpy as np
 from lazynb import _jax as jc
 from lazynb.frontends import functions, mutable_calls, namespace as namespace, ufuncs
 from lazynb.frontends.leaves import Numpy, arrays_in, leaves, values_in
+from lazynb.frontends.listed import array_of as array_of
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 

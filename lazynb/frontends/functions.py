@@ -32,6 +32,7 @@ from lazynb.frontends.tables import (
     PLACES,
     SHOWS,
     WRITES,
+    Break,
 )
 from lazynb.record.tensor import LazyTensor
 
@@ -168,7 +169,7 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """
     name = name_of(function)
     needed = BREAKS.get(name)
-    if needed is not None and needed.applies(args, kwargs):
+    if needed is not None and _applies(needed, args, kwargs):
         raise Numpy(needed.kind, f"{name} {needed.why}")
     kwargs = _significant(name, kwargs)
     if not (name in METHODS and args and isinstance(args[0], jax.Array)):
@@ -187,6 +188,14 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     if isinstance(plan, Numpy):
         raise Numpy(plan.kind, plan.detail)
     return _shaped(plan.answer, _call(plan, args, kwargs))
+
+
+def _applies(needed: Break, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether NumPy must run; it must for arguments that the condition does not know: lists, or by name."""
+    try:
+        return needed.applies(args, kwargs)
+    except Exception:
+        return True
 
 
 def _first(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], key: Any) -> Any:

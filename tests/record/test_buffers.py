@@ -124,7 +124,7 @@ READS = {
     "asarray": np.asarray,
     "array": np.array,
     "frombuffer": lambda one: np.frombuffer(one, np.float32),
-    "array of a list": lambda one: np.array([one, one]),
+    "array of a list": lambda one: np.array([one, one], ndmin=1),  # with ndmin= it is NumPy's
     "float32": np.float32,
 }
 
