@@ -85,9 +85,10 @@ class Records(Sequence[T], Generic[T]):
 
     def rows(self, limit: int = SHOWN) -> list[dict[str, str]]:
         """The cells by column, of the ``limit`` records that matter most."""
-        return [self._row(record) for record in self._shown(limit)]
+        return [self._row(record) for record in self.shown(limit)]
 
-    def _shown(self, limit: int = SHOWN) -> Sequence[T]:
+    def shown(self, limit: int = SHOWN) -> Sequence[T]:
+        """The ``limit`` records that matter most, in their order."""
         return self._records[:limit] if self._ranked else self._records[-limit:]
 
     def _left_out(self) -> str:
@@ -123,7 +124,7 @@ class Records(Sequence[T], Generic[T]):
         drawings = [""] * len(rows)
         if self._drawing is not None:
             head += "<th></th>"
-            drawings = [f"<td>{self._drawing(record)}</td>" for record in self._shown()]
+            drawings = [f"<td>{self._drawing(record)}</td>" for record in self.shown()]
         body = "".join(_html_row(row, below, drawing) for row, drawing in zip(rows, drawings, strict=True))
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         left_out = self._left_out()

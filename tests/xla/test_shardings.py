@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -11,10 +13,13 @@ import pytest
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec as P
 
 import lazynb
+from lazynb.execute.records import Records
 from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.layouts import reshardings
 from lazynb.view.inspection.text import to_text
-from lazynb.xla.shardings.drawing import MOST, svg, text_grid
+from lazynb.xla.collectives.collective import Collective
+from lazynb.xla.shardings.drawing import INK, MOST, coloured_cells, svg, text_grid
 from lazynb.xla.shardings.tiling import Tiling, annotated, annotation_in, of_sharding, whole
 from lazynb.xla.shardings.value_sharding import spec_text
 
@@ -103,6 +108,55 @@ def test_drawings():
     assert text_grid(many) == [] and svg(many) == ""
 
 
+@pytest.mark.parametrize("counts", [(8, 8), (4, 4), (1, 13), (64,), (2, 4, 8)])
+def test_each_part_has_a_colour_of_its_own_on_which_its_number_can_be_read(counts):
+    tiling = Tiling(counts, tuple(itertools.product(*map(range, counts))))
+    cells = [cell for row in coloured_cells(tiling) for cell in row]
+    colours = [colour for _, colour in cells]
+    assert len(cells) == math.prod(counts) == len(set(colours))
+    assert all(_contrast(INK, colour) > 4.5 for colour in colours)
+
+
+def _contrast(one: str, other: str) -> float:
+    """By WCAG 2."""
+    low, high = sorted(map(_luminance, (one, other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize(
+    "before, after, shape, sent",
+    [
+        (P("data", "model"), P("data", None), (4, 8), True),
+        (P("data", None), P("data", "model"), (4, 8), False),
+        (P(None, None), P("model", "data"), (4, 8), False),
+        (P("data", None), P(None, "data"), (4, 8), True),
+        (P(("data", "model"), None), P("data", None), (8, 8), True),
+        (P("data", None), P(("data", "model"), None), (8, 8), False),
+        (P("data", None), P(("model", "data"), None), (8, 8), True),
+    ],
+)
+def test_nothing_is_sent_where_each_device_has_its_part_already(before, after, shape, sent):
+    mesh = AbstractMesh((2, 4), ("data", "model"))
+    old, new = (
+        annotated(str(NamedSharding(mesh, spec)._to_xla_hlo_sharding(2)), 2, 8) for spec in (before, after)
+    )
+    assert old.holds(new, shape) is not sent
+
+
+def test_of_an_uneven_array_the_parts_that_are_there_count():
+    rows = Tiling((4, 1), tuple((n, 0) for n in range(4)))
+    halves = Tiling((2, 1), ((0, 0), (0, 0), (1, 0), (1, 0)))
+    assert halves.holds(rows, (8, 1)) and halves.holds(rows, (3, 1))
+    # rows of two: the first half of six has no whole second part
+    assert not halves.holds(rows, (6, 1))
+
+
 def test_a_program_on_two_devices():
     mesh = jax.make_mesh((2,), ("model",), axis_types=(AxisType.Auto,))
     x = jax.device_put(np.ones((4, 6), np.float32), NamedSharding(mesh, P("model")))
@@ -117,7 +171,11 @@ def test_a_program_on_two_devices():
         ("P(None, 'model')", (4, 3), 1, 48, 96),
         ("P(None, 'model')", (4, 3), 1, 48, 96),
     ]
-    assert [one.before for one in found] == ["", "P('model', None)", ""]
+    assert [(one.before, one.is_sent) for one in found] == [
+        ("", False),
+        ("P('model', None)", True),
+        ("", False),
+    ]
     assert "bytes per device" in repr(found) and found._repr_html_().count("<svg") == 3
     assert "| 0 | 1 |" in str(found[1]) and found.to_dicts()[1]["mesh"] == "model=2"
 
@@ -137,6 +195,58 @@ def test_figures_are_labelled_per_device():
     assert data["programs"][0]["devices"] == 2 and data["shardings"]["rows"]
     assert "Bytes, FLOPs and memory are per device, on 2 devices." in text and "How values lie" in text
     assert "on each device; on all 2 together FLOPs" in page and "FLOPs per device" in page
+    assert "on each device; on all 2 together FLOPs" in text
     assert "How values lie on the devices" in page and "per device, " in page
     alone = lazynb.compile(jnp.tanh, np.ones((4, 4), np.float32))
     assert "per device" not in to_text(inspection(alone, live=False))
+
+
+def _two_rows() -> jax.Array:
+    mesh = jax.make_mesh((2,), ("model",), axis_types=(AxisType.Auto,))
+    return jax.device_put(np.ones((4, 6), np.float32), NamedSharding(mesh, P("model")))
+
+
+def test_a_change_is_told_with_what_it_costs():
+    x = _two_rows()
+    mesh = x.sharding.mesh
+
+    def turned(x):
+        y = jnp.sin(x) + 1
+        return jax.lax.with_sharding_constraint(y, NamedSharding(mesh, P(None, "model"))) * 2
+
+    compilation = lazynb.compile(turned, x)
+    data = inspection(compilation)
+    (changed,) = [one for one in data["reshardings"] if "→" in one["text"]]
+    assert changed["sent"] and changed["text"].startswith(
+        "P('model', None) → P(None, 'model'): all-to-all on"
+    )
+    assert "from the code, row 1 of Collectives" in changed["text"]
+    assert changed["node"] in data["collectives"]["nodes"][0]
+    assert data["collectives"]["rows"][0][data["collectives"]["columns"].index("collective")] == "all-to-all"
+
+
+def test_a_change_for_which_nothing_is_sent_says_so():
+    one = lazynb.compile(lambda x: jnp.sin(x), _two_rows()).shardings[0]
+    none = Records[Collective]([], "")
+    for is_sent, words in [
+        (False, "each device has its part already"),
+        (True, "no collective is known to be for it"),
+    ]:
+        changed = dataclasses.replace(one, before="P(None, None)", is_sent=is_sent)
+        (told,) = reshardings([changed], none)
+        assert told["sent"] is is_sent and told["text"].startswith("P(None, None) → P('model', None): ")
+        assert told["text"].endswith(words)
+
+
+def test_the_ways_to_lie_are_drawn_once_in_html_and_text():
+    compilation = lazynb.compile(lambda x, y: jnp.tanh(x) * x @ y, _two_rows(), np.ones((6, 2), np.float32))
+    data = inspection(compilation)
+    ways = [layout["text"] for layout in data["layouts"]]
+    assert ways[0].startswith(
+        "f32[4,6] as P('model', None) over model=2: 2×6 on each of 2 devices; copies: 1; 48 B"
+    )
+    assert len(ways) == len(set(ways)) < len(data["tiles"])
+    page, text = to_html(data, compilation.snapshot), to_text(data)
+    colour = data["layouts"][0]["cells"][1][0][1]
+    assert f"background:{colour}" in page and ">1</td>" in page and "<svg" not in page
+    assert "\n    | 0 |\n    +---+\n    | 1 |\n" in text and ways[0] in text

@@ -445,7 +445,34 @@ export interface Chip {
 export interface Table {
   columns: string[];
   rows: string[][];
+  /** That each row is about; empty where rows are about none. */
+  nodes: number[][];
   text: string;
+}
+
+/** A way in which values lie on the devices of a program. */
+export interface Layout {
+  /** "f32[64,256] as P('data') over data=2 × model=4: 32×256 on each of 8 devices; copies: 4" */
+  text: string;
+  /** The devices of each part, and its colour; empty: too many parts. */
+  cells: [string, string][][];
+}
+
+/** How a value lies. */
+export interface Tile {
+  node: number;
+  result: number;
+  /** Index in the inspection's layouts. */
+  layout: number;
+}
+
+/** An operation whose result lies otherwise than what it reads, or for which XLA moves what it reads. */
+export interface Resharding {
+  node: number;
+  /** "P('data') → P('model'): all-to-all on data (rule inferred, row 1 of Collectives)" */
+  text: string;
+  /** False: each device has its part already. */
+  sent: boolean;
 }
 
 /** The program that `jax.jit` of the same code would run, which the inspector can be switched to. */
@@ -496,6 +523,10 @@ export interface Inspection {
   collectives: Table;
   /** How values lie on several devices. */
   shardings: Table;
+  layouts: Layout[];
+  /** Of the values of which it is known. */
+  tiles: Tile[];
+  reshardings: Resharding[];
   machine: Machine | null;
   cache: Table;
   breaks: Table;

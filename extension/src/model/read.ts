@@ -204,7 +204,7 @@ const PROGRAM = {
 };
 const LEFTOVER: Leftover = { cell: null, operations: 0, kernels: null, lines: [] };
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
-const TABLE: Table = { columns: [], rows: [], text: "" };
+const TABLE: Table = { columns: [], rows: [], nodes: [], text: "" };
 
 const GROUP: Group = { id: -1, rule: "", label: "", inside: "", where: "", parts: [] };
 

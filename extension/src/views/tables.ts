@@ -6,7 +6,7 @@ import type { View } from "../ui/view";
 
 const PAGE = 200;
 
-export function tableView(table: Table, empty: string, label: string): View {
+export function tableView(table: Omit<Table, "nodes">, empty: string, label: string): View {
   // Where the columns find no room, CSS puts them below each other, each with its name: the roles stay what they are.
   const cell = (text: string, i: number) =>
     h(

@@ -20,6 +20,7 @@ from lazynb.view.graph.tree import groups
 from lazynb.view.inspection import clusters as parts, hlo, words
 from lazynb.view.inspection.html import view_of
 from lazynb.view.inspection.index import Index, Notes
+from lazynb.view.inspection.layouts import layouts, reshardings
 from lazynb.view.inspection.leftovers import apart, leftovers
 from lazynb.view.inspection.schema import (
     VERSION,
@@ -51,6 +52,7 @@ SAVED = 600_000  # and that a page without a kernel has
 # characters of all modules of a program, up to which the changes of its passes are counted unasked
 _COUNTED = 1_500_000
 _CHANGES = 400  # changes of one pass that are sent unasked
+_NONE: Records[Any] = Records([], "")
 _LARGEST = 6_000_000  # characters of JSON
 _SURELY_SMALL = 3_000  # nodes and lines of HLO: with fewer, the characters need not be counted
 _BOUNDARIES = 1_000  # that are kept of a program that is larger than that
@@ -90,6 +92,9 @@ def inspection(
         for number, runs in enumerate(compilation.runs)
     ]
     earlier = notes.attempt("What earlier cells left is missing", lambda: leftovers(compilation.earlier), [])
+    said = notes.attempt("Collectives are missing", lambda: compilation.collectives, _NONE)
+    lying = notes.attempt("Shardings are missing", lambda: compilation.shardings, _NONE)
+    ways, tiles = notes.attempt("Drawings of shardings are missing", lambda: layouts(lying), ([], []))
     if cache is None:
         cache = cache_info()
     if breaks is None:
@@ -120,10 +125,15 @@ def inspection(
         ),
         "boundaries": boundaries,
         "collectives": notes.attempt(
-            "Collectives are missing", lambda: table(compilation.collectives, "collective"), EMPTY
+            "Collectives are missing", lambda: table(said, "collective", lambda one: one.nodes), EMPTY
         ),
         "shardings": notes.attempt(
-            "Shardings are missing", lambda: table(compilation.shardings, "value"), EMPTY
+            "Shardings are missing", lambda: table(lying, "value", lambda one: [one.node]), EMPTY
+        ),
+        "layouts": ways,
+        "tiles": tiles,
+        "reshardings": notes.attempt(
+            "Where shardings change is missing", lambda: reshardings(lying, said), []
         ),
         "machine": None,
         "cache": _table(cache, "executable", notes),

@@ -23,6 +23,7 @@ from lazynb.view.graph.text import summary
 from lazynb.view.inspection import times_words, words
 from lazynb.view.inspection.highlights import highlights, line_chips
 from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source, Table
+from lazynb.view.inspection.tiles import drawings_html
 from lazynb.view.style import CLUSTERS, ink_on
 from lazynb.view.words import clip, plain, plural, tally
 
@@ -96,7 +97,7 @@ def sections(
         "kernels": ("Kernels, in the order in which they run", lambda: _kernels(data)),
         "boundaries": ("Why the boundaries lie where they do", lambda: _boundaries(data)),
         "collectives": ("What the devices say to each other", lambda: _rows(data["collectives"])),
-        "shardings": ("How values lie on the devices", lambda: _rows(data["shardings"])),
+        "shardings": ("How values lie on the devices", lambda: _shardings(data)),
         "fates": ("What became of each operation", lambda: _fates(data)),
         "memory": ("Memory", lambda: _memory(data)),
         "code": ("Code of the kernels", lambda: _code_of_all(data)),
@@ -468,6 +469,11 @@ def _rows(table: Table) -> str:
         return ""
     cells = [list(map(_text, row)) for row in table["rows"]]
     return _table(table["columns"], cells, len(cells), "row")
+
+
+def _shardings(data: Inspection) -> str:
+    rows = _rows(data["shardings"])
+    return rows + drawings_html(data) if rows else ""
 
 
 def _table(head: list[str], rows: list[list[str]], total: int, noun: str) -> str:

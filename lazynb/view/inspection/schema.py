@@ -406,7 +406,31 @@ class Table(TypedDict):
 
     columns: list[str]
     rows: list[list[str]]
+    nodes: list[list[int]]  # that each row is about; empty where rows are about none
     text: str
+
+
+class Layout(TypedDict):
+    """A way in which values lie on the devices of a program."""
+
+    text: str  # "f32[64,256] as P('data') over data=2 × model=4: 32×256 on each of 8 devices; copies: 4"
+    cells: list[list[tuple[str, str]]]  # the devices of each part, and its colour; empty: too many parts
+
+
+class Tile(TypedDict):
+    """How a value lies."""
+
+    node: int
+    result: int
+    layout: int  # index in the inspection's layouts
+
+
+class Resharding(TypedDict):
+    """An operation whose result lies otherwise than what it reads, or for which XLA moves what it reads."""
+
+    node: int
+    text: str  # "P('data') → P('model'): all-to-all on data (rule inferred, row 1 of Collectives)"
+    sent: bool  # false: each device has its part already
 
 
 class Other(TypedDict):
@@ -445,6 +469,9 @@ class Inspection(TypedDict):
     boundaries: list[Boundary]
     collectives: Table
     shardings: Table  # how values lie on several devices
+    layouts: list[Layout]
+    tiles: list[Tile]  # of the values of which it is known
+    reshardings: list[Resharding]
     machine: Machine | None
     cache: Table
     breaks: Table

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb.execute.records import Records
 from lazynb.view.inspection.schema import Table
 from lazynb.view.words import clip, plain, plural
 
-EMPTY: Table = {"columns": [], "rows": [], "text": ""}
-_ROWS = 60
+EMPTY: Table = {"columns": [], "rows": [], "nodes": [], "text": ""}
+ROWS = 60
+"""Of a table, at most."""
 
 
-def table(records: Records[Any], noun: str) -> Table:
-    """The newest records, a row each, in the columns that say anything; ``noun`` is what one is called."""
+def table(records: Records[Any], noun: str, nodes_of: Callable[[Any], Sequence[int]] | None = None) -> Table:
+    """The newest records, a row each, in the columns that say anything; ``noun`` is what one is called.
+
+    Arguments:
+      nodes_of: the nodes that a record is about.
+    """
     rows = []
-    for row in records.rows(_ROWS):
+    for row in records.rows(ROWS):
         rows.append({name: clip(plain(cell), 160) for name, cell in row.items()})
     names = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
     # a line may have broken a thousand times: breaks say themselves how often
@@ -28,5 +34,6 @@ def table(records: Records[Any], noun: str) -> Table:
     return {
         "columns": names,
         "rows": [[row[name] for name in names] for row in rows],
+        "nodes": [list(nodes_of(one)) for one in records.shown(ROWS)] if nodes_of is not None else [],
         "text": ", ".join(phrases),
     }

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from lazynb.units import short_duration
 from lazynb.view.inspection import times_words, words
 from lazynb.view.inspection.schema import Boundary, Cluster, Inspection, Table
+from lazynb.view.inspection.tiles import drawings_text
 from lazynb.view.words import clip, plain
 
 _KERNELS, _REASONS, _VALUES = 40, 40, 16
@@ -27,9 +28,11 @@ def to_text(
     left_out = len(data["clusters"]) - kernels
     if left_out > 0:
         lines.append(f"  ... {left_out:,} more")
+    lines += _totals(data)
     lines += _reasons(data, reasons)
     lines += _table("What the devices say to each other", data["collectives"])
     lines += _table("How values lie on the devices", data["shardings"], _VALUES)
+    lines += drawings_text(data)
     lines += _others(data)
     lines += times_words.in_full(data) if times else times_words.glance(data)
     lines += [f"Note: {note}" for note in data["notes"]]
@@ -63,6 +66,14 @@ def _row(cluster: Cluster, data: Inspection) -> list[str]:
         words.traffic(cluster),
         time,
     ]
+
+
+def _totals(data: Inspection) -> Iterator[str]:
+    """Of programs on several devices, what one of them and all together do."""
+    for program in data["programs"]:
+        devices = program.get("devices", 1)  # older data have none
+        if devices > 1 and program["total"] is not None:
+            yield f"  {words.total(program['total'], devices)}"
 
 
 def _reasons(data: Inspection, most: int) -> list[str]:

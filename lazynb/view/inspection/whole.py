@@ -25,6 +25,7 @@ def check_whole(data: Inspection) -> None:
     _fit(_sources(data), len(data["sources"]))
     _fit(_nodes(data), nodes)
     _fit(_clusters(data), clusters)
+    _fit((tile["layout"] for tile in data["tiles"]), len(data["layouts"]))
     _fit((cluster["program"] for cluster in data["clusters"]), len(data["programs"]))
 
 
@@ -60,6 +61,7 @@ def _nodes(data: Inspection) -> Iterator[int]:
         yield from cluster["duplicated"]
     for program in data["programs"]:
         yield from _nodes_of(program)
+    yield from (part["node"] for part in (*data["tiles"], *data["reshardings"]))
 
 
 def _nodes_of(program: Program) -> Iterator[int]:

@@ -52,6 +52,7 @@ class Collective:
       kind: ``all-reduce``, ``all-gather``, ``reduce-scatter``, ``all-to-all``, ``collective-permute``, ...
       name: of the HLO instruction.
       nodes: the operations that it was made from, as node numbers of the compilation's snapshot.
+      needed_by: those of them that read what it gives, or ask for a sharding; empty if that is not known.
       places: their lines; of a backward pass those that it differentiates, where they are known.
       direction: ``backward`` if they belong to a gradient, else ``forward``; empty without operations.
       among: how many devices take part together; None if XLA's text does not tell.
@@ -68,6 +69,7 @@ class Collective:
     kind: str
     name: str
     nodes: tuple[int, ...]
+    needed_by: tuple[int, ...]
     places: tuple[Place, ...]
     direction: str
     among: int | None
@@ -164,6 +166,7 @@ def _collective(about: _About, parts: Sequence[Instruction]) -> Collective:
         kind,
         instruction.name,
         tuple(node.id for node in dict.fromkeys([*(needs or behind or given), *wanted])),
+        tuple(node.id for node in dict.fromkeys([*needs, *wanted])),
         tuple(dict.fromkeys(filter(None, map(_place, wanted or needs or behind or given)))),
         _direction(needs or behind or given, made_of),
         among,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import colorsys
 import html
 import math
 
@@ -10,7 +11,8 @@ from lazynb.xla.shardings.tiling import Tiling
 MOST = 64
 """Parts of a drawing: smaller ones would not be legible."""
 
-_COLOURS = ("#a6cee3", "#fdd49e", "#b2df8a", "#cab2d6", "#fccde5", "#ffffb3", "#d9d9d9", "#8dd3c7")
+INK = "#1b1f24"  # of the numbers, on every colour of a part
+_TURN = 137.508 / 360  # the golden angle: hues that follow each other are far apart
 _WIDTH, _ROW, _SMALL = 132, 18, 9  # pixels
 
 
@@ -30,11 +32,32 @@ def grid_of(tiling: Tiling) -> list[list[tuple[int, ...]]]:
     return [[tuple(devices) for devices in row] for row in grid]
 
 
-def text_grid(tiling: Tiling) -> list[str]:
-    """A line for each row of parts; no lines for too many."""
+def coloured_cells(tiling: Tiling) -> list[list[tuple[str, str]]]:
+    """The devices of each part as text, with a colour of its own; empty for too many."""
     if math.prod(tiling.counts) > MOST:
         return []
-    cells = [[devices_text(devices) for devices in row] for row in grid_of(tiling)]
+    return [
+        [(devices_text(devices), _colour(row, column, len(line))) for column, devices in enumerate(line)]
+        for row, line in enumerate(grid_of(tiling))
+    ]
+
+
+def _colour(row: int, column: int, columns: int) -> str:
+    """A light colour; parts beside each other differ in lightness too, for those who see no hues."""
+    hue = (row * columns + column) * _TURN % 1
+    lightness = 0.88 if (row + column) % 2 else 0.76
+    return "#" + "".join(f"{round(255 * one):02x}" for one in colorsys.hls_to_rgb(hue, lightness, 0.65))
+
+
+def text_grid(tiling: Tiling) -> list[str]:
+    """A line for each row of parts; no lines for too many."""
+    return text_cells([[text for text, _ in row] for row in coloured_cells(tiling)])
+
+
+def text_cells(cells: list[list[str]]) -> list[str]:
+    """The texts in boxes."""
+    if not cells:
+        return []
     width = max(len(cell) for row in cells for cell in row)
     edge = "+".join(["", *["-" * (width + 2)] * len(cells[0]), ""])
     lines = [edge]
@@ -57,23 +80,22 @@ def devices_text(devices: tuple[int, ...]) -> str:
 
 def svg(tiling: Tiling) -> str:
     """A rectangle for each part, with the devices that have it; empty for too many."""
-    if math.prod(tiling.counts) > MOST:
+    cells = coloured_cells(tiling)
+    if not cells:
         return ""
-    grid = grid_of(tiling)
-    width, height = _WIDTH / len(grid[0]), max(_ROW, 36 // len(grid))
+    width, height = _WIDTH / len(cells[0]), max(_ROW, 36 // len(cells))
     boxes = []
-    for row, line in enumerate(grid):
-        for column, devices in enumerate(line):
-            colour = _COLOURS[devices[0] % len(_COLOURS)] if devices else "none"
-            x, y, text = column * width, row * height, html.escape(devices_text(devices))
+    for row, line in enumerate(cells):
+        for column, (devices, colour) in enumerate(line):
+            x, y = column * width, row * height
             boxes.append(
                 f'<rect x="{x:.4g}" y="{y}" width="{width:.4g}" height="{height}" '
                 f'fill="{colour}" stroke="#555"/>'
                 f'<text x="{x + width / 2:.4g}" y="{y + height / 2 + 3:.4g}" font-size="{_SMALL}" '
-                f'text-anchor="middle" fill="#222">{text}</text>'
+                f'text-anchor="middle" fill="{INK}">{html.escape(devices)}</text>'
             )
     title = html.escape("\n".join(text_grid(tiling)))
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height * len(grid)}" role="img">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height * len(cells)}" role="img">'
         f"<title>{title}</title>{''.join(boxes)}</svg>"
     )

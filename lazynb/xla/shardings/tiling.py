@@ -45,6 +45,16 @@ class Tiling:
         """The shape of the part of one device; of one that is cut unevenly, of the largest."""
         return tuple(-(-size // count) for size, count in zip(shape, self.counts, strict=True))
 
+    def holds(self, other: Tiling, shape: Sequence[int]) -> bool:
+        """Whether each device has here all that it has in ``other``: then nothing is sent to get there."""
+        pairs = list(zip(self.tile(shape), other.tile(shape), shape, strict=True))
+        for own, wanted in zip(self.parts, other.parts, strict=True):
+            for at, other_at, (tile, other_tile, size) in zip(own, wanted, pairs, strict=True):
+                begin, end = other_at * other_tile, min((other_at + 1) * other_tile, size)
+                if begin < end and not at * tile <= begin < end <= (at + 1) * tile:
+                    return False
+        return True
+
     def spec(self, names: Sequence[str], sizes: Sequence[int]) -> PartitionSpec | None:
         """As axes of the mesh of the program; None if the parts do not follow its axes."""
         if len(self.parts) != math.prod(sizes):

@@ -41,6 +41,7 @@ class ValueSharding:
       total: bytes on all devices together.
       before: the spec of what it was made from element by element, or by asking for a sharding, if that
         lies otherwise: the sharding changed here; else empty.
+      is_sent: whether devices need more there than they have of that, and so it costs time.
       parts: by the number of the device in the program, which part it has along each dimension.
     """
 
@@ -57,6 +58,7 @@ class ValueSharding:
     bytes: int | None
     total: int | None
     before: str
+    is_sent: bool
     parts: tuple[tuple[int, ...], ...]
 
     @property
@@ -108,6 +110,7 @@ def _sharding(
     item = _item_size(dtype)
     part = None if item is None else math.prod(tile) * item
     names = node.result_names[result] if node.result_names else node.names
+    before, is_sent = _before(snapshot, node, shape, tilings) if is_alike else ("", False)
     return ValueSharding(
         value=names[0] if names else node.name,
         place=node.place,
@@ -121,7 +124,8 @@ def _sharding(
         copies=len(tiling.parts) // len(set(tiling.parts)),
         bytes=part,
         total=None if part is None else part * len(tiling.parts),
-        before=_before(snapshot, node, shape, tilings) if is_alike else "",
+        before=before,
+        is_sent=is_sent,
         parts=tiling.parts,
     )
 
@@ -131,8 +135,9 @@ def _before(
     node: Node,
     shape: tuple[int, ...],
     tilings: Known,
-) -> str:
-    """The spec of what an operation reads, if all that it reads of its shape lies otherwise."""
+) -> tuple[str, bool]:
+    """The spec of what an operation reads, if all that it reads of its shape lies otherwise; and whether
+    devices need more than they have of it."""
     tiling, _ = tilings[node.id, 0]
     read = [
         tilings[operand]
@@ -140,8 +145,9 @@ def _before(
         if operand in tilings and shape_of(snapshot.nodes[operand[0]], operand[1]) == shape
     ]
     if not read or any(one == tiling for one, _ in read):
-        return ""
-    return ", ".join(dict.fromkeys(_spec(*one) or "no axes" for one in read))
+        return "", False
+    specs = ", ".join(dict.fromkeys(_spec(*one) or "no axes" for one in read))
+    return specs, not all(one.holds(tiling, shape) for one, _ in read)
 
 
 def _spec(tiling: Tiling, mesh: Mesh | None) -> str:
