@@ -331,17 +331,21 @@ class Large:
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("each, most", [(10, 6_000_000), (1, 9_400_000)])
 def test_ten_thousand_operations_are_quick_and_small(each, most, live):
+    """Beside the time in which the data are written as JSON, about 15 times as long: machines differ. Less than a
+    second on one that does nothing else."""
     compilation = Large(10_000, each)
-    seconds = []
+    ratios = []
     for _ in range(3):  # the least counts: another process on the core makes the time longer
         start = time.process_time()
         data = inspection(compilation, live=live)  # type: ignore[arg-type]
-        seconds.append(time.process_time() - start)
-        if seconds[-1] < 3:
+        there = time.process_time()
+        json.dumps(data)
+        ratios.append((there - start) / (time.process_time() - there))
+        if ratios[-1] < 40:
             break
     assert len(data["clusters"]) == 10_000 // each and len(data["fates"]) == 10_000
     assert size(data) < most, size(data)
-    assert min(seconds) < 3, seconds  # under 1 s on a machine that does nothing else
+    assert min(ratios) < 40, ratios
     assert any("left out" in note for note in data["notes"]) == (each == 1)
 
 
