@@ -73,7 +73,7 @@ FORMS = [
     *forms(
         "LNB110",
         "np.asarray({a}).tolist()",
-        "np.array([{s}, {t}]).tolist()",
+        "np.array([{s}, {t}], ndmin=2).tolist()",
         "jax.device_get({{'a': {a}}})['a'].tolist()",
     ),
     *forms("LNB112", "pickle.loads(pickle.dumps({a})).tolist()"),

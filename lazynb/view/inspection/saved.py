@@ -216,8 +216,8 @@ def opened(path: str | os.PathLike[str]) -> Saved:
         for entry in found:
             entry.data.setdefault("collectives", {**EMPTY})  # an earlier lazynb wrote none of these
             entry.data.setdefault("shardings", {**EMPTY})
-            for name in ("layouts", "tiles", "reshardings"):
-                entry.data.setdefault(name, [])  # type: ignore[misc]
+            for part in ("layouts", "tiles", "reshardings"):
+                entry.data.setdefault(part, [])  # type: ignore[misc]
             to_text(entry.data)  # whether it can be shown
             check_whole(entry.data)
     except NOT_WHOLE:
