@@ -316,7 +316,7 @@ _TABLE = (
         "delete inputs after lazynb.sync()",
     ),
     Reason(
-        "LNB401",
+        "LNB314",
         "hosts_differ",
         "hosts were about to run different programs together, of which nothing ran",
         "let every host run the same lines; call lazynb.sync() on all before a line that reads a value on "

@@ -18,6 +18,7 @@ from lazynb import _jax as jc
 from lazynb.break_examples import EXAMPLES, PRELUDE
 from lazynb.config import config
 from lazynb.reasons import REASONS, find
+from lazynb.why.causes import CAUSES
 
 ELSEWHERE = {"compile", "hosts_differ"}
 """Those that a program alone does not have: tests/notebook/test_breaks_magic.py and tests/hosts run them."""
@@ -45,6 +46,11 @@ def program_settings(monkeypatch):
     """The programs of some entries set limits."""
     for name in ("max_program", "max_pending"):
         monkeypatch.setattr(config, name, getattr(config, name))
+
+
+def test_no_code_stands_for_two_things():
+    codes = [one.code for table in (REASONS, CAUSES) for one in table.values()]
+    assert sorted(codes) == sorted(set(codes))
 
 
 @pytest.mark.parametrize("kind", sorted(set(REASONS) - ELSEWHERE))
