@@ -7,7 +7,7 @@ Standard library only. LAZYNB_PYTHONS="3.11 3.13" restricts the versions. Each h
 .venvs/. Where the Pythons have two JAXs (3.11 has another than the newer ones), a seventh of the tests runs
 on one and another seventh on the other, those marked once on the first; another Python with a JAX that was
 seen takes a sixteenth of what is quick. Tests marked long are left out (tests/parts.py). LAZYNB_REST=1 runs
-instead half of what this leaves out, one half or the other by the commit (LAZYNB_TURN=0/2 and 1/2 name them),
+instead a third of what this leaves out, which one by the commit (LAZYNB_TURN=0/3, 1/3 and 2/3 name them),
 and LAZYNB_REST=1 LAZYNB_TURN=0/1 all of it, so that each test has had one JAX at least.
 LAZYNB_FULL=1 runs everything everywhere, and every sample of each of JAX's functions (else one of each).
 LAZYNB_TORCH=1 puts the CPU build of PyTorch into the first environment of each JAX, where it can be had;
@@ -101,11 +101,11 @@ def share(version: str, seen: bool) -> dict[str, str]:
 
 
 def turn() -> str:
-    """Which half of what `make test` leaves out is tested now: the commits take turns."""
+    """Which third of what `make test` leaves out is tested now: the commits take turns."""
     if asked := os.environ.get("LAZYNB_TURN"):
         return asked
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
-    return f"{int(head.stdout.strip()[-1], 16) % 2}/2" if head.returncode == 0 else "0/2"
+    return f"{int(head.stdout, 16) % 3}/3" if head.returncode == 0 else "0/3"
 
 
 def run_tests(version: str, python: Path, seen: dict[str, str], arguments: list[str]) -> Outcome:

@@ -5,8 +5,8 @@ one ``xdist_group`` together; those marked ``once`` or ``interpreter`` belong to
 ``long`` to none.
 ``LAZYNB_REST=1`` takes those that the share leaves out, but for those that only the other JAX takes: three
 sevenths on the one, four on the other, and half of the long tests that are marked ``sample``. So each test is
-run on one JAX at least. ``LAZYNB_TURN="0/2"``, which ``scripts/test_matrix.py`` sets by the commit, takes the
-first half of these.
+run on one JAX at least. ``LAZYNB_TURN="0/3"``, which ``scripts/test_matrix.py`` sets by the commit, takes the
+first third of these.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ import { shareLines } from "./ui/sharing";
 import { listen } from "./ui/selectable";
 import type { Context, MakeView, View } from "./ui/view";
 import { codeView } from "./views/code";
+import { collectivesView } from "./views/collectives";
 import { costView } from "./views/cost";
 import { fusionView } from "./views/fusion";
 import { graphView } from "./views/graph";
@@ -42,9 +43,9 @@ const ALL: Tab[] = [
   { name: "Memory", make: memoryView, source: false },
   {
     name: "Collectives",
-    make: ({ store }) => tableView(store.data.collectives, "The devices say nothing to each other.", "collectives"),
+    make: collectivesView,
     source: false,
-    given: ({ collectives }) => collectives.rows.length > 0,
+    given: ({ collectives, layouts }) => collectives.rows.length + layouts.length > 0,
   },
   {
     name: "Cache",

@@ -236,7 +236,11 @@ export class Scenes {
     if (!node) return { width: 120, height: 40 };
     const fate = this.relations.fates.get(node.id);
     const beside = this.besides(node, literals) * 7.5;
-    const flags = 46 + chipRoom(fate?.clusters ?? [], 3, this.relations) + (node.output ? 51 : 0);
+    const flags =
+      46 +
+      chipRoom(fate?.clusters ?? [], 3, this.relations) +
+      (node.output ? 51 : 0) +
+      (this.relations.moves.has(node.id) ? 28 : 0);
     const label = Math.max(
       nodeTitle(node).length * 8.2 + flags,
       (shortAval(node.avals[0] ?? "").length + (node.place?.label.length ?? 0) + 3) * 6.4 + 26,

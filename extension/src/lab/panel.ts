@@ -3,7 +3,7 @@
 import type { INotebookTracker } from "@jupyterlab/notebook";
 import type { Message } from "@lumino/messaging";
 import { Widget } from "@lumino/widgets";
-import type { Answer, Request } from "../model/data";
+import type { Answer, Request, Table } from "../model/data";
 import { fill, h } from "../ui/dom";
 import type { Inspector } from "../inspector";
 import type { Comm } from "../model/comm";
@@ -234,7 +234,7 @@ export class SidePanel extends Widget {
       made.inspector = heavy.mountInspector(this.body, data, commOver(link, compilation ?? -1), tab);
       made.dispose = () => made.inspector?.dispose();
     } else {
-      const table = data as { columns: string[]; rows: string[][]; text: string };
+      const table = { nodes: [], ...(data as Omit<Table, "nodes">) };
       if (!table.rows.length) return this.message(table.text || EMPTY[view]);
       const label = view === "breaks" ? "trace breaks" : "executables";
       const root = h("div", {}, heavy.tableView(table, EMPTY[view], label).element);

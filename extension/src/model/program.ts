@@ -1,6 +1,6 @@
 /** Who belongs to whom: the relations between lines, nodes, clusters, instructions and boundaries, looked up by id. */
 
-import type { Boundary, Cluster, Fate, HloLine, Inspection, Node, Place } from "./data";
+import type { Boundary, Cluster, Fate, HloLine, Inspection, Layout, Node, Place, Program, Resharding } from "./data";
 import { count } from "./format";
 
 /** What runs; a loop or a branch around kernels is none, and no transfer. */
@@ -21,6 +21,12 @@ export function kernelWords(clusters: readonly Cluster[]): string {
 
 /** What lies between two kernels; a result of the program is written, but no boundary. */
 export const between = (boundaries: readonly Boundary[]): Boundary[] => boundaries.filter(({ consumer }) => consumer !== null);
+
+/** "8 devices" where programs run on several, of which all figures are of one; else "". */
+export function perDevice(programs: readonly Program[]): string {
+  const counts = [...new Set(programs.map(({ devices }) => devices))].sort((a, b) => a - b);
+  return Math.max(1, ...counts) > 1 ? `${counts.map((n) => n.toLocaleString("en")).join(" or ")} devices` : "";
+}
 
 export const lineKey = (source: number, line: number): string => `${source}:${line}`;
 
@@ -43,6 +49,10 @@ export class Relations {
   readonly boundaryBetween = new Map<string, Boundary>();
   /** A kernel's own instruction, "program:name", and the kernel. */
   readonly kernelNamed = new Map<string, Cluster>();
+  /** How the results of a node lie on several devices. */
+  readonly waysOf = new Map<number, Layout[]>();
+  /** The nodes for which values move between devices, or lie otherwise. */
+  readonly moves = new Map<number, Resharding>();
   private readonly ordered: Inspection;
   private named: Map<string, HloLine> | null = null;
 
@@ -56,6 +66,11 @@ export class Relations {
       for (const [operand] of node.operands) add(this.users, operand, node.id);
     }
     this.setBoundaries(data.boundaries);
+    for (const { node, layout } of data.tiles) {
+      const way = data.layouts[layout];
+      if (way) add(this.waysOf, node, way);
+    }
+    for (const one of data.reshardings) this.moves.set(one.node, one);
   }
 
   setClusters(clusters: Cluster[]): void {

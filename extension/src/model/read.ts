@@ -15,6 +15,7 @@ import type {
   Group,
   HloLine,
   Inspection,
+  Layout,
   Leftover,
   LineTime,
   Memory,
@@ -24,9 +25,11 @@ import type {
   PassTime,
   Place,
   Program,
+  Resharding,
   Source,
   Stage,
   Table,
+  Tile,
   Time,
   Total,
   Value,
@@ -382,8 +385,14 @@ function table(x: unknown): Table {
   const made = fill(TABLE, x);
   made.columns = strings(made.columns);
   made.rows = each(made.rows, strings);
+  made.nodes = each(made.nodes, numbers);
   return made;
 }
+
+const layout = (x: unknown): Layout => {
+  const made = fill<Layout>({ text: "", cells: [] }, x);
+  return { ...made, cells: each(made.cells, (row) => pairs(row, "string")) };
+};
 
 function leftover(x: unknown): Leftover {
   const made = fill(LEFTOVER, x);
@@ -418,6 +427,10 @@ export function read(given: unknown): Inspection {
       clusters: [],
       boundaries: [],
       collectives: {},
+      shardings: {},
+      layouts: [],
+      tiles: [],
+      reshardings: [],
       machine: null,
       cache: {},
       breaks: {},
@@ -441,6 +454,10 @@ export function read(given: unknown): Inspection {
     boundaries: boundaries(made.boundaries),
     machine: isObject(made.machine) ? fill({ flops: null, bandwidth: null, text: "" }, made.machine) : null,
     collectives: table(made.collectives),
+    shardings: table(made.shardings),
+    layouts: each(made.layouts, layout),
+    tiles: each(made.tiles, (x) => fill<Tile>({ node: -1, result: 0, layout: -1 }, x)),
+    reshardings: each(made.reshardings, (x) => fill<Resharding>({ node: -1, text: "", sent: true }, x)),
     cache: table(made.cache),
     breaks: table(made.breaks),
   } as Inspection;

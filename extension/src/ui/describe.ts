@@ -62,6 +62,8 @@ function ofNode(id: number, relations: Relations): Description {
   if (fate) facts.push(`${fate.text || fate.kind}${fate.by && !fate.text.includes(fate.by) ? ` by ${fate.by}` : ""}`, fate.label);
   if (node.output) facts.push("a result");
   if (node.value) facts.push(`value ${node.value}`);
+  const move = relations.moves.get(id);
+  if (move) facts.push(`⇄ ${move.text}`);
   return {
     title: `${node.kind === "input" ? "input " : ""}${nodeWords(node)}`,
     facts,
@@ -84,10 +86,13 @@ function ofCluster(id: number, relations: Relations): Description {
 
 function ofNodes(thing: Extract<Thing, { kind: "nodes" }>, relations: Relations): Description {
   const clusters = new Set(thing.ids.flatMap((id) => relations.clustersOf(id)));
+  const inputs = thing.ids.filter((id) => relations.nodes.get(id)?.kind === "input").length;
+  const operations = thing.ids.length - inputs;
   return {
     title: thing.title,
     facts: [
-      count(thing.ids.length, "operation"),
+      operations || !inputs ? count(operations, "operation") : "",
+      inputs ? count(inputs, "input") : "",
       `in ${
         listed(
           [...clusters].map((id) => relations.kernel(id)),

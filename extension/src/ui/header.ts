@@ -3,7 +3,7 @@
 import type { Inspection, Program } from "../model/data";
 import { h } from "./dom";
 import { count, listed } from "../model/format";
-import { between, kernelWords } from "../model/program";
+import { between, kernelWords, perDevice } from "../model/program";
 import type { Store } from "../model/store";
 import { came } from "../model/words";
 
@@ -83,6 +83,11 @@ const CAME: Record<string, string> = {
 function events({ programs, ran, target, form }: Inspection): HTMLElement[] {
   const [first] = programs;
   const made = [];
+  const each = perDevice(programs);
+  if (each)
+    made.push(
+      h("span.event", { title: "Bytes, FLOPs, memory and times are those of one device." }, `figures per device, on ${each}`),
+    );
   if (form) made.push(h("span.event", { title: `what jax.jit of the code would compile: ${form}` }, "as jax.jit"));
   if (target) made.push(h("span.event", { title: "what this was compiled for; it is not here" }, `compiled for ${target}`));
   if (!ran && !programs.every(({ runs, cache }) => runs || cache === "given")) {

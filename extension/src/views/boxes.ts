@@ -85,6 +85,7 @@ function single(node: Node, { literals, apart }: Item, store: Store): HTMLElemen
   const fate = relations.fates.get(node.id);
   const clusters = relations.clustersOf(node.id);
   const quiet = isQuiet(fate?.kind);
+  const move = relations.moves.get(node.id);
   const names = node.names.filter((name) => name !== nodeTitle(node));
   const where = node.kind === "input" ? (node.value ?? "") : placeWords(node.place);
   const title = [
@@ -94,6 +95,7 @@ function single(node: Node, { literals, apart }: Item, store: Store): HTMLElemen
     node.avals.join(", "),
     placeWords(node.place),
     plain(fate?.text ?? ""),
+    move ? `⇄ ${move.text}` : "",
   ];
   const beside = [
     literals.length ? h("span.literal", {}, literals.join(" ")) : null,
@@ -112,6 +114,7 @@ function single(node: Node, { literals, apart }: Item, store: Store): HTMLElemen
       h("span.name", {}, nodeTitle(node)),
       ...(apart ? [] : beside),
       h("span.spring", {}),
+      move ? h(`span.flag${move.sent ? ".sent" : ""}`, {}, "⇄") : null,
       node.output ? h("span.flag", {}, "result") : null,
       clusters.length ? chips(clusters, relations, 3) : null,
     ),

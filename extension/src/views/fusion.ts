@@ -7,7 +7,7 @@ import { bytes, count, listed } from "../model/format";
 import { executions, inAll, turnWords } from "../ui/executions";
 import { moreButton } from "../ui/more";
 import { bar, chip } from "../ui/palette";
-import { between, kernelWords, placeWords } from "../model/program";
+import { between, kernelWords, perDevice, placeWords } from "../model/program";
 import { boundaries, boundary as readBoundary } from "../model/read";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
@@ -41,7 +41,7 @@ export function fusionView(context: Context): View {
     const clusters = store.data.clusters.filter((cluster) => cluster.program === store.program || store.data.programs.length < 2);
     const top = list.scrollTop;
     const crossing = clusters.reduce((n, { id }) => n + between(produced(id)).length, 0);
-    summary.textContent = `${kernelWords(clusters)}, ${count(crossing, "boundary", "boundaries")}`;
+    summary.textContent = `${kernelWords(clusters)}, ${count(crossing, "boundary", "boundaries")}${perDevice(store.data.programs) && "; bytes per device"}`;
     fill(map, clusters.length > 1 ? flowMap(clusters, store) : null);
     fill(list);
     if (!clusters.length)

@@ -3,6 +3,7 @@
 import { h, put } from "../ui/dom";
 import { count } from "../model/format";
 import { isLiteral } from "../model/words";
+import { lyingCard } from "../ui/layouts";
 import { thingAt, light, reveal } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { fatesTable } from "./fates";
@@ -29,6 +30,7 @@ export function graphView(context: Context): View {
     { tabindex: 0, role: "group", "aria-label": "graph of the recorded operations; plus and minus zoom, arrows move" },
     stage,
   );
+  const lying = lyingCard(store);
   let zoom = 1;
   let size = { width: 0, height: 0 };
   let fitted = false;
@@ -59,6 +61,18 @@ export function graphView(context: Context): View {
     const first = boxes.reduce<DOMRect | null>((best, box) => (best && best.top <= box.top ? best : box), null);
     if (first) canvas.scrollLeft += (first.left + first.right) / 2 - canvas.getBoundingClientRect().left - canvas.clientWidth / 2;
   };
+  /** The card goes to the first corner in which it hides nothing that is pointed at. */
+  const stepAside = () => {
+    const { element: card } = lying;
+    if (card.hidden) return;
+    const lit = [...stage.querySelectorAll(".lz-box.lz-lit:not(.lz-frame)")].map((box) => box.getBoundingClientRect());
+    const hides = (corner: string) => {
+      card.dataset.corner = corner;
+      const own = card.getBoundingClientRect();
+      return lit.some((box) => box.right > own.left && box.left < own.right && box.bottom > own.top && box.top < own.bottom);
+    };
+    if (["bottom right", "top right", "bottom left", "top left"].every(hides)) card.dataset.corner = "bottom right";
+  };
   const level = h("span.level", { "aria-live": "polite" });
 
   const draw = () => {
@@ -72,6 +86,8 @@ export function graphView(context: Context): View {
   };
   const update = () => {
     light(stage, store);
+    lying.update();
+    stepAside();
     offer(stage, store, (part) => openTo(part.key));
   };
 
@@ -150,7 +166,7 @@ export function graphView(context: Context): View {
   listing.addEventListener("click", () => choose("table"), { signal });
 
   const legendBar = legend(data.programs.length > 0);
-  const element = h("div.pane.graph", {}, toolbar, canvas, legendBar);
+  const element = h("div.pane.graph", {}, toolbar, canvas, lying.element, legendBar);
   canvas.addEventListener(
     "keydown",
     (event) => {

@@ -28,6 +28,8 @@ export function memoryView({ store, signal }: Context): View {
   const draw = () => {
     const memory = store.current?.memory;
     const { chip } = store.data;
+    const devices = Math.max(chip?.devices ?? 1, store.current?.devices ?? 1);
+    const onAll = (n: number) => (devices > 1 ? `; on all ${devices.toLocaleString("en")} devices ${bytes(n * devices)}` : "");
     fill(holder);
     if (!memory) {
       holder.append(
@@ -40,9 +42,9 @@ export function memoryView({ store, signal }: Context): View {
         "div.tiles",
         {},
         tile(
-          chip ? (chip.devices > 1 ? "HBM on each chip" : "HBM") : "Allocated",
+          chip ? (devices > 1 ? "HBM on each chip" : "HBM") : devices > 1 ? "Allocated per device" : "Allocated",
           memory.allocated_bytes,
-          `what a run takes: arguments, results and temporary values, what shares memory once${chip ? `; ${chip.title} has ${bytes(chip.memory)}, of which its runtime keeps a part` : ""}`,
+          `what a run takes: arguments, results and temporary values, what shares memory once${chip ? `; ${chip.title} has ${bytes(chip.memory)}, of which its runtime keeps a part` : ""}${onAll(memory.allocated_bytes ?? 0)}`,
           chip?.memory,
         ),
         tile("In use at the peak", memory.peak_bytes, "of what is allocated, the most in which values live at one step"),

@@ -2,11 +2,23 @@
 
 import type { Table } from "../model/data";
 import { h, prose } from "../ui/dom";
+import { tag } from "../ui/selectable";
 import type { View } from "../ui/view";
 
 const PAGE = 200;
 
-export function tableView(table: Omit<Table, "nodes">, empty: string, label: string): View {
+export function tableView(table: Table, empty: string, label: string): View {
+  return {
+    element: h(
+      "div.pane",
+      {},
+      h("div.scroll.plain", { tabindex: 0, role: "region", "aria-label": label }, ...tableOf(table, empty)),
+    ),
+  };
+}
+
+/** A table with what is said of it; its rows stand for the nodes that they are about. */
+export function tableOf(table: Table, empty: string): HTMLElement[] {
   // Where the columns find no room, CSS puts them below each other, each with its name: the roles stay what they are.
   const cell = (text: string, i: number) =>
     h(
@@ -18,7 +30,11 @@ export function tableView(table: Omit<Table, "nodes">, empty: string, label: str
   let shown = 0;
   const more = h("button.more-button", { type: "button" });
   const extend = () => {
-    for (const row of table.rows.slice(shown, shown + PAGE)) body.append(h("tr", { role: "row" }, ...row.map(cell)));
+    for (const [i, row] of table.rows.slice(shown, shown + PAGE).entries()) {
+      const made = h("tr", { role: "row" }, ...row.map(cell));
+      const ids = table.nodes[shown + i];
+      body.append(ids?.length ? tag(made, { kind: "nodes", ids, key: row.join("|"), title: row[0] ?? "" }) : made);
+    }
     shown = Math.min(table.rows.length, shown + PAGE);
     more.hidden = shown >= table.rows.length;
     more.textContent = `Show more of ${table.rows.length - shown} rows`;
@@ -31,7 +47,5 @@ export function tableView(table: Omit<Table, "nodes">, empty: string, label: str
     ? [h("table.table", { role: "table" }, head, body), more]
     : [h("div.empty", {}, table.text || empty)];
   const words = table.rows.length && table.text ? h("p.table-words", {}, table.text) : null;
-  return {
-    element: h("div.pane", {}, h("div.scroll.plain", { tabindex: 0, role: "region", "aria-label": label }, words, ...content)),
-  };
+  return words ? [words, ...content] : content;
 }
