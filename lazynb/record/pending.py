@@ -279,6 +279,11 @@ class Pending:
         """The user's array of which the input ``value`` is a private copy; ``value`` itself if it is none."""
         return next((known for known, copy in self._copies.values() if copy is value), value)
 
+    def originals(self) -> list[Any]:
+        """The inputs as the user has them: a private copy's array in its place."""
+        copied = {id(copy): known for known, copy in self._copies.values()}
+        return [copied.get(id(value), value) for value in self.inputs]
+
     def slot_of(self, identity: int) -> int | None:
         """The input that the array with the id ``identity`` is, or its private copy; None if it is none."""
         known = self._copies.get(identity)

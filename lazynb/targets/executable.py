@@ -143,11 +143,11 @@ def prepare_for(
             return None
         request = Request(pending, wanted, ())
         state, slots, inputs, _ = executables.part(request)
-        values = [pending.inputs[number] for number in inputs]
+        values, originals = [pending.inputs[number] for number in inputs], pending.originals()
     shardings = []
     if target.layout is not None:
         place = target.layout.sharding
-        shardings = [place(value, names.get(id(value), ())) for value in values]
+        shardings = [place(originals[number], names.get(id(originals[number]), ())) for number in inputs]
     packing = with_constants(state.path(), values)
     executable = TargetExecutable(state, slots, pending.root.config, target, packing, shardings)
     binding = Binding(executable, inputs)

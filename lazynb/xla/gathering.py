@@ -253,7 +253,7 @@ def compile_waiting(
       about: what a :class:`Compilation` knows besides.
     """
     if target is not None:
-        target = target.for_inputs([value for pending in waiting for value in pending.inputs], names)
+        target = target.for_inputs([value for pending in waiting for value in pending.originals()], names)
     gathering = Gathering()
     for pending in waiting:
         gathering.describe(pending, names)

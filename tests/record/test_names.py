@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import lazynb
+from lazynb.record.outside import borrowed
 from lazynb.record.snapshot.names import names_of
 
 
@@ -81,3 +82,20 @@ def test_deep_and_repeated_containers():
         wide = [wide, wide]
     found = names_of({"deep": deep, "wide": wide, "x": x})
     assert found[id(x)][0] == "x"
+
+
+def test_an_array_that_numpy_may_still_write_to_has_its_name(clean):
+    """The program takes a private copy of it; whether there has to be one depends on where NumPy's memory lies."""
+    memory = np.ones(4 * 64 + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    weights = jax.device_put(memory[start : start + 4 * 64].view(np.float32))
+    assert weights in borrowed
+
+    def doubled(given):
+        return given * 2
+
+    [input_] = [node for node in lazynb.compile(doubled, weights).snapshot.nodes if node.kind == "input"][:1]
+    assert input_.names == ("given", "weights")
+    with lazynb.lazy():
+        result = weights * 2
+    assert [node.names for node in lazynb.graph(result).snapshot.nodes][0] == ("weights",)

@@ -63,7 +63,7 @@ def summarise(pending: Pending, names: Names) -> TraceSummary:
         pending.root,
         pending.state,
         pending.origins(),
-        [_input(value, names) for value in pending.inputs],
+        [_input(value, names) for value in pending.originals()],
         {tensor._slot: names.get(id(tensor), ()) for tensor in pending.live()},
     )
 
