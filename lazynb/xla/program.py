@@ -167,6 +167,7 @@ class CompiledTrace:
             with dump.profile.taken(None if self._executable.elsewhere else self.platform):
                 self._executable.compile_again(options=dump.options())
             self._executable.dump = dump
+            vars(self).pop("_lineage", None)
         return dump
 
     @property

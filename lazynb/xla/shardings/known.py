@@ -40,11 +40,8 @@ def dtype_of(node: Node, result: int) -> str:
 
 
 def tilings_of(trace: CompiledTrace, snapshot: Snapshot) -> dict[Value, Tiling]:
-    """How values lie; what is not known is left out.
-
-    Without XLA's passes (the program was compiled elsewhere, or came out of a cache) a small one is compiled
-    once more; of a large one arguments and results alone are known.
-    """
+    """How values lie; what is not known is left out. Compiles nothing: without XLA's passes, arguments and
+    results alone are known."""
     module = trace.module
     if module is None or devices_of(trace) == 1:
         return {}
@@ -105,7 +102,7 @@ def _inside(trace: CompiledTrace, spread: Module, snapshot: Snapshot) -> dict[Va
 
 def _spread(trace: CompiledTrace) -> Module | None:
     """The module with the shardings that XLA chose; None if it was not written down."""
-    if not trace.write_down_if_small():
+    if not trace.has_dump:
         return None
     text = next((each.after for each in reversed(trace.passes) if each.name in _SPREADS), "")
     return _parsed(text) if text else None

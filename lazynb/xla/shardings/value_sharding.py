@@ -79,6 +79,9 @@ def value_shardings(
 ) -> list[ValueSharding]:
     """Those of the values that are known, in the order of the graph; none of a program on one device.
 
+    What is inside stands in XLA's passes. If those were not written down (the program came from a cache), a
+    small program is compiled once more; of a large one arguments and results alone are known.
+
     Arguments:
       layout: the mesh that the programs were compiled for; None if that is the one on which arrays lie.
     """
@@ -87,6 +90,8 @@ def value_shardings(
     for trace in traces:
         if devices_of(trace) == 1:
             continue
+        if trace.cache_event != "given":
+            trace.write_down_if_small()
         alike |= elementwise_nodes(trace)
         mesh = mesh_of(trace, layout)
         for value, tiling in tilings_of(trace, snapshot).items():
