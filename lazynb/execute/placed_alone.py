@@ -20,7 +20,7 @@ from lazynb.record.promised import promised_sharding
 from lazynb.record.trie import HOST, Constant, Root, State, Unsettled
 
 Shardings = tuple[Any, ...]
-"""Of the results of a step; None for one that is not committed."""
+"""Of the results of a step; None for one that is not committed, or goes with what it is used with."""
 
 _known: weakref.WeakKeyDictionary[State, Shardings] = weakref.WeakKeyDictionary()
 _alone: weakref.WeakKeyDictionary[Root, dict[Any, Shardings | None]] = weakref.WeakKeyDictionary()
@@ -67,6 +67,8 @@ def _of_results(step: State, owners: dict[int, State], root: Root) -> Shardings 
     numbers: dict[int, int] = {}
     places = tuple(numbers.setdefault(slot, len(numbers)) for slot in step.operands)
     given = tuple((owners[slot].avals[slot - owners[slot].first], _at(owners, slot)) for slot in numbers)
+    if all(sharding is None for _, sharding in given):  # numbers that a gradient has on its mesh
+        return (None,) * len(slots)
     assert step.operation is not None
     known, key = _alone.setdefault(root, {}), (step.operation, places, given, step.avals)
     if key not in known:

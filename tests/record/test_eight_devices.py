@@ -38,6 +38,7 @@ def test_flax_models_over_eight_devices():
     run(
         "many_device_training.py",
         "--steps=4",
+        "ResNet, data parallel",
         "two matrices, explicit axes",
         "pipeline with ppermute",
     )
