@@ -67,13 +67,15 @@ def _of_results(step: State, owners: dict[int, State], root: Root) -> Shardings 
     numbers: dict[int, int] = {}
     places = tuple(numbers.setdefault(slot, len(numbers)) for slot in step.operands)
     given = tuple((owners[slot].avals[slot - owners[slot].first], _at(owners, slot)) for slot in numbers)
-    if all(sharding is None for _, sharding in given):  # numbers that a gradient has on its mesh
-        return (None,) * len(slots)
     assert step.operation is not None
     known, key = _alone.setdefault(root, {}), (step.operation, places, given, step.avals)
     if key not in known:
         known[key] = wait(in_background(lambda: _compiled(*key, root.config)))
-    return known[key]
+    found = known[key]
+    if found is None:
+        return None
+    # Numbers that a gradient has on its mesh are nowhere by themselves.
+    return tuple([one if one.device_set == set(step.devices) else None for one in found])
 
 
 def _compiled(

@@ -312,9 +312,35 @@ def recorded_problems():
         yield f"{counts} operations went through JAX's rules"
 
 
+def spread_of_a_number(n):
+    """Nothing that it reads is on the mesh, and its result is."""
+    return jax.lax.with_sharding_constraint(jnp.arange(8.0)[:, None] * n, ROWS)
+
+
+def sum_of_what_is_spread(n):
+    return spread_of_a_number(n).sum()
+
+
+def told_problems():
+    """Asked for a sharding, a value has it as eagerly, and nothing runs."""
+
+    def told():
+        y, s = jax.jit(spread_of_a_number)(2.0), jax.jit(sum_of_what_is_spread)(2.0)
+        return [(y + 1).sharding, y.sharding, (s * jnp.float32(3)).sharding, (y * jnp.arange(4.0)).sharding]
+
+    eagerly = told()
+    lazynb.clear_cache()
+    with lazynb.lazy():
+        lazily = told()
+    if eagerly != lazily:
+        yield f"told {lazily}; eagerly {eagerly}"
+    if breaks := list(lazynb.breaks()):
+        yield f"asking breaks the trace: {breaks}"
+
+
 def main():
     count = 0
-    for problem in recorded_problems():
+    for problem in [*recorded_problems(), *told_problems()]:
         print(problem)
         count += 1
     for calls in (AUTO_CALLS, EXPLICIT_CALLS):
