@@ -167,7 +167,6 @@ class CompiledTrace:
             with dump.profile.taken(None if self._executable.elsewhere else self.platform):
                 self._executable.compile_again(options=dump.options())
             self._executable.dump = dump
-            vars(self).pop("_lineage", None)
         return dump
 
     @property
@@ -198,7 +197,9 @@ class CompiledTrace:
 
     def write_down_if_small(self) -> bool:
         """Compiles a small program once more if XLA's passes are not at hand; whether they are now."""
-        if not self.has_dump and self.module is not None and len(self.module.by_name) <= _SMALL:
+        if self.cache_event == "given" or self.has_dump:
+            return self.has_dump
+        if self.module is not None and len(self.module.by_name) <= _SMALL:
             with contextlib.suppress(DumpUnavailable):
                 _ = self.written
         return self.has_dump
@@ -298,10 +299,14 @@ class CompiledTrace:
             return sorted(nodes[mark] for mark in marks if mark in nodes)
         return [nodes[instruction.mark]] if instruction.mark in nodes else []
 
-    @cached_property
+    @property
     def _lineage(self) -> Marks | None:
-        if not self.has_dump or self.module is None:
-            return None
+        """What the passes say of each instruction; None as long as they are not at hand."""
+        return self._written_lineage if self.has_dump and self.module is not None else None
+
+    @cached_property
+    def _written_lineage(self) -> Marks | None:
+        assert self.module is not None
         history = self.written.history_to(self.module)
         return history.lineage if history is not None else None
 

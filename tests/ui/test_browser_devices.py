@@ -80,6 +80,15 @@ def test_the_card_does_not_hide_what_is_pointed_at(show):
         assert over <= 0 or down <= 0, (box.inner_text(), a, b)
 
 
+def test_the_list_of_operations_is_not_covered(show):
+    page = show(on_four())
+    moved(page).click()
+    page.get_by_role("button", name="Operations").click()
+    assert not page.locator(".lz-lying").is_visible()
+    page.get_by_role("button", name="Drawing").click()
+    assert page.locator(".lz-lying").is_visible()
+
+
 def test_the_line_that_moves_a_value_is_marked(show):
     page = show(on_four())
     line = page.locator(".lz-code-line", has=page.locator(".lz-sent"))
@@ -101,10 +110,10 @@ def test_collectives_are_lit_with_what_they_are_for(show):
 
 def test_figures_are_said_to_be_of_one_device(show):
     page = show(on_four())
-    assert "figures per device, on 4 devices" in page.locator(".lz-header").inner_text()
+    assert "bytes and FLOPs per device, on 4 devices" in page.locator(".lz-header").inner_text()
     tab(page, "Cost")
     total = page.locator("tr.lz-total")
-    assert total.locator("td").first.inner_text() == "all kernels, per device"
+    assert total.locator("td").first.inner_text() == "all kernels, per device; times: on all 4 devices"
     assert any("on all 4 devices" in (one.get_attribute("title") or "") for one in total.locator("td").all())
     tab(page, "Memory")
     assert "Allocated per device" in page.locator(".lz-tiles").inner_text()

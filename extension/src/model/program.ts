@@ -28,9 +28,14 @@ export function perDevice(programs: readonly Program[]): string {
   return Math.max(1, ...counts) > 1 ? `${counts.map((n) => n.toLocaleString("en")).join(" or ")} devices` : "";
 }
 
+/** "on all 8 devices 32 KiB"; empty of one device. */
+export const onAll = (devices: number, words: string): string =>
+  devices > 1 ? `on all ${devices.toLocaleString("en")} devices ${words}` : "";
+
 export const lineKey = (source: number, line: number): string => `${source}:${line}`;
 
-function add<K, V>(map: Map<K, V[]>, key: K, value: V): void {
+/** Appends to the list of a key. */
+export function add<K, V>(map: Map<K, V[]>, key: K, value: V): void {
   const list = map.get(key);
   if (list) list.push(value);
   else map.set(key, [value]);

@@ -86,7 +86,11 @@ function events({ programs, ran, target, form }: Inspection): HTMLElement[] {
   const each = perDevice(programs);
   if (each)
     made.push(
-      h("span.event", { title: "Bytes, FLOPs, memory and times are those of one device." }, `figures per device, on ${each}`),
+      h(
+        "span.event",
+        { title: "Bytes, FLOPs and memory are those of one device, measured times of all together." },
+        `bytes and FLOPs per device, on ${each}`,
+      ),
     );
   if (form) made.push(h("span.event", { title: `what jax.jit of the code would compile: ${form}` }, "as jax.jit"));
   if (target) made.push(h("span.event", { title: "what this was compiled for; it is not here" }, `compiled for ${target}`));

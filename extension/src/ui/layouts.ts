@@ -2,6 +2,7 @@
 
 import type { Layout } from "../model/data";
 import { listed } from "../model/format";
+import { add } from "../model/program";
 import type { Store } from "../model/store";
 import { nodeWords } from "../model/words";
 import { fill, h } from "./dom";
@@ -31,7 +32,7 @@ export function lyingCard(store: Store): { element: HTMLElement; update(): void 
     const found = new Map<Layout, string[]>();
     for (const id of ids) {
       const node = nodes.get(id);
-      for (const way of waysOf.get(id) ?? []) if (node) found.set(way, [...(found.get(way) ?? []), nodeWords(node)]);
+      for (const way of waysOf.get(id) ?? []) if (node) add(found, way, nodeWords(node));
     }
     return found;
   };

@@ -7,7 +7,7 @@ import { executions } from "../ui/executions";
 import { ABSENT, bytes, figure, ratio, seconds } from "../model/format";
 import { moreButton } from "../ui/more";
 import { bar, chip, colourOf } from "../ui/palette";
-import { perDevice, placeWords } from "../model/program";
+import { onAll, perDevice, placeWords } from "../model/program";
 import { calls, intensity, speed, total as allOf } from "../model/rates";
 import { times as readTimes } from "../model/read";
 import { light, reveal, tag } from "../ui/selectable";
@@ -208,10 +208,14 @@ export function costView({ store, comm, questions, signal }: Context): View {
       return column.whisker ? column.words(timeOf(clusters)) : "";
     };
     const [{ devices } = { devices: 1 }, ...others] = programs;
-    const onAll = (column: Column): string => {
-      if (!column.figure || devices < 2 || others.length) return "";
-      return `on all ${devices.toLocaleString("en")} devices ${within(allOf(column.figure, clusters, programs), (x) => column.words(x === null ? x : x * devices))}`;
+    const sums = (column: Column): string => {
+      if (!column.figure || others.length) return "";
+      return onAll(
+        devices,
+        within(allOf(column.figure, clusters, programs), (x) => column.words(x === null ? x : x * devices)),
+      );
     };
+    const times = COLUMNS.some(({ whisker }) => whisker) ? `; times: on all ${perDevice(programs)}` : "";
     const unknown = programs.flatMap((one) => one.total?.unknown ?? []);
     const most = COLUMNS.map((column) =>
       Math.max(0, ...clusters.map((one) => (column.value(one) ?? 0) * (column.whisker ? 1.25 : 1))),
@@ -245,10 +249,10 @@ export function costView({ store, comm, questions, signal }: Context): View {
     const foot = h(
       "tr.total",
       {},
-      h("td", {}, perDevice(programs) ? "all kernels, per device" : "all kernels"),
+      h("td", {}, perDevice(programs) ? `all kernels, per device${times}` : "all kernels"),
       h("td", {}),
       ...COLUMNS.map((column) =>
-        h("td.figure", { title: [onAll(column), ...unknown].filter(Boolean).join("\n") }, h("span.amount", {}, total(column))),
+        h("td.figure", { title: [sums(column), ...unknown].filter(Boolean).join("\n") }, h("span.amount", {}, total(column))),
       ),
       h("td.where", {}),
     );

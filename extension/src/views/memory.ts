@@ -3,6 +3,7 @@
 import type { Buffer, Memory } from "../model/data";
 import { fill, h, prose, s } from "../ui/dom";
 import { ABSENT, bytes, count, listed, ratio } from "../model/format";
+import { onAll } from "../model/program";
 import { moreButton } from "../ui/more";
 import { chips, colourOf } from "../ui/palette";
 import { light, reveal, tag } from "../ui/selectable";
@@ -29,7 +30,6 @@ export function memoryView({ store, signal }: Context): View {
     const memory = store.current?.memory;
     const { chip } = store.data;
     const devices = Math.max(chip?.devices ?? 1, store.current?.devices ?? 1);
-    const onAll = (n: number) => (devices > 1 ? `; on all ${devices.toLocaleString("en")} devices ${bytes(n * devices)}` : "");
     fill(holder);
     if (!memory) {
       holder.append(
@@ -44,7 +44,7 @@ export function memoryView({ store, signal }: Context): View {
         tile(
           chip ? (devices > 1 ? "HBM on each chip" : "HBM") : devices > 1 ? "Allocated per device" : "Allocated",
           memory.allocated_bytes,
-          `what a run takes: arguments, results and temporary values, what shares memory once${chip ? `; ${chip.title} has ${bytes(chip.memory)}, of which its runtime keeps a part` : ""}${onAll(memory.allocated_bytes ?? 0)}`,
+          `what a run takes: arguments, results and temporary values, what shares memory once${chip ? `; ${chip.title} has ${bytes(chip.memory)}, of which its runtime keeps a part` : ""}${devices > 1 ? "; " : ""}${onAll(devices, bytes((memory.allocated_bytes ?? 0) * devices))}`,
           chip?.memory,
         ),
         tile("In use at the peak", memory.peak_bytes, "of what is allocated, the most in which values live at one step"),

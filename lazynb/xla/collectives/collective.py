@@ -96,8 +96,7 @@ def collectives(trace: CompiledTrace, snapshot: Snapshot, layout: Layout | None)
     module = trace.module
     if module is None or not (found := collectives_in(module)):
         return []
-    if trace.cache_event != "given":
-        trace.write_down_if_small()
+    trace.write_down_if_small()
     about = _About(
         trace,
         module,

@@ -90,8 +90,7 @@ def value_shardings(
     for trace in traces:
         if devices_of(trace) == 1:
             continue
-        if trace.cache_event != "given":
-            trace.write_down_if_small()
+        trace.write_down_if_small()
         alike |= elementwise_nodes(trace)
         mesh = mesh_of(trace, layout)
         for value, tiling in tilings_of(trace, snapshot).items():
