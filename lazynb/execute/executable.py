@@ -26,6 +26,7 @@ from lazynb.execute.heap import give_back, in_use
 from lazynb.execute.landing import Landing
 from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.observers import tell
+from lazynb.execute.pairing import paired_order
 from lazynb.execute.persistent import persistent
 from lazynb.execute.program import Program, lower
 from lazynb.execute.request import Request, key_of
@@ -43,7 +44,8 @@ class Executable:
 
     Attributes:
       state: the end of the trace.
-      wanted: slots that the program computes.
+      order: for each result of the program, its number among the results as they were asked for.
+      wanted: slots that the program computes, in its order.
       operations: number of operations.
       place: the user's line of the last operation.
       origin: ``compiled`` or ``disk``.
@@ -70,11 +72,12 @@ class Executable:
     ):
         self.state = state
         self.place = place
-        self.wanted = wanted
         self.donated = donated
         self._config = config_then
         self._x64 = jc.x64_in(config_then)
         path = state.path()
+        self.order = paired_order(path, wanted, donated)
+        self.wanted = wanted = tuple([wanted[at] for at in self.order])
         program = Program()
         variables = program.add(path)
         taken = [step for step in path if step.operation is None]
@@ -133,7 +136,7 @@ class Executable:
     @functools.cached_property
     def fingerprint(self) -> bytes:
         """Of the program: the same in all processes that make it of the same trace."""
-        return of_request(self.state, self.wanted, self.donated)
+        return of_request(self.state, tuple(self._as_asked(self.wanted)), self.donated)
 
     @property
     def platform(self) -> str:
@@ -264,7 +267,8 @@ class Executable:
         return sum(inputs[number].is_host_scalar for number in arguments)
 
     def abstract_result(self, number: int) -> jax.ShapeDtypeStruct:
-        """The type of result ``number``, with its sharding if it is committed."""
+        """The type of result ``number``, as they were asked for, with its sharding if it is committed."""
+        number = self.order.index(number)
         aval, sharding = self._jaxpr.out_avals[number], self._abstract_sharding(number)
         return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
@@ -326,7 +330,7 @@ class Executable:
                 raise
 
     def placed(self, outputs: Sequence[Any]) -> list[Any]:
-        """The results as the user gets them, from the ``outputs`` of XLA's program."""
+        """The results as the user gets them and asked for them, from the ``outputs`` of XLA's program."""
         results = list(outputs)
         for number in self._uncommit:
             results[number] = jc.uncommitted(results[number])
@@ -334,7 +338,16 @@ class Executable:
             results[number] = jc.committed(results[number], device)
         for number in self._large:
             owned.add(results[number])
-        return results
+        return self._as_asked(results)
+
+    def _as_asked(self, results: Sequence[Any]) -> list[Any]:
+        """What belongs to the results, in the order in which they were asked for."""
+        if not self.donated:
+            return list(results)
+        asked = [None] * len(self.order)
+        for at, result in zip(self.order, results, strict=True):
+            asked[at] = result
+        return asked
 
 
 def _needed_memory(compiled: Any) -> int:

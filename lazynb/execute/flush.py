@@ -19,7 +19,7 @@ import jax
 from lazynb import _jax as jc
 from lazynb.config import config
 from lazynb.errors import TraceBreakError
-from lazynb.execute.background import in_background, wait
+from lazynb.execute.background import wait_apart
 from lazynb.execute.breaks import break_log
 from lazynb.execute.donation import offers
 from lazynb.execute.error_notes import add_note, is_refusal
@@ -665,7 +665,7 @@ def _wait_for(value: Any, executable: Executable) -> None:
         return
     start = time.perf_counter()
     if not jc.is_ready(value):
-        wait(in_background(value.block_until_ready))
+        wait_apart(value.block_until_ready)
     executable.wait_seconds = time.perf_counter() - start
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lazynb.execute.background import in_background, wait
+from lazynb.execute.background import wait_apart
 from lazynb.execute.error_notes import refusal
 from lazynb.execute.failure import Trouble
 from lazynb.record.checks import Check
@@ -38,7 +38,7 @@ def judge(pending: Pending, tensors: Sequence[LazyTensor], results: Sequence[Any
         if number is None:
             continue
         report = results[number]
-        wait(in_background(report.block_until_ready))
+        wait_apart(report.block_until_ready)
         make = _maker(pending, check, np.asarray(report))
         if make is None:
             continue

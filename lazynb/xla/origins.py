@@ -56,7 +56,8 @@ def origins_of(
             inputs[len(inputs)], _ = description.result(pending, slots[step.first])
         else:
             made[step.depth - 1] = description.made(pending, slots[step.first])
-    return origins(made, inputs, tuple([description.result(pending, slot) for slot in wanted]))
+    results = [description.result(pending, wanted[at]) for at in binding.executable.order]
+    return origins(made, inputs, tuple(results))
 
 
 def origins(

@@ -107,8 +107,9 @@ class Mixer(nnx.Module):
 
     def __init__(self, rngs: nnx.Rngs, size: int):
         width = 64 * size
-        self.up, self.down = nnx.Linear(16, width, rngs=rngs), nnx.Linear(width, 10, rngs=rngs)
-        self.norm = nnx.LayerNorm(width, rngs=rngs)
+        self.up = nnx.Linear(width, 4 * width, rngs=rngs)
+        self.down = nnx.Linear(4 * width, 10, rngs=rngs)
+        self.norm = nnx.LayerNorm(4 * width, rngs=rngs)
 
     def __call__(self, x):
         return self.down(nnx.gelu(self.norm(self.up(x))))
@@ -142,19 +143,20 @@ class Way:
     model: Callable[[nnx.Rngs, int], nnx.Module]
     mesh: Mesh
     spec: Callable[[str, tuple[int, ...]], P]
-    data: Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray]]
+    data: Callable[[np.random.Generator, int, int], tuple[np.ndarray, np.ndarray]]
 
 
-def images(source: np.random.Generator, batch: int) -> tuple[np.ndarray, np.ndarray]:
+def images(source: np.random.Generator, batch: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     count = 32 * batch
     return source.normal(size=(count, 16, 16, 3)).astype(np.float32), source.integers(0, 10, size=count)
 
 
-def rows(source: np.random.Generator, batch: int) -> tuple[np.ndarray, np.ndarray]:
-    return source.normal(size=(64 * batch, 16)).astype(np.float32), source.integers(0, 10, size=64 * batch)
+def rows(source: np.random.Generator, batch: int, size: int) -> tuple[np.ndarray, np.ndarray]:
+    count = 256 * batch
+    return source.normal(size=(count, 64 * size)).astype(np.float32), source.integers(0, 10, size=count)
 
 
-def sentences(source: np.random.Generator, batch: int) -> tuple[np.ndarray, np.ndarray]:
+def sentences(source: np.random.Generator, batch: int, size: int) -> tuple[np.ndarray, np.ndarray]:
     words = source.integers(0, 64, size=(32 * batch, 33))
     return words[:, :-1], words[:, 1:]
 
@@ -180,11 +182,11 @@ def made(way: Way, size: int = 1) -> tuple[nnx.Module, nnx.Optimizer]:
     return model, nnx.Optimizer(model, optax.adamw(1e-3), wrt=nnx.Param)
 
 
-def batches(way: Way, steps: int, batch: int = 1) -> Iterator[tuple[jax.Array, jax.Array]]:
+def batches(way: Way, steps: int, batch: int = 1, size: int = 1) -> Iterator[tuple[jax.Array, jax.Array]]:
     source = np.random.default_rng(0)
     for _ in range(steps):
         yield tuple(
-            jax.device_put(part, NamedSharding(way.mesh, P("data"))) for part in way.data(source, batch)
+            jax.device_put(part, NamedSharding(way.mesh, P("data"))) for part in way.data(source, batch, size)
         )
 
 
@@ -236,14 +238,15 @@ def pipeline_step(weights, state, x, y):
 ADAM = optax.adam(1e-2)
 
 
-def pipeline_losses(steps: int, batch: int, step: Callable[..., Any]) -> Iterator[Any]:
+def pipeline_losses(steps: int, size: int, batch: int, step: Callable[..., Any]) -> Iterator[Any]:
     source = np.random.default_rng(0)
 
     def put(shape, *spec):
         value = source.normal(size=shape).astype(np.float32) / 4
         return jax.device_put(value, NamedSharding(STAGES, P(*spec)))
 
-    weights, x, y = put((8, 32, 32), "stage"), put((8, 64 * batch, 32)), put((8, 64 * batch, 32))
+    width = 32 * size
+    weights, x, y = put((8, width, width), "stage"), put((8, 64 * batch, width)), put((8, 64 * batch, width))
     state = ADAM.init(weights)
     for _ in range(steps):
         loss, weights, state = step(weights, state, x, y)
@@ -255,7 +258,7 @@ def pipeline_losses(steps: int, batch: int, step: Callable[..., Any]) -> Iterato
 
 def model_losses(way: Way, steps: int, size: int, batch: int, step: Callable[..., Any]) -> Iterator[Any]:
     model, optimizer = made(way, size)
-    for x, y in batches(way, steps, batch):
+    for x, y in batches(way, steps, batch, size):
         yield step(model, optimizer, x, y)
 
 
@@ -311,7 +314,7 @@ def compared(name: str, steps: int, size: int, batch: int) -> tuple[str, list[st
     way, count = WAYS.get(name), steps + PAIRS
     if way is None:
         plain, jitted = (
-            pipeline_losses(count, batch, call) for call in (pipeline_step, jax.jit(pipeline_step))
+            pipeline_losses(count, size, batch, call) for call in (pipeline_step, jax.jit(pipeline_step))
         )
     else:
         plain, jitted = (model_losses(way, count, size, batch, call) for call in (step, nnx.jit(step)))

@@ -193,7 +193,10 @@ def test_figures_are_labelled_per_device():
     data = inspection(compilation, live=False)
     text, page = to_text(data), to_html(data, compilation.snapshot)
     assert data["programs"][0]["devices"] == 2 and data["shardings"]["rows"]
-    assert "Bytes, FLOPs and memory are per device, on 2 devices." in text and "How values lie" in text
+    assert (
+        "Bytes, FLOPs and memory are per device, on 2 devices; measured times" in text
+        and "How values lie" in text
+    )
     assert "on each device; on all 2 together FLOPs" in page and "FLOPs per device" in page
     assert "on each device; on all 2 together FLOPs" in text
     assert "How values lie on the devices" in page and "per device, " in page

@@ -165,7 +165,7 @@ export function graphView(context: Context): View {
   drawing.addEventListener("click", () => choose("drawing"), { signal });
   listing.addEventListener("click", () => choose("table"), { signal });
 
-  const legendBar = legend(data.programs.length > 0);
+  const legendBar = legend(data.programs.length > 0, data.reshardings.length > 0);
   const element = h("div.pane.graph", {}, toolbar, canvas, lying.element, legendBar);
   canvas.addEventListener(
     "keydown",
@@ -253,8 +253,8 @@ function drag(canvas: HTMLElement, signal: AbortSignal): void {
   canvas.addEventListener("pointerleave", drop, { signal });
 }
 
-/** `compiled`: there are kernels to tell apart. */
-function legend(compiled: boolean): HTMLElement {
+/** `compiled`: there are kernels to tell apart; `spread`: shardings change. */
+function legend(compiled: boolean, spread: boolean): HTMLElement {
   const entry = (kind: string, text: string) => h("span.entry", {}, h(`span.key.key-${kind}`, { "aria-hidden": "true" }), text);
   const bar = h("div.legend", {});
   put(bar, [
@@ -264,6 +264,7 @@ function legend(compiled: boolean): HTMLElement {
     entry("input", "input"),
     entry("quiet", compiled ? "no kernel of its own" : "nothing uses it"),
     entry("result", "result"),
+    spread && h("span.entry", {}, h("span.flag", { "aria-hidden": "true" }, "⇄"), "sharding changes, bold: data is sent"),
   ]);
   return bar;
 }

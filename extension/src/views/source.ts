@@ -19,7 +19,8 @@ export function sourceView({ store }: Context): View {
     const nodes = relations.nodesOfLine.get(`${index}:${number}`) ?? [];
     const clusters = relations.clustersOfLine(index, number);
     const fates = new Set(nodes.map((id) => relations.fates.get(id)?.kind));
-    const moves = nodes.flatMap((id) => relations.moves.get(id)?.text ?? []);
+    const moves = nodes.flatMap((id) => relations.moves.get(id) ?? []);
+    const sent = moves.some((move) => move.sent) ? ".sent" : "";
     const gone = nodes.length && !clusters.length ? ([...fates].filter(isQuiet)[0] ?? "") : "";
     const made = h(
       "div.code-line",
@@ -28,7 +29,7 @@ export function sourceView({ store }: Context): View {
       h("span.bars", { "aria-hidden": "true" }),
       h("code.text", {}, text || " "),
       gone ? h("span.gone", { title: `its operations: ${[...fates].join(", ")}` }, gone) : null,
-      moves.length ? h("span.flag.sent", { title: moves.join("\n") }, "⇄") : null,
+      moves.length ? h(`span.flag${sent}`, { title: moves.map(({ text }) => text).join("\n") }, "⇄") : null,
       clusters.length ? chips(clusters, relations, 3) : null,
     );
     return nodes.length ? tag(made, { kind: "line", source: index, line: number }) : made;

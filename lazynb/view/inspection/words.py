@@ -184,7 +184,9 @@ def per_device(data: Inspection) -> str:
     if counts <= {1}:
         return ""
     devices = " or ".join(f"{count:,}" for count in sorted(counts))
-    return f"Bytes, FLOPs and memory are per device, on {devices} devices."
+    return (
+        f"Bytes, FLOPs and memory are per device, on {devices} devices; measured times are of all together."
+    )
 
 
 def bounds(figure: Bounds, write: Callable[[float], str]) -> str:
