@@ -338,13 +338,11 @@ class Executable:
             results[number] = jc.committed(results[number], device)
         for number in self._large:
             owned.add(results[number])
-        return self._as_asked(results)
+        return self._as_asked(results) if self.donated else results
 
     def _as_asked(self, results: Sequence[Any]) -> list[Any]:
         """What belongs to the results, in the order in which they were asked for."""
-        if not self.donated:
-            return list(results)
-        asked = [None] * len(self.order)
+        asked: list[Any] = [None] * len(self.order)
         for at, result in zip(self.order, results, strict=True):
             asked[at] = result
         return asked
