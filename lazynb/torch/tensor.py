@@ -18,6 +18,7 @@ from lazynb.torch import printing
 from lazynb.torch.dense import check_dense
 from lazynb.torch.dispatch import recasting
 from lazynb.torch.dispatch.layout import Layout
+from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.dispatch.storage import Storage, ViewStep
 from lazynb.torch.memory import Memory
 from lazynb.torch.torchax_import import import_torchax
@@ -101,7 +102,7 @@ class Tensor(_Base):
             value = storage.read()
             with in_64_bit():
                 for step in self._steps:
-                    value = step.read(value)
+                    value = recalled(step, step.read, (value,))
             self._value, self._seen = value, storage.version
         return self._value
 

@@ -17,8 +17,9 @@ import torch
 
 from lazynb.errors import TraceBreakError
 from lazynb.record.tensor import LazyTensor
-from lazynb.torch.dispatch import demands, layout as layouts, marks, storage
+from lazynb.torch.dispatch import calls, demands, layout as layouts, marks, storage
 from lazynb.torch.dispatch.layout import Layout, Results, Unknown
+from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_array, torchax, wrap
 
 aten = torch.ops.aten
@@ -197,44 +198,54 @@ def expected(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], writes: b
     return layouts.results(func, args, kwargs, _asker, writes, func not in _pointwise)
 
 
-class _Pointwise:
-    """Whether the results' layout depends on no float argument."""
+class _Those:
+    """The operations of which something is true, which is asked once."""
 
-    def __init__(self) -> None:
+    def __init__(self, ask: Callable[[Any], bool]) -> None:
+        self._ask = ask
         self._known: dict[Any, bool] = {}
 
     def __contains__(self, func: Any) -> bool:
         found = self._known.get(func)
         if found is None:
-            found = self._known[func] = torch.Tag.pointwise in func.tags
+            found = self._known[func] = self._ask(func)
         return found
 
 
-_pointwise = _Pointwise()
+_pointwise = _Those(lambda func: torch.Tag.pointwise in func.tags)  # no float changes the results' layout
+_numbered = _Those(calls.takes_numbers)
 
 
 def _fills(func: Any) -> bool:
     return func in fills or func.overloadpacket in fills
 
 
-_asker = layouts.Asker(key_of, dummy_of, plain_of, lambda func: func in _pointwise, _fills)
+_asker = layouts.Asker(
+    key_of,
+    dummy_of,
+    plain_of,
+    lambda func: func in _pointwise,
+    _fills,
+    _check_devices,
+    calls.Names(key_of).name,
+)
 
 
 # ---- computing ---------------------------------------------------------------------------------------------
 
 
 def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    _check_devices(func, args)
     try:
-        wanted = expected(func, args, kwargs).tree
+        known = expected(func, args, kwargs)
     except Unknown:
-        wanted = None
+        known = None
     if func in demands.checkers:
         args, kwargs = demands.checked(func, args, kwargs)
-    values = evaluate(func, args, kwargs, wanted)
+    values = FAILED if known is None else evaluate(func, args, kwargs, known)
     if values is FAILED:
         return values.through(func, args, kwargs)
-    return wrapped(values, wanted)
+    assert known is not None
+    return wrapped(values, known.tree)
 
 
 class _Failed:
@@ -268,31 +279,46 @@ def _decompositions() -> dict[Any, Any]:
     return torch._decomp.decomposition_table
 
 
-def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], wanted: Any) -> Any:
-    """The results of ``func`` as arrays of the dtypes and shapes in ``wanted``, or :data:`FAILED`."""
+def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Results) -> Any:
+    """The results of ``func`` as arrays of the dtypes and shapes in ``known``, or :data:`FAILED`."""
     lowering = _lowering(func)
-    if lowering is None or wanted is None:
-        return FAILED
-    if func in promoting:
-        args = promoted(args)
-    try:
-        values = lowering(*array_of(args), **array_of(kwargs))
-        return _fitted(values, wanted)
-    except TraceBreakError:
-        raise
-    except _UNCOVERED:
+    if lowering is None:
         return FAILED
 
+    def lowered(args: Any, kwargs: Any) -> Any:
+        try:
+            return _fitted(lowering(*args, **kwargs), known.tree)
+        except TraceBreakError:
+            raise
+        except _UNCOVERED:
+            return FAILED
 
-def promoted(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The two operands in the dtype that PyTorch brings them to; numbers stay numbers."""
-    first, second, *rest = args
+    name, numbers = known.name, func in _numbered
+    row = calls.row((args, list(kwargs.values())) if kwargs else args, numbers) if name is not None else None
+    if row is None:
+        return lowered(promoted(func, args, array_of(args)), array_of(kwargs))
+
+    def call(*values: Any) -> Any:
+        given = iter(values)
+        own = calls.filled(args, given, numbers)
+        named = dict(zip(kwargs, calls.filled(kwargs.values(), given, numbers)))
+        return lowered(promoted(func, args, own), named)
+
+    return recalled(name, call, tuple(row), numbers)
+
+
+def promoted(func: Any, args: tuple[Any, ...], values: list[Any]) -> list[Any]:
+    """The ``values`` of ``args``; of some operations the first two in the dtype to which PyTorch brings
+    them. Numbers stay numbers."""
+    if func not in promoting:
+        return values
+    first, second, *_ = args
     if not isinstance(first, torch.Tensor) or not isinstance(second, torch.Tensor):
-        return args
+        return values
     if first.dtype == second.dtype:
-        return args
+        return values
     wanted = jax_dtype(torch.result_type(dummy_of(first, False), dummy_of(second, False)))
-    return (array_of(first).astype(wanted), array_of(second).astype(wanted), *rest)
+    return [values[0].astype(wanted), values[1].astype(wanted), *values[2:]]
 
 
 class _Unfit(ValueError):
@@ -412,19 +438,28 @@ def _view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     source = args[0]
     if not isinstance(source, Tensor):  # a list of tensors
         return _compute(func, args, kwargs)
-    tree = expected(func, args, kwargs).tree
-    wanted = tree if isinstance(tree, list) else [tree]
-    if not all(isinstance(layout, Layout) for layout in wanted):
+    known = expected(func, args, kwargs)
+    if known.steps is None:
+        known.steps = _steps(func, source._layout, known.tree, args[1:], kwargs)
+    if not known.steps:
         return _compute(func, args, kwargs)
-    try:
-        steps = storage.steps(func, source._layout, wanted, args[1:], kwargs)
-    except storage.NotView:
-        return _compute(func, args, kwargs)
+    tree = known.tree
     views = []
-    for layout, step in zip(wanted, steps, strict=True):
+    for layout, step in zip(tree if tree.__class__ is list else (tree,), known.steps):
         taken = source._steps if step is storage.SAME else (*source._steps, step)
         views.append(Tensor(source._storage, layout, taken))
-    return views if isinstance(tree, list) else views[0]
+    return views if tree.__class__ is list else views[0]
+
+
+def _steps(func: Any, source: Layout, tree: Any, args: Any, kwargs: dict[str, Any]) -> list[storage.ViewStep]:
+    """The step of each of a view's results; none if it is no view."""
+    wanted = tree if isinstance(tree, list) else [tree]
+    if not all(isinstance(layout, Layout) for layout in wanted):
+        return []
+    try:
+        return storage.steps(func, source, wanted, args, kwargs)
+    except storage.NotView:
+        return []
 
 
 def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

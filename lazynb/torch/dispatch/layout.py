@@ -122,12 +122,16 @@ class Results:
 
     Attributes:
       tree: the :class:`Layout` of a tensor, a list if there are several results, or a plain value.
+      name: what identifies the call where it is recalled, see :mod:`.calls`; None if it is not.
+      steps: of a view, the step of each result; none if it is no view, None if that was not asked.
     """
 
-    __slots__ = ("tree",)
+    __slots__ = ("name", "steps", "tree")
 
-    def __init__(self, tree: Any) -> None:
+    def __init__(self, tree: Any, name: object | None) -> None:
         self.tree = tree
+        self.name = name
+        self.steps: list[Any] | None = None
 
 
 _known: dict[Any, Results] = {}
@@ -142,6 +146,8 @@ class Asker(NamedTuple):
       plain_of: an argument with tensors on the CPU in place of tensors, given whether they are small.
       is_elementwise: whether an operation does the same to each element, whatever the shape.
       fills: whether an operation fills its argument with numbers, whatever is in it.
+      check: raises where tensors lie on devices that do not go together.
+      name: of a call, see :class:`Results`.
     """
 
     key_of: Callable[[Any, bool], Any]
@@ -149,6 +155,8 @@ class Asker(NamedTuple):
     plain_of: Callable[[Any, bool], Any]
     is_elementwise: Callable[[Any], bool]
     fills: Callable[[Any], bool]
+    check: Callable[[Any, Any], None]
+    name: Callable[[Any, Any, Any], object | None]
 
 
 def results(
@@ -175,7 +183,10 @@ def results(
         key, kept = None, None
     if kept is not None:
         return kept
-    kept = Results(_layouts_in(_outcome(func, args, kwargs, asker, writes)))
+    if not writes:
+        asker.check(func, args)
+    outcome = _layouts_in(_outcome(func, args, kwargs, asker, writes))
+    kept = Results(outcome, asker.name(func, args, kwargs) if key is not None else None)
     if key is not None:
         if len(_known) > MOST:
             _known.clear()
