@@ -28,6 +28,7 @@ from lazynb._jax.names import (
     PRIVATE_FOLDER,
 )
 from lazynb.cell_history import history
+from lazynb.landmarks import landmarks
 from lazynb.typed import as_typed
 
 
@@ -272,17 +273,20 @@ def is_user_code(code: CodeType) -> bool:
     return known[0]
 
 
-def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
-    """The nearest frame of the user's code in or above ``frame``, and the frames below it.
+def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType], int]:
+    """The nearest frame of the user's code in or above ``frame``, the frames below it, and their call.
 
-    The second list begins with the function that the user called. JAX's machinery between the two
+    The list begins with the function that the user called. JAX's machinery between the two
     (``api_boundary``, ``cache_miss``, operator forwarding) is left out. If no frame is the user's, the
     nearest one of generated code takes its place (``python -c``), or the outermost one (a script inside of
-    an installed package).
+    an installed package). Where a landmark tells, the list has that function alone, and the last is the
+    landmark's number of the call; otherwise it is 0.
     """
     below: list[FrameType] = []
-    # A call of a PyTorch module is forty frames deep, so known code costs no call here.
+    # Known code costs no call here.
     while True:
+        if landmarks and (known_here := landmarks.get(id(frame))) is not None:
+            return known_here.user, known_here.called, known_here.call
         code = frame.f_code
         known = _is_user.get(id(code))
         above = frame.f_back
@@ -297,8 +301,8 @@ def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType]]:
     below.reverse()
     for index, callee in enumerate(below):
         if not is_machinery(callee.f_code):
-            return frame, below[index:]
-    return frame, ()
+            return frame, below[index:], 0
+    return frame, (), 0
 
 
 def _instead(frames: Sequence[FrameType]) -> FrameType:
@@ -540,8 +544,17 @@ class CallCounter:
         self._position: list[int] = []
         self.number = 0
 
-    def of(self, frame: FrameType, below: Sequence[FrameType]) -> int:
-        """The number of the invocation whose frames are ``below``, called from ``frame``."""
+    def of(self, frame: FrameType, below: Sequence[FrameType], known: int) -> int:
+        """The number of the invocation whose frames are ``below``, called from ``frame``.
+
+        Arguments:
+          known: the number that a landmark has of the call; 0 if there is none.
+        """
+        if known:
+            call = (id(frame), frame.f_lasti, -known)
+            self.number += call != self._call
+            self._call, self._position = call, []
+            return self.number
         call = (id(frame), frame.f_lasti, id(below[0]) if below else 0)
         position = [callee.f_lasti for callee in below]
         if not below or call != self._call or position <= self._position:

@@ -584,9 +584,9 @@ class LazyTrace(jc.Trace):
         Arguments:
           inside: as in :class:`Origin`.
         """
-        user, below = user_frame(frame)
+        user, below, call = user_frame(frame)
         callee = below[0].f_code if below else None
-        call_id = self._calls.of(user, below)
+        call_id = self._calls.of(user, below, call)
         context, backward = jc.scopes.context, self.backward
         forward = jc.differentiated(context) if backward is None else backward.take()
         return Origin(user.f_code, user.f_lasti, callee, call_id, context, inside, forward)

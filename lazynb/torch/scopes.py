@@ -1,18 +1,23 @@
 """The path of the running module (``encoder.layer.1.attention``), written to JAX's name stack, as Flax does.
 
-Drawings group by it. It enters no key: two modules of equal layers share their executables.
+Drawings group by it. It enters no key: two modules of equal layers share their executables. A module runs in
+a frame that is a landmark on the way to the line of the user.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
+from types import FrameType
 from typing import Any
 
 import jax
 import torch
 
+from lazynb.landmarks import landmarks, place
 from lazynb.record.mode import is_lazy
+from lazynb.source import user_frame
 from lazynb.torch.dispatch.trees import learn
 
 _handles: list[Any] = []
@@ -21,10 +26,10 @@ _names: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDiction
 
 
 class _Running(threading.local):
-    """The modules that this thread is in, outermost first, with their open scopes."""
+    """The modules that this thread is in, outermost first, with their open scopes and their frames."""
 
     def __init__(self) -> None:
-        self.modules: list[tuple[torch.nn.Module, Any]] = []
+        self.modules: list[tuple[torch.nn.Module, Any, FrameType]] = []
 
 
 _running = _Running()
@@ -56,14 +61,17 @@ def _enter(module: torch.nn.Module, args: Any) -> None:
         name = _names.get(module) or type(module).__name__
     scope = jax.named_scope(name)
     scope.__enter__()
-    running.append((module, scope))
+    frame = sys._getframe(1)  # PyTorch's, which runs the module after this hook
+    place(frame, *user_frame(frame))
+    running.append((module, scope, frame))
 
 
 def _leave(module: torch.nn.Module, args: Any, result: Any) -> None:
     """Closes the scope of a module that ends, and those of inner modules that did not end themselves."""
     running = _running.modules
     while running:
-        entered, scope = running.pop()
+        entered, scope, frame = running.pop()
+        landmarks.pop(id(frame), None)
         scope.__exit__(None, None, None)
         if entered is module:
             break

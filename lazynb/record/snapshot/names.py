@@ -24,7 +24,7 @@ any frame of the user's."""
 
 def user_namespace() -> dict[str, Any]:
     """The variables that the user's running line can see: a notebook's, globals, then locals."""
-    frame, _ = user_frame(sys._getframe(1))
+    frame, _, _ = user_frame(sys._getframe(1))
     seen: dict[str, Any] = {}
     for namespace in namespaces:
         seen.update(namespace())

@@ -85,7 +85,7 @@ class Names:
 
     def _without_numbers(self, x: Any) -> Hashable:
         if x.__class__ in _NUMBERS:
-            return x.__class__
+            return str(x.__class__)
         if isinstance(x, (list, tuple)):
             return tuple([self._without_numbers(item) for item in x])
         if isinstance(x, dict):
