@@ -33,6 +33,7 @@ from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     norms,
     prims,
     recurrent,
+    whole,
 )
 
 _lock = threading.Lock()
@@ -79,6 +80,7 @@ def enable() -> Enabled:
         _library = torch.library.Library("aten", "IMPL")
         moving.install(_library)
         ctc.install(_library)
+        whole.install(_library)
         autocast.install(_library)
         autograd.install()
         scopes.install()

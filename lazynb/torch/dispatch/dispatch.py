@@ -195,7 +195,7 @@ _INDEXING = {
 
 def expected(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], writes: bool = False) -> Results:
     """What PyTorch says the results are. See :func:`lazynb.torch.dispatch.layout.results`."""
-    return layouts.results(func, args, kwargs, _asker, writes, func not in _pointwise)
+    return layouts.results(func, args, kwargs, _asker, writes, func not in _numbered)
 
 
 class _Those:
@@ -212,8 +212,8 @@ class _Those:
         return found
 
 
-_pointwise = _Those(lambda func: torch.Tag.pointwise in func.tags)  # no float changes the results' layout
-_numbered = _Those(calls.takes_numbers)
+_pointwise = _Those(lambda func: torch.Tag.pointwise in func.tags)
+_numbered = _Those(calls.takes_numbers)  # no float changes the layout of the results
 
 
 def _fills(func: Any) -> bool:

@@ -63,6 +63,7 @@ _BINARY = {
     (aten.bmm.default,): operator.matmul,
     (aten.mv.default,): operator.matmul,
     (aten.dot.default,): operator.matmul,
+    (aten.fmod.Tensor, aten.fmod.Scalar): jnp.fmod,
 }
 for _operations, _function in _BINARY.items():
     lowering(*_operations)(_function)

@@ -1,0 +1,122 @@
+"""Operations that PyTorch takes apart before a device sees them, carried out whole without a gradient.
+
+``linear`` comes to four operations in PyTorch, attention to twenty, and each of them passes through PyTorch's
+C++ and back to Python. With a gradient they are taken apart as ever, so that autograd has its own rules.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import torch
+from torch.autograd import forward_ad
+
+from lazynb.torch.dispatch.dispatch import dispatch
+from lazynb.torch.dispatch.registry import lowering
+from lazynb.torch.ops.elementwise import addmm, softmax
+from lazynb.torch.tensor import Tensor
+
+aten = torch.ops.aten
+
+
+@lowering(aten.linear.default)
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    if bias is None or x.ndim == 1:
+        product = x @ weight.T
+        return product if bias is None else product + bias
+    flat = addmm(bias, x.reshape((math.prod(x.shape[:-1]), x.shape[-1])), weight.T)
+    return flat.reshape((*x.shape[:-1], weight.shape[0]))
+
+
+@lowering(aten.matmul.default)
+def matmul(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+@lowering(aten._safe_softmax.default)
+def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
+    """``softmax``, with zeros where all is minus infinity."""
+    none = (x == -jnp.inf).all(axis=dim, keepdims=True)
+    result = softmax(x, dim, False)
+    return jnp.where(none, jnp.zeros((), result.dtype), result)
+
+
+@lowering(aten.scaled_dot_product_attention.default)
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:
+    """As PyTorch's own parts compute it (``_scaled_dot_product_attention_math``)."""
+    kept = q.dtype
+    if kept.itemsize < 4:
+        q, k, v = (x.astype(jnp.float32) for x in (q, k, v))
+    if enable_gqa:
+        k, v = (jnp.repeat(x, q.shape[-3] // x.shape[-3], axis=-3) for x in (k, v))
+    each = math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    scores = (q * each) @ jnp.swapaxes(k * each, -1, -2)
+    if is_causal:
+        mask = jnp.tril(jnp.ones(scores.shape[-2:], bool))
+    if mask is not None and mask.dtype == bool:
+        scores = jnp.where(mask, scores, -jnp.inf)
+    elif mask is not None:
+        scores = scores + mask.astype(scores.dtype)
+    return (safe_softmax(scores, -1) @ v).astype(kept)
+
+
+def _whole(func: Any, can: Callable[..., bool]) -> Callable[..., Any]:
+    """The kernel of ``func``: whole where it can be, else PyTorch's parts."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        if can(*args, **kwargs) and _is_plain(args):
+            return dispatch(func, args, kwargs)
+        return func.decompose(*args, **kwargs)
+
+    return kernel
+
+
+def _is_plain(args: Any) -> bool:
+    """Whether nobody wants a derivative of ``args``, and nobody watches PyTorch's operations."""
+    if torch._C._len_torch_dispatch_stack() or forward_ad._current_level >= 0:
+        return False
+    tensors = [x for x in args if isinstance(x, torch.Tensor)]
+    if not all(isinstance(x, Tensor) for x in tensors):
+        return False
+    return not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors)
+
+
+def _has_no_dropout(
+    q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, *_: Any, **__: Any
+) -> bool:
+    return dropout == 0 and q.is_floating_point() and q.dim() > 2 and 0 not in q.shape + k.shape + v.shape
+
+
+def _has_elements(x: Any, y: Any) -> bool:
+    return 0 not in x.shape + y.shape
+
+
+def _has_rows(x: Any, weight: Any, bias: Any = None) -> bool:
+    return 0 not in x.shape and x.dim() > 1 and weight.dim() == 2
+
+
+def install(library: Any) -> None:
+    """Has the operations carried out whole.
+
+    Arguments:
+      library: takes the kernels of ``aten``.
+    """
+    for func, can in (
+        (aten.linear.default, _has_rows),
+        (aten.matmul.default, _has_elements),
+        (aten.scaled_dot_product_attention.default, _has_no_dropout),
+    ):
+        library.impl(func, _whole(func, can), "AutogradPrivateUse1")

@@ -1,0 +1,164 @@
+"""What is carried out whole without a gradient gives what PyTorch's parts give, and steps aside where it must."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import lazynb
+
+ATTENTION = [
+    {},
+    {"is_causal": True},
+    {"scale": 0.3},
+    {"attn_mask": torch.rand(5, 7) > 0.4},
+    {"attn_mask": torch.zeros(2, 1, 5, 7, dtype=torch.bool)},
+    {"attn_mask": torch.randn(2, 4, 5, 7)},
+]
+
+
+def same(plain, there, call, **tolerances):
+    """``call`` gives the same of tensors on the CPU and on device jax, eagerly and lazily."""
+    wanted = call(*plain)
+    for context in (lazynb.lazy(), lazynb.eager()):
+        with context:
+            got = call(*there)
+            assert got.shape == wanted.shape and got.dtype == wanted.dtype
+            torch.testing.assert_close(got.cpu(), wanted, **tolerances)
+
+
+@pytest.mark.parametrize("options", ATTENTION, ids=lambda options: "-".join(options) or "plain")
+@pytest.mark.parametrize("grads", [False, True])
+def test_attention(options, grads):
+    q, k, v = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 8)
+    moved = {name: x.to("jax") if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+    plain = [x.clone().requires_grad_(grads) for x in (q, k, v)]
+    there = [x.to("jax").requires_grad_(grads) for x in (q, k, v)]
+
+    def call(*args):
+        own = moved if args[0].device.type == "jax" else options
+        result = F.scaled_dot_product_attention(*args, **own)
+        if not grads:
+            return result
+        return torch.cat([x.reshape(-1) for x in torch.autograd.grad(result.square().sum(), args)])
+
+    same(plain, there, call, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_of_fewer_keys_and_of_narrow_numbers():
+    q, k, v = torch.randn(2, 6, 5, 8), torch.randn(2, 2, 5, 8), torch.randn(2, 2, 5, 8)
+    there = [x.to("jax") for x in (q, k, v)]
+    same(
+        (q, k, v),
+        there,
+        lambda *args: F.scaled_dot_product_attention(*args, enable_gqa=True),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    narrow = [x.bfloat16() for x in (q, q, q)]
+    same(narrow, [x.to("jax") for x in narrow], F.scaled_dot_product_attention, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.complex64]
+)
+@pytest.mark.parametrize(
+    "shapes", [((3, 4), (4,)), ((2, 3, 4), (4,)), ((4,), (4,)), ((2, 5, 3, 4), None)], ids=str
+)
+def test_linear(dtype, shapes):
+    lead, bias = shapes
+    x, w = (torch.randn(shape).mul(3).to(dtype) for shape in (lead, (5, 4)))
+    b = None if bias is None else torch.randn(5).mul(3).to(dtype)
+    args = [x, w] if b is None else [x, w, b]
+    wide = {"rtol": 2e-2, "atol": 2e-2} if dtype == torch.bfloat16 else {}
+    same(args, [one.to("jax") for one in args], F.linear, **wide)
+
+
+def test_matmul_of_every_rank():
+    shapes = [(4,), (4, 4), (2, 4, 4), (3, 2, 4, 4)]
+    for one, other in itertools.product(shapes, shapes):
+        args = [torch.randn(one), torch.randn(other)]
+        same(args, [x.to("jax") for x in args], torch.matmul, rtol=1e-4, atol=1e-5)
+    empty = [torch.randn(0, 4), torch.randn(4, 2)]
+    same(empty, [x.to("jax") for x in empty], torch.matmul)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: F.linear(x, x.new_ones(2, 9)),
+        lambda x: F.linear(x, x.new_ones(2, 4), x.new_ones(3)),
+        lambda x: F.linear(x, x.new_ones(2, 4).double()),
+        lambda x: x @ x.new_ones(3, 5),
+        lambda x: x @ x.new_ones(4, 5).double(),
+        lambda x: F.scaled_dot_product_attention(x[None], x[None].double(), x[None]),
+        lambda x: F.scaled_dot_product_attention(x[None], x.new_ones(1, 3, 5), x[None]),
+        lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None], x.new_ones(7, 7)),
+    ],
+)
+def test_errors_are_those_of_pytorch(call):
+    x = torch.randn(3, 4)
+    with pytest.raises(RuntimeError) as wanted:
+        call(x)
+    with lazynb.lazy(), torch.no_grad(), pytest.raises(RuntimeError) as got:
+        call(x.to("jax"))
+    assert type(got.value) is type(wanted.value)
+
+
+def test_a_forward_pass_is_recalled_and_its_numbers_are_heeded():
+    """Two learning rates, two exponents, two masks: none is taken for the one before."""
+    x = torch.arange(1.0, 5.0)
+    there = x.to("jax")
+    for number in (0.5, 2.0, 0.5, 3.0, 1.0, 2.0):
+        for call in (
+            lambda x, n: x * n,
+            lambda x, n: x**n,
+            lambda x, n: torch.add(x, x, alpha=n),
+            lambda x, n: torch.addcmul(x, x, x, value=n),
+            lambda x, n: torch.lerp(x, -x, n / 4),
+            lambda x, n: x.clamp(min=n),
+            lambda x, n: F.leaky_relu(-x, n),
+            lambda x, n: x.masked_fill(x > 2, n),
+            lambda x, n: F.layer_norm(x, (4,), eps=n),
+            lambda x, n: torch.full_like(x, n),
+            lambda x, n: x.roll(int(n)),
+            lambda x, n: F.pad(x, (1, 1), value=n),
+        ):
+            with lazynb.lazy():
+                torch.testing.assert_close(call(there, number).cpu(), call(x, number))
+
+
+def test_dropout_draws_anew_each_time():
+    there = torch.ones(64).to("jax")
+    q = torch.randn(1, 1, 8, 8).to("jax")
+    with lazynb.lazy():
+        first, second = F.dropout(there).cpu(), F.dropout(there).cpu()
+        one, other = (F.scaled_dot_product_attention(q, q, q, dropout_p=0.5).cpu() for _ in range(2))
+    assert not torch.equal(first, second) and not torch.equal(one, other)
+
+
+def test_derivatives_in_other_ways_and_watchers():
+    w, x = torch.randn(3, 4), torch.randn(2, 4)
+    for call in (
+        lambda w, x: torch.func.jvp(lambda x: F.linear(x, w), (x,), (x,))[1],
+        lambda w, x: torch.func.grad(lambda w: F.linear(x, w).square().sum())(w),
+        lambda w, x: torch.func.vmap(lambda row: F.linear(row, w))(x),
+        lambda w, x: torch.func.vmap(torch.matmul)(x[:, None], x[:, :, None]),
+        lambda w, x: torch.func.jacrev(lambda x: x @ w.T)(x),
+    ):
+        torch.testing.assert_close(call(w.to("jax"), x.to("jax")).cpu(), call(w, x))
+
+    seen = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    with Watch(), torch.no_grad():
+        F.linear(x.to("jax"), w.to("jax"), torch.ones(3).to("jax"))
+    assert "aten.addmm.default" in seen
