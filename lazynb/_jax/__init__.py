@@ -46,6 +46,7 @@ from lazynb._jax.arrays import (
     is_auto as is_auto,
     is_committed as is_committed,
     is_concrete_sharding as is_concrete_sharding,
+    is_cut_along_first as is_cut_along_first,
     is_cut_by_calls as is_cut_by_calls,
     is_host_array as is_host_array,
     is_key as is_key,

@@ -130,6 +130,12 @@ def is_auto(aval: Any) -> bool:
     return bool(aval.sharding.mesh.are_all_axes_auto)
 
 
+def is_cut_along_first(aval: Any) -> bool:
+    """Whether the type says that the first axis lies on several devices. JAX slices no such axis."""
+    spec = aval.sharding.spec
+    return bool(aval.ndim and len(spec) and spec[0] is not None)
+
+
 def explicit_sharding(aval: Any, devices: tuple[Any, ...]) -> Any:
     """The sharding of a result of type ``aval`` that a program on ``devices`` gives; None if XLA chooses it.
 

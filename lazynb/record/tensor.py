@@ -204,6 +204,12 @@ class LazyTensor(jc.Tracer):
     def item(self, *args: int) -> Any:
         return self._force("item").item(*args)
 
+    def __iter__(self) -> Any:
+        # Eager JAX takes the rows of an array over several devices from the host.
+        if jc.is_cut_along_first(self.aval):
+            return iter(self._force("unrecordable", "iteration along an axis on several devices"))
+        return super().__iter__()  # type: ignore[misc]  # JAX's
+
     def tolist(self) -> Any:
         return self._force("tolist").tolist()
 

@@ -203,6 +203,7 @@ AUTO_CALLS = [
 EXPLICIT_CALLS = [
     Call(both(torn), (E,)),
     Call(both(switched), (E,)),
+    Call(both(lambda x: [row * 2 for row in x]), (E,)),
     Call(both(scanned), (array(on(EXPLICIT, None, "data"), (3, 4)),)),
     Call(both(lambda x: jax.sharding.reshard(x, P(None, "model")) * 2), (E,)),
     Call(both(lambda x: x.T @ x), (array(on(EXPLICIT, None, "model")),), raises=True),
