@@ -251,6 +251,8 @@ from lazynb._jax.substitution import (
     concretisation as concretisation,
     constant_taken as constant_taken,
     filling as filling,
+    indexed as indexed,
+    is_gathered_from as is_gathered_from,
     readable_errors as readable_errors,
     refusal_of_static as refusal_of_static,
     refusing_constants as refusing_constants,

@@ -154,10 +154,16 @@ def _says_nothing(primitive: Any, sharding: Any) -> bool:
 
 
 def spans_devices(primitive: Any, params: dict[str, Any]) -> bool:
-    """Whether an operation is, or calls, a function that was exported for several devices."""
+    """Whether an operation is, or calls, a function that was exported for several devices, or puts an array
+    of a host's on those of all hosts: in a program that one hands on its argument."""
+    if primitive.name in _BETWEEN_HOSTS:
+        return True
     if primitive.name == "call_exported":
         return bool(params["exported"].nr_devices > 1)
     return any(spans_devices(eqn.primitive, eqn.params) for jaxpr in jaxprs_in(params) for eqn in jaxpr.eqns)
+
+
+_BETWEEN_HOSTS = {"host_local_array_to_global_array", "global_array_to_host_local_array"}
 
 
 def takes_the_argument(params: dict[str, Any]) -> bool:

@@ -19,6 +19,7 @@ from jax._src import (
 )
 from jax._src.interpreters import partial_eval as _partial_eval
 from jax._src.lax import lax as _lax_internal
+from jax._src.numpy import indexing as _indexing
 from jax._src.random import stateful_rng as _stateful_rng
 from jax._src.state import indexing as _state_indexing
 
@@ -179,6 +180,20 @@ differentiated holds a tracer."""
 constant_taken: tuple[Any, str] = (_partial_eval.DynamicJaxprTrace, "new_const")
 """Class and name of the method that makes a constant of a jaxpr out of a value that the traced function
 closes over. It takes ``(trace, value, ...)``."""
+
+indexed: tuple[Any, str] = (_indexing.NDIndexer, "is_sharded")
+"""Class and name of the function that says whether an array is on several devices, for indexing."""
+
+_REPLICATED_IS_SLICED = "is_fully_replicated" in _indexing.NDIndexer.is_sharded.__code__.co_names
+
+
+def is_gathered_from(aval: Any) -> bool:
+    """What that function says of an array whose type is ``aval``; JAX 0.12 slices one of equal parts."""
+    mesh = aval.sharding.mesh
+    if mesh.empty or mesh.are_all_axes_auto or mesh.size == 1:
+        return False
+    return not _REPLICATED_IS_SLICED or any(part is not None for part in aval.sharding.spec)
+
 
 filling: Any = _lax_internal
 """The module whose ``full`` and ``full_like`` make arrays on a device."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -130,6 +132,16 @@ def lower(
         shardings = jc.UNSPECIFIED if placed is None else placed
         program = jax.jit(lazynb, donate_argnums=donated, out_shardings=shardings)
         if platform is None:
-            return program.lower(*arguments)
+            with _no_warning() if donated else contextlib.nullcontext():
+                return program.lower(*arguments)
         with jc.without_mesh():  # its devices are others
             return program.trace(*arguments).lower(lowering_platforms=(platform,))
+
+
+@contextlib.contextmanager
+def _no_warning() -> Iterator[None]:
+    """JAX warns of memory that fits no result, as that of an array that is moved to other devices. To give it
+    was not the user's wish."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Some donated buffers were not usable")
+        yield

@@ -6,7 +6,7 @@ The import of this module registers them, once in a process.
 from __future__ import annotations
 
 from lazynb import _jax as jc
-from lazynb.record import array_creation, break_cause, constants, conversion, handing, listed
+from lazynb.record import array_creation, break_cause, constants, conversion, handing, indexed, listed
 from lazynb.record.blocks import patches
 from lazynb.record.fast import functions, linearize, operators, transpose
 from lazynb.record.tensor import LazyTensor
@@ -28,6 +28,7 @@ for _owner, _names in [
     *constants.substitutes(),
     *conversion.substitutes(),
     *handing.substitutes(),
+    *indexed.substitutes(),
     *listed.substitutes(),
     jc.readable_errors(LazyTensor),
     *jc.counted_changes(),

@@ -13,6 +13,7 @@ import jax
 from lazynb import _jax as jc
 from lazynb._jax.names import PLACED
 from lazynb.record.placement import own_device
+from lazynb.record.runtime import runtime
 from lazynb.record.stand_in import stand_in
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
@@ -65,7 +66,10 @@ def _taken_over(x: LazyTensor, dtype: Any, shape: Any) -> Any:
     if devices is not None and len(devices) == 1:
         sharding = jc.uncommitted_sharding(devices[0])
     else:
-        sharding = x.sharding
+        known = x._known_sharding()
+        sharding = known if known is not None else runtime().eager_sharding(x)
+        if sharding is None:
+            sharding = x.sharding
     has_same_shape = shape is None or tuple(shape) == x.shape
     if sharding is not None and (has_same_shape or sharding.is_fully_replicated):
         return sharding

@@ -383,3 +383,79 @@ def test_what_was_recorded_before_a_transfer_guard_runs_without_it(guard, clean)
         with guard("disallow_explicit"):
             lazynb.sync(x)
             assert said(x) == (True, set(jax.devices()[:2]), SPREAD)
+
+
+@pytest.mark.parametrize(
+    "make", [jnp.zeros_like, jnp.ones_like, lambda x: jnp.full_like(x, 3), lambda x: jax.nn.logsumexp(x, 1)]
+)
+def test_what_is_made_like_a_spread_value_runs_nothing(make, clean):
+    def loop():
+        x = spread()
+        for _ in range(3):
+            x = x + make(x * 2).reshape(4, -1)
+        return x
+
+    eager = loop()
+    with lazynb.lazy():
+        lazily = loop()
+        assert lazily.is_pending and not lazynb.breaks()
+        np.testing.assert_allclose(np.asarray(lazily), np.asarray(eager), rtol=1e-6)
+    like = make(spread() * 2)
+    with lazynb.lazy():
+        assert make(spread() * 2).sharding.is_equivalent_to(like.sharding, like.ndim)
+
+
+def indexed():
+    """Each with whether eager JAX raises."""
+    return {
+        "one row": lambda x: x.at[0].get(out_sharding=P(None)),
+        "a part": lambda x: x.at[:2].get(out_sharding=P(None, "data")),
+        "not said": lambda x: x[:2],
+        "a row, not said": lambda x: x[1],
+        "rows": lambda x: [row * 2 for row in x],
+        "unpacked": lambda x: (lambda first, *rest: first + rest[-1])(*x),
+        "the other axis": lambda x: x[:, 0],
+        "all": lambda x: x[:],
+    }
+
+
+@pytest.mark.parametrize("name", indexed())
+def test_an_index_into_a_value_on_explicit_axes(name, clean):
+    call = indexed()[name]
+
+    def outcome():
+        try:
+            with jax.set_mesh(EXPLICIT):
+                return [
+                    (np.asarray(one), one.sharding, one.aval)
+                    for one in jax.tree.leaves(call(spread(ON_EXPLICIT) * 2))
+                ]
+        except Exception as error:
+            return type(error), str(error)
+
+    eager = outcome()
+    with lazynb.lazy():
+        lazily = outcome()
+    if isinstance(eager, tuple):
+        assert lazily == eager
+    else:
+        for (value, sharding, aval), (wanted, its, kind) in zip(lazily, eager, strict=True):
+            assert value.tobytes() == wanted.tobytes() and sharding == its and aval == kind
+
+
+def test_memory_that_fits_no_result_is_not_warned_of(clean, recwarn):
+    with lazynb.lazy():
+        x = jax.device_put(jnp.ones((512, 1024)), NamedSharding(EXPLICIT, P("data")))
+        x = x * 2 + 1
+        lazynb.sync()
+    assert not [one for one in recwarn if "donated" in str(one.message)]
+
+
+def test_an_array_of_one_host_becomes_one_of_all(clean):
+    from jax.experimental import multihost_utils
+
+    rows = np.arange(8.0, dtype=np.float32).reshape(4, 2)
+    with lazynb.lazy():
+        whole = multihost_utils.host_local_array_to_global_array(rows, AUTO, P("data"))
+        assert whole.sharding.is_equivalent_to(SPREAD, 2) and whole.committed
+        assert np.asarray(whole * 2).tobytes() == (rows * 2).tobytes()
