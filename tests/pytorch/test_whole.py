@@ -132,6 +132,18 @@ def test_a_forward_pass_is_recalled_and_its_numbers_are_heeded():
                 torch.testing.assert_close(call(there, number).cpu(), call(x, number))
 
 
+def test_a_zero_has_its_sign():
+    x = torch.ones(2)
+    for zero in (0.0, -0.0, 0.0):
+        for call in (
+            lambda x: F.pad(x, (1, 1), value=zero),
+            lambda x: torch.full_like(x, zero),
+            lambda x: x * zero,
+        ):
+            with lazynb.lazy():
+                assert torch.equal(call(x.to("jax")).cpu().signbit(), call(x).signbit())
+
+
 def test_dropout_draws_anew_each_time():
     there = torch.ones(64).to("jax")
     q = torch.randn(1, 1, 8, 8).to("jax")

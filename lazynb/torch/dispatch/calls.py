@@ -17,6 +17,7 @@ from lazynb.torch.tensor import Tensor
 
 aten = torch.ops.aten
 _MOST = 4  # names of calls that differ in a number alone; with further numbers they are recorded anew
+_KEPT = 50_000  # names; beyond it, all are forgotten
 # Of these a lowering may do another thing with another number.
 _BY_VALUE = {aten.lerp.Scalar, aten.pow.Tensor_Scalar, aten.pow.Scalar, aten.float_power.Tensor_Scalar}
 _NUMBERS = (float, int)
@@ -73,15 +74,19 @@ class Names:
         """The name of a call; None if it is not recalled: it draws numbers, or its numbers vary."""
         if torch.Tag.nondeterministic_seeded in func.tags:
             return None
-        try:
-            kind = (func, self._without_numbers(args), self._without_numbers(kwargs))
-            name = self._names.setdefault(kind, object())
-        except TypeError:  # something that cannot be a key
-            return None
+        if len(self._names) > _KEPT:
+            self._names.clear()
+            self._counts.clear()
+        kind = (func, self._without_numbers(args), self._without_numbers(kwargs))
         if takes_numbers(func):
-            return name
-        self._counts[kind] += 1
-        return object() if self._counts[kind] <= _MOST or not _has_numbers((args, kwargs)) else None
+            return self._names.setdefault(kind, object())
+        key = (func, self._key_of(args, True), self._key_of(kwargs, True))
+        if key not in self._names:
+            self._counts[kind] += 1
+            if self._counts[kind] > _MOST and _has_numbers((args, kwargs)):
+                return None
+            self._names[key] = object()
+        return self._names[key]
 
     def _without_numbers(self, x: Any) -> Hashable:
         if x.__class__ in _NUMBERS:

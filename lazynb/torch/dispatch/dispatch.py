@@ -99,9 +99,7 @@ def _by_parts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 # ---- arguments ---------------------------------------------------------------------------------------------
 
-_PLAIN = frozenset(
-    (int, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format, complex)
-)
+_PLAIN = frozenset((int, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format))
 
 
 def key_of(x: Any, values_matter: bool) -> Any:
@@ -110,7 +108,9 @@ def key_of(x: Any, values_matter: bool) -> Any:
     if kind is Tensor:
         return x._layout
     if kind is float:
-        return (float, x) if values_matter else float
+        return (float, x or repr(x)) if values_matter else float  # 0.0 == -0.0
+    if kind is complex:
+        return (complex, repr(x))
     if kind in _PLAIN:
         return kind, x
     if isinstance(x, torch.Tensor):
