@@ -65,10 +65,10 @@ def _taken(
     pending: Pending, wanted: tuple[int, ...], values: Sequence[Any], free: Sequence[int]
 ) -> tuple[int, ...]:
     """The inputs among ``free`` whose memory fits a result."""
-    left = [_kind(_aval(pending, slot)) for slot in wanted]
+    left = [kind_of(_aval(pending, slot)) for slot in wanted]
     taken = []
     for number in sorted(free):
-        kind = _kind(values[number])
+        kind = kind_of(values[number])
         if kind in left:
             left.remove(kind)
             taken.append(number)
@@ -90,11 +90,12 @@ def _large(state: State, wanted: tuple[int, ...]) -> tuple[int, ...]:
             inputs.append(step.avals[0])
         elif step.operation.may_fail:
             return ()  # the inputs are needed again
-    kinds = {_kind(avals[slot]) for slot in wanted}
-    return tuple([number for number, aval in enumerate(inputs) if is_large(aval) and _kind(aval) in kinds])
+    kinds = {kind_of(avals[slot]) for slot in wanted}
+    return tuple([number for number, aval in enumerate(inputs) if is_large(aval) and kind_of(aval) in kinds])
 
 
-def _kind(value: Any) -> tuple[Any, Any]:
+def kind_of(value: Any) -> tuple[Any, Any]:
+    """What the memory of a value must have in common with that of a result: shape and dtype."""
     return value.shape, value.dtype
 
 

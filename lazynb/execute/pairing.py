@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from lazynb.execute.donation import kind_of
 from lazynb.record.trie import State
 
 _SEEN = 256  # values looked at behind a result
@@ -77,5 +78,4 @@ def _behind(owners: Sequence[State], result: int, given: set[int]) -> Iterator[t
 
 
 def _kind(owners: Sequence[State], slot: int) -> tuple[Any, Any]:
-    aval = owners[slot].avals[slot - owners[slot].first]
-    return aval.shape, aval.dtype
+    return kind_of(owners[slot].avals[slot - owners[slot].first])

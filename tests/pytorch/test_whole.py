@@ -18,6 +18,7 @@ ATTENTION = [
     {"attn_mask": torch.rand(5, 7) > 0.4},
     {"attn_mask": torch.zeros(2, 1, 5, 7, dtype=torch.bool)},
     {"attn_mask": torch.randn(2, 4, 5, 7)},
+    {"scale": -0.3},
 ]
 
 
@@ -47,6 +48,60 @@ def test_attention(options, grads):
         return torch.cat([x.reshape(-1) for x in torch.autograd.grad(result.square().sum(), args)])
 
     same(plain, there, call, rtol=1e-4, atol=1e-5)
+
+
+def test_attention_with_a_mask_that_is_causal_too():
+    """The CPU applies both; PyTorch's parts refuse it, so that a gradient is not asked for."""
+    q, mask = torch.randn(2, 4, 5, 8), torch.rand(5, 5) > 0.3
+    moved = mask.to("jax")
+
+    def call(q):
+        return F.scaled_dot_product_attention(
+            q, q, q, moved if q.device.type == "jax" else mask, is_causal=True
+        )
+
+    same((q,), (q.to("jax"),), call, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [None, torch.float32, torch.float64])
+def test_softmax_is_computed_in_the_dtype_that_is_asked_for(dtype):
+    x = torch.randn(3, 64).mul(4).bfloat16()
+    x[1] = -torch.inf
+    wide = {"rtol": 2e-2, "atol": 1e-3} if dtype is None else {"rtol": 1e-5, "atol": 1e-7}
+    same((x,), (x.to("jax"),), lambda x: torch.ops.aten._safe_softmax(x, -1, dtype), **wide)
+
+
+def test_a_remainder_by_infinity():
+    x = torch.tensor([-3.0, 0.0, 2.5])
+    same((x,), (x.to("jax"),), lambda x: torch.fmod(x, torch.inf))
+    same((x,), (x.to("jax"),), lambda x: torch.fmod(x, x.new_full((3,), 2.0)))
+
+
+def test_equal_views_are_one_step():
+    x = torch.arange(12.0).to("jax")
+    first, second = (x.as_strided((2, 3), (1, 4), 1) for _ in range(2))
+    assert first._steps == second._steps
+
+
+class Mine(torch.nn.Module):
+    """A module of the user's inside of PyTorch's."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        x = self.linear(x)  # here
+        return x * 2  # and here
+
+
+def test_the_line_is_that_of_the_user_s_module_inside_of_pytorch_s():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), Mine(), torch.nn.Tanh()).to("jax")
+    with lazynb.lazy(), torch.no_grad():
+        result = model(torch.ones(2, 4, device="jax"))  # called here
+        nodes = lazynb.graph(result).snapshot.nodes
+        lines = [node.place.text for node in nodes if node.place is not None and node.kind == "op"]
+    assert {line.partition("#")[2].strip() for line in lines} == {"here", "and here", "called here"}
 
 
 def test_attention_of_fewer_keys_and_of_narrow_numbers():

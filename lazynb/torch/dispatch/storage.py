@@ -8,6 +8,7 @@ al. 2021) and PyTorch's functionalization do it in the same way.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -275,6 +276,7 @@ def _numbered(func: Any, source: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return [_gathered(piece.numpy()) for piece in pieces]
 
 
+@functools.lru_cache(1024)  # a view is recalled by its steps, so equal views have the same ones
 def strided(base: Any, wanted: Any) -> tuple[ViewStep, ...] | None:
     """The steps of ``as_strided``: from the array of a storage of layout ``base`` to a view of ``wanted``.
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import torch
 from torch.autograd import forward_ad
 
-from lazynb.torch.dispatch.dispatch import dispatch
+from lazynb.torch.dispatch.dispatch import dispatch, jax_dtype
 from lazynb.torch.dispatch.registry import lowering
 from lazynb.torch.ops.elementwise import addmm, softmax
 from lazynb.torch.tensor import Tensor
@@ -39,6 +39,8 @@ def matmul(x: Any, y: Any) -> Any:
 @lowering(aten._safe_softmax.default)
 def safe_softmax(x: Any, dim: int, dtype: Any = None) -> Any:
     """``softmax``, with zeros where all is minus infinity."""
+    if dtype is not None:
+        x = x.astype(jax_dtype(dtype))
     none = (x == -jnp.inf).all(axis=dim, keepdims=True)
     result = softmax(x, dim, False)
     return jnp.where(none, jnp.zeros((), result.dtype), result)
@@ -65,7 +67,7 @@ def attention(
     each = math.sqrt(1 / math.sqrt(q.shape[-1]) if scale is None else scale)
     scores = (q * each) @ jnp.swapaxes(k * each, -1, -2)
     if is_causal:
-        mask = jnp.tril(jnp.ones(scores.shape[-2:], bool))
+        scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -jnp.inf)
     if mask is not None and mask.dtype == bool:
         scores = jnp.where(mask, scores, -jnp.inf)
     elif mask is not None:
