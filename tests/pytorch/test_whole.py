@@ -7,9 +7,11 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.autograd import forward_ad
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import lazynb
+from lazynb.torch.dispatch import dispatch
 
 ATTENTION = [
     {},
@@ -189,14 +191,29 @@ def test_a_forward_pass_is_recalled_and_its_numbers_are_heeded():
 
 def test_a_zero_has_its_sign():
     x = torch.ones(2)
+    there = x.to("jax")
     for zero in (0.0, -0.0, 0.0):
         for call in (
             lambda x: F.pad(x, (1, 1), value=zero),
             lambda x: torch.full_like(x, zero),
             lambda x: x * zero,
+            lambda x: F.threshold(x, 2.0, zero),
+            lambda x: (x * torch.nan).nan_to_num(zero),
         ):
             with lazynb.lazy():
-                assert torch.equal(call(x.to("jax")).cpu().signbit(), call(x).signbit())
+                assert torch.equal(call(there).cpu().signbit(), call(x).signbit())
+
+
+def test_an_exponent_with_a_rule_of_its_own_is_not_taken_for_another():
+    x = torch.tensor([-torch.inf, -0.0, 3.0])
+    there = x.to("jax")
+    for exponent in (1.5, 2.5, 3.5, 0.5, 2.0, 0.5):
+        with lazynb.lazy():
+            same_bits = (there**exponent).cpu()
+        torch.testing.assert_close(same_bits, x**exponent, equal_nan=True)
+        assert torch.equal(
+            same_bits.signbit() & (same_bits == 0), (x**exponent).signbit() & (x**exponent == 0)
+        )
 
 
 def test_dropout_draws_anew_each_time():
@@ -208,7 +225,36 @@ def test_dropout_draws_anew_each_time():
     assert not torch.equal(first, second) and not torch.equal(one, other)
 
 
-def test_derivatives_in_other_ways_and_watchers():
+def test_calls_that_draw_have_no_name():
+    there = torch.ones(4).to("jax")
+    aten = torch.ops.aten
+    assert dispatch.expected(aten.bernoulli.default, (there,), {}).name is None
+    assert dispatch.expected(aten.native_dropout.default, (there, 0.5, True), {}).name is None
+    named = dispatch.expected(aten.exp.default, (there,), {}).name
+    assert named is not None and dispatch.expected(aten.exp.default, (there + 1,), {}).name is named
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: torch.bernoulli(x / 2),
+        lambda x: torch.rand_like(x),
+        lambda x: torch.randn_like(x),
+        lambda x: torch.native_dropout(x, 0.5, True)[0],
+        lambda x: torch.multinomial(x, 32, replacement=True),
+        lambda x: torch.randperm(64, device=x.device),
+    ],
+)
+def test_what_is_drawn_is_not_recalled(draw):
+    there = torch.ones(64).to("jax")
+    with lazynb.lazy():
+        drawn = [draw(there).cpu() for _ in range(3)]
+        at_once = draw(there), draw(there)
+        drawn += [x.cpu() for x in at_once]
+    assert len({tuple(x.tolist()) for x in drawn}) == len(drawn)
+
+
+def test_derivatives_in_other_ways():
     w, x = torch.randn(3, 4), torch.randn(2, 4)
     for call in (
         lambda w, x: torch.func.jvp(lambda x: F.linear(x, w), (x,), (x,))[1],
@@ -219,13 +265,26 @@ def test_derivatives_in_other_ways_and_watchers():
     ):
         torch.testing.assert_close(call(w.to("jax"), x.to("jax")).cpu(), call(w, x))
 
+    with forward_ad.dual_level():
+        moved, wanted = (
+            forward_ad.unpack_dual(
+                F.linear(forward_ad.make_dual(x.to(device), x.to(device)), w.to(device))
+            ).tangent
+            for device in ("jax", "cpu")
+        )
+        torch.testing.assert_close(moved.cpu(), wanted)
+
+
+def test_a_mode_sees_every_operation():
+    w, x, bias = (one.to("jax") for one in (torch.randn(3, 4), torch.randn(2, 4), torch.ones(3)))
     seen = []
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            seen.append(str(func))
+            if any(isinstance(one, torch.Tensor) and one.device.type == "jax" for one in args):
+                seen.append(str(func))
             return func(*args, **(kwargs or {}))
 
     with Watch(), torch.no_grad():
-        F.linear(x.to("jax"), w.to("jax"), torch.ones(3).to("jax"))
+        F.linear(x, w, bias)
     assert "aten.addmm.default" in seen

@@ -18,8 +18,8 @@ from lazynb.torch.tensor import Tensor
 aten = torch.ops.aten
 _MOST = 4  # names of calls that differ in a number alone; with further numbers they are recorded anew
 _KEPT = 50_000  # names; beyond it, all are forgotten
-# Of these a lowering may do another thing with another number.
-_BY_VALUE = {aten.lerp.Scalar, aten.pow.Tensor_Scalar, aten.pow.Scalar, aten.float_power.Tensor_Scalar}
+_BY_VALUE = {aten.pow.Tensor_Scalar}  # its lowering does another thing with 2 and with 0.5
+_DRAWS_NOTHING = {aten.scaled_dot_product_attention.default}  # it comes here without dropout alone
 _NUMBERS = (float, int)
 
 
@@ -72,7 +72,7 @@ class Names:
 
     def name(self, func: Any, args: Any, kwargs: dict[str, Any]) -> object | None:
         """The name of a call; None if it is not recalled: it draws numbers, or its numbers vary."""
-        if torch.Tag.nondeterministic_seeded in func.tags:
+        if torch.Tag.nondeterministic_seeded in func.tags and func not in _DRAWS_NOTHING:
             return None
         if len(self._names) > _KEPT:
             self._names.clear()
