@@ -96,6 +96,20 @@ def test_the_line_that_moves_a_value_is_marked(show):
     assert line.locator(".lz-sent").get_attribute("title") == MOVE
 
 
+def test_a_line_that_sends_nothing_is_marked_as_its_operation_is(show):
+    made = on_four()
+    made["reshardings"][0]["sent"] = False
+    page = show(made)
+    line = page.locator(".lz-code-line", has=page.locator(".lz-flag"))
+    assert line.count() == 1 and line.locator(".lz-flag").get_attribute("title") == MOVE
+    assert page.locator(".lz-code-line .lz-sent, .lz-box .lz-sent").count() == 0
+
+
+def test_the_legend_explains_the_mark_where_there_is_one(show):
+    assert "⇄" in show(on_four()).locator(".lz-legend").inner_text()
+    assert "⇄" not in show(data.small()).locator(".lz-legend").inner_text()
+
+
 def test_collectives_are_lit_with_what_they_are_for(show):
     page = show(on_four())
     moved(page).click()
