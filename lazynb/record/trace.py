@@ -85,6 +85,7 @@ class _Context:
     __slots__ = ("full", "token")
 
     _known: dict[Any, int] = {}  # for all threads, because they share the operations
+    _spelt: dict[Any, int] = {}  # the same as JAX spells them: a mode that comes and goes costs one look-up
     _tokens = itertools.count()
 
     def __init__(self) -> None:
@@ -95,7 +96,11 @@ class _Context:
         """The token of the present configuration; equal configurations have the same token."""
         full = jc.context()
         if full != self.full:
-            self.full, self.token = full, self._known.setdefault(jc.canonical(full), next(self._tokens))
+            token = self._spelt.get(full)
+            if token is None:
+                token = self._known.setdefault(jc.canonical(full), next(self._tokens))
+                self._spelt[full] = token
+            self.full, self.token = full, token
         return self.token
 
 

@@ -29,6 +29,9 @@ DEVICE = torch.device("privateuseone:0")
 _ON_CPU = (1, 0)  # DLPack's number for the CPU, and which one
 
 
+_make = torch.Tensor._make_wrapper_subclass  # called by place, which takes a third of the time
+
+
 class Tensor(_Base):
     """A PyTorch tensor on device ``jax``.
 
@@ -41,19 +44,16 @@ class Tensor(_Base):
     _storage: Storage
     _steps: tuple[ViewStep, ...]
     _layout: Layout
+    # The values of a view, and the version of its storage from which they are.
+    _value: Any = None
+    _seen = -1
 
     @staticmethod
     def __new__(cls, storage: Storage, layout: Layout, steps: tuple[ViewStep, ...] = ()) -> Tensor:
-        tensor = torch.Tensor._make_wrapper_subclass(
-            cls,
-            layout.shape,
-            strides=layout.stride,
-            storage_offset=layout.offset,
-            dtype=layout.dtype,
-            device=DEVICE,
+        tensor = _make(
+            cls, layout.shape, layout.stride, layout.offset or None, None, layout.dtype, torch.strided, DEVICE
         )
         tensor._storage, tensor._layout, tensor._steps = storage, layout, steps
-        tensor._seen, tensor._value = -1, None
         return tensor
 
     def __init__(self, *_: Any) -> None:
@@ -311,7 +311,7 @@ def in_64_bit() -> Any:
 
 def wrap(value: Any, layout: Layout) -> Tensor:
     """A new tensor with the values ``value``."""
-    return Tensor(Storage(value, layout), layout)
+    return Tensor.__new__(Tensor, Storage(value, layout), layout)
 
 
 def concrete(value: Any, kind: str, detail: str = "") -> Any:

@@ -176,7 +176,12 @@ def recall(
         with trace.lock:
             pending = trace.open()
     if pending.epoch != jc.changes.count and not pending.same_context():
-        return call(*args, **kwargs)
+        if pending.tip is not pending.root:
+            return call(*args, **kwargs)
+        with trace.lock:  # nothing is recorded yet, so that it may begin under another configuration
+            pending = trace.open()
+        if not pending.same_context():
+            return call(*args, **kwargs)
     if jc.has_several_devices():
         with trace.lock:
             pending = trace.home(args)
@@ -184,24 +189,7 @@ def recall(
             return call(*args, **kwargs)
     scalars: list[Any] | None = [] if scalars_alike else None
     try:
-        parts: list[Hashable] = [name]
-        for arg in args:  # the most common types are tested first
-            if arg.__class__ is LazyTensor:
-                part: Any = (
-                    arg._slot
-                    if arg._pending is pending
-                    else pending.array(arg._value, arg._trace is not trace)
-                )
-            else:
-                part = pending.array(arg, True) if arg.__class__ is jc.ArrayImpl else None
-            parts.append(part if part is not None else _part(pending, arg, scalars))
-        for word, arg in kwargs.items():
-            parts.append((word, _part(pending, arg, None)))
-        key = tuple(parts)
-        tip = pending.tip
-        edge = tip.edges.get(key) if tip is not None else NEVER
-        if edge is not None and edge.fixed:
-            edge = edge.of(scalars or ())
+        tip, key, edge = look_up(pending, name, args, kwargs, scalars)
     except (NotRecalled, TypeError):
         return call(*args, **kwargs)
     if edge is None:
@@ -213,6 +201,41 @@ def recall(
         if results is not None:
             return results
     return call(*args, **kwargs)
+
+
+def look_up(
+    pending: Pending,
+    name: Hashable,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    scalars: list[Any] | None,
+) -> tuple[Any, Hashable, Edge | None]:
+    """The state at which a call is made, the key of its edge there, and the edge; None if it is new.
+
+    Arguments:
+      scalars: collects the numbers, if all of one type are recorded in the same way; otherwise None.
+
+    Raises:
+      NotRecalled, TypeError: the call cannot be recalled.
+    """
+    trace = pending.trace
+    parts: list[Hashable] = [name]
+    for arg in args:  # the most common types are tested first
+        if arg.__class__ is LazyTensor:
+            part: Any = (
+                arg._slot if arg._pending is pending else pending.array(arg._value, arg._trace is not trace)
+            )
+        else:
+            part = pending.array(arg, True) if arg.__class__ is jc.ArrayImpl else None
+        parts.append(part if part is not None else _part(pending, arg, scalars))
+    for word, arg in kwargs.items():
+        parts.append((word, _part(pending, arg, None)))
+    key = tuple(parts)
+    tip = pending.tip
+    edge = tip.edges.get(key) if tip is not None else NEVER
+    if edge is not None and edge.fixed:
+        edge = edge.of(scalars or ())
+    return tip, key, edge
 
 
 def take(pending: Pending, tip: State, edge: Edge, scalars: Sequence[Any], frame: FrameType) -> Any:

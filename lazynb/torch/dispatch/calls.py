@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from lazynb.torch.dispatch.keys import NUMBERS
 from lazynb.torch.tensor import Tensor
 
 aten = torch.ops.aten
@@ -20,7 +21,6 @@ _MOST = 4  # names of calls that differ in a number alone; with further numbers 
 _KEPT = 50_000  # names; beyond it, all are forgotten
 _BY_VALUE = {aten.pow.Tensor_Scalar}  # its lowering does another thing with 2 and with 0.5
 _DRAWS_NOTHING = {aten.scaled_dot_product_attention.default}  # it comes here without dropout alone
-_NUMBERS = (float, int)
 
 
 def takes_numbers(func: Any) -> bool:
@@ -28,30 +28,11 @@ def takes_numbers(func: Any) -> bool:
     return torch.Tag.pointwise in func.tags and func not in _BY_VALUE
 
 
-def row(args: Any, numbers: bool) -> list[Any] | None:
-    """The arrays, and with ``numbers`` the numbers, in ``args``; None if a tensor is of another device."""
-    found: list[Any] = []
-    for x in args:
-        if isinstance(x, Tensor):
-            found.append(x._elem)
-        elif x.__class__ in _NUMBERS:
-            if numbers:
-                found.append(x)
-        elif isinstance(x, (list, tuple)):
-            inner = row(x, numbers)
-            if inner is None:
-                return None
-            found.extend(inner)
-        elif isinstance(x, torch.Tensor):
-            return None
-    return found
-
-
 def filled(args: Any, values: Iterator[Any], numbers: bool) -> list[Any]:
-    """``args`` with ``values`` in place of what :func:`row` takes of them."""
+    """``args`` with ``values`` in place of what :func:`.keys.key_and_row` takes of them."""
 
     def put(x: Any) -> Any:
-        if isinstance(x, Tensor) or (numbers and x.__class__ in _NUMBERS):
+        if isinstance(x, Tensor) or (numbers and x.__class__ in NUMBERS):
             return next(values)
         return filled(x, values, numbers) if isinstance(x, (list, tuple)) else x
 
@@ -89,7 +70,7 @@ class Names:
         return self._names[key]
 
     def _without_numbers(self, x: Any) -> Hashable:
-        if x.__class__ in _NUMBERS:
+        if x.__class__ in NUMBERS:
             return str(x.__class__)
         if isinstance(x, (list, tuple)):
             return tuple([self._without_numbers(item) for item in x])

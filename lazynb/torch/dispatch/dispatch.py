@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,8 @@ import torch
 
 from lazynb.errors import TraceBreakError
 from lazynb.record.tensor import LazyTensor
-from lazynb.torch.dispatch import calls, demands, layout as layouts, marks, storage
+from lazynb.torch.dispatch import calls, demands, layout as layouts, marks, shortcut, storage
+from lazynb.torch.dispatch.keys import key_and_row, key_of
 from lazynb.torch.dispatch.layout import Layout, Results, Unknown
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_array, torchax, wrap
@@ -25,6 +27,8 @@ from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_arra
 aten = torch.ops.aten
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _handlers: dict[Any, Handler] = {}
+# The operations whose calls may take the short way, each with whether its numbers make no difference.
+_recallable: dict[Any, bool] = {}
 
 # Operations on whole tensors: func -> handler. Filled by :mod:`lazynb.torch.moving` and others.
 special: dict[Any, Handler] = {}
@@ -51,11 +55,22 @@ _UNCOVERED = (
 
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carries out ``func``, an overload of PyTorch's, on tensors of device ``jax``."""
+    numbers = _recallable.get(id(func))
+    if numbers is not None:
+        found = shortcut.again(func, args, kwargs, numbers, sys._getframe(2))
+        if found is not None:
+            return found
     handler = _handlers.get(func)
     if handler is None:
         handler = _handlers[func] = _handler(func)
+        if handler in (_compute, _view) and func not in demands.checkers:
+            _recallable[id(func)] = func in _numbered
+    context = shortcut.note()
     with in_64_bit():
-        return handler(func, args, kwargs)
+        results = handler(func, args, kwargs)
+        if context is not None:
+            shortcut.noted(context)
+    return results
 
 
 def _handler(func: Any) -> Handler:
@@ -98,28 +113,6 @@ def _by_parts(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 # ---- arguments ---------------------------------------------------------------------------------------------
-
-_PLAIN = frozenset((int, bool, type(None), str, torch.dtype, torch.device, torch.layout, torch.memory_format))
-
-
-def key_of(x: Any, values_matter: bool) -> Any:
-    """What identifies an argument as far as the layout of the results goes."""
-    kind = x.__class__
-    if kind is Tensor:
-        return x._layout
-    if kind is float:
-        return (float, x or repr(x)) if values_matter else float  # 0.0 == -0.0
-    if kind is complex:
-        return (complex, repr(x))
-    if kind in _PLAIN:
-        return kind, x
-    if isinstance(x, torch.Tensor):
-        return layouts.layout_of(x), x.device
-    if isinstance(x, (list, tuple)):
-        return tuple([key_of(item, values_matter) for item in x])
-    if isinstance(x, dict):
-        return tuple([(name, key_of(item, values_matter)) for name, item in x.items()])
-    return x
 
 
 def dummy_of(x: Any, fresh: bool) -> Any:
@@ -221,7 +214,7 @@ def _fills(func: Any) -> bool:
 
 
 _asker = layouts.Asker(
-    key_of,
+    key_and_row,
     dummy_of,
     plain_of,
     lambda func: func in _pointwise,
@@ -294,8 +287,8 @@ def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Re
             return FAILED
 
     name, numbers = known.name, func in _numbered
-    row = calls.row((args, list(kwargs.values())) if kwargs else args, numbers) if name is not None else None
-    if row is None:
+    row = key_and_row(func, args, kwargs, numbers)[1]
+    if name is None or row is None:
         return lowered(promoted(func, args, array_of(args)), array_of(kwargs))
 
     def call(*values: Any) -> Any:
@@ -304,7 +297,9 @@ def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Re
         named = dict(zip(kwargs, calls.filled(kwargs.values(), given, numbers)))
         return lowered(promoted(func, args, own), named)
 
-    return recalled(name, call, tuple(row), numbers)
+    values = recalled(name, call, tuple(array_of(row)), numbers)
+    known.recalled = values is not FAILED
+    return values
 
 
 def promoted(func: Any, args: tuple[Any, ...], values: list[Any]) -> list[Any]:
@@ -441,14 +436,7 @@ def _view(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     known = expected(func, args, kwargs)
     if known.steps is None:
         known.steps = _steps(func, source._layout, known.tree, args[1:], kwargs)
-    if not known.steps:
-        return _compute(func, args, kwargs)
-    tree = known.tree
-    views = []
-    for layout, step in zip(tree if tree.__class__ is list else (tree,), known.steps):
-        taken = source._steps if step is storage.SAME else (*source._steps, step)
-        views.append(Tensor(source._storage, layout, taken))
-    return views if tree.__class__ is list else views[0]
+    return shortcut.views(source, known) if known.steps else _compute(func, args, kwargs)
 
 
 def _steps(func: Any, source: Layout, tree: Any, args: Any, kwargs: dict[str, Any]) -> list[storage.ViewStep]:

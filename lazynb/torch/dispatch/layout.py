@@ -121,27 +121,32 @@ class Results:
     """The results of an operation.
 
     Attributes:
+      func: the operation, which is kept as its ``id`` stands for it.
       tree: the :class:`Layout` of a tensor, a list if there are several results, or a plain value.
       name: what identifies the call where it is recalled, see :mod:`.calls`; None if it is not.
       steps: of a view, the step of each result; none if it is no view, None if that was not asked.
+      recalled: whether a call was carried out by a lowering and is recalled by its name.
     """
 
-    __slots__ = ("name", "steps", "tree")
+    __slots__ = ("func", "name", "recalled", "steps", "tree")
 
-    def __init__(self, tree: Any, name: object | None) -> None:
+    def __init__(self, func: Any, tree: Any, name: object | None) -> None:
+        self.func = func
         self.tree = tree
         self.name = name
         self.steps: list[Any] | None = None
+        self.recalled = False
 
 
-_known: dict[Any, Results] = {}
+known: dict[Any, Results] = {}
+"""By what identifies the call."""
 
 
 class Asker(NamedTuple):
     """How the arguments of a call are seen here.
 
     Attributes:
-      key_of: what identifies an argument, given whether the value of a float matters.
+      key_of_call: what identifies a call, first, given whether its numbers make no difference.
       dummy_of: an argument with ``meta`` tensors in place of tensors, given whether they are written to.
       plain_of: an argument with tensors on the CPU in place of tensors, given whether they are small.
       is_elementwise: whether an operation does the same to each element, whatever the shape.
@@ -150,7 +155,7 @@ class Asker(NamedTuple):
       name: of a call, see :class:`Results`.
     """
 
-    key_of: Callable[[Any, bool], Any]
+    key_of_call: Callable[[Any, Any, Any, bool], tuple[Any, Any]]
     dummy_of: Callable[[Any, bool], Any]
     plain_of: Callable[[Any, bool], Any]
     is_elementwise: Callable[[Any], bool]
@@ -173,12 +178,8 @@ def results(
       Exception: what PyTorch raises for such a call.
     """
     try:
-        key = (
-            func,
-            asker.key_of(args, values_matter),
-            asker.key_of(kwargs, values_matter) if kwargs else None,
-        )
-        kept = _known.get(key)
+        key = asker.key_of_call(func, args, kwargs, not values_matter)[0]
+        kept = known.get(key)
     except TypeError:  # something that cannot be a key
         key, kept = None, None
     if kept is not None:
@@ -186,11 +187,11 @@ def results(
     if not writes:
         asker.check(func, args)
     outcome = _layouts_in(_outcome(func, args, kwargs, asker, writes))
-    kept = Results(outcome, asker.name(func, args, kwargs) if key is not None else None)
+    kept = Results(func, outcome, asker.name(func, args, kwargs) if key is not None else None)
     if key is not None:
-        if len(_known) > MOST:
-            _known.clear()
-        _known[key] = kept
+        if len(known) > MOST:
+            known.clear()
+        known[key] = kept
     return kept
 
 
