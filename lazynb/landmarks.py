@@ -9,10 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from types import FrameType
-from typing import NamedTuple
+from typing import Any
 
 
-class Landmark(NamedTuple):
+class Landmark:
     """What lies above a running frame.
 
     Attributes:
@@ -20,12 +20,14 @@ class Landmark(NamedTuple):
       user: the nearest frame of the user's above it.
       called: the frame that the user's called; empty if it is lazynb's or JAX's own.
       call: a number of that call: the same for all landmarks in it, and for no others.
+      origin: what recording kept of the last operation below it, see :class:`lazynb.source.Origin`.
     """
 
-    frame: FrameType
-    user: FrameType
-    called: Sequence[FrameType]
-    call: int
+    __slots__ = ("call", "called", "frame", "origin", "user")
+
+    def __init__(self, frame: FrameType, user: FrameType, called: Sequence[FrameType], call: int) -> None:
+        self.frame, self.user, self.called, self.call = frame, user, called, call
+        self.origin: Any = None
 
 
 landmarks: dict[int, Landmark] = {}

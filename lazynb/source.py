@@ -28,7 +28,7 @@ from lazynb._jax.names import (
     PRIVATE_FOLDER,
 )
 from lazynb.cell_history import history
-from lazynb.landmarks import landmarks
+from lazynb.landmarks import Landmark, landmarks
 from lazynb.typed import as_typed
 
 
@@ -303,6 +303,19 @@ def user_frame(frame: FrameType) -> tuple[FrameType, Sequence[FrameType], int]:
         if not is_machinery(callee.f_code):
             return frame, below[index:], 0
     return frame, (), 0
+
+
+def nearest_landmark(frame: FrameType | None) -> Landmark | None:
+    """The first landmark in or above ``frame``, if no frame of the user's comes before it."""
+    while frame is not None:
+        found = landmarks.get(id(frame))
+        if found is not None:
+            return found
+        known = _is_user.get(id(frame.f_code))
+        if known is None or known[0]:
+            return None
+        frame = frame.f_back
+    return None
 
 
 def _instead(frames: Sequence[FrameType]) -> FrameType:

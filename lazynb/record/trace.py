@@ -11,13 +11,14 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 
 from lazynb import _jax as jc
 from lazynb.config import config
+from lazynb.landmarks import landmarks
 from lazynb.record.capacity import SURELY_THERE, lacks, size_of
 from lazynb.record.constants import settled
 from lazynb.record.differentiated import Differentiated
@@ -37,7 +38,7 @@ from lazynb.record.tensor import Deleted, LazyTensor
 from lazynb.record.told import told_sharding
 from lazynb.record.trie import LoopStart, Root, State, Trie
 from lazynb.record.written import place_of
-from lazynb.source import CallCounter, Origin, user_frame
+from lazynb.source import CallCounter, Origin, nearest_landmark, user_frame
 
 trie = Trie()
 
@@ -589,12 +590,19 @@ class LazyTrace(jc.Trace):
         Arguments:
           inside: as in :class:`Origin`.
         """
-        user, below, call = user_frame(frame)
+        context, backward = jc.scopes.context, self.backward
+        mark = nearest_landmark(frame) if landmarks and inside is None and backward is None else None
+        kept = mark.origin if mark is not None else None
+        if kept is not None and kept.context is context and kept.call_id == self._calls.number:
+            return cast(Origin, kept)
+        user, below, call = (mark.user, mark.called, mark.call) if mark is not None else user_frame(frame)
         callee = below[0].f_code if below else None
         call_id = self._calls.of(user, below, call)
-        context, backward = jc.scopes.context, self.backward
         forward = jc.differentiated(context) if backward is None else backward.take()
-        return Origin(user.f_code, user.f_lasti, callee, call_id, context, inside, forward)
+        origin = Origin(user.f_code, user.f_lasti, callee, call_id, context, inside, forward)
+        if mark is not None:
+            mark.origin = origin
+        return origin
 
     # ---- running at once -----------------------------------------------------------------------------------
 

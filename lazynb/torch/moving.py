@@ -56,8 +56,7 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
 
 
 def _clone(func: Any, args: Any, kwargs: Any) -> Any:
-    wanted = layouts.layout_of(torch.clone(args[0]._layout.dummy(), **kwargs))
-    return wrap(args[0]._elem, wanted)
+    return wrap(args[0]._elem, d.expected(func, args, kwargs).tree)
 
 
 def _copy(func: Any, args: Any, kwargs: Any) -> Any:

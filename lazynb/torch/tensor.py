@@ -6,6 +6,7 @@ relies on them: views share memory, autograd is PyTorch's own, and so are dtypes
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import jax
@@ -16,7 +17,8 @@ from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
 from lazynb.torch.dense import check_dense
-from lazynb.torch.dispatch import recasting
+from lazynb.torch.dispatch import around, recasting
+from lazynb.torch.dispatch.around import in_64_bit
 from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.dispatch.storage import Storage, ViewStep
@@ -99,11 +101,7 @@ class Tensor(_Base):
         if not self._steps:
             return storage.value if storage.value is not None else storage.read()
         if self._seen != storage.version:
-            value = storage.read()
-            with in_64_bit():
-                for step in self._steps:
-                    value = recalled(step, step.read, (value,))
-            self._value, self._seen = value, storage.version
+            self._value, self._seen = self._read(), storage.version
         return self._value
 
     @_elem.setter
@@ -120,6 +118,21 @@ class Tensor(_Base):
         for step, array in zip(reversed(self._steps), reversed(arrays), strict=True):
             value = step.write(array, value)
         storage.write(value)
+
+    def _read(self) -> Any:
+        """The values of a view: the steps from its storage are recalled as one call."""
+        value, steps = self._storage.read(), self._steps
+        known = around.again(steps, (value,), False, sys._getframe(2))
+        if known is not None:
+            return known
+
+        def read(value: Any) -> Any:
+            for step in steps:
+                value = step.read(value)
+            return value
+
+        with in_64_bit():
+            return recalled(steps, read, (value,))
 
     @property
     def _env(self) -> Any:
@@ -302,11 +315,6 @@ class Tensor(_Base):
     def torch(self) -> Any:  # the last method, as its name hides the module from those after it
         """The values as a tensor on the CPU; a trace break while they are pending."""
         return to_cpu(self, "asarray", "Tensor.torch")
-
-
-def in_64_bit() -> Any:
-    """A context in which JAX has 64-bit types: PyTorch's integers are ``int64``."""
-    return jax.enable_x64(True)
 
 
 def wrap(value: Any, layout: Layout) -> Tensor:

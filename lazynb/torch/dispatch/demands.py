@@ -22,6 +22,7 @@ from lazynb.record.checks import expect
 from lazynb.record.mode import is_lazy
 from lazynb.record.tensor import LazyTensor
 from lazynb.torch.dispatch.layout import contiguous
+from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.dispatch.recasting import NEGATIVE
 from lazynb.torch.tensor import Tensor, array_to_torch, wrap
 
@@ -56,7 +57,8 @@ def within(x: Any, demand: Within) -> Any:
         if offender is not None:
             raise demand.error(offender)
         return x
-    safe, report = check_range(x._elem, demand.low, demand.high, demand.ignored)
+    limits = demand.low, demand.high, demand.ignored
+    safe, report = recalled((check_range, limits), lambda values: check_range(values, *limits), (x._elem,))
     expect(report, lambda found: demand.error(int(found[1])) if found[0] else None)
     new = wrap(safe, contiguous(tuple(x.shape), x.dtype))
     if demand.ignored is None:

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import torch
 
 from lazynb.errors import TraceBreakError
 from lazynb.record.tensor import LazyTensor
-from lazynb.torch.dispatch import calls, demands, layout as layouts, marks, shortcut, storage
+from lazynb.torch.dispatch import around, calls, demands, layout as layouts, marks, shortcut, storage
 from lazynb.torch.dispatch.keys import key_and_row, key_of
 from lazynb.torch.dispatch.layout import Layout, Results, Unknown
 from lazynb.torch.dispatch.recalled import recalled
@@ -27,8 +28,9 @@ from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_arra
 aten = torch.ops.aten
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _handlers: dict[Any, Handler] = {}
-# The operations whose calls may take the short way, each with whether its numbers make no difference.
-_recallable: dict[Any, bool] = {}
+# The operations whose calls may take the short way, by their ids (a hash would be a call): whether their
+# numbers make no difference, and whether they demand something of values.
+_recallable: dict[int, tuple[bool, bool]] = {}
 
 # Operations on whole tensors: func -> handler. Filled by :mod:`lazynb.torch.moving` and others.
 special: dict[Any, Handler] = {}
@@ -55,21 +57,48 @@ _UNCOVERED = (
 
 def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carries out ``func``, an overload of PyTorch's, on tensors of device ``jax``."""
-    numbers = _recallable.get(id(func))
-    if numbers is not None:
-        found = shortcut.again(func, args, kwargs, numbers, sys._getframe(2))
-        if found is not None:
-            return found
+    short = _recallable.get(id(func))
+    if short is not None:
+        results = _again(func, args, kwargs, *short, sys._getframe(2))
+        if results is not None:
+            return results
     handler = _handlers.get(func)
     if handler is None:
         handler = _handlers[func] = _handler(func)
-        if handler in (_compute, _view) and func not in demands.checkers:
-            _recallable[id(func)] = func in _numbered
-    context = shortcut.note()
+        if handler in (_compute, _view):
+            _recallable[id(func)] = func in _numbered, func in demands.checkers
+    context = around.note()
     with in_64_bit():
         results = handler(func, args, kwargs)
         if context is not None:
-            shortcut.noted(context)
+            around.noted(context)
+    return results
+
+
+def _again(
+    func: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    numbers: bool,
+    is_checked: bool,
+    frame: FrameType,
+) -> Any:
+    """The results of a call of which the layouts are known; None if they are not. See :mod:`.shortcut`."""
+    known, row = shortcut.find(func, args, kwargs, numbers)
+    if known is None:
+        return None
+    if known.steps:
+        return shortcut.views(args[0], known)
+    if not known.recalled:
+        return None
+    if not is_checked:
+        return shortcut.again(known, row, numbers, frame)
+    with in_64_bit():
+        args, kwargs = demands.checked(func, args, kwargs)
+    results = shortcut.again(known, key_and_row(func, args, kwargs, numbers)[1], numbers, frame)
+    if results is None:  # what was checked is carried out here, as it is checked once
+        with in_64_bit():
+            results = _carried_out(func, args, kwargs, known)
     return results
 
 
@@ -234,6 +263,10 @@ def _compute(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         known = None
     if func in demands.checkers:
         args, kwargs = demands.checked(func, args, kwargs)
+    return _carried_out(func, args, kwargs, known)
+
+
+def _carried_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Results | None) -> Any:
     values = FAILED if known is None else evaluate(func, args, kwargs, known)
     if values is FAILED:
         return values.through(func, args, kwargs)

@@ -1,0 +1,119 @@
+"""JAX's configuration around PyTorch's operations, and calls that are recalled under it.
+
+PyTorch's operations are recorded in 64-bit mode, into which JAX is put for each of them. A call that is
+recalled needs no JAX, so its mode need not change: it is enough that JAX's configuration is as it was around
+an earlier operation.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Sequence
+from types import FrameType
+from typing import Any
+
+import jax
+
+from lazynb import _jax as jc
+from lazynb.record.fast.recall import NotRecalled, look_up, take
+from lazynb.record.pending import Pending
+from lazynb.record.trace import LazyTrace
+
+
+class _Around(threading.local):
+    """JAX's configuration around an operation that was recorded in this thread.
+
+    Attributes:
+      context: the configuration in which the operation was called, in 64-bit mode or not.
+      inside: that of the trace in which it was recorded.
+      pending: a trace of that configuration.
+      epoch: ``changes.count`` when the configuration was last found to be ``context``.
+    """
+
+    context: Any = None
+    inside: Any = None
+    pending: Pending | None = None
+    epoch = -1
+
+
+_around = _Around()
+_ambient, _changes = jc.ambient, jc.changes
+_NONE: dict[str, Any] = {}
+
+
+def in_64_bit() -> Any:
+    """A context in which JAX has 64-bit types: PyTorch's integers are ``int64``."""
+    return jax.enable_x64(True)
+
+
+def note() -> Any:
+    """Notes the configuration in which an operation is called, before JAX is put into 64-bit mode.
+
+    Returns what :func:`noted` takes; None if there is nothing to note.
+    """
+    trace = _ambient.value
+    if trace.__class__ is not LazyTrace or trace.pending is _around.pending is not None:
+        return None
+    return jc.raw_context()
+
+
+def noted(context: Any) -> None:
+    """Keeps what was noted, if the open trace is that of the configuration inside, which is in force."""
+    trace = _ambient.value
+    pending = trace.pending if trace.__class__ is LazyTrace else None
+    if pending is None or pending.tip is None:
+        return
+    if pending.epoch == _changes.count or pending.same_context():
+        _around.context, _around.inside = context, pending.context
+        _around.pending, _around.epoch = pending, -1
+
+
+def _open() -> Pending | None:
+    """The trace in which an operation that is called now would be recorded, if that is certain."""
+    trace = _ambient.value
+    if trace.__class__ is not LazyTrace:
+        return None
+    pending: Pending | None = trace.pending
+    if pending is not None and pending is _around.pending and _around.epoch == _changes.count:
+        return pending
+    count = _changes.count
+    if jc.must_run_eagerly() or trace.stray or jc.raw_context() != _around.context:
+        _around.pending = None  # the next operation notes it anew
+        return None
+    if pending is not _around.pending or pending is None:
+        if pending is None or pending.tip is None or pending.tip is pending.root:
+            with in_64_bit(), trace.lock:
+                pending = trace.open()
+            count = -1
+        if pending.context != _around.inside:
+            return None
+        _around.pending = pending
+    _around.epoch = count
+    return pending
+
+
+def again(name: Hashable, values: Sequence[Any], numbers: bool, frame: FrameType) -> Any:
+    """The results of a call that was recorded before at the end of the open trace, else None.
+
+    Arguments:
+      name: the same for all calls that differ in ``values`` alone.
+      values: arrays, and numbers that make no difference beside their types if ``numbers``.
+      frame: a frame in or below the user's.
+    """
+    pending = _open()
+    if pending is None or pending.tip is None:
+        return None
+    if jc.has_several_devices():
+        with in_64_bit(), pending.trace.lock:
+            if pending is not pending.trace.home(values):
+                return None
+    scalars: list[Any] | None = [] if numbers else None
+    try:
+        tip, _, edge = look_up(pending, name, values, _NONE, scalars)
+    except (NotRecalled, TypeError):
+        return None
+    if edge is None:
+        return None
+    if edge.argument is not None:
+        return values[edge.argument]
+    return None if edge.end is None else take(pending, tip, edge, scalars or (), frame)
