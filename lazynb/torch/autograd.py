@@ -12,11 +12,15 @@ takes the error away, and it is raised where the pass ends.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
 import jax
 import torch
+
+from lazynb.landmarks import landmarks, place
+from lazynb.source import user_frame
 
 _original: Any = None
 
@@ -54,6 +58,8 @@ def _run_backward(*args: Any, **kwargs: Any) -> Any:
     errors: list[BaseException] = []
     result = None
     _passes.errors.append(errors)
+    here = sys._getframe()
+    place(here, *user_frame(here))
     try:
         with torch.autograd.set_multithreading_enabled(False), jax.named_scope("backward"):
             result = _original(*args, **kwargs)
@@ -62,6 +68,7 @@ def _run_backward(*args: Any, **kwargs: Any) -> Any:
             raise
     finally:
         _passes.errors.pop()
+        landmarks.pop(id(here), None)
     if errors:
         raise errors[0]
     return result

@@ -288,3 +288,65 @@ def test_a_mode_sees_every_operation():
     with Watch(), torch.no_grad():
         F.linear(x, w, bias)
     assert "aten.addmm.default" in seen
+
+
+LAYERS = [
+    ((2, 3), (4, 3), (4,)),
+    ((2, 5, 3), (4, 3), (4,)),
+    ((2, 2, 2, 3), (4, 3), None),
+    ((3,), (4, 3), (4,)),
+    ((2, 3), (3,), None),
+    ((2, 5, 3), (4, 3), (1,)),
+    ((0, 3), (4, 3), (4,)),
+]
+
+
+@pytest.mark.parametrize(("x", "weight", "bias"), LAYERS)
+@pytest.mark.parametrize("wanted", [(1, 1, 1), (0, 1, 0), (1, 0, 0), (0, 0, 1), (0, 1, 1)])
+def test_gradients_of_linear_and_theirs(x, weight, bias, wanted):
+    numbers = [None if s is None else torch.rand(s, dtype=torch.float64) for s in (x, weight, bias)]
+
+    def results(d):
+        tensors = [
+            None if x is None else x.to(d).requires_grad_(bool(w))
+            for x, w in zip(numbers, wanted, strict=True)
+        ]
+        given = [x for x in tensors if x is not None and x.requires_grad]
+        y = F.linear(*tensors)
+        if not given:
+            return [y]
+        first = torch.autograd.grad(y.square().sum(), given, create_graph=True)
+        total = sum(x.square().sum() for x in first)
+        return [y, *first, *torch.autograd.grad(total, given, allow_unused=True, materialize_grads=True)]
+
+    expected = results("cpu")
+    for _ in range(2):
+        with lazynb.lazy():
+            got = [x.detach().cpu() for x in results("jax")]
+        for a, b in zip(got, expected, strict=True):
+            torch.testing.assert_close(a, b.detach())
+
+
+def test_a_layer_and_its_gradient_are_an_operation_each():
+    layer = torch.nn.Linear(3, 4).to("jax")
+    x = torch.rand(2, 5, 3, device="jax")
+    called = []
+    real = dispatch.dispatch
+
+    def counted(func, args, kwargs):
+        called.append(str(func))
+        return real(func, args, kwargs)
+
+    from lazynb.torch import tensor
+
+    tensor.set_dispatch(counted)
+    try:
+        y = layer(x)
+        torch.autograd.grad(y, [layer.weight, layer.bias], torch.ones_like(y))
+    finally:
+        tensor.set_dispatch(real)
+    assert [name for name in called if "linear" in name] == [
+        "aten.linear.default",
+        "aten.linear_backward.default",
+    ]
+    assert not any("mm" in name for name in called)

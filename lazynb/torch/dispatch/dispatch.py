@@ -271,7 +271,7 @@ def _carried_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known
     if values is FAILED:
         return values.through(func, args, kwargs)
     assert known is not None
-    return wrapped(values, known.tree)
+    return shortcut.wrapped(values, known.tree)
 
 
 class _Failed:
@@ -354,7 +354,7 @@ class _Unfit(ValueError):
 
 
 def _fitted(values: Any, wanted: Any) -> Any:
-    """``values`` in the dtypes and shapes of ``wanted``."""
+    """``values`` in the dtypes and shapes of ``wanted``, without those that are no tensors there."""
     if isinstance(wanted, Layout):
         if isinstance(values, (list, tuple)) and len(values) == 1:
             values = values[0]
@@ -362,7 +362,8 @@ def _fitted(values: Any, wanted: Any) -> Any:
     if isinstance(wanted, list):
         if not isinstance(values, (list, tuple)) or len(values) != len(wanted):
             raise _Unfit
-        return [_fitted(value, layout) for value, layout in zip(values, wanted, strict=True)]
+        pairs = zip(values, wanted, strict=True)
+        return [_fitted(value, layout) for value, layout in pairs if isinstance(layout, (Layout, list))]
     return wanted
 
 
@@ -388,15 +389,6 @@ def jax_dtype(dtype: torch.dtype) -> Any:
     if found is None:
         found = _dtypes[dtype] = np.dtype(torchax.ops.mappings.t2j_dtype(dtype))
     return found
-
-
-def wrapped(values: Any, wanted: Any) -> Any:
-    """New tensors for arrays."""
-    if isinstance(wanted, Layout):
-        return wrap(values, wanted)
-    if isinstance(wanted, list):
-        return tuple([wrapped(value, layout) for value, layout in zip(values, wanted, strict=True)])
-    return values
 
 
 _lowerings: dict[Any, Callable[..., Any] | None] = {}

@@ -39,10 +39,19 @@ def again(found: Results, row: list[Any] | None, numbers: bool, frame: FrameType
     results = around.again(found.name, values, numbers, frame)
     if results is None:
         return None
-    tree = found.tree
-    if tree.__class__ is Layout:
-        return wrap(results, tree)
-    return tuple([wrap(result, layout) for result, layout in zip(results, tree, strict=True)])
+    return wrapped(results, found.tree)
+
+
+def wrapped(values: Any, wanted: Any) -> Any:
+    """New tensors for arrays; what is no tensor in ``wanted`` is as it is there."""
+    if wanted.__class__ is Layout:
+        return wrap(values, wanted)
+    if wanted.__class__ is not list:
+        return wanted
+    given = iter(values)
+    return tuple(
+        [wrapped(next(given), layout) if layout.__class__ in (Layout, list) else layout for layout in wanted]
+    )
 
 
 def views(source: Tensor, found: Results) -> Any:

@@ -1,7 +1,8 @@
-"""Operations that PyTorch takes apart before a device sees them, carried out whole without a gradient.
+"""Operations that PyTorch takes apart before a device sees them, carried out whole.
 
 ``linear`` comes to four operations in PyTorch, attention to twenty, and each of them passes through PyTorch's
-C++ and back to Python. With a gradient they are taken apart as ever, so that autograd has its own rules.
+C++ and back to Python. PyTorch has a rule for the gradient of ``linear`` as a whole, for devices that carry
+it out. The others are taken apart as ever where a gradient is wanted.
 """
 
 from __future__ import annotations
@@ -24,11 +25,23 @@ aten = torch.ops.aten
 
 @lowering(aten.linear.default)
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    if bias is None or x.ndim == 1:
+    if bias is None or x.ndim == 1 or weight.ndim == 1:
         product = x @ weight.T
         return product if bias is None else product + bias
     flat = addmm(bias, x.reshape((math.prod(x.shape[:-1]), x.shape[-1])), weight.T)
     return flat.reshape((*x.shape[:-1], weight.shape[0]))
+
+
+@lowering(aten.linear_backward.default)
+def linear_backward(x: Any, gradient: Any, weight: Any, wanted: Any) -> Any:
+    """The gradients of :func:`linear` by its arguments, of ``x`` if it is ``wanted``."""
+    features = weight.shape[:-1]
+    rows = gradient.reshape((math.prod(gradient.shape[: gradient.ndim - len(features)]), *features))
+    of_x = None
+    if wanted[0]:
+        of_x = (rows @ weight if features else rows[:, None] * weight).reshape(x.shape)
+    of_weight = rows.T @ x.reshape((rows.shape[0], x.shape[-1]))
+    return of_x, of_weight, rows.sum(axis=0)
 
 
 @lowering(aten.matmul.default)
@@ -75,25 +88,40 @@ def attention(
     return (safe_softmax(scores, -1) @ v).astype(kept)
 
 
-def _whole(func: Any, can: Callable[..., bool]) -> Callable[..., Any]:
-    """The kernel of ``func``: whole where it can be, else PyTorch's parts."""
+_Keys = torch._C.DispatchKey
+# The way to PyTorch's own rule for a gradient, where a kernel of ours is in its place: the rule is the same
+# for each device that carries out the operation, and below it the class of our tensors decides.
+_BY_RULE = torch._C.DispatchKeySet(_Keys.AutogradPrivateUse2).add(_Keys.PrivateUse1).add(_Keys.Python)
+
+
+def _whole(func: Any, can: Callable[..., bool], has_rule: bool) -> Callable[..., Any]:
+    """The kernel of ``func``: whole where it can be, else PyTorch's parts.
+
+    Arguments:
+      has_rule: whether PyTorch has a rule for the gradient of the whole.
+    """
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
-        if can(*args, **kwargs) and _is_plain(args):
-            return dispatch(func, args, kwargs)
+        if can(*args, **kwargs) and _is_ours(args):
+            if not _wants_gradient(args):
+                return dispatch(func, args, kwargs)
+            if has_rule:
+                return func.redispatch(_BY_RULE, *args, **kwargs)
         return func.decompose(*args, **kwargs)
 
     return kernel
 
 
-def _is_plain(args: Any) -> bool:
-    """Whether nobody wants a derivative of ``args``, and nobody watches PyTorch's operations."""
+def _is_ours(args: Any) -> bool:
+    """Whether the tensors are of device ``jax``, and nobody wants a forward derivative or watches PyTorch's
+    operations."""
     if torch._C._len_torch_dispatch_stack() or forward_ad._current_level >= 0:
         return False
-    tensors = [x for x in args if isinstance(x, torch.Tensor)]
-    if not all(isinstance(x, Tensor) for x in tensors):
-        return False
-    return not torch.is_grad_enabled() or not any(x.requires_grad for x in tensors)
+    return all(isinstance(x, Tensor) for x in args if isinstance(x, torch.Tensor))
+
+
+def _wants_gradient(args: Any) -> bool:
+    return torch.is_grad_enabled() and any(x.requires_grad for x in args if x.__class__ is Tensor)
 
 
 def _has_no_dropout(
@@ -106,8 +134,11 @@ def _has_elements(x: Any, y: Any) -> bool:
     return 0 not in x.shape + y.shape
 
 
-def _has_rows(x: Any, weight: Any, bias: Any = None) -> bool:
-    return 0 not in x.shape and x.dim() > 1 and weight.dim() == 2
+def _is_a_layer(x: Any, weight: Any, bias: Any = None) -> bool:
+    """Whether ``linear`` has a layer's shapes. Of others PyTorch's rule has no second derivative."""
+    if 0 in x.shape or x.dim() < 2 or weight.dim() != 2 or x.shape[-1] != weight.shape[1]:
+        return False
+    return bias is None or bias.shape == weight.shape[:1]
 
 
 def install(library: Any) -> None:
@@ -116,9 +147,11 @@ def install(library: Any) -> None:
     Arguments:
       library: takes the kernels of ``aten``.
     """
-    for func, can in (
-        (aten.linear.default, _has_rows),
-        (aten.matmul.default, _has_elements),
-        (aten.scaled_dot_product_attention.default, _has_no_dropout),
+    # A device that carries out ``linear`` gets PyTorch's rule for its gradient. This kernel is never reached.
+    library.impl("linear", lambda *args: dispatch(aten.linear.default, args, {}), "PrivateUse2")
+    for func, can, has_rule in (
+        (aten.linear.default, _is_a_layer, True),
+        (aten.matmul.default, _has_elements, False),
+        (aten.scaled_dot_product_attention.default, _has_no_dropout, False),
     ):
-        library.impl(func, _whole(func, can), "AutogradPrivateUse1")
+        library.impl(func, _whole(func, can, has_rule), "AutogradPrivateUse1")
