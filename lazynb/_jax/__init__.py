@@ -222,10 +222,12 @@ from lazynb._jax.registration import (
     device_get as device_get,
     register_argument_type as register_argument_type,
     register_constant_type as register_constant_type,
+    register_container_type as register_container_type,
     register_own_files as register_own_files,
     register_placed_type as register_placed_type,
     register_source as register_source,
     register_tracer_type as register_tracer_type,
+    uncontained as uncontained,
 )
 from lazynb._jax.running import (
     Captured as Captured,
@@ -251,6 +253,7 @@ from lazynb._jax.substitution import (
     concretisation as concretisation,
     constant_taken as constant_taken,
     filling as filling,
+    index_parser as index_parser,
     indexed as indexed,
     is_gathered_from as is_gathered_from,
     readable_errors as readable_errors,

@@ -135,7 +135,7 @@ def _written(result: Any, target: MutableArray | None, mask: Any) -> MutableArra
     """``target`` with ``result`` written to it where ``mask`` is true; a new array if there is no target."""
     if target is None:
         return wrap(result)
-    new = jnp.broadcast_to(result, target.shape).astype(target.dtype)
+    new = jnp.broadcast_to(jnp.asarray(result), target.shape).astype(target.dtype)
     if mask is not True:
         new = jnp.where(jnp.asarray(_read(mask)), new, target.value)
     target._write(new)
@@ -255,6 +255,7 @@ def array_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
     if function in functions.CONVERTS:
         return functions.convert(function, _read(args), _read(kwargs))
     if name in _SHARING and _SHARING[name](args, kwargs):
+        functions.answered(function, args, kwargs)  # says what is wrong
         raise NotImplementedError(
             f"{name} would give a view of an array that can be written to; copy it first, or use x.value"
         )
@@ -364,12 +365,22 @@ def _matrix_transpose(x: MutableArray) -> Any:
     return np.swapaxes(x, -1, -2) if x.ndim > 1 else np.matrix_transpose(x._layout)
 
 
+def _checked(function: Function, m: MutableArray) -> MutableArray:
+    function(m._layout)  # says what is wrong
+    return m
+
+
 def _unstack(x: MutableArray, /, *, axis: int = 0) -> Any:
+    numpy.unstack(x._layout, axis=axis)  # says what is wrong
     return tuple(numpy.moveaxis(x, axis, 0)[number, ...] for number in range(x.shape[axis]))
 
 
 def _shares(a: Any, b: Any, max_work: Any = None) -> bool:
     """Whether elements are shared: NumPy compares places in memory."""
+    if isinstance(b, np.ndarray):
+        a, b = b, a
+    if isinstance(a, np.ndarray):
+        return not getattr(b._memory.value, "is_pending", False) and np.shares_memory(a, b.__array__())
     if not isinstance(a, MutableArray) or not isinstance(b, MutableArray) or a._memory is not b._memory:
         return False
     places = np.arange(a._memory.value.size).reshape(a._memory.value.shape)
@@ -393,8 +404,8 @@ _VIEWS: dict[str, Callable[..., Any]] = {
     "np.atleast_1d": _atleast(1),
     "np.atleast_2d": _atleast(2),
     "np.atleast_3d": _atleast(3),
-    "np.fliplr": lambda m: m[:, ::-1],
-    "np.flipud": lambda m: m[::-1, ...],
+    "np.fliplr": lambda m: _checked(np.fliplr, m)[:, ::-1],
+    "np.flipud": lambda m: _checked(np.flipud, m)[::-1, ...],
     "np.rot90": _rot90,
     "np.broadcast_to": _broadcast_to,
     "np.broadcast_arrays": _broadcast_arrays,

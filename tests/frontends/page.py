@@ -24,6 +24,7 @@ trace breaks, with a reason (`%breaks LNB311`), and NumPy's own function runs on
 - **Outside lazy mode** NumPy takes the values, as of any `jax.Array`: `np.sin(x)` is an `ndarray`.
 - **Writing.** A lazy tensor refuses it as a `jax.Array` does. `lazynb.numpy.mutable(x)` is a copy that can be written to as NumPy's arrays
   can: `x[0] = 1`, `x += 1`, `out=`, and views (`v = x[1:]; v[:] = 0` changes `x`). `np.asarray` of it is a read-only snapshot.
+  JAX's functions and transformations take its values; outside lazy mode an index of JAX's is `np.asarray` of it.
 - **Lists.** `np.array([a, b])` and `np.asarray` of a list (also of lists) of at most 256 lazy tensors, one of them pending, is recorded where the
   user's own code calls it by NumPy's name, and gives an array that can be written to, as `lazynb.numpy.mutable` makes it. A longer list, a type
   that JAX has not, a library's call or a name held before (`from numpy import array`) breaks, and gives NumPy's own array.
