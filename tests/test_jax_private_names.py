@@ -1523,3 +1523,13 @@ def test_the_parser_of_indices_takes_what_is_registered():
     held = Held(jnp.arange(2))
     assert jc.uncontained(held) is held.array and jc.uncontained(3) == 3
     assert jax.jit(lambda x: x + 1)(held).tolist() == [1, 2]
+
+
+def test_64_bits_that_are_asked_for_by_name():
+    narrow = jnp.arange(2, dtype=jnp.int32)
+    with jax.enable_x64(False):
+        with jc.explicit_64_bits():
+            assert narrow.astype(np.int64).dtype == jnp.sum(narrow, dtype=np.int64).dtype == np.int64
+            assert (narrow.astype(np.int64) + narrow.astype(np.int64)).dtype == np.int64
+        with pytest.warns(UserWarning, match="int64"):
+            assert narrow.astype(np.int64).dtype == np.int32

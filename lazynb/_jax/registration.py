@@ -49,6 +49,11 @@ def register_container_type(cls: type, array: Callable[[Any], Any]) -> None:
     _dtypes.register_canonicalize_value_handler(cls, array)
 
 
+def is_container(value: Any) -> bool:
+    """Whether ``value`` is of a type that was registered by :func:`register_container_type`."""
+    return value.__class__ in _containers
+
+
 def uncontained(value: Any) -> Any:
     """The array of JAX's for a value of a type that was registered by :func:`register_container_type`.
 

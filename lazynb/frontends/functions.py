@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lazynb import _jax as jc
-from lazynb.frontends import function_forms as forms
+from lazynb.frontends import function_forms as forms, wide
 from lazynb.frontends.leaves import (
     Numpy,
     holds,
@@ -64,12 +64,14 @@ class CallPlan(NamedTuple):
       form: JAX's function.
       options: further arguments for it.
       casts: the dtype that the arrays are cast to before, or None if they stay.
+      is_beyond: whether it needs integers beyond JAX's present mode, see :mod:`lazynb.frontends.wide`.
     """
 
     answer: Any
     form: Function
     options: dict[str, Any]
     casts: Any
+    is_beyond: bool = False
 
 
 def _named() -> dict[Function, tuple[str, Any, str]]:
@@ -278,6 +280,9 @@ def _plan(
     for leaf in leaves((args, kwargs)):
         if isinstance(leaf, np.ndarray | np.generic) and not _can_be_taken(name, leaf):
             raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
+    for leaf in leaves((args, kwargs)):
+        if isinstance(leaf, jax.Array) and wide.is_beyond(leaf.dtype) and name not in wide.FUNCTIONS:
+            raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
     form = forms.FORMS.get(name)
     if form is None and function in NAMES:
         form = _of_jax(*NAMES[function][1:])
@@ -293,7 +298,7 @@ def _check_answer(name: str, answer: Any) -> None:
             raise Numpy("numpy_out", f"{name} writes to its argument")
         if not isinstance(leaf, Standing):
             raise Numpy("numpy_values", f"{name} gives a {type(leaf).__name__}")
-        if not holds(leaf.dtype):
+        if not holds(leaf.dtype) and not (wide.is_beyond(leaf.dtype) and name in wide.FUNCTIONS):
             raise Numpy("numpy_dtype", f"{name} gives {leaf.dtype.name}")
 
 
@@ -325,8 +330,11 @@ def _verified(
       Numpy: there is none.
     """
     failed: Exception | None = None
+    is_beyond = wide.has_beyond((answer, args, kwargs))
+    if is_beyond and name in wide.PLACES_OR_COUNTS:
+        form = wide.of_places(form)
     for options, casts in _ways(name, answer, kwargs):
-        plan = CallPlan(answer, form, options, casts)
+        plan = CallPlan(answer, form, options, casts, is_beyond)
         try:
             results = _call(plan, args, kwargs)
         except Numpy:
@@ -362,7 +370,8 @@ def _call(plan: CallPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return leaf.astype(_part_of(plan.casts))
         return strong(leaf) if isinstance(leaf, jax.Array) else leaf
 
-    return plan.form(*map_leaves(prepared, args), **map_leaves(prepared, kwargs), **plan.options)
+    with wide.allowed(plan.is_beyond):
+        return plan.form(*map_leaves(prepared, args), **map_leaves(prepared, kwargs), **plan.options)
 
 
 def _part_of(dtype: Any) -> Any:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lazynb import _jax as jc
-from lazynb.frontends import indexing
+from lazynb.frontends import indexing, wide
 from lazynb.frontends.leaves import holds, strong
 from lazynb.frontends.paths import (
     IndexStep,
@@ -242,7 +242,7 @@ class MutableArray(indexing.Writable):
         wanted = np.zeros((), self.dtype).astype(dtype, casting=casting).dtype
         if wanted == self.dtype:
             return self.copy(order) if copy else self
-        if not holds(wanted):
+        if not holds(wanted) and not wide.is_beyond(wanted):
             return self._taken("numpy_dtype", f"astype to {wanted.name}").astype(wanted)
         laid = layout(self.shape, wanted, order_of(self._layout))
         return wrap(indexing.converted(self.value, wanted), laid)
@@ -267,7 +267,7 @@ class MutableArray(indexing.Writable):
         return value
 
     def __jax_array__(self) -> Any:
-        return self.value
+        return wide.narrowed(self.value)
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.value.__dlpack__(**options)  # read-only to NumPy
