@@ -14,7 +14,7 @@ import numpy as np
 
 from lazynb.frontends import functions, ufuncs, wide
 from lazynb.frontends.indexing import converted, fit
-from lazynb.frontends.leaves import Numpy, leaves, map_leaves, values_in
+from lazynb.frontends.leaves import Numpy, leaves, map_leaves, shrunken, values_in
 from lazynb.frontends.mutable import MutableArray, wrap
 from lazynb.frontends.paths import IndexStep, Part, ReadOnly, layout, order_of
 
@@ -227,7 +227,7 @@ def _laid_out(call: Function, result: Any, inputs: Any, kwargs: Any) -> np.ndarr
     operands = list(leaves((inputs, kwargs)))
     if result.ndim < 2 or all(map(_is_in_c_order, operands)):
         return None
-    small = functions.shrunken([leaf.shape for leaf in operands if hasattr(leaf, "shape")])
+    small = shrunken([leaf.shape for leaf in operands if hasattr(leaf, "shape")])
 
     def stand_in(leaf: Any) -> Any:
         if isinstance(leaf, MutableArray):

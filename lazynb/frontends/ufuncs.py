@@ -11,8 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lazynb.frontends import wide
-from lazynb.frontends.functions import shrunken
-from lazynb.frontends.leaves import Numpy, holds, is_wide, reports_errors, strong, unplaced
+from lazynb.frontends.leaves import Numpy, holds, is_wide, reports_errors, shrunken, strong, unplaced
 from lazynb.frontends.ufunc_forms import ALIASES, BY_HAND, RAISES, masked
 
 _SCALARS = (bool, int, float, complex)

@@ -13,8 +13,15 @@ trace breaks, with a reason (`%breaks LNB311`), and NumPy's own function runs on
   `np.searchsorted`, `np.count_nonzero`, `np.sum` of integers) are lazy, and are int64 as NumPy's: arrays that can be written to, whose operators are NumPy's,
   as JAX's own would make int32 of them. JAX's functions take them as they take NumPy's int64, as int32. `np.bincount`, also with `minlength=`, has a shape
   that depends on values. Masks of places whose values are known are computed by NumPy: in `x[labels == k]` one run gives the places to all `k`.
-- **Values.** Where the shape, the type or an error depends on values (`np.unique`, `np.linalg.inv` of a singular matrix,
-  an index that is itself pending), the call breaks. `jax.numpy` has forms without: `jnp.unique(x, size=n)`, `jnp.linalg.inv` (nan).
+- **Values.** Where the shape, the type or an error depends on values (`np.unique`, `np.linalg.eig`, an index that is itself pending), the call
+  breaks. `jax.numpy` has forms without: `jnp.unique(x, size=n)`, `jnp.take` (nan). `np.linalg.lstsq` breaks as well: how many residuals it gives depends
+  on the rank.
+- **Linear algebra** (`np.linalg.inv`, `solve`, `cholesky`, `eigh`, `svd`, `pinv`, `matrix_rank`, `cond` and norms of singular values) is recorded. The program
+  computes in 64 bits as NumPy does, gives NumPy's type, and holds the check: `LinAlgError: Singular matrix` is raised where a value is read or at
+  `lazynb.sync()`, with the line of the call, and again by whatever depends on it. So a `try` around `np.linalg.inv(a)` has to read the result, or
+  `lazynb.sync()`, to catch it. The signs of eigenvectors and singular vectors are open, as they are in NumPy.
+- **Truth values.** `np.allclose`, `np.array_equal` and `np.array_equiv` give a pending truth value, which breaks where it is asked for: in `if`, `assert`,
+  `not`. It is no `bool` to `isinstance`, and `is True` does not hold. A different shape is `False` at once, in `np.array_equal`.
 - **Operators** between NumPy's arrays and lazy tensors mean what they mean for any `jax.Array`, on either side and whoever does them:
   `array + x` is JAX's, and so are `operator.add(array, x)`, `sum([array, x])` and `jax.tree.map(operator.add, arrays, tensors)`;
   `np.add(array, x)` is NumPy's. C code that calls the array's own method (`map(array.__add__, ...)`) gets the result where eagerly it
