@@ -57,3 +57,14 @@ The arguments: `F`, `G` float32 (3, 4); `S`, `P` float32 (3, 3), `P` positive de
 pending. This page is written by `python scripts/numpy_page.py`, and the tests hold it against what happens.
 
 """
+
+SCIKIT_LEARN = """
+## scikit-learn
+
+With `sklearn.set_config(array_api_dispatch=True)` (and `SCIPY_ARRAY_API=1` in the environment before SciPy is imported) scikit-learn 1.9 takes arrays that
+can be written to, `lazynb.numpy.mutable(x)`, by the array API standard, and computes with them; results that are arrays are such arrays again. Each of these gives
+what it gives for NumPy's arrays, with the same type. Nearly all break at least once: scikit-learn looks whether its input is finite (LNB101), and metrics
+give Python's numbers (LNB103). `X` is float32 (40, 4), `y` float32 and `k` int32 of 40. `manhattan_distances` gives float32 where it gives float64 for NumPy's arrays, for which
+scikit-learn has code of its own.
+
+"""
