@@ -1507,3 +1507,29 @@ def test_what_a_shard_map_closes_over(monkeypatch):
 
     got = jax.shard_map(inner, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(jnp.ones(2))
     assert (np.asarray(got) == 3).all()
+
+
+def test_the_parser_of_indices_takes_what_is_registered():
+    module, name = jc.index_parser
+    assert list(inspect.signature(getattr(module, name)).parameters)[1:] == ["shape"]
+
+    class Held:
+        shape, dtype = (2,), np.dtype(np.int32)
+
+        def __init__(self, array):
+            self.array = array
+
+    jc.register_container_type(Held, lambda held: held.array)
+    held = Held(jnp.arange(2))
+    assert jc.uncontained(held) is held.array and jc.uncontained(3) == 3
+    assert jax.jit(lambda x: x + 1)(held).tolist() == [1, 2]
+
+
+def test_64_bits_that_are_asked_for_by_name():
+    narrow = jnp.arange(2, dtype=jnp.int32)
+    with jax.enable_x64(False):
+        with jc.explicit_64_bits():
+            assert narrow.astype(np.int64).dtype == jnp.sum(narrow, dtype=np.int64).dtype == np.int64
+            assert (narrow.astype(np.int64) + narrow.astype(np.int64)).dtype == np.int64
+        with pytest.warns(UserWarning, match="int64"):
+            assert narrow.astype(np.int64).dtype == np.int32

@@ -121,6 +121,7 @@ from lazynb._jax.config import (
     canonical as canonical,
     context as context,
     default_device as default_device,
+    explicit_64_bits as explicit_64_bits,
     explicit_mesh_in_force as explicit_mesh_in_force,
     guards_transfers as guards_transfers,
     has_several_devices as has_several_devices,
@@ -220,12 +221,15 @@ from lazynb._jax.primitives import (
 from lazynb._jax.registration import (
     DeviceGet as DeviceGet,
     device_get as device_get,
+    is_container as is_container,
     register_argument_type as register_argument_type,
     register_constant_type as register_constant_type,
+    register_container_type as register_container_type,
     register_own_files as register_own_files,
     register_placed_type as register_placed_type,
     register_source as register_source,
     register_tracer_type as register_tracer_type,
+    uncontained as uncontained,
 )
 from lazynb._jax.running import (
     Captured as Captured,
@@ -251,6 +255,7 @@ from lazynb._jax.substitution import (
     concretisation as concretisation,
     constant_taken as constant_taken,
     filling as filling,
+    index_parser as index_parser,
     indexed as indexed,
     is_gathered_from as is_gathered_from,
     readable_errors as readable_errors,

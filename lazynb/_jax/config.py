@@ -214,6 +214,11 @@ _ALL = (*_states(), _api._post_hook_state)  # the last: a hook of the others set
 _UNSET = _config.config_ext.unset
 
 
+def explicit_64_bits() -> Any:
+    """In a ``with`` block JAX makes arrays of a 64-bit type that is asked for by name, in 32-bit mode too."""
+    return _config.explicit_x64_dtypes(_config.ExplicitX64Mode.ALLOW)
+
+
 def settings_kept() -> Settings:
     """No other settings than now; those of now are in force again after the ``with`` block.
 

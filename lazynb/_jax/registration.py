@@ -30,6 +30,39 @@ def register_tracer_type(cls: type) -> None:
     _dtypes.register_canonicalize_value_handler(cls, None)
 
 
+_containers: dict[type, Callable[[Any], Any]] = {}
+
+
+def register_container_type(cls: type, array: Callable[[Any], Any]) -> None:
+    """Tells JAX that a ``cls`` is an array as an argument, a constant or an operand.
+
+    Arguments:
+      array: gives the array of JAX's for a ``cls``, which has its ``shape``, and its ``dtype`` as far as JAX
+        holds that in the present mode.
+    """
+    _containers[cls] = array
+
+    def aval(x: Any) -> Any:
+        return _core.ShapedArray(x.shape, _dtypes.canonicalize_dtype(x.dtype))
+
+    _core.pytype_aval_mappings[cls] = aval
+    _dtypes.register_canonicalize_value_handler(cls, array)
+
+
+def is_container(value: Any) -> bool:
+    """Whether ``value`` is of a type that was registered by :func:`register_container_type`."""
+    return value.__class__ in _containers
+
+
+def uncontained(value: Any) -> Any:
+    """The array of JAX's for a value of a type that was registered by :func:`register_container_type`.
+
+    Any other ``value`` is given as it is.
+    """
+    array = _containers.get(value.__class__)
+    return value if array is None else array(value)
+
+
 class DeviceGet:
     """Lets ``jax.device_get`` return the value of a lazy tensor.
 

@@ -184,6 +184,10 @@ closes over. It takes ``(trace, value, ...)``."""
 indexed: tuple[Any, str] = (_indexing.NDIndexer, "is_sharded")
 """Class and name of the function that says whether an array is on several devices, for indexing."""
 
+index_parser: tuple[Any, str] = (_indexing, "_parse_indices")
+"""Module and name of the function that looks at the types of the parts of an index, a sequence. It takes
+``(parts, shape)``."""
+
 _REPLICATED_IS_SLICED = "is_fully_replicated" in _indexing.NDIndexer.is_sharded.__code__.co_names
 
 

@@ -13,9 +13,10 @@ import jax
 import numpy as np
 
 from lazynb import _jax as jc
-from lazynb.frontends import functions, mutable_calls, namespace as namespace, ufuncs
-from lazynb.frontends.leaves import Numpy, arrays_in, leaves, values_in
+from lazynb.frontends import functions, mutable_calls, namespace as namespace, ufuncs, wide
+from lazynb.frontends.leaves import Numpy, arrays_in, leaves, map_leaves, values_in
 from lazynb.frontends.listed import array_of as array_of
+from lazynb.frontends.mutable import wrap
 from lazynb.record.tensor import LazyTensor
 from lazynb.record.trace import LazyTrace
 
@@ -52,7 +53,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
         return getattr(ufunc, method)(*values_in(inputs), **values_in(kwargs))
     try:
         _leave_subclasses(ufunc, (inputs, kwargs))
-        return ufuncs.record(ufunc, method, inputs, kwargs)
+        return _with_operators(ufuncs.record(ufunc, method, inputs, kwargs))
     except Numpy as needed:
         return needed.run(getattr(ufunc, method), inputs, kwargs)
 
@@ -75,9 +76,18 @@ def array_function(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any])
     _refuse_tracers((args, kwargs))
     try:
         _leave_subclasses(function, (args, kwargs))
-        return functions.record(function, args, kwargs)
+        return _with_operators(functions.record(function, args, kwargs))
     except Numpy as needed:
         return needed.run(function, args, kwargs)
+
+
+def _with_operators(results: Any) -> Any:
+    """``results``, with NumPy's own operators where JAX's would not keep the type."""
+    if not wide.has_beyond(results):
+        return results
+    return map_leaves(
+        lambda leaf: wrap(leaf, scalar=leaf.ndim == 0) if wide.is_beyond(leaf.dtype) else leaf, results
+    )
 
 
 def _refuse_tracers(tree: Any) -> None:

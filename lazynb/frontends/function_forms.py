@@ -239,7 +239,40 @@ def _shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
     return a is b and a.size > 0
 
 
+def _allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
+    return _truth(np.isclose(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan))
+
+
+def _array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
+    if np.shape(a1) != np.shape(a2):
+        return False
+    equal = np.equal(a1, a2)
+    if equal_nan and all(_can_be_missing(one) for one in (a1, a2)):
+        equal = np.logical_or(equal, np.logical_and(np.isnan(a1), np.isnan(a2)))
+    return _truth(equal)
+
+
+def _can_be_missing(value: Any) -> bool:
+    return np.result_type(value).kind in "fc"
+
+
+def _array_equiv(a1: Any, a2: Any) -> Any:
+    try:
+        np.broadcast_shapes(np.shape(a1), np.shape(a2))
+    except ValueError:
+        return False
+    return _truth(np.equal(a1, a2))
+
+
+def _truth(equal: Any) -> Any:
+    """Whether all are true: a pending truth value, or Python's if NumPy had to compute it."""
+    return jnp.all(equal) if isinstance(equal, jax.Array) else bool(np.all(equal))
+
+
 OWN: dict[str, Callable[..., Any]] = {
+    "np.allclose": _allclose,
+    "np.array_equal": _array_equal,
+    "np.array_equiv": _array_equiv,
     "np.apply_along_axis": _apply_along_axis,
     "np.apply_over_axes": _apply_over_axes,
     "np.compress": _compress,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import warnings
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from lazynb import _jax as jc
-from lazynb.frontends import function_forms as forms
+from lazynb.frontends import function_forms as forms, linear, wide
 from lazynb.frontends.leaves import (
     Numpy,
     holds,
@@ -20,6 +19,7 @@ from lazynb.frontends.leaves import (
     leaves,
     map_leaves,
     reports_errors,
+    shrunken,
     strong,
     unplaced,
 )
@@ -27,12 +27,13 @@ from lazynb.frontends.tables import (
     ANSWERED_NAMES,
     BREAKS,
     CASTS,
+    CHECKED,
     CONVERTS_NAMES,
     METHODS,
     PLACES,
     SHOWS,
     WRITES,
-    Break,
+    Applies,
 )
 from lazynb.record.tensor import LazyTensor
 
@@ -64,12 +65,14 @@ class CallPlan(NamedTuple):
       form: JAX's function.
       options: further arguments for it.
       casts: the dtype that the arrays are cast to before, or None if they stay.
+      is_beyond: whether it needs integers beyond JAX's present mode, see :mod:`lazynb.frontends.wide`.
     """
 
     answer: Any
     form: Function
     options: dict[str, Any]
     casts: Any
+    is_beyond: bool = False
 
 
 def _named() -> dict[Function, tuple[str, Any, str]]:
@@ -169,11 +172,14 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """
     name = name_of(function)
     needed = BREAKS.get(name)
-    if needed is not None and _applies(needed, args, kwargs):
+    if needed is not None and _applies(needed.applies, args, kwargs):
         raise Numpy(needed.kind, f"{name} {needed.why}")
     kwargs = _significant(name, kwargs)
     if not (name in METHODS and args and isinstance(args[0], jax.Array)):
         args, kwargs = unplaced((args, kwargs))
+    checked = CHECKED.get(name)
+    if checked is not None and _applies(checked, args, kwargs):
+        return linear.OWN[name](*args, **kwargs)
     own = forms.OWN.get(name)
     if own is not None:
         return own(*args, **kwargs)
@@ -190,10 +196,13 @@ def record(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return _shaped(plan.answer, _call(plan, args, kwargs))
 
 
-def _applies(needed: Break, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether NumPy must run; it must for arguments that the condition does not know: lists, or by name."""
+def _applies(condition: Applies, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the table's entry is for these arguments.
+
+    It is for those that its condition does not know: lists, or by name.
+    """
     try:
-        return needed.applies(args, kwargs)
+        return condition(args, kwargs)
     except Exception:
         return True
 
@@ -278,6 +287,9 @@ def _plan(
     for leaf in leaves((args, kwargs)):
         if isinstance(leaf, np.ndarray | np.generic) and not _can_be_taken(name, leaf):
             raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
+    for leaf in leaves((args, kwargs)):
+        if isinstance(leaf, jax.Array) and wide.is_beyond(leaf.dtype) and name not in wide.FUNCTIONS:
+            raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
     form = forms.FORMS.get(name)
     if form is None and function in NAMES:
         form = _of_jax(*NAMES[function][1:])
@@ -293,7 +305,7 @@ def _check_answer(name: str, answer: Any) -> None:
             raise Numpy("numpy_out", f"{name} writes to its argument")
         if not isinstance(leaf, Standing):
             raise Numpy("numpy_values", f"{name} gives a {type(leaf).__name__}")
-        if not holds(leaf.dtype):
+        if not holds(leaf.dtype) and not (wide.is_beyond(leaf.dtype) and name in wide.FUNCTIONS):
             raise Numpy("numpy_dtype", f"{name} gives {leaf.dtype.name}")
 
 
@@ -325,8 +337,11 @@ def _verified(
       Numpy: there is none.
     """
     failed: Exception | None = None
+    is_beyond = wide.has_beyond((answer, args, kwargs))
+    if is_beyond and name in wide.PLACES_OR_COUNTS:
+        form = wide.of_places(form)
     for options, casts in _ways(name, answer, kwargs):
-        plan = CallPlan(answer, form, options, casts)
+        plan = CallPlan(answer, form, options, casts, is_beyond)
         try:
             results = _call(plan, args, kwargs)
         except Numpy:
@@ -362,7 +377,8 @@ def _call(plan: CallPlan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return leaf.astype(_part_of(plan.casts))
         return strong(leaf) if isinstance(leaf, jax.Array) else leaf
 
-    return plan.form(*map_leaves(prepared, args), **map_leaves(prepared, kwargs), **plan.options)
+    with wide.allowed(plan.is_beyond):
+        return plan.form(*map_leaves(prepared, args), **map_leaves(prepared, kwargs), **plan.options)
 
 
 def _part_of(dtype: Any) -> Any:
@@ -434,18 +450,3 @@ def _described(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]
         return Standing(leaf.shape, leaf.dtype) if isinstance(leaf, np.ndarray | np.generic) else leaf
 
     return map_leaves(standing, answer)
-
-
-def shrunken(shapes: list[tuple[int, ...]]) -> dict[tuple[int, ...], tuple[int, ...]]:
-    """A shape of the same rank with small sizes, by shape.
-
-    Equal sizes stay equal and different ones different. Sizes up to 4 stay as they are.
-    """
-    sizes: set[int] = set()
-    for shape in shapes:
-        sizes.update(shape)
-    smallest = itertools.count(5)
-    small = {}
-    for size in sorted(sizes):
-        small[size] = size if size <= 4 else next(smallest)
-    return {shape: tuple([small[size] for size in shape]) for shape in shapes}

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from lazynb.frontends import wide
 from lazynb.frontends.paths import IndexStep, write
 from lazynb.record.tensor import LazyTensor
 
@@ -124,7 +125,7 @@ def fit(value: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         whole = np.empty((), dtype)
         if np.ndim(value) == 0:
             whole[...] = value
-            return whole
+            return converted(whole, dtype)
         value = np.asarray(value)
     given = value.shape
     while len(given) > len(shape) and given[0] == 1:
@@ -142,10 +143,14 @@ def _fits(given: tuple[int, ...], shape: tuple[int, ...]) -> bool:
 
 def converted(value: Any, dtype: Any) -> Any:
     """``value`` at ``dtype``: the real part of complex numbers, if ``dtype`` is real."""
-    if value.dtype == dtype and not getattr(value, "weak_type", False):
+    is_kept = isinstance(value, jax.Array) or not wide.is_beyond(value.dtype)
+    if value.dtype == dtype and is_kept and not getattr(value, "weak_type", False):
         return value
     if value.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
         value = value.real
+    if wide.is_beyond(np.dtype(dtype)):
+        with wide.allowed():
+            return wide.widened(value)
     return value.astype(dtype)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -116,3 +117,18 @@ def holds(dtype: Any) -> bool:
 def strong(array: Any) -> Any:
     """``array`` without JAX's weak type: to NumPy each array's dtype counts."""
     return array.astype(array.dtype) if array.weak_type else array
+
+
+def shrunken(shapes: list[tuple[int, ...]]) -> dict[tuple[int, ...], tuple[int, ...]]:
+    """A shape of the same rank with small sizes, by shape.
+
+    Equal sizes stay equal and different ones different. Sizes up to 4 stay as they are.
+    """
+    sizes: set[int] = set()
+    for shape in shapes:
+        sizes.update(shape)
+    smallest = itertools.count(5)
+    small = {}
+    for size in sorted(sizes):
+        small[size] = size if size <= 4 else next(smallest)
+    return {shape: tuple([small[size] for size in shape]) for shape in shapes}

@@ -15,7 +15,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazynb.frontends import indexing
+from lazynb import _jax as jc
+from lazynb.frontends import indexing, wide
 from lazynb.frontends.leaves import holds, strong
 from lazynb.frontends.paths import (
     IndexStep,
@@ -61,8 +62,6 @@ class MutableArray(indexing.Writable):
     """
 
     __slots__ = ("__weakref__", "_base", "_layout", "_memory", "_path", "_scalar")
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(
         self,
@@ -187,7 +186,9 @@ class MutableArray(indexing.Writable):
         arguments = offset, axis1, axis2
         return self._view(ReadOnly("diagonal", arguments), self._layout.diagonal(*arguments))
 
-    def view(self, dtype: Any = None) -> MutableArray:
+    def view(self, dtype: Any = None) -> Any:
+        if isinstance(dtype, type) and issubclass(dtype, np.ndarray):
+            return np.array(self._taken("asarray", f"a view as {dtype.__name__}")).view(dtype)
         if dtype is not None and np.dtype(dtype) != self.dtype:
             raise NotImplementedError("a view of another type")
         return self._view(IndexStep((...,)), self._layout.view())
@@ -241,7 +242,7 @@ class MutableArray(indexing.Writable):
         wanted = np.zeros((), self.dtype).astype(dtype, casting=casting).dtype
         if wanted == self.dtype:
             return self.copy(order) if copy else self
-        if not holds(wanted):
+        if not holds(wanted) and not wide.is_beyond(wanted):
             return self._taken("numpy_dtype", f"astype to {wanted.name}").astype(wanted)
         laid = layout(self.shape, wanted, order_of(self._layout))
         return wrap(indexing.converted(self.value, wanted), laid)
@@ -266,7 +267,18 @@ class MutableArray(indexing.Writable):
         return value
 
     def __jax_array__(self) -> Any:
-        return self.value
+        return wide.narrowed(self.value)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.value.__dlpack__(**options)  # read-only to NumPy
+
+    def __dlpack_device__(self) -> Any:
+        return self.value.__dlpack_device__()
+
+    def __hash__(self) -> int:
+        if self._scalar:
+            return hash(self.value.item())  # as of NumPy's scalars
+        raise TypeError(f"unhashable type: '{type(self).__name__}'")
 
     def __bool__(self) -> bool:
         return bool(self.value)
@@ -405,14 +417,7 @@ _BINARY = {
     "or": np.bitwise_or,
     "xor": np.bitwise_xor,
 }
-_COMPARISONS = {
-    "lt": np.less,
-    "le": np.less_equal,
-    "gt": np.greater,
-    "ge": np.greater_equal,
-    "eq": np.equal,
-    "ne": np.not_equal,
-}
+_COMPARISONS = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal}
 _UNARY = {"neg": np.negative, "pos": np.positive, "abs": np.absolute, "invert": np.invert}
 _METHODS = """all any argmax argmin argsort clip cumprod cumsum dot max mean min nonzero prod repeat round
     searchsorted std sum take trace var compress choose argpartition""".split()
@@ -420,6 +425,19 @@ _METHODS = """all any argmax argmin argsort clip cumprod cumsum dot max mean min
 
 def _forward(ufunc: Any) -> Callable[[Any, Any], Any]:
     return lambda self, other: ufunc(self, other)
+
+
+def _equality(ufunc: Any, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """``==`` or ``!=``, which NumPy also answers for what no loop compares with numbers (text)."""
+
+    def answer(self: MutableArray, other: Any) -> Any:
+        try:
+            return ufunc(self, other)
+        except TypeError:
+            stand_in = np.broadcast_to(np.zeros((), self.dtype), self.shape)
+            return mutable(compare(stand_in, other))  # or its own error
+
+    return answer
 
 
 def _backward(ufunc: Any) -> Callable[[Any, Any], Any]:
@@ -449,8 +467,11 @@ for _name, _ufunc in _BINARY.items():
         setattr(MutableArray, f"__i{_name}__", _in_place(_ufunc))
 for _name, _ufunc in _COMPARISONS.items():
     setattr(MutableArray, f"__{_name}__", _forward(_ufunc))
+MutableArray.__eq__ = _equality(np.equal, operator.eq)  # type: ignore[method-assign]
+MutableArray.__ne__ = _equality(np.not_equal, operator.ne)  # type: ignore[method-assign]
 for _name, _ufunc in _UNARY.items():
     setattr(MutableArray, f"__{_name}__", lambda self, _ufunc=_ufunc: _ufunc(self))
 for _name in _METHODS:
     setattr(MutableArray, _name, _method(_name))
 MutableArray.conj = MutableArray.conjugate = lambda self: np.conjugate(self)  # type: ignore[attr-defined]
+jc.register_container_type(MutableArray, lambda x: x.__jax_array__())

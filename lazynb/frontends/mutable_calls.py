@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazynb.frontends import functions, ufuncs
-from lazynb.frontends.indexing import fit
-from lazynb.frontends.leaves import Numpy, leaves, map_leaves, values_in
+from lazynb.frontends import functions, ufuncs, wide
+from lazynb.frontends.indexing import converted, fit
+from lazynb.frontends.leaves import Numpy, leaves, map_leaves, shrunken, values_in
 from lazynb.frontends.mutable import MutableArray, wrap
-from lazynb.frontends.paths import IndexStep, ReadOnly, layout, order_of
+from lazynb.frontends.paths import IndexStep, Part, ReadOnly, layout, order_of
 
 Function = Any
 numpy: Any = np  # to a type checker these arrays are not NumPy's
@@ -46,6 +46,27 @@ def _by_numpy(call: Function, args: Any, kwargs: Any, kind: str, detail: str) ->
     return call(*_copied(args, kind, detail), **_copied(kwargs, kind, detail))
 
 
+def _are_known_places(tree: Any) -> bool:
+    """Whether 64-bit integers are among the arguments, in 32-bit mode, and all values are known.
+
+    NumPy goes on with them: each mask of known places would be a run of its own.
+    """
+    arrays = [leaf for leaf in leaves(tree) if isinstance(leaf, MutableArray | jax.Array)]
+    return wide.has_beyond(arrays) and not any(map(_is_pending, arrays))
+
+
+def _is_pending(array: Any) -> bool:
+    value = array._memory.value if isinstance(array, MutableArray) else array
+    return getattr(value, "is_pending", False)
+
+
+def _known(leaf: Any) -> Any:
+    """NumPy's own array of values that are known, also of a view; any other leaf as it is."""
+    if isinstance(leaf, MutableArray):
+        return np.array(_places(np.asarray(leaf._memory.value), leaf))
+    return np.asarray(leaf) if isinstance(leaf, jax.Array) else leaf
+
+
 def _without_out(kwargs: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in kwargs.items() if key != "out"}
 
@@ -61,6 +82,8 @@ def array_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: d
     if out is not None and any(target is not None for target in out):
         return _into(ufunc, method, inputs, kwargs, out)
     call = getattr(ufunc, method)
+    if _are_known_places((inputs, kwargs)):
+        return call(*map_leaves(_known, inputs), **map_leaves(_known, kwargs))
     try:
         results = ufuncs.record(ufunc, method, _read(inputs), _read(kwargs))
     except Numpy as needed:
@@ -135,7 +158,7 @@ def _written(result: Any, target: MutableArray | None, mask: Any) -> MutableArra
     """``target`` with ``result`` written to it where ``mask`` is true; a new array if there is no target."""
     if target is None:
         return wrap(result)
-    new = jnp.broadcast_to(result, target.shape).astype(target.dtype)
+    new = jnp.broadcast_to(converted(jnp.asarray(result), target.dtype), target.shape)
     if mask is not True:
         new = jnp.where(jnp.asarray(_read(mask)), new, target.value)
     target._write(new)
@@ -204,7 +227,7 @@ def _laid_out(call: Function, result: Any, inputs: Any, kwargs: Any) -> np.ndarr
     operands = list(leaves((inputs, kwargs)))
     if result.ndim < 2 or all(map(_is_in_c_order, operands)):
         return None
-    small = functions.shrunken([leaf.shape for leaf in operands if hasattr(leaf, "shape")])
+    small = shrunken([leaf.shape for leaf in operands if hasattr(leaf, "shape")])
 
     def stand_in(leaf: Any) -> Any:
         if isinstance(leaf, MutableArray):
@@ -255,12 +278,15 @@ def array_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
     if function in functions.CONVERTS:
         return functions.convert(function, _read(args), _read(kwargs))
     if name in _SHARING and _SHARING[name](args, kwargs):
+        functions.answered(function, args, kwargs)  # says what is wrong
         raise NotImplementedError(
             f"{name} would give a view of an array that can be written to; copy it first, or use x.value"
         )
     out = kwargs.get("out")
     if isinstance(out, MutableArray):
         return _function_into(function, args, _without_out(kwargs), out)
+    if _are_known_places((args, kwargs)):
+        return function(*map_leaves(_known, args), **map_leaves(_known, kwargs))
     try:
         results = functions.record(function, _read(args), _read(kwargs))
     except Numpy as needed:
@@ -308,7 +334,7 @@ def _ones(leaf: Any) -> Any:
 _DUCK = frozenset(
     f"np.{name}"
     for name in """reshape ravel transpose swapaxes squeeze moveaxis rollaxis flip split array_split
-    hsplit vsplit dsplit diagonal""".split()
+    hsplit vsplit dsplit""".split()
 )
 """Functions that NumPy writes upon methods that these arrays have, so that they give views by themselves."""
 
@@ -364,12 +390,22 @@ def _matrix_transpose(x: MutableArray) -> Any:
     return np.swapaxes(x, -1, -2) if x.ndim > 1 else np.matrix_transpose(x._layout)
 
 
+def _checked(function: Function, m: MutableArray) -> MutableArray:
+    function(m._layout)  # says what is wrong
+    return m
+
+
 def _unstack(x: MutableArray, /, *, axis: int = 0) -> Any:
+    numpy.unstack(x._layout, axis=axis)  # says what is wrong
     return tuple(numpy.moveaxis(x, axis, 0)[number, ...] for number in range(x.shape[axis]))
 
 
 def _shares(a: Any, b: Any, max_work: Any = None) -> bool:
     """Whether elements are shared: NumPy compares places in memory."""
+    if isinstance(b, np.ndarray):
+        a, b = b, a
+    if isinstance(a, np.ndarray):
+        return not getattr(b._memory.value, "is_pending", False) and np.shares_memory(a, b.__array__())
     if not isinstance(a, MutableArray) or not isinstance(b, MutableArray) or a._memory is not b._memory:
         return False
     places = np.arange(a._memory.value.size).reshape(a._memory.value.shape)
@@ -383,18 +419,19 @@ def _places(places: np.ndarray, array: MutableArray) -> Any:
             places = places[step.place]
         elif isinstance(step, ReadOnly):
             places = getattr(np, step.function)(places, *step.arguments)
-        elif not hasattr(step, "name"):
+        elif not isinstance(step, Part):
             places = step.get(places)
     return places
 
 
 _VIEWS: dict[str, Callable[..., Any]] = {
+    "np.diagonal": lambda a, offset=0, axis1=0, axis2=1: a.diagonal(offset, axis1, axis2),
     "np.expand_dims": _expand_dims,
     "np.atleast_1d": _atleast(1),
     "np.atleast_2d": _atleast(2),
     "np.atleast_3d": _atleast(3),
-    "np.fliplr": lambda m: m[:, ::-1],
-    "np.flipud": lambda m: m[::-1, ...],
+    "np.fliplr": lambda m: _checked(np.fliplr, m)[:, ::-1],
+    "np.flipud": lambda m: _checked(np.flipud, m)[::-1, ...],
     "np.rot90": _rot90,
     "np.broadcast_to": _broadcast_to,
     "np.broadcast_arrays": _broadcast_arrays,

@@ -37,7 +37,7 @@ def _keeps_integers(name: str) -> Callable[..., Any]:
     """Rounding leaves integers alone; JAX would make floats of them."""
 
     def form(x: Any) -> Any:
-        return x if _integral(x) else getattr(jnp, name)(x)
+        return jnp.asarray(x) if _integral(x) else getattr(jnp, name)(x)
 
     return form
 

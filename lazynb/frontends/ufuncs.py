@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from lazynb.frontends.functions import shrunken
-from lazynb.frontends.leaves import Numpy, holds, is_wide, reports_errors, strong, unplaced
+from lazynb.frontends import wide
+from lazynb.frontends.leaves import Numpy, holds, is_wide, reports_errors, shrunken, strong, unplaced
 from lazynb.frontends.ufunc_forms import ALIASES, BY_HAND, RAISES, masked
 
 _SCALARS = (bool, int, float, complex)
@@ -60,14 +60,15 @@ def record(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     if isinstance(plan, Numpy):
         raise Numpy(plan.kind, plan.detail)
     check_values(ufunc, operands)
-    try:
-        cast = [_cast(operand, dtype) for operand, dtype in zip(operands, plan.inputs, strict=True)]
-    except OverflowError:
-        _let_numpy_refuse(
-            ufunc, operands, kwargs
-        )  # NumPy refuses integers that do not fit, but compares with any
-        raise Numpy("numpy_function", f"{name_of(ufunc)} of an integer that does not fit") from None
-    return finish(plan, ufunc, cast, operands)
+    with wide.allowed(any(map(wide.is_beyond, (*plan.inputs, *plan.outputs)))):
+        try:
+            cast = [_cast(operand, dtype) for operand, dtype in zip(operands, plan.inputs, strict=True)]
+        except OverflowError:
+            _let_numpy_refuse(
+                ufunc, operands, kwargs
+            )  # NumPy refuses integers that do not fit, but compares with any
+            raise Numpy("numpy_function", f"{name_of(ufunc)} of an integer that does not fit") from None
+        return finish(plan, ufunc, cast, operands)
 
 
 def finish(plan: UfuncPlan, ufunc: np.ufunc, cast: list[Any], operands: tuple[Any, ...]) -> Any:
@@ -162,7 +163,7 @@ def _plan(ufunc: np.ufunc, operands: tuple[Any, ...], kwargs: dict[str, Any]) ->
         described = ", ".join([str(_part(operand)) for operand in operands])
         return Numpy("numpy_function", f"{name} of {described}")
     for dtype in loop:
-        if not holds(dtype):
+        if not holds(dtype) and not (wide.is_beyond(dtype) and ufunc.__name__ in wide.UFUNCS):
             return Numpy("numpy_dtype", f"{name} computes in {dtype.name}")
     return _plan_of_loop(ufunc, operands, loop)
 
@@ -274,6 +275,8 @@ def _kind(value: Any) -> Any:
 
 def _cast(value: Any, dtype: Any) -> Any:
     """``value`` at the ``dtype`` that NumPy casts it to, without a weak type."""
+    if wide.is_beyond(dtype):
+        return wide.widened(value)
     if value.__class__ in _SCALARS:
         return dtype.type(value)
     if value.dtype != dtype:

@@ -41,10 +41,14 @@ def _is_recorded(items: Any, caller: FrameType) -> bool:
 
 
 def _is_pending(items: Any) -> bool:
-    """Whether the first element of ``items``, lists in lists too, or one beside it is a pending tensor."""
+    """Whether the first element of ``items``, lists in lists too, or one beside it is a pending tensor.
+
+    An array that can be written to counts as one.
+    """
     while items.__class__ in _LISTS and items:
-        if any([item.__class__ is LazyTensor and item.is_pending for item in items]):
-            return True
+        for item in items:
+            if (item.__class__ is LazyTensor and item.is_pending) or jc.is_container(item):
+                return True
         items = items[0]
     return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import operator
 import sys
 import threading
@@ -227,6 +228,12 @@ class LazyTensor(jc.Tracer):
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         return numpy_calls().array_function(function, args, kwargs)
+
+    def view(self, dtype: Any = None, type: Any = None) -> Any:
+        # ``np.ma`` makes its arrays so of what NumPy's functions give.
+        if inspect.isclass(dtype) and issubclass(dtype, np.ndarray):
+            return np.array(self._force("asarray", f"a view as {dtype.__name__}")).view(dtype)
+        return super().view(dtype=dtype, type=type)
 
     def __contains__(self, item: Any) -> bool:
         # JAX's own method checks the types and compares. Python then needs the truth value of the result.

@@ -93,6 +93,8 @@ def difference(expected: Any, found: Any, rtol: float | None = None) -> str | No
         if type(expected) is not type(found) or len(expected) != len(found):
             return f"is {type(found).__name__}, NumPy gives {type(expected).__name__}"
         return next((problem for e, f in zip(expected, found) if (problem := difference(e, f, rtol))), None)
+    if expected.__class__ is bool and isinstance(found, jax.Array):  # a pending truth value
+        return None if found.dtype == bool and bool(found) is expected else f"is {found!r}, not {expected}"
     if not isinstance(expected, np.ndarray | np.generic):
         same = type(expected) is type(found) and (expected == found or expected != expected)
         return None if same else f"is {found!r}, NumPy gives {expected!r}"

@@ -98,7 +98,8 @@ def share(which: str) -> float:
 
 
 def page() -> str:
-    from tests.frontends.page import HEAD
+    from tests.frontends.page import HEAD, SCIKIT_LEARN
+    from tests.frontends.scikit_learn import table
 
     lines = [
         HEAD.format(
@@ -125,7 +126,7 @@ def page() -> str:
                 f"| {f'`{name}`' if number == 0 else ''} | `{_escaped(text)}` | {cells[0]} "
                 f"| {'the same' if cells[0] == cells[1] else cells[1]} |"
             )
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + SCIKIT_LEARN + table()
 
 
 def _cell(status: str, why: str) -> str:

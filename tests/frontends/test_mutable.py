@@ -309,3 +309,77 @@ def test_random_programs(steps, dtype):
                 other.flags.c_contiguous == one.flags.c_contiguous
                 and other.flags.f_contiguous == one.flags.f_contiguous
             )
+
+
+JAX_CALLS = {
+    "jit": lambda m: jax.jit(lambda x: x + 1)(m),
+    "grad": lambda m: jax.grad(lambda x: (x * x).sum())(m),
+    "vmap": lambda m: jax.vmap(lambda x: x * 2)(m),
+    "scan": lambda m: jax.lax.scan(lambda carry, x: (carry + x, carry), m[0], m)[1],
+    "jnp": lambda m: jnp.sin(m),
+    "lax": lambda m: jax.lax.sin(m),
+    "device_put": lambda m: jax.device_put(m),
+    "index": lambda m: jnp.arange(5.0)[(m * 2).astype(np.int32)],
+    "scalar index": lambda m: jnp.arange(5.0)[(m * 2).astype(np.int32)[1]],
+    "mask": lambda m: jnp.where(m > 0, m, 0),
+    "at": lambda m: jnp.arange(5.0).at[(m * 2).astype(np.int32)].set(7),
+}
+
+
+@pytest.mark.parametrize("name", JAX_CALLS)
+def test_jax_takes_it_as_an_array(name, clean):
+    call, values = JAX_CALLS[name], np.array([0.0, 0.5, 1.0], np.float32)
+    expected = call(values)
+    with lazynb.lazy():
+        found = call(mutable(jnp.asarray(values) * 1))
+        assert not lazynb.breaks()
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_jax_takes_an_earlier_array_s_index(clean):
+    x = jnp.arange(5.0)
+    with lazynb.lazy():
+        found = x[mutable(np.array([3, 1], np.int32)) + np.int32(1)]
+        assert not lazynb.breaks()
+    assert found.tolist() == [4, 2]
+
+
+@pytest.mark.parametrize("make", [mutable, lambda x: x])
+def test_a_view_as_one_of_numpy_s_own_classes(make, clean):
+    with lazynb.lazy():
+        x = make(jnp.arange(3.0) * 1)
+        assert np.ma.ones_like(x).tolist() == [1, 1, 1]
+        assert np.ma.clip(x, 1, 2).tolist() == [1, 1, 2]
+        assert type(x.view(np.matrix)) is np.matrix
+
+
+def test_equal_to_text(clean):
+    with lazynb.lazy():
+        x = mutable(jnp.arange(3) * 1)
+        assert np.asarray(x == "a").tolist() == [False] * 3
+        assert np.asarray(x != "a").tolist() == [True] * 3
+
+
+def test_a_scalar_is_a_key(clean):
+    with lazynb.lazy():
+        x = mutable(jnp.arange(3) * 1)
+        assert {1: "one"}[x[1]] == "one"
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(x)
+
+
+def test_dlpack_gives_the_present_values(clean):
+    with lazynb.lazy():
+        x = mutable(jnp.arange(3) * 1)
+        x[0] = 5
+        assert np.from_dlpack(x).tolist() == [5, 1, 2]
+
+
+def test_floor_of_integers_into_it(clean):
+    with lazynb.lazy():
+        x = mutable(jnp.zeros(3, jnp.int32))
+        np.floor(np.arange(3, dtype=np.int32), out=x)
+        assert np.random.permutation(x).sum() == 3
+        with pytest.raises(ValueError, match="2-d"):
+            np.fliplr(x)

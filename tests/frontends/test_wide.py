@@ -1,0 +1,151 @@
+"""NumPy's 64-bit integers in 32-bit mode: places and counts stay lazy, and so does what is done with them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import lazynb
+from lazynb.frontends import wide
+from lazynb.frontends.functions import NAMES
+from lazynb.numpy import MutableArray, mutable
+from tests.frontends.compare import difference
+
+ARRAYS = {
+    "F": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32),
+    "U": np.random.default_rng(1).normal(size=6).astype(np.float32),
+    "W": np.sort(np.random.default_rng(2).normal(size=5).astype(np.float32)),
+    "I": np.random.default_rng(3).integers(-(2**30), 2**30, size=(3, 4)).astype(np.int32),
+    "B": np.random.default_rng(4).normal(size=(3, 4)) > 0,
+}
+A = "np.argmax(F, 1)"
+S = "np.argsort(F)"
+
+LAZY = [
+    *["np.argmax(F)", "np.argmin(F, 0)", A, S, "np.argsort(U)", "np.argpartition(U, 2)[2]"],
+    *["np.searchsorted(W, U)", "np.digitize(U, np.array([-1, 0, 1], 'f4'))"],
+    *["np.count_nonzero(B)", "np.count_nonzero(B, axis=1)", f"np.count_nonzero({A})"],
+    *["np.sum(B)", "np.sum(I)", "np.sum(I, axis=1)", "np.cumsum(I)", "np.trace(I)", f"np.sum({A} == 2)"],
+    *[f"{A} + 1", f"{A}[:, None] == np.arange(4)", f"{A} * 2**40", f"{A} - np.argmin(F, 1)", f"{A} // 2"],
+    *[f"{A} % 2", f"-{A}", f"abs({A} - 3)", f"{A} < 2", f"np.maximum({A}, 1)", f"{A} & 1", f"~{A}"],
+    *[f"{S}[:, ::-1]", f"{S}.T", f"{S}.reshape(-1)", f"{S}[0, 1]", f"{S}.sum()", f"{S}.cumsum(0)"],
+    *[f"np.where({S} > 1, {S}, 7)", f"np.concatenate([{S}, {S}])", f"np.stack([{A}, {A}])", f"np.diff({S})"],
+    *[f"np.sort({S})", f"np.flip({S})", f"np.roll({S}, 1)", f"np.tile({A}, 2)", f"np.argsort({S})"],
+    *[f"np.zeros_like({A})", f"np.full_like({A}, 7)", f"{A}.astype(np.float32)", f"{A}.astype(np.int32)"],
+    *[f"np.diag({A})", f"np.diagonal({S})", f"np.append({A}, 3)", f"np.repeat({A}, 2)", f"np.any({S})"],
+    *[f"{A} + np.array([1, 2**33, -(2**50)])", f"{A} - -(2**62)", f"{A}.astype('i4').astype('i8')"],
+]
+LEFT = [
+    *[f"{A} / 2", f"np.mean({A})", f"np.bincount({A}, minlength=4)", f"np.power({A}, 2)", f"np.eye(4)[{A}]"],
+    *[f"np.linalg.norm({A})", f"np.unique({A})", f"np.max({S})", "np.argmax(C)"],
+]
+
+
+def _run(text):
+    arrays = {**ARRAYS, "C": ARRAYS["F"] * 1j}
+    own = eval(text, {"np": np, **arrays})
+    with lazynb.lazy():
+        lazy = {name: jax.lax.optimization_barrier(jnp.asarray(value)) for name, value in arrays.items()}
+        found = eval(text, {"np": np, **lazy})
+        broken = bool(lazynb.breaks())
+    assert difference(own, found) is None
+    return broken
+
+
+@pytest.mark.parametrize("text", LAZY)
+def test_they_stay_lazy_with_numpy_s_type(text, clean):
+    assert not _run(text)
+
+
+@pytest.mark.parametrize("text", LEFT)
+def test_the_rest_breaks_and_gives_what_numpy_gives(text, clean):
+    assert _run(text)
+
+
+def test_the_names_are_numpy_s():
+    known = {name for name, _, _ in NAMES.values()}
+    assert known | {"np.concat"} >= wide.FUNCTIONS
+    assert all(isinstance(getattr(np, name), np.ufunc) for name in wide.UFUNCS)
+
+
+def test_they_can_be_written_to_and_read(clean):
+    with lazynb.lazy():
+        places = np.argsort(jnp.arange(4.0) * -1)
+        places[0] = 2**40
+        places += 1
+        assert not lazynb.breaks()
+        assert isinstance(places, MutableArray)
+        assert places.tolist() == [2**40 + 1, 3, 2, 1]
+    assert np.asarray(places).dtype == np.int64
+
+
+def test_jax_takes_them_as_it_takes_numpy_s(clean):
+    with lazynb.lazy():
+        x = jnp.arange(4.0) * 2
+        place = np.argmax(x)
+        results = [x[place], jax.nn.one_hot(place, 4), jax.jit(lambda i: i + 1)(place), jnp.take(x, place)]
+        assert not lazynb.breaks()
+    assert [str(one.dtype) for one in results] == ["float32", "float32", "int32", "float32"]
+    assert float(results[0]) == 6 and int(results[2]) == 4
+
+
+def test_a_place_is_a_key_and_an_index_of_a_list(clean):
+    with lazynb.lazy():
+        place = np.argmax(jnp.array([1.0, 3.0, 2.0]) * 1)
+        assert ["a", "b", "c"][place] == "b"
+        assert {1: "one"}[place] == "one"
+        assert f"{place}" == "1" and place == 1
+
+
+def test_five_iterations_of_k_means_are_one_run(clean):
+    def centres(x, c):
+        for _ in range(5):
+            labels = np.argmin(np.sum((x[:, None] - c[None]) ** 2, axis=-1), axis=1)
+            chosen = (labels[:, None] == np.arange(3)).astype(np.float32)
+            c = (chosen.T @ x) / np.maximum(np.sum(chosen, axis=0), 1)[:, None]
+        return c
+
+    x = np.random.default_rng(0).normal(size=(60, 2)).astype(np.float32)
+    with lazynb.lazy():
+        found = centres(jnp.asarray(x) * 1, jnp.asarray(x[:3]) * 1)
+        assert not lazynb.breaks()
+    np.testing.assert_allclose(np.asarray(found), centres(x, x[:3]), rtol=1e-5)
+
+
+def test_masks_of_known_places_run_nothing(clean):
+    with lazynb.lazy():
+        x = jnp.arange(6.0) * 1
+        labels = np.argsort(x) % 3
+        x[labels == 0]  # a break: its shape depends on the values
+        runs = lazynb.cache_info()
+        for label in range(3):
+            x[labels == label]
+        after = lazynb.cache_info()
+    assert (after.hits, after.misses) == (runs.hits, runs.misses)
+
+
+def test_wide_mode_has_no_need_of_it(clean):
+    with jax.enable_x64(True), lazynb.lazy():
+        assert isinstance(np.argmax(jnp.arange(3.0) * 1), lazynb.LazyTensor)
+        assert not wide.is_beyond(np.dtype(np.int64))
+
+
+def test_steps_of_runge_kutta_on_arrays_that_can_be_written_to_are_one_run(clean):
+    def lorenz(state):
+        x, y, z = state
+        return np.array([10 * (y - x), x * (28 - z) - y, x * y - np.float32(8 / 3) * z])
+
+    def steps(state):
+        for _ in range(10):
+            a = lorenz(state)
+            b = lorenz(state + np.float32(0.01) * a)
+            state = state + np.float32(0.005) * (a + b)
+        return state
+
+    start = np.ones(3, np.float32)
+    with lazynb.lazy():
+        found = steps(mutable(jnp.asarray(start) * 1))
+        assert not lazynb.breaks()
+    np.testing.assert_allclose(np.asarray(found), steps(start), rtol=1e-4)
