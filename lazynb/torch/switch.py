@@ -10,6 +10,7 @@ import torch
 from lazynb.torch import (
     autocast,
     autograd,
+    compiled,
     dense,
     generator,
     loading,
@@ -90,6 +91,7 @@ def enable() -> Enabled:
         loading.install(is_enabled)
         generator.install()
         safe_open.install()
+        compiled.install()
     return Enabled(False)
 
 
@@ -106,6 +108,7 @@ def disable() -> None:
             modules.uninstall()
             generator.uninstall()
             safe_open.uninstall()
+            compiled.uninstall()
 
 
 def is_enabled() -> bool:

@@ -1,0 +1,52 @@
+"""Code under ``torch.compile`` on device ``jax``: it is recorded as it is, and XLA compiles it.
+
+Dynamo reads the bytecode of all that runs under ``torch.compile``, also of what PyTorch's operations call,
+and would take lazynb and JAX apart. So their code is marked as code to leave alone. What Dynamo makes a graph
+of is run as that graph, with PyTorch's operations on our tensors, by the backend ``lazynb``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_LEFT_ALONE = ("lazynb", "torchax", "jax", "jaxlib")
+_original: Any = None
+_is_ready = False
+
+
+def _prepare() -> None:
+    """Tells Dynamo about lazynb, once."""
+    global _is_ready
+    if _is_ready:
+        return
+    from torch._dynamo import register_backend, trace_rules
+
+    for name in _LEFT_ALONE:
+        trace_rules.add(name)
+    register_backend(_as_it_is, name="lazynb")
+    _is_ready = True
+
+
+def _as_it_is(module: torch.fx.GraphModule, inputs: Any) -> Any:
+    return module.forward
+
+
+def _compile(*args: Any, **kwargs: Any) -> Any:
+    """``torch.compile``, for which Dynamo, which takes a second to import, is told about lazynb first."""
+    _prepare()
+    return _original(*args, **kwargs)
+
+
+def install() -> None:
+    """Has code that ``torch.compile`` is given recorded on device ``jax``."""
+    global _original
+    _original = torch.compile
+    _compile.__doc__ = _original.__doc__
+    torch.compile = _compile  # type: ignore[assignment]
+
+
+def uninstall() -> None:
+    """Undoes :func:`install`. What Dynamo was told stays."""
+    torch.compile = _original
