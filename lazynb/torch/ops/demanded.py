@@ -22,8 +22,8 @@ from lazynb.torch.dispatch.demands import (
     known_values,
     within,
 )
-from lazynb.torch.dispatch.layout import contiguous
-from lazynb.torch.tensor import wrap
+from lazynb.torch.dispatch.layout import check_room, contiguous, layout
+from lazynb.torch.tensor import Tensor, wrap
 
 aten = torch.ops.aten
 
@@ -155,14 +155,14 @@ def _target(bound: dict[str, Any]) -> None:
 
 @checker(*_overloads(aten.multi_margin_loss))
 def _margin_target(bound: dict[str, Any]) -> None:
-    demand = Within(0, bound["self"].shape[-1], lambda at: RuntimeError("target out of range"))
+    demand = Within(0, _size(bound["self"], -1), lambda at: RuntimeError("target out of range"))
     bound["target"] = within(bound["target"], demand)
 
 
 @checker(aten.multilabel_margin_loss_forward.default)
 def _labels(bound: dict[str, Any]) -> None:
     error = lambda _: RuntimeError("argument #2 'target' is out of range")  # noqa: E731
-    bound["target"] = within(bound["target"], Within(-1, bound["self"].shape[-1], error))
+    bound["target"] = within(bound["target"], Within(-1, _size(bound["self"], -1), error))
 
 
 def _is_whole(x: Any) -> bool:
@@ -205,12 +205,66 @@ def _divisible(y: torch.Tensor) -> torch.Tensor:
 @checker(*_overloads(aten.multinomial))
 def _weights(bound: dict[str, Any]) -> None:
     weights = bound["self"]._elem
-    bad = ~(jnp.isfinite(weights) & (weights >= 0)).all()
-    text = "probability tensor contains either `inf`, `nan` or element < 0"
-    demand_true(bad, lambda _: RuntimeError(text))
+    if bound.get("replacement") and bound["num_samples"] > 1:
+        expect(_first_improper(weights), _no_weight)
+    else:
+        text = "probability tensor contains either `inf`, `nan` or element < 0"
+        demand_true(~(jnp.isfinite(weights) & (weights >= 0)).all(), lambda _: RuntimeError(text))
     empty = (weights.sum(axis=-1) <= 0).any()
     text_of_none = "invalid multinomial distribution (sum of probabilities <= 0)"
     demand_true(empty, lambda _: RuntimeError(text_of_none))
+
+
+def _first_improper(weights: Any) -> Any:
+    """The first number that is no weight, or 0."""
+    flat = weights.reshape(-1)
+    bad = ~(jnp.isfinite(flat) & (flat >= 0))
+    return jnp.where(bad.any(), flat[jnp.argmax(bad)], 0) if flat.size else jnp.zeros((), flat.dtype)
+
+
+def _no_weight(found: Any) -> Exception | None:
+    if found >= 0 and np.isfinite(found):
+        return None
+    entry = "probability entry = infinity or NaN" if found >= 0 else "probability entry < 0"
+    return RuntimeError(f"invalid multinomial distribution (encountering {entry})")
+
+
+@checker(aten.masked_fill.Tensor)
+def _filling(bound: dict[str, Any]) -> None:
+    """A value of another kind of numbers has to be one of the tensor's, too."""
+    dtype, value = bound["self"].dtype, bound["value"]
+    if torch.can_cast(value.dtype, dtype) or not isinstance(value, Tensor):
+        return
+
+    def verdict(found: Any) -> Exception | None:
+        try:
+            torch.zeros(1, dtype=dtype).masked_fill(torch.ones(1, dtype=torch.bool), found.item())
+        except Exception as error:
+            return error.with_traceback(None)
+        return None
+
+    expect(value._elem, verdict)
+
+
+@checker(aten.as_strided_scatter.default, aten.as_strided_copy.default)
+def _room(bound: dict[str, Any]) -> None:
+    source, offset = bound["self"], bound.get("storage_offset")
+    offset = source.storage_offset() if offset is None else offset
+    wanted = layout(tuple(bound["size"]), tuple(bound["stride"]), offset, source.dtype)
+    check_room(source._storage.layout, wanted)
+
+
+@checker(aten.convolution.default)
+def _positive(bound: dict[str, Any]) -> None:
+    """PyTorch's rule for ``meta`` lets pass what the CPU's refuses."""
+    for name, least, text in (
+        ("padding", 0, "negative padding is not supported"),
+        ("output_padding", 0, "negative output_padding is not supported"),
+        ("stride", 1, "non-positive stride is not supported"),
+        ("dilation", 1, "dilation should be greater than zero"),
+    ):
+        if any(size < least for size in bound[name]):
+            raise RuntimeError(text)
 
 
 @checker(aten.masked_scatter.default)
