@@ -24,6 +24,7 @@ from lazynb.torch.backend import register
 from lazynb.torch.dispatch import dispatch, trees
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     bags,
+    chances,
     convolution,
     counting,
     ctc,

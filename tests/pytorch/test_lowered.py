@@ -177,6 +177,10 @@ NUMBERS = {
         torch.tensor([0.3, -1.0, 2.0, 0.9]),
     ),
     "legendre": (lambda x: torch.special.legendre_polynomial_p(x, 5), torch.tensor([0.3, -1.0, 2.0])),
+    "nonzero_static": (
+        lambda x: torch.nonzero_static(x, size=4, fill_value=7),
+        torch.tensor([[1, 0, 3], [0, 2, 0]]),
+    ),
     "nanmedian": (lambda x: x.nanmedian(1)[0], torch.tensor([[1.0, NOTHING, 3.0], [NOTHING] * 3])),
     "geqrf": (
         lambda x: torch.ormqr(*torch.geqrf(x), x, transpose=True),
@@ -247,3 +251,11 @@ def test_operations_of_the_users_own_are_recorded():
         fill7(z)
         assert not lazynb.breaks()
     assert y.tolist() == [5, 5, 5] and z.tolist() == [7, 7, 7]
+
+
+def test_what_the_cpu_gives_lies_in_memory_as_there():
+    x = torch.eye(4)
+    wanted = x.nonzero()
+    with lazynb.lazy():
+        got = (x.to("jax") * 1).nonzero()
+    assert torch.equal(got.cpu(), wanted) and got.stride() == wanted.stride()

@@ -62,6 +62,11 @@ def test_results_are_written_through_what_pytorch_reshapes():
     out = torch.zeros(6, 6, device="jax")
     torch.kron(x.to("jax"), y.to("jax"), out=out)
     torch.testing.assert_close(out.cpu(), torch.kron(x, y))
+    out = torch.zeros(2, 2, device="jax")
+    torch.matmul(x.repeat(2, 1, 1).to("jax"), y[:, 0].to("jax"), out=out)
+    torch.testing.assert_close(out.cpu(), x.repeat(2, 1, 1) @ y[:, 0])
+    rank = torch.zeros((), dtype=torch.int64, device="jax")
+    assert torch.linalg.matrix_rank(x.to("jax"), out=rank).item() == rank.item() == 2
     parts = [torch.zeros(3, device="jax") for _ in range(2)]
     torch.unbind_copy(x.to("jax"), 0, out=parts)
     torch.testing.assert_close(torch.stack(parts).cpu(), x)

@@ -17,7 +17,7 @@ import torch
 
 from lazynb.errors import TraceBreakError
 from lazynb.record.tensor import LazyTensor
-from lazynb.torch.dispatch import calls, demands, layout as layouts, marks, storage
+from lazynb.torch.dispatch import calls, demands, layout as layouts, marks, room, storage
 from lazynb.torch.dispatch.layout import Layout, Results, Unknown
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_array, torchax, wrap
@@ -452,7 +452,10 @@ def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def on_device(x: torch.Tensor) -> Tensor:
     """A tensor on device ``jax`` with the values of one on the CPU."""
-    return wrap(torch_to_array(x), layouts.contiguous(tuple(x.shape), x.dtype))
+    layout = layouts.contiguous(tuple(x.shape), x.dtype)
+    if x.layout is torch.strided and not x.is_contiguous():
+        layout = layouts.layout_of(torch.empty_like(x, device=_META))
+    return wrap(torch_to_array(x), layout)
 
 
 # ---- views -------------------------------------------------------------------------------------------------
@@ -492,7 +495,7 @@ def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if offset is None:
         offset = source._layout.offset
     wanted = layouts.layout(tuple(size), tuple(stride), offset, source.dtype)
-    layouts.check_room(source._storage.layout, wanted)
+    room.check_room(source._storage.layout, wanted)
     steps = _steps_from_memory(source._storage, wanted)
     return _compute(func, args, kwargs) if steps is None else Tensor(source._storage, wanted, steps)
 

@@ -102,6 +102,20 @@ def searchsorted(
     return found.reshape(values.shape)
 
 
+@lowering(aten.nonzero_static.default)
+def nonzero_static(x: Any, size: int, fill_value: int = -1) -> Any:
+    """The places of the first ``size`` elements that are not zero, a row each."""
+    flat = (x != 0).reshape(-1)
+    at = jnp.where(flat, jnp.cumsum(flat) - 1, size)
+    found = jnp.full(size, -1, np.int64).at[at].set(jnp.arange(flat.size), mode="drop")
+    rows = (
+        jnp.stack(jnp.unravel_index(jnp.maximum(found, 0), x.shape), axis=-1)
+        if x.ndim
+        else jnp.zeros((size, 0), np.int64)
+    )
+    return jnp.where(found[:, None] < 0, fill_value, rows)
+
+
 @lowering(aten.nanmedian.default)
 def nanmedian(x: Any) -> Any:
     return nanmedian_along(x.reshape(-1), 0)[0]

@@ -17,12 +17,12 @@ from lazynb.torch.dispatch.demands import (
     bounds_of,
     check_divisor,
     checker,
-    demand_probabilities,
     demand_true,
     known_values,
     within,
 )
-from lazynb.torch.dispatch.layout import check_room, contiguous, layout
+from lazynb.torch.dispatch.layout import contiguous, layout
+from lazynb.torch.dispatch.room import check_room
 from lazynb.torch.tensor import Tensor, wrap
 
 aten = torch.ops.aten
@@ -202,33 +202,6 @@ def _divisible(y: torch.Tensor) -> torch.Tensor:
     return wrap(safe, contiguous(tuple(y.shape), y.dtype))
 
 
-@checker(*_overloads(aten.multinomial))
-def _weights(bound: dict[str, Any]) -> None:
-    weights = bound["self"]._elem
-    if bound.get("replacement") and bound["num_samples"] > 1:
-        expect(_first_improper(weights), _no_weight)
-    else:
-        text = "probability tensor contains either `inf`, `nan` or element < 0"
-        demand_true(~(jnp.isfinite(weights) & (weights >= 0)).all(), lambda _: RuntimeError(text))
-    empty = (weights.sum(axis=-1) <= 0).any()
-    text_of_none = "invalid multinomial distribution (sum of probabilities <= 0)"
-    demand_true(empty, lambda _: RuntimeError(text_of_none))
-
-
-def _first_improper(weights: Any) -> Any:
-    """The first number that is no weight, or 0."""
-    flat = weights.reshape(-1)
-    bad = ~(jnp.isfinite(flat) & (flat >= 0))
-    return jnp.where(bad.any(), flat[jnp.argmax(bad)], 0) if flat.size else jnp.zeros((), flat.dtype)
-
-
-def _no_weight(found: Any) -> Exception | None:
-    if found >= 0 and np.isfinite(found):
-        return None
-    entry = "probability entry = infinity or NaN" if found >= 0 else "probability entry < 0"
-    return RuntimeError(f"invalid multinomial distribution (encountering {entry})")
-
-
 @checker(aten.masked_fill.Tensor)
 def _filling(bound: dict[str, Any]) -> None:
     """A value of another kind of numbers has to be one of the tensor's, too."""
@@ -277,18 +250,6 @@ def _enough(bound: dict[str, Any]) -> None:
     demand_true(wanted > there, lambda _: RuntimeError(text))
 
 
-@checker(aten.bernoulli.default)
-def _probabilities(bound: dict[str, Any]) -> None:
-    demand_probabilities(bound["self"]._elem)
-
-
-@checker(aten.normal.Tensor_Tensor, aten.normal.float_Tensor)
-def _deviations(bound: dict[str, Any]) -> None:
-    std = bound["std"]._elem
-    if std.size and std.dtype.kind != "c":
-        demand_true(~(std >= 0).all(), lambda _: RuntimeError("normal expects all elements of std >= 0.0"))
-
-
 @checker(aten.binary_cross_entropy.default)
 def _between_0_and_1(bound: dict[str, Any]) -> None:
     for name, word in (("self", "input"), ("target", "target")):
@@ -315,12 +276,6 @@ def _finite_range(bound: dict[str, Any]) -> None:
         return RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
 
     expect(limits, verdict)
-
-
-@checker(aten.poisson.default)
-def _rates(bound: dict[str, Any]) -> None:
-    text = "invalid Poisson rate, expected rate to be non-negative"
-    demand_true((bound["self"]._elem < 0).any(), lambda _: RuntimeError(text))
 
 
 @checker(aten._linalg_svd.default)
