@@ -185,7 +185,8 @@ def _has_value(value: np.generic, number: Any) -> bool:
         return False
     try:
         kind: Any = value.dtype.type
-        return bool(converter(kind)(number).tobytes() == value.tobytes())
+        with np.errstate(invalid="ignore", over="ignore"):  # infinity as a whole number
+            return bool(converter(kind)(number).tobytes() == value.tobytes())
     except (OverflowError, TypeError, ValueError):
         return False
 

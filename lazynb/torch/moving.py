@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import Any
 
 import torch
@@ -123,6 +124,11 @@ def _equal(func: Any, args: Any, kwargs: Any) -> bool:
     return bool(concrete(is_equal, "bool", "torch.equal"))
 
 
+def _allclose(func: Any, args: Any, kwargs: Any) -> bool:
+    is_close = aten.isclose.default(*args, **kwargs).all()
+    return bool(concrete(is_close._elem, "bool", "torch.allclose"))
+
+
 def _is_same_size(func: Any, args: Any, kwargs: Any) -> bool:
     return tuple(args[0].shape) == tuple(args[1].shape)
 
@@ -147,6 +153,7 @@ d.special.update(
         aten.resize_.default: _resize,
         aten.resize_as_.default: _resize_as,
         aten.equal.default: _equal,
+        aten.allclose.default: _allclose,
         aten.is_same_size.default: _is_same_size,
         aten.one_hot.default: lambda func, args, kwargs: _one_hot(*args, **kwargs),
         aten._fused_sdp_choice.default: _attention_choice,
@@ -169,7 +176,7 @@ def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     names = [argument.name for argument in func._schema.arguments]
     bound = dict(zip(names, args, strict=False)) | kwargs
     x, mean, var = bound["input"], bound.get("running_mean"), bound.get("running_var")
-    training = bound.get("training", "no_training" not in str(func))
+    training = bound.get("training", not re.search("no_training|no_update", str(func)))
     arrays = d.array_of([x, bound["weight"], bound["bias"], mean, var])
     result, *statistics, new_mean, new_var = batch_norm(arrays, training, bound["momentum"], bound["eps"])
     for target, new in ((mean, new_mean), (var, new_var)):
@@ -180,6 +187,8 @@ def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
     for statistic in statistics:
         dtype = torch.float32 if statistic.dtype == jnp.float32 else x.dtype
         tensors.append(wrap(statistic, layouts.contiguous(statistic.shape, dtype)))
+    if len(func._schema.returns) == 4:  # what a backend keeps for its gradient; this one keeps nothing
+        tensors.append(_new(layouts.contiguous((0,), torch.uint8)))
     return tuple(tensors)
 
 
@@ -188,6 +197,8 @@ for _overload in (
     aten._native_batch_norm_legit.default,
     aten._native_batch_norm_legit.no_stats,
     aten._native_batch_norm_legit_no_training.default,
+    aten._batch_norm_with_update.default,
+    aten._batch_norm_no_update.default,
 ):
     d.special[_overload] = _batch_norm
 
@@ -271,6 +282,13 @@ def _triangle(make: Any) -> Any:
     return indices
 
 
+def _tensor_split(x: torch.Tensor, sections: torch.Tensor, dim: int = 0) -> Any:
+    """``tensor_split`` at places that are values: they are taken from either device."""
+    if sections.dtype != torch.int64 or sections.dim() > 1:
+        return torch.tensor_split(torch.zeros(()).expand(x.shape), sections.cpu(), dim)  # raises
+    return torch.tensor_split(x, sections.tolist(), dim)
+
+
 def _kaiser(size: int, *options: Any, dtype: Any = None, **_: Any) -> torch.Tensor:
     return from_cpu(torch.kaiser_window(size, *options, dtype=dtype))
 
@@ -305,6 +323,7 @@ def install(library: Any) -> None:
     library.impl("one_hot", _one_hot, "PrivateUse1")
     library.impl("triu_indices", _triangle(torch.triu_indices), "PrivateUse1")
     library.impl("tril_indices", _triangle(torch.tril_indices), "PrivateUse1")
+    library.impl("tensor_split.tensor_indices_or_sections", _tensor_split, "AutogradPrivateUse1")
     for name in ("kaiser_window", "kaiser_window.periodic", "kaiser_window.beta"):
         library.impl(name, _kaiser, "PrivateUse1")
     # PyTorch would pin memory on the CPU for the accelerator, which is device ``jax`` now and needs none.

@@ -18,22 +18,32 @@ from lazynb.torch import (
     moving,
     safe_open,
     scopes,
+    subclasses,  # noqa: F401  # a method of tensors
     tensor,
 )
 from lazynb.torch.backend import register
 from lazynb.torch.dispatch import dispatch, trees
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
+    bags,
+    chances,
     convolution,
+    counting,
     ctc,
     demanded,
     drawing,
     elementwise,
     factories,
     gradients,
+    grids,
     linalg,
+    margins,
     norms,
+    pools,
     prims,
     recurrent,
+    scattering,
+    special,
+    upsampling,
     whole,
 )
 

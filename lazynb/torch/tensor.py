@@ -28,6 +28,7 @@ from lazynb.torch.torchax_import import import_torchax
 torchax = import_torchax()
 _Base: Any = torchax.tensor.Tensor
 DEVICE = torch.device("privateuseone:0")
+_MOST_AXES = 64
 _ON_CPU = (1, 0)  # DLPack's number for the CPU, and which one
 
 
@@ -350,15 +351,21 @@ def torch_to_array(tensor: torch.Tensor) -> Any:
 
     Raises:
       NotDense: the tensor is sparse, quantised or nested.
+      RuntimeError: it has more axes than NumPy and JAX allow.
+      NotImplementedError: it has no values, as on device ``meta``.
     """
     check_dense(tensor)
+    if tensor.dim() > _MOST_AXES:
+        raise RuntimeError(f"only tensors with up to {_MOST_AXES} dims are supported")
+    if tensor.is_meta:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     plain = tensor.detach().resolve_conj().resolve_neg()
     jax_type = torchax.ops.mappings.t2j_dtype(plain.dtype)
     if jax_type.name in _BY_BITS:
         bits = {1: torch.int8, 2: torch.int16}[plain.element_size()]
-        values = plain.contiguous().view(bits).numpy().view(jax_type)
+        values = np.from_dlpack(plain.contiguous().view(bits)).view(jax_type)
     else:
-        values = plain.numpy()
+        values = np.from_dlpack(plain)  # ``numpy()`` would forbid the user to resize the tensor
     with in_64_bit(), jc.set_current_trace(jc.eval_trace):
         return jax.numpy.array(values, copy=True)
 

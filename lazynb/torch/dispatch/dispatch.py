@@ -19,7 +19,7 @@ import torch
 
 from lazynb.errors import TraceBreakError
 from lazynb.record.tensor import LazyTensor
-from lazynb.torch.dispatch import around, calls, demands, layout as layouts, marks, shortcut, storage
+from lazynb.torch.dispatch import around, calls, demands, layout as layouts, marks, room, shortcut, storage
 from lazynb.torch.dispatch.keys import key_and_row, key_of
 from lazynb.torch.dispatch.layout import Layout, Results, Unknown
 from lazynb.torch.dispatch.recalled import recalled
@@ -39,6 +39,9 @@ special: dict[Any, Handler] = {}
 own: dict[Any, Callable[..., Any]] = {}
 # The same, for those that overwrite their first argument: they get its layout in place of it.
 fills: dict[Any, Callable[..., Any]] = {}
+
+# Operations as functions of tensors, in place of PyTorch's decompositions.
+parts: dict[Any, Callable[..., Any]] = {}
 
 # Operations whose tensors are brought to one dtype first, by PyTorch's rule.
 promoting: set[Any] = set()
@@ -106,6 +109,8 @@ def _handler(func: Any) -> Handler:
     handler = special.get(func) or special.get(func.overloadpacket)
     if handler is not None:
         return handler
+    if _is_for_any_device(func):
+        return _as_written
     name = func._schema.name.partition("::")[2]
     if name.startswith("_foreach_"):
         return _for_each
@@ -118,6 +123,20 @@ def _handler(func: Any) -> Handler:
         # ``to``, ``reshape``: a view or not, PyTorch's parts tell
         return _by_parts if func._can_decompose() else _view
     return _compute
+
+
+def _is_for_any_device(func: Any) -> bool:
+    """Whether ``func`` is somebody's own (``torch.library.custom_op``), for tensors of any device."""
+    if func.namespace in ("aten", "prims"):
+        return False
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), _ANY_DEVICE))
+
+
+def _as_written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return func._op_dk(_ANY_DEVICE, *args, **kwargs)
+
+
+_ANY_DEVICE: Any = torch._C.DispatchKey.CompositeExplicitAutograd
 
 
 def _is_written(argument: Any) -> bool:
@@ -242,6 +261,10 @@ def _fills(func: Any) -> bool:
     return func in fills or func.overloadpacket in fills
 
 
+def _is_ours(func: Any) -> bool:
+    return func in own or func.overloadpacket in own
+
+
 _asker = layouts.Asker(
     key_and_row,
     dummy_of,
@@ -250,6 +273,7 @@ _asker = layouts.Asker(
     _fills,
     _check_devices,
     calls.Names(key_of).name,
+    _is_ours,
 )
 
 
@@ -280,7 +304,7 @@ class _Failed:
     @staticmethod
     def through(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """PyTorch's decomposition, else the CPU."""
-        decomposition = _decompositions().get(func)
+        decomposition = parts.get(func) or _decompositions().get(func)
         if decomposition is not None:
             try:
                 result = decomposition(*args, **kwargs)
@@ -313,7 +337,7 @@ def evaluate(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Re
 
     def lowered(args: Any, kwargs: Any) -> Any:
         try:
-            return _fitted(lowering(*args, **kwargs), known.tree)
+            return fitted(lowering(*args, **kwargs), known.tree)
         except TraceBreakError:
             raise
         except _UNCOVERED:
@@ -353,7 +377,7 @@ class _Unfit(ValueError):
     """A lowering gave another shape than PyTorch says."""
 
 
-def _fitted(values: Any, wanted: Any) -> Any:
+def fitted(values: Any, wanted: Any) -> Any:
     """``values`` in the dtypes and shapes of ``wanted``, without those that are no tensors there."""
     if isinstance(wanted, Layout):
         if isinstance(values, (list, tuple)) and len(values) == 1:
@@ -363,7 +387,7 @@ def _fitted(values: Any, wanted: Any) -> Any:
         if not isinstance(values, (list, tuple)) or len(values) != len(wanted):
             raise _Unfit
         pairs = zip(values, wanted, strict=True)
-        return [_fitted(value, layout) for value, layout in pairs if isinstance(layout, (Layout, list))]
+        return [fitted(value, layout) for value, layout in pairs if isinstance(layout, (Layout, list))]
     return wanted
 
 
@@ -448,7 +472,10 @@ def _pack(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def on_device(x: torch.Tensor) -> Tensor:
     """A tensor on device ``jax`` with the values of one on the CPU."""
-    return wrap(torch_to_array(x), layouts.contiguous(tuple(x.shape), x.dtype))
+    layout = layouts.contiguous(tuple(x.shape), x.dtype)
+    if x.layout is torch.strided and not x.is_contiguous():
+        layout = layouts.layout_of(torch.empty_like(x, device=_META))
+    return wrap(torch_to_array(x), layout)
 
 
 # ---- views -------------------------------------------------------------------------------------------------
@@ -481,6 +508,7 @@ def _as_strided(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
     if offset is None:
         offset = source._layout.offset
     wanted = layouts.layout(tuple(size), tuple(stride), offset, source.dtype)
+    room.check_room(source._storage.layout, wanted)
     steps = _steps_from_memory(source._storage, wanted)
     return _compute(func, args, kwargs) if steps is None else Tensor(source._storage, wanted, steps)
 
@@ -503,6 +531,7 @@ for _overload in (
     aten.view_as_real.default,
     aten.view_as_complex.default,
     aten.view.dtype,
+    aten._unsafe_view.default,  # PyTorch's schema does not say so, but its own code writes through it
 ):
     special[_overload] = _view
 
@@ -517,7 +546,9 @@ def functional(func: Any) -> Any:
     It is ``add.Tensor`` for ``add_.Tensor`` and for ``add.out``.
     """
     name = func._schema.name.partition("::")[2]
-    if name.endswith("_") and not name.endswith("__"):
+    if name.startswith("__i"):
+        name = "__" + name.removeprefix("__i")
+    elif name.endswith("_") and not name.endswith("__"):
         name = name[:-1]
     packet = getattr(aten, name, None)
     if packet is None:
@@ -685,6 +716,9 @@ def _into_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     targets_at = [argument.name for argument in func._schema.arguments if _is_out(argument)]
     bound = dict(zip(names, args, strict=False)) | kwargs
     targets = [bound[name] for name in targets_at]
+    is_list = isinstance(targets[0], (list, tuple))  # ``unbind_copy``: one argument, and nothing is returned
+    if is_list:
+        targets = list(targets[0])
     count = len(args) - sum(name not in kwargs for name in targets_at)
     plain_args = args[:count]
     plain_kwargs = {name: value for name, value in kwargs.items() if name not in targets_at}
@@ -697,12 +731,14 @@ def _into_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         for name, target in zip(targets_at, targets, strict=True):
             plain_kwargs[name] = torch.empty(0, dtype=target.dtype)
         result = on_cpu(func, plain_args, plain_kwargs)
-    several = result if isinstance(result, tuple) else (result,)
+    several = result if isinstance(result, (tuple, list)) else (result,)
     results = [x if isinstance(x, Tensor) else on_device(x) for x in several]
     for target, new in zip(targets, results, strict=True):
         if target._layout.shape != new._layout.shape:
             resized(target, new._layout.shape)
         store(target, new._elem)
+    if is_list:
+        return None
     return targets[0] if len(targets) == 1 else tuple(targets)
 
 

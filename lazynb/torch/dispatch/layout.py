@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import torch
 from torch.utils._pytree import tree_leaves
 
+from lazynb.torch.dense import check_dense
 from lazynb.torch.dispatch import marks
 from lazynb.torch.torchax_import import import_torchax
 
@@ -99,8 +100,16 @@ def layout(shape: tuple[int, ...], stride: tuple[int, ...], offset: int, dtype: 
 
 
 def layout_of(tensor: torch.Tensor) -> Layout:
-    """The layout of any tensor of PyTorch's."""
-    return layout(tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()), tensor.dtype)
+    """The layout of any tensor of PyTorch's.
+
+    Raises:
+      NotDense: the tensor is sparse or nested.
+    """
+    try:
+        return layout(tuple(tensor.shape), tensor.stride(), int(tensor.storage_offset()), tensor.dtype)
+    except RuntimeError:
+        check_dense(tensor)
+        raise
 
 
 def contiguous(shape: tuple[int, ...], dtype: torch.dtype) -> Layout:
@@ -153,6 +162,7 @@ class Asker(NamedTuple):
       fills: whether an operation fills its argument with numbers, whatever is in it.
       check: raises where tensors lie on devices that do not go together.
       name: of a call, see :class:`Results`.
+      is_ours: whether an operation has a lowering of our own.
     """
 
     key_of_call: Callable[[Any, Any, Any, bool], tuple[Any, Any]]
@@ -162,6 +172,7 @@ class Asker(NamedTuple):
     fills: Callable[[Any], bool]
     check: Callable[[Any, Any], None]
     name: Callable[[Any, Any, Any], object | None]
+    is_ours: Callable[[Any], bool]
 
 
 def results(
@@ -202,6 +213,8 @@ def _outcome(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: As
         named_dummies = asker.dummy_of(kwargs, writes) if kwargs else {}
         outcome = func(*dummies, **named_dummies)
     except (NotImplementedError, AttributeError) as error:  # AttributeError: the rule does not allow for None
+        if isinstance(error, NotImplementedError) and asker.is_ours(func):  # no rule, but one on the CPU
+            return _said_by_cpu(func, args, kwargs, asker)
         raise Unknown(str(func)) from error
     except Exception as error:
         needs_values = isinstance(error, RuntimeError) and (
@@ -220,6 +233,8 @@ def _outcome(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: As
 
 def _said_by_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> Any:
     """What ``func`` returns, or raises, on the CPU."""
+    if func.overloadpacket in _OF_VALUES:
+        raise Unknown(str(func))
     try:
         with marks.heeded():
             return func(*asker.plain_of(args, False), **asker.plain_of(kwargs, False))
@@ -240,6 +255,8 @@ def _check_small(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker
 
 def _check_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asker: Asker) -> None:
     """Raises what the CPU raises for tensors of such dtypes and shapes."""
+    if func.overloadpacket in _OF_VALUES:
+        return
     try:
         with marks.heeded():
             func(*asker.plain_of(args, False), **asker.plain_of(kwargs, False))
@@ -262,7 +279,10 @@ _LAX = {
     torch.ops.aten.index_copy,
     torch.ops.aten.index_select,
     torch.ops.aten.select_scatter,
+    torch.ops.aten.multinomial,
 }
+# Operations that refuse the values which the CPU is asked with: zeros.
+_OF_VALUES = {torch.ops.aten.lu_unpack, torch.ops.aten.segment_reduce, torch.ops.aten.repeat_interleave}
 
 
 def _are_common(dtypes: set[torch.dtype]) -> bool:

@@ -17,13 +17,13 @@ from lazynb.torch.dispatch.demands import (
     bounds_of,
     check_divisor,
     checker,
-    demand_probabilities,
     demand_true,
     known_values,
     within,
 )
-from lazynb.torch.dispatch.layout import contiguous
-from lazynb.torch.tensor import wrap
+from lazynb.torch.dispatch.layout import contiguous, layout
+from lazynb.torch.dispatch.room import check_room
+from lazynb.torch.tensor import Tensor, wrap
 
 aten = torch.ops.aten
 
@@ -155,14 +155,14 @@ def _target(bound: dict[str, Any]) -> None:
 
 @checker(*_overloads(aten.multi_margin_loss))
 def _margin_target(bound: dict[str, Any]) -> None:
-    demand = Within(0, bound["self"].shape[-1], lambda at: RuntimeError("target out of range"))
+    demand = Within(0, _size(bound["self"], -1), lambda at: RuntimeError("target out of range"))
     bound["target"] = within(bound["target"], demand)
 
 
 @checker(aten.multilabel_margin_loss_forward.default)
 def _labels(bound: dict[str, Any]) -> None:
     error = lambda _: RuntimeError("argument #2 'target' is out of range")  # noqa: E731
-    bound["target"] = within(bound["target"], Within(-1, bound["self"].shape[-1], error))
+    bound["target"] = within(bound["target"], Within(-1, _size(bound["self"], -1), error))
 
 
 def _is_whole(x: Any) -> bool:
@@ -202,15 +202,42 @@ def _divisible(y: torch.Tensor) -> torch.Tensor:
     return wrap(safe, contiguous(tuple(y.shape), y.dtype))
 
 
-@checker(*_overloads(aten.multinomial))
-def _weights(bound: dict[str, Any]) -> None:
-    weights = bound["self"]._elem
-    bad = ~(jnp.isfinite(weights) & (weights >= 0)).all()
-    text = "probability tensor contains either `inf`, `nan` or element < 0"
-    demand_true(bad, lambda _: RuntimeError(text))
-    empty = (weights.sum(axis=-1) <= 0).any()
-    text_of_none = "invalid multinomial distribution (sum of probabilities <= 0)"
-    demand_true(empty, lambda _: RuntimeError(text_of_none))
+@checker(aten.masked_fill.Tensor)
+def _filling(bound: dict[str, Any]) -> None:
+    """A value of another kind of numbers has to be one of the tensor's, too."""
+    dtype, value = bound["self"].dtype, bound["value"]
+    if torch.can_cast(value.dtype, dtype) or not isinstance(value, Tensor):
+        return
+
+    def verdict(found: Any) -> Exception | None:
+        try:
+            torch.zeros(1, dtype=dtype).masked_fill(torch.ones(1, dtype=torch.bool), found.item())
+        except Exception as error:
+            return error.with_traceback(None)
+        return None
+
+    expect(value._elem, verdict)
+
+
+@checker(aten.as_strided_scatter.default, aten.as_strided_copy.default)
+def _room(bound: dict[str, Any]) -> None:
+    source, offset = bound["self"], bound.get("storage_offset")
+    offset = source.storage_offset() if offset is None else offset
+    wanted = layout(tuple(bound["size"]), tuple(bound["stride"]), offset, source.dtype)
+    check_room(source._storage.layout, wanted)
+
+
+@checker(aten.convolution.default)
+def _positive(bound: dict[str, Any]) -> None:
+    """PyTorch's rule for ``meta`` lets pass what the CPU's refuses."""
+    for name, least, text in (
+        ("padding", 0, "negative padding is not supported"),
+        ("output_padding", 0, "negative output_padding is not supported"),
+        ("stride", 1, "non-positive stride is not supported"),
+        ("dilation", 1, "dilation should be greater than zero"),
+    ):
+        if any(size < least for size in bound[name]):
+            raise RuntimeError(text)
 
 
 @checker(aten.masked_scatter.default)
@@ -221,18 +248,6 @@ def _enough(bound: dict[str, Any]) -> None:
     wanted = jnp.broadcast_to(mask._elem, tuple(bound["self"].shape)).sum()
     text = "Number of elements of source < number of ones in mask"
     demand_true(wanted > there, lambda _: RuntimeError(text))
-
-
-@checker(aten.bernoulli.default)
-def _probabilities(bound: dict[str, Any]) -> None:
-    demand_probabilities(bound["self"]._elem)
-
-
-@checker(aten.normal.Tensor_Tensor, aten.normal.float_Tensor)
-def _deviations(bound: dict[str, Any]) -> None:
-    std = bound["std"]._elem
-    if std.size and std.dtype.kind != "c":
-        demand_true(~(std >= 0).all(), lambda _: RuntimeError("normal expects all elements of std >= 0.0"))
 
 
 @checker(aten.binary_cross_entropy.default)
@@ -261,12 +276,6 @@ def _finite_range(bound: dict[str, Any]) -> None:
         return RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
 
     expect(limits, verdict)
-
-
-@checker(aten.poisson.default)
-def _rates(bound: dict[str, Any]) -> None:
-    text = "invalid Poisson rate, expected rate to be non-negative"
-    demand_true((bound["self"]._elem < 0).any(), lambda _: RuntimeError(text))
 
 
 @checker(aten._linalg_svd.default)

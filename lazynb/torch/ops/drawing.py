@@ -10,9 +10,10 @@ import numpy as np
 import torch
 
 from lazynb.torch import generator
-from lazynb.torch.dispatch import dispatch as d
+from lazynb.torch.dispatch import dispatch as d, layout as layouts
 from lazynb.torch.dispatch.demands import demand_probabilities
 from lazynb.torch.dispatch.registry import fill, lowering
+from lazynb.torch.tensor import wrap
 from lazynb.torch.torchax_import import import_torchax
 
 aten = torch.ops.aten
@@ -108,6 +109,16 @@ def randn_like(x: Any, dtype: Any = None, **_: Any) -> Any:
     return jax.random.normal(_key(None), x.shape, x.dtype if dtype is None else d.jax_dtype(dtype))
 
 
+@lowering(aten.randint_like.default)
+def randint_like(x: Any, high: int, **options: Any) -> Any:
+    return randint_like_from(x, 0, high, **options)
+
+
+@lowering(aten.randint_like.low_dtype)
+def randint_like_from(x: Any, low: int, high: int, **_: Any) -> Any:
+    return jax.random.randint(_key(None), x.shape, low, high, np.dtype(np.int64))
+
+
 @lowering(aten.native_dropout.default)
 def native_dropout(x: Any, p: float, train: bool | None) -> Any:
     if train is False or p == 0:
@@ -136,6 +147,28 @@ def multinomial(weights: Any, count: int, replacement: bool = False, generator: 
         return jnp.moveaxis(chosen, 0, -1)
     noise = jax.random.gumbel(_key(generator), weights.shape, np.dtype(np.float32))
     return lax.top_k(logits + noise, count)[1]
+
+
+def _leaky(func: Any, args: Any, kwargs: Any) -> Any:
+    """``rrelu_with_noise`` and ``rrelu_with_noise_``: the slopes that were drawn are left in ``noise``."""
+    names = [argument.name for argument in func._schema.arguments]
+    bound: dict[str, Any] = {"lower": 1 / 8, "upper": 1 / 3, "training": False, "generator": None}
+    bound |= dict(zip(names, args, strict=False)) | kwargs
+    x, noise, lower, upper = (bound[name] for name in ("self", "noise", "lower", "upper"))
+    value = d.array_of(x)
+    slopes = (lower + upper) / 2
+    if bound["training"]:
+        drawn = jax.random.uniform(_key(bound["generator"]), value.shape, _floats(x._layout))
+        slopes = (drawn * (upper - lower) + lower).astype(value.dtype)
+        d.store(noise, jnp.where(value <= 0, slopes, jnp.ones((), value.dtype)))
+    result = jnp.where(value <= 0, value * slopes, value)
+    if func is aten.rrelu_with_noise_.default:
+        d.store(x, result)
+        return x
+    return wrap(result, layouts.contiguous(tuple(x.shape), x.dtype))
+
+
+d.special[aten.rrelu_with_noise.default] = d.special[aten.rrelu_with_noise_.default] = _leaky
 
 
 def _key(given: Any) -> Any:

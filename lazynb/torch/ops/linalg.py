@@ -87,6 +87,30 @@ def lu_factor_ex(x: Any, pivot: bool = True, check_errors: bool = False) -> Any:
     return lu, pivots + 1, _zero_pivot(lu)
 
 
+@lowering(aten.lu_unpack.default)
+def lu_unpack(lu: Any, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
+    """The permutation and both factors; one that is not asked for has no elements."""
+    rows, columns = lu.shape[-2:]
+    least = min(rows, columns)
+    nothing = jnp.zeros((0,), lu.dtype)
+    permutation = lower = upper = nothing
+    if unpack_pivots:
+        order = lax.linalg.lu_pivots_to_permutation(pivots - 1, rows)
+        permutation = jnp.swapaxes(jnp.eye(rows, dtype=lu.dtype)[order], -1, -2)
+    if unpack_data:
+        lower = jnp.tril(lu[..., :least], -1) + jnp.eye(rows, least, dtype=lu.dtype)
+        upper = jnp.triu(lu[..., :least, :])
+    return permutation, lower, upper
+
+
+@lowering(aten.linalg_lu.default)
+def lu(x: Any, pivot: bool = True) -> Any:
+    if not pivot:
+        raise NotImplementedError
+    factors, pivots, _ = lax.linalg.lu(x)
+    return lu_unpack(factors, pivots + 1)
+
+
 @lowering(aten.linalg_inv_ex.default)
 def inv_ex(x: Any, check_errors: bool = False) -> Any:
     if not x.size:
@@ -120,3 +144,87 @@ def solve_ex(a: Any, b: Any, left: bool = True, check_errors: bool = False) -> A
     elif not left:
         solved = jnp.swapaxes(solved, -1, -2)
     return solved, lu, pivots + 1, _zero_pivot(lu)
+
+
+@lowering(aten.cholesky_solve.default)
+def cholesky_solve(b: Any, factor: Any, upper: bool = False) -> Any:
+    lead = jnp.broadcast_shapes(b.shape[:-2], factor.shape[:-2])
+    b = jnp.broadcast_to(b, (*lead, *b.shape[-2:]))
+    factor = jnp.broadcast_to(factor, (*lead, *factor.shape[-2:]))
+    lower = jnp.conj(jnp.swapaxes(factor, -1, -2)) if upper else factor
+    solve = functools.partial(lax.linalg.triangular_solve, lower, left_side=True, lower=True)
+    return solve(solve(b), transpose_a=True, conjugate_a=True)
+
+
+def _sign_of_order(pivots: Any) -> Any:
+    """1 or -1: whether an even number of rows was exchanged. ``pivots`` count from 0."""
+    moved = pivots != jnp.arange(pivots.shape[-1])
+    return 1 - 2 * (moved.sum(axis=-1) % 2)
+
+
+def det(x: Any) -> Any:
+    """The determinant, the factors and their pivots, which the gradient takes."""
+    lu, pivots, _ = lax.linalg.lu(x)
+    diagonal = jnp.diagonal(lu, axis1=-2, axis2=-1)
+    return diagonal.prod(axis=-1) * _sign_of_order(pivots).astype(x.dtype), lu, pivots + 1
+
+
+def slogdet(x: Any) -> Any:
+    lu, pivots, _ = lax.linalg.lu(x)
+    diagonal = jnp.diagonal(lu, axis1=-2, axis2=-1)
+    signs = jnp.sign(diagonal).prod(axis=-1) * _sign_of_order(pivots).astype(x.dtype)
+    return signs, jnp.log(jnp.abs(diagonal)).sum(axis=-1), lu, pivots + 1
+
+
+def _of_rows_or_columns(function: Any) -> Any:
+    """``function`` of a matrix, or of its transpose where PyTorch takes that, as its gradients know: of one
+    that is real and lies in memory row by row."""
+
+    def handler(func: Any, args: Any, kwargs: Any) -> Any:
+        x, known = args[0], d.expected(func, args, kwargs)
+        value = x._elem
+        if x.is_contiguous() and not x.is_complex():
+            value = jnp.swapaxes(value, -1, -2)
+        return wrapped(d.fitted(function(value), known.tree), known.tree)
+
+    return handler
+
+
+d.special[aten._linalg_det.default] = _of_rows_or_columns(det)
+d.special[aten._linalg_slogdet.default] = _of_rows_or_columns(slogdet)
+
+
+@lowering(aten.geqrf.default)
+def geqrf(x: Any) -> Any:
+    """Householder's vectors below the diagonal of R, and their factors."""
+    raw, factors = jnp.linalg.qr(x, mode="raw")
+    return jnp.swapaxes(raw, -1, -2), factors
+
+
+@lowering(aten.ormqr.default)
+def ormqr(x: Any, factors: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    return lax.linalg.ormqr(x, factors, other, left=left, transpose=transpose)
+
+
+def _pinv(x: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
+    """PyTorch's own way, by its factorisations. What is no larger than the tolerance counts as 0."""
+    if not x.numel():
+        return x.new_empty((*x.shape[:-2], x.shape[-1], x.shape[-2]))
+    if atol is None:
+        atol = x.new_zeros((), dtype=torch.float64)
+    if rtol is None:
+        least = torch.finfo(x.dtype).eps * max(x.shape[-2:])
+        rtol = torch.where(atol > 0, 0.0, least)
+    if hermitian:
+        values, right = torch.linalg.eigh(x)
+        left, sizes = right, values.abs()
+    else:
+        left, values, adjoint = torch.linalg.svd(x, full_matrices=False)
+        right, sizes = adjoint.mH, values
+    most = sizes.amax(-1, keepdim=True)
+    limit = torch.maximum(atol.unsqueeze(-1).double(), rtol.unsqueeze(-1) * most)
+    inverse = torch.where(sizes > limit, values.reciprocal(), 0.0).to(x.dtype)
+    return (right * inverse.unsqueeze(-2)) @ left.mH
+
+
+d.parts[aten.linalg_pinv.atol_rtol_tensor] = _pinv

@@ -166,24 +166,6 @@ def nll_loss_backward(
     return jnp.where(chosen, jnp.expand_dims(each, axis), jnp.zeros((), x.dtype))
 
 
-@lowering(aten.multilabel_margin_loss_forward.default)
-def multilabel_margin_loss(x: Any, target: Any, reduction: int) -> Any:
-    """PyTorch 2.13's decomposition counts the places after a row's last label, too."""
-    rows, labels = jnp.atleast_2d(x), jnp.atleast_2d(target)
-    count, classes = rows.shape
-    kept = jnp.cumsum(labels == -1, axis=1) == 0
-    chosen = jnp.take_along_axis(rows, jnp.where(kept, labels, 0), axis=1)
-    places = jnp.arange(count)[:, None], jnp.where(kept, labels, classes)
-    is_target = jnp.zeros(rows.shape, bool).at[places].set(True, mode="drop")
-    margins = jnp.maximum(1 - chosen[:, :, None] + rows[:, None, :], 0) / classes
-    counted = kept[:, :, None] & ~is_target[:, None, :]
-    losses = jnp.where(counted, margins, 0).sum(axis=(1, 2))
-    result = losses.reshape(x.shape[:-1])
-    if reduction:
-        result = losses.mean() if reduction == 1 else losses.sum()
-    return result, is_target.astype(x.dtype).reshape(x.shape)
-
-
 @lowering(aten._linalg_eigh.default)
 def eigh(x: Any, uplo: str = "L", compute_v: bool = True) -> Any:
     values, vectors = jnp.linalg.eigh(x, UPLO=uplo, symmetrize_input=False)

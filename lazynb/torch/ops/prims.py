@@ -41,6 +41,16 @@ def prim_var(x: Any, dims: Any = None, correction: float = 1, output_dtype: Any 
     return jnp.var(x, axis=None if dims is None else tuple(dims), ddof=int(correction))
 
 
+@lowering(prims.broadcast_in_dim.default)
+def prim_broadcast(x: Any, shape: Any, dimensions: Any) -> Any:
+    return lax.broadcast_in_dim(x, tuple(shape), tuple(dimensions))
+
+
+@lowering(prims.copy_strided.default)
+def prim_copy(x: Any, stride: Any) -> Any:
+    return x
+
+
 for _name, _function in {
     "add": operator.add,
     "sub": operator.sub,

@@ -141,6 +141,20 @@ def _is_a_layer(x: Any, weight: Any, bias: Any = None) -> bool:
     return bias is None or bias.shape == weight.shape[:1]
 
 
+def _always(*_: Any, **__: Any) -> bool:
+    return True
+
+
+# PyTorch's parts of these write to memory that they look at as another tensor, or not to ``out`` itself.
+_WITH_OUT = (
+    aten.matmul.out,
+    aten.linalg_matrix_rank.out,
+    aten.linalg_matrix_rank.atol_rtol_tensor_out,
+    aten.linalg_matrix_rank.atol_rtol_float_out,
+    aten.linalg_matrix_rank.out_tol_tensor,
+)
+
+
 def install(library: Any) -> None:
     """Has the operations carried out whole.
 
@@ -155,3 +169,5 @@ def install(library: Any) -> None:
         (aten.scaled_dot_product_attention.default, _has_no_dropout, False),
     ):
         library.impl(func, _whole(func, can, has_rule), "AutogradPrivateUse1")
+    for func in _WITH_OUT:
+        library.impl(func, _whole(func, _always, False), "AutogradPrivateUse1")

@@ -1,0 +1,183 @@
+"""Maximum pools, also adaptive and fractional ones, whose windows differ, and the gradients of all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from lazynb.torch.dispatch.registry import lowering
+
+aten = torch.ops.aten
+lax = jax.lax
+
+
+def _largest(x: Any, places: Any, inside: Any, axes: int) -> tuple[Any, Any]:
+    """The largest element of each window, and its place.
+
+    Arguments:
+      x: of shape (*lead, *sizes).
+      places: in the flat image, of shape (*lead or ones, *out, window).
+      inside: which of them belong to the window; the same shape, or one that broadcasts to it.
+      axes: the number of sizes.
+    """
+    lead, windows = x.shape[: x.ndim - axes], places.shape[-axes - 1 :]
+    count = math.prod(lead)
+    rows = x.reshape((count, math.prod(x.shape[x.ndim - axes :])))
+    at = jnp.broadcast_to(places, (*lead, *windows))
+    values = jnp.take_along_axis(rows, at.reshape((count, math.prod(windows))), axis=1)
+    values = jnp.where(inside, values.reshape(at.shape), _least(x.dtype))
+    best = jnp.argmax(values, axis=-1)[..., None]
+    return jnp.take_along_axis(values, best, axis=-1)[..., 0], jnp.take_along_axis(at, best, axis=-1)[..., 0]
+
+
+def _least(dtype: Any) -> Any:
+    return np.asarray(-np.inf if dtype.kind in "fV" else np.iinfo(dtype).min, dtype)
+
+
+def _windows(size: int, out: int) -> tuple[np.ndarray, np.ndarray]:
+    """The places in each of ``out`` windows of an adaptive pool, and which of them belong to it."""
+    starts = np.arange(out) * size // out
+    ends = -(-(np.arange(1, out + 1) * size) // out)
+    places = starts[:, None] + np.arange(int((ends - starts).max(initial=1)))
+    return np.minimum(places, size - 1), places < ends[:, None]
+
+
+def _grid(parts: Sequence[Any], sizes: Sequence[int], combine: Any) -> Any:
+    """Figures of the windows along each axis, of shape (..., out, window), as those of whole windows.
+
+    The result has the shape (..., *out, product of windows); ``combine`` takes the figure so far, that of
+    an axis and the size of the axis.
+    """
+    count, total = len(parts), None
+    lead = parts[0].shape[:-2]
+    for axis, (part, size) in enumerate(zip(parts, sizes, strict=True)):
+        shape = [1] * (2 * count)
+        shape[axis], shape[count + axis] = part.shape[-2:]
+        part = part.reshape((*lead, *shape))
+        total = part if total is None else combine(total, part, size)
+    assert total is not None
+    out, windows = [part.shape[-2] for part in parts], [part.shape[-1] for part in parts]
+    return jnp.broadcast_to(total, (*lead, *out, *windows)).reshape((*lead, *out, math.prod(windows)))
+
+
+def _flat_places(parts: Sequence[Any], sizes: Sequence[int]) -> Any:
+    return _grid(parts, sizes, lambda total, part, size: total * size + part)
+
+
+@lowering(aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.default)
+def max_pool(
+    x: Any, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+) -> Any:
+    """The largest element of each window, and its place: of the first, or of the last that is no number."""
+    axes = len(kernel)
+    sizes, lead = x.shape[x.ndim - axes :], x.ndim - axes
+    kernel, padding, dilation = (_for_each(one, axes) for one in (kernel, padding, dilation))
+    stride = _for_each(stride, axes) if stride else kernel
+    sides = [
+        _sides(*figures, ceil_mode) for figures in zip(sizes, kernel, stride, padding, dilation, strict=True)
+    ]
+    ones = [1] * lead
+    window = {
+        "window_dimensions": (*ones, *kernel),
+        "window_strides": (*ones, *stride),
+        "padding": [(0, 0)] * lead + sides,
+        "window_dilation": (*ones, *dilation),
+    }
+    least = _least(x.dtype)
+    values = lax.reduce_window(x, least, lax.max, **window)
+    places = jnp.broadcast_to(jnp.arange(math.prod(sizes)).reshape(sizes), x.shape)
+    start = np.int64(np.iinfo(np.int64).max)
+    return values, lax.reduce_window((x, places), (least, start), _larger, **window)[1]
+
+
+def _for_each(numbers: Any, axes: int) -> list[int]:
+    numbers = [numbers] if isinstance(numbers, int) else list(numbers)
+    return numbers * (axes if len(numbers) == 1 else 1)
+
+
+def _sides(
+    size: int, kernel: int, stride: int, padding: int, dilation: int, ceil_mode: bool
+) -> tuple[int, int]:
+    """What lies before and behind an axis: behind so much that the last window ends there."""
+    reach = dilation * (kernel - 1) + 1
+    room = size + 2 * padding - reach
+    count = (-(-room // stride) if ceil_mode else room // stride) + 1
+    if ceil_mode and (count - 1) * stride >= size + padding:
+        count -= 1
+    return padding, (count - 1) * stride + reach - size - padding
+
+
+def _larger(a: Any, b: Any) -> Any:
+    (x, at), (y, by) = a, b
+    x_is_nan, y_is_nan = x != x, y != y
+    takes_y = jnp.where(
+        x_is_nan | y_is_nan, y_is_nan & (~x_is_nan | (by > at)), (y > x) | ((y == x) & (by < at))
+    )
+    return jnp.where(takes_y, y, x), jnp.where(takes_y, by, at)
+
+
+@lowering(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)
+def adaptive_max_pool(x: Any, out: Any) -> Any:
+    sizes = x.shape[x.ndim - len(out) :]
+    windows = [_windows(size, count) for size, count in zip(sizes, out, strict=True)]
+    places = _flat_places([jnp.asarray(places) for places, _ in windows], sizes)
+    inside = _grid([jnp.asarray(inside) for _, inside in windows], sizes, lambda a, b, _: a & b)
+    return _largest(x, places, inside, len(sizes))
+
+
+@lowering(aten.fractional_max_pool2d.default, aten.fractional_max_pool3d.default)
+def fractional_max_pool(x: Any, kernel: Any, out: Any, samples: Any) -> Any:
+    """``samples`` is (N, C, axes), with the last axis of the image first in two dimensions."""
+    axes = len(out)
+    sizes, lead = x.shape[x.ndim - axes :], x.shape[: x.ndim - axes]
+    samples = samples.reshape((*lead, axes))
+    order = range(axes) if axes == 3 else reversed(range(axes))
+    parts = [
+        _fractions(samples[..., at], size, count, window)
+        for at, size, count, window in zip(order, sizes, out, kernel, strict=True)
+    ]
+    return _largest(x, _flat_places(parts, sizes), jnp.ones((), bool), axes)
+
+
+def _fractions(sample: Any, size: int, out: int, window: int) -> Any:
+    """The places in each window: (*lead, out, window)."""
+    last = jnp.full((*sample.shape, 1), size - window, np.int64)
+    starts = last
+    if out > 1:
+        alpha = jnp.asarray((size - window) / (out - 1), sample.dtype)
+        at = jnp.arange(out - 1, dtype=sample.dtype)
+        begins = ((at + sample[..., None]) * alpha).astype(np.int64)
+        starts = jnp.concatenate([begins - (sample[..., None] * alpha).astype(np.int64), last], axis=-1)
+    return starts[..., None] + jnp.arange(window)
+
+
+@lowering(
+    aten.max_pool2d_with_indices_backward.default,
+    aten.adaptive_max_pool2d_backward.default,
+    aten.fractional_max_pool2d_backward.default,
+)
+def max_pool2d_backward(grad: Any, x: Any, *options: Any) -> Any:
+    """Each gradient goes where the largest element was. The last of the options are these places."""
+    return _scattered(grad, x.shape, options[-1], 2)
+
+
+@lowering(
+    aten.max_pool3d_with_indices_backward.default,
+    aten.adaptive_max_pool3d_backward.default,
+    aten.fractional_max_pool3d_backward.default,
+)
+def max_pool3d_backward(grad: Any, x: Any, *options: Any) -> Any:
+    return _scattered(grad, x.shape, options[-1], 3)
+
+
+def _scattered(grad: Any, shape: Sequence[int], indices: Any, axes: int) -> Any:
+    rows = math.prod(shape[: len(shape) - axes])
+    flat = jnp.zeros((rows, math.prod(shape[len(shape) - axes :])), grad.dtype)
+    at, out = jnp.arange(rows)[:, None], (rows, math.prod(grad.shape[grad.ndim - axes :]))
+    return flat.at[at, indices.reshape(out)].add(grad.reshape(out)).reshape(shape)

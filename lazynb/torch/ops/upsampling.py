@@ -1,0 +1,187 @@
+"""Images made larger or smaller: nearest, linear, cubic, with and without antialiasing, and their gradients.
+
+Each axis by itself: an element of the result is a weighted sum of a few elements of the input, its *taps*,
+which are known from the sizes alone. The gradient is the same with the taps seen from the input.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from lazynb.torch.dispatch.registry import lowering
+
+aten = torch.ops.aten
+
+
+class Taps(NamedTuple):
+    """Which elements of an axis each element of the result is made of.
+
+    Attributes:
+      places: of shape (results, taps).
+      weight: the same shape; None for a copy of one element.
+    """
+
+    places: np.ndarray
+    weight: np.ndarray | None
+
+
+def _scale(kept: int, made: int, align: bool, given: float | None) -> np.floating[Any]:
+    """The distance of two results in the input. PyTorch computes it in float32, and so the rounding does."""
+    if align:
+        return np.float32((kept - 1) / (made - 1)) if made > 1 else np.float32(0)
+    return np.float32(1 / given) if given else np.float32(kept) / np.float32(made)
+
+
+def nearest(kept: int, made: int, align: bool, given: float | None, exact: bool = False) -> Taps:
+    """The element whose place is at most that of the result; with ``exact`` that whose middle is nearest."""
+    at = np.arange(made, dtype=np.float32)
+    scale = _scale(kept, made, False, given)
+    if not exact and made == kept:
+        scale = np.float32(1)
+    place = np.floor((at + np.float32(0.5 if exact else 0)) * scale)
+    return Taps(np.minimum(place, kept - 1).astype(np.int64)[:, None], None)
+
+
+def _places(kept: int, made: int, align: bool, given: float | None) -> Any:
+    at, scale = np.arange(made, dtype=np.float32), _scale(kept, made, align, given)
+    return at * scale if align else (at + np.float32(0.5)) * scale - np.float32(0.5)
+
+
+def linear(kept: int, made: int, align: bool, given: float | None) -> Taps:
+    """Two neighbours."""
+    if kept == made:
+        return Taps(np.arange(made)[:, None], None)
+    place = np.maximum(_places(kept, made, align, given), 0)
+    first = np.minimum(place.astype(np.int64), kept - 1)
+    second = np.minimum(first + 1, kept - 1)
+    part = np.clip(place - first, 0, 1)
+    return Taps(np.stack([first, second], 1), np.stack([1 - part, part], 1))
+
+
+def cubic(kept: int, made: int, align: bool, given: float | None) -> Taps:
+    """Four neighbours; beyond the edge the last element stands again."""
+    place = _places(kept, made, align, given)
+    first = np.floor(place)
+    offsets = np.arange(-1, 3)
+    index = np.clip(first[:, None] + offsets, 0, kept - 1).astype(np.int64)
+    return Taps(index, _bicubic((place - first)[:, None] - offsets, -0.75))
+
+
+def _bicubic(distance: Any, a: float) -> Any:
+    """Keys' kernel (1981) of parameter ``a``."""
+    x = np.abs(distance)
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x < 1, near, np.where(x < 2, far, 0))
+
+
+def _triangle(distance: Any) -> Any:
+    return np.maximum(1 - np.abs(distance), 0)
+
+
+def _lanczos(distance: Any) -> Any:
+    return np.where(np.abs(distance) < 3, np.sinc(distance) * np.sinc(distance / 3), 0)
+
+
+def antialiased(reach: float, kernel: Callable[[Any], Any]) -> Callable[..., Taps]:
+    """Taps within ``reach``, which grows as the result gets smaller than the input, as Pillow's do."""
+
+    def taps(kept: int, made: int, align: bool, given: float | None) -> Taps:
+        scale = float(_scale(kept, made, align, given))
+        wide = max(scale, 1.0)
+        middle = scale * (np.arange(made) + 0.5)
+        start = np.maximum((middle - reach * wide + 0.5).astype(np.int64), 0)
+        end = np.minimum((middle + reach * wide + 0.5).astype(np.int64), kept)
+        offsets = np.arange(max(math.ceil(reach * wide) * 2 + 1, 1))
+        index = start[:, None] + offsets
+        weight = kernel((index - middle[:, None] + 0.5) / wide) * (index < end[:, None])
+        total = weight.sum(axis=1, keepdims=True)
+        return Taps(np.minimum(index, kept - 1), weight / np.where(total == 0, 1, total))
+
+    return taps
+
+
+def _seen_from_input(taps: Taps, kept: int) -> Taps:
+    """The taps of the gradient: of which results each of ``kept`` elements is a part."""
+    made, count = taps.places.shape
+    weight = np.ones(taps.places.shape) if taps.weight is None else taps.weight
+    of, results, weights = taps.places.ravel(), np.repeat(np.arange(made), count), weight.ravel()
+    used = weights != 0
+    order = np.argsort(of[used], kind="stable")
+    of, results, weights = of[used][order], results[used][order], weights[used][order]
+    counts = np.bincount(of, minlength=kept)
+    places = np.arange(of.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    index = np.zeros((kept, max(int(counts.max(initial=0)), 1)), np.int64)
+    back = np.zeros(index.shape)
+    index[of, places], back[of, places] = results, weights
+    return Taps(index, back)
+
+
+def _along(x: Any, axis: int, taps: Taps) -> Any:
+    """``x`` with ``axis`` made of its taps."""
+    made, count = taps.places.shape
+    picked = jnp.take(x, taps.places.ravel(), axis=axis)
+    if taps.weight is None:
+        return picked
+    split = picked.reshape((*x.shape[:axis], made, count, *x.shape[axis + 1 :]))
+    weight = jnp.asarray(taps.weight, x.dtype).reshape((made, count) + (1,) * (x.ndim - axis - 1))
+    return (split * weight).sum(axis=axis + 1)
+
+
+def _all_taps(make: Any, kept: Sequence[int], made: Sequence[int], options: Sequence[Any]) -> list[Taps]:
+    """The taps of each axis; ``options`` is ``align_corners``, where the mode has it, and the scales."""
+    align = bool(options[0]) if options and isinstance(options[0], bool) else False
+    scales = [one for one in options if not isinstance(one, bool)]
+    scales += [None] * (len(made) - len(scales))
+    return [make(k, m, align, scale) for k, m, scale in zip(kept, made, scales, strict=True)]
+
+
+def _wide(x: Any) -> Any:
+    return x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else x
+
+
+def _resample(make: Any, only_floats: bool, x: Any, size: Any, *options: Any, **named: Any) -> Any:
+    if only_floats and x.dtype.kind not in "fV":
+        raise NotImplementedError
+    options = (*options, *named.values())
+    result = _wide(x) if only_floats else x
+    for at, taps in enumerate(_all_taps(make, x.shape[2:], list(size), options)):
+        result = _along(result, at + 2, taps)
+    return result.astype(x.dtype)
+
+
+def _resample_backward(make: Any, grad: Any, size: Any, kept: Any, *options: Any, **named: Any) -> Any:
+    options = (*options, *named.values())
+    result = _wide(grad)
+    for at, taps in enumerate(_all_taps(make, list(kept)[2:], list(size), options)):
+        result = _along(result, at + 2, _seen_from_input(taps, list(kept)[at + 2]))
+    return result.astype(grad.dtype)
+
+
+_EXACT = functools.partial(nearest, exact=True)
+_MODES = {
+    "upsample_nearest1d": nearest,
+    "upsample_nearest2d": nearest,
+    "upsample_nearest3d": nearest,
+    "_upsample_nearest_exact1d": _EXACT,
+    "_upsample_nearest_exact2d": _EXACT,
+    "_upsample_nearest_exact3d": _EXACT,
+    "upsample_linear1d": linear,
+    "upsample_bilinear2d": linear,
+    "upsample_trilinear3d": linear,
+    "upsample_bicubic2d": cubic,
+    "_upsample_bilinear2d_aa": antialiased(1, _triangle),
+    "_upsample_bicubic2d_aa": antialiased(2, functools.partial(_bicubic, a=-0.5)),
+    "_upsample_lanczos2d_aa": antialiased(3, _lanczos),
+}
+for _name, _make in _MODES.items():
+    if hasattr(aten, _name):  # PyTorch has had Lanczos' since 2.13
+        lowering(getattr(aten, _name).default)(functools.partial(_resample, _make, "nearest" not in _name))
+        lowering(getattr(aten, _name + "_backward").default)(functools.partial(_resample_backward, _make))
