@@ -20,7 +20,7 @@ from lazynb.torch import (
     tensor,
 )
 from lazynb.torch.backend import register
-from lazynb.torch.dispatch import dispatch, trees
+from lazynb.torch.dispatch import dispatch, made_on_host, trees  # noqa: F401  # it registers operations
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     convolution,
     ctc,

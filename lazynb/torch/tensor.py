@@ -16,7 +16,7 @@ from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
 from lazynb.torch.dense import check_dense
-from lazynb.torch.dispatch import recasting
+from lazynb.torch.dispatch import known, recasting
 from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.dispatch.storage import Storage, ViewStep
@@ -99,10 +99,9 @@ class Tensor(_Base):
         if not self._steps:
             return storage.value if storage.value is not None else storage.read()
         if self._seen != storage.version:
-            value = storage.read()
-            with in_64_bit():
-                for step in self._steps:
-                    value = recalled(step, step.read, (value,))
+            value = None if storage.host is None else known.array_in(self)
+            if value is None:
+                value = self._looked_at(storage.read())
             self._value, self._seen = value, storage.version
         return self._value
 
@@ -120,6 +119,13 @@ class Tensor(_Base):
         for step, array in zip(reversed(self._steps), reversed(arrays), strict=True):
             value = step.write(array, value)
         storage.write(value)
+
+    def _looked_at(self, value: Any) -> Any:
+        """The values of this view of a storage with the array ``value``."""
+        with in_64_bit():
+            for step in self._steps:
+                value = recalled(step, step.read, (value,))
+        return value
 
     @property
     def _env(self) -> Any:
@@ -321,6 +327,9 @@ def concrete(value: Any, kind: str, detail: str = "") -> Any:
 
 def to_cpu(tensor: Tensor, kind: str, detail: str = "") -> torch.Tensor:
     """The values as a tensor on the CPU, with memory of its own."""
+    plain = known.values_of(tensor, kind, detail)
+    if plain is not None:
+        return plain.clone(memory_format=torch.contiguous_format)
     array = concrete(tensor._elem, kind, detail)
     return array_to_torch(array, tensor.dtype).detach()
 
@@ -356,6 +365,9 @@ def torch_to_array(tensor: torch.Tensor) -> Any:
 
 
 def _scalar(tensor: Tensor, kind: str) -> Any:
+    plain = known.values_of(tensor, kind)
+    if plain is not None:
+        return plain.item()
     value = tensor._elem
     if isinstance(value, LazyTensor):
         value = value._force(kind)

@@ -26,6 +26,8 @@ aten = torch.ops.aten
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _handlers: dict[Any, Handler] = {}
 
+# What comes before the handler of an operation, by overload. Filled by :mod:`lazynb.torch.dispatch.on_host`.
+befores: dict[Any, Callable[[Any, Handler], Handler]] = {}
 # Operations on whole tensors: func -> handler. Filled by :mod:`lazynb.torch.moving` and others.
 special: dict[Any, Handler] = {}
 # Operations as functions of arrays, by overload or by packet. Filled by
@@ -53,7 +55,9 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carries out ``func``, an overload of PyTorch's, on tensors of device ``jax``."""
     handler = _handlers.get(func)
     if handler is None:
-        handler = _handlers[func] = _handler(func)
+        handler = _handler(func)
+        before = befores.get(func)
+        handler = _handlers[func] = handler if before is None else before(func, handler)
     with in_64_bit():
         return handler(func, args, kwargs)
 
