@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from lazynb.torch import (
+    accelerator,
     autocast,
     autograd,
     dense,
@@ -28,6 +29,7 @@ from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     drawing,
     elementwise,
     factories,
+    fused,
     gradients,
     grouped,
     linalg,
@@ -92,6 +94,7 @@ def enable() -> Enabled:
         loading.install(is_enabled)
         generator.install()
         safe_open.install()
+        accelerator.install()
     return Enabled(False)
 
 
@@ -108,6 +111,7 @@ def disable() -> None:
             modules.uninstall()
             generator.uninstall()
             safe_open.uninstall()
+            accelerator.uninstall()
 
 
 def is_enabled() -> bool:
