@@ -16,11 +16,11 @@ from pathlib import Path
 
 TORCH = "torch==2.13.0+cpu" if sys.platform == "linux" else "torch==2.13.0"
 # One call after the other: PyTorch first, so that nothing brings another build of it.
-INSTALLS = ((TORCH,), ("torchax==0.0.13", "transformers>=5"))
+INSTALLS = ((TORCH,), ("torchax==0.0.13", "transformers>=5", "accelerate>=1.10"))
 OPTIONS = ("-q", "--no-compile", "--disable-pip-version-check", "--only-binary", ":all:")
 CHECK = (
     "import importlib.util as u; "
-    "assert all(u.find_spec(name) for name in ('torch', 'torchax', 'transformers'))"
+    "assert all(u.find_spec(name) for name in ('torch', 'torchax', 'transformers', 'accelerate'))"
 )
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import torch
 
 from lazynb.torch.dispatch import demands, dispatch as d, layout as layouts
-from lazynb.torch.tensor import DEVICE, Tensor, concrete, in_64_bit, to_cpu, torch_to_array, torchax, wrap
+from lazynb.torch.dispatch.known import is_small
+from lazynb.torch.dispatch.on_host import tensor_of
+from lazynb.torch.tensor import DEVICE, Tensor, concrete, to_cpu, torch_to_array, torchax, wrap
 
 aten = torch.ops.aten
 jnp: Any = torchax.tensor.jnp
@@ -22,6 +24,8 @@ def _is_jax(device: Any) -> bool:
 def from_cpu(tensor: torch.Tensor, dtype: torch.dtype | None = None) -> Tensor:
     """A tensor on device ``jax`` with the values of one on the CPU."""
     plain = tensor.detach() if dtype is None else tensor.detach().to(dtype)
+    if is_small(plain) and plain.layout is torch.strided and plain.device.type == "cpu":
+        return tensor_of(plain.clone(memory_format=torch.contiguous_format))
     return wrap(torch_to_array(plain), layouts.contiguous(tuple(plain.shape), plain.dtype))
 
 
@@ -73,8 +77,8 @@ def _copy(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    with in_64_bit():
-        return _copy(aten.copy_.default, (target, source), {})
+    copied: torch.Tensor = d.dispatch(aten.copy_.default, (target, source), {})
+    return copied
 
 
 def _local_scalar(func: Any, args: Any, kwargs: Any) -> Any:

@@ -20,9 +20,13 @@ def look(tensor: Any, to_cpu: ToCpu) -> str:
     Arguments:
       to_cpu: see :func:`lazynb.torch.tensor.to_cpu`.
     """
-    value = _value(tensor)
+    host = tensor._storage.host
+    if host is not None and host.plain is None:
+        waiting, taken = host.pending()
+        return _summary(tensor, waiting, taken)
+    value = _value(tensor) if host is None else None
     if isinstance(value, LazyTensor) and value.is_pending:
-        return _summary(tensor, value)
+        return _summary(tensor, 0, [value])
     with jc.set_current_trace(jc.eval_trace):
         return text(tensor, to_cpu(tensor, "print"))
 
@@ -34,9 +38,9 @@ def _value(tensor: Any) -> Any:
     return tensor._storage.value
 
 
-def _summary(tensor: Any, value: LazyTensor) -> str:
-    """The text of a tensor whose array ``value`` is pending."""
-    count = sum(map(len, closure([value])))
+def _summary(tensor: Any, waiting: int, taken: list[LazyTensor]) -> str:
+    """The text of a tensor of which ``waiting`` operations wait on the host, for pending arrays."""
+    count = waiting + (sum(map(len, closure(taken))) if taken else 0)
     name = "Parameter" if isinstance(tensor, torch.nn.Parameter) else "tensor"
     shape = ", ".join(map(str, tensor.shape))
     return (

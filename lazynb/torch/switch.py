@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from lazynb.torch import (
+    accelerator,
     autocast,
     autograd,
     compiled,
@@ -22,7 +23,7 @@ from lazynb.torch import (
     tensor,
 )
 from lazynb.torch.backend import register
-from lazynb.torch.dispatch import dispatch, trees
+from lazynb.torch.dispatch import dispatch, made_on_host, trees  # noqa: F401  # it registers operations
 from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     bags,
     chances,
@@ -33,8 +34,10 @@ from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     drawing,
     elementwise,
     factories,
+    fused,
     gradients,
     grids,
+    grouped,
     linalg,
     margins,
     norms,
@@ -45,6 +48,7 @@ from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     special,
     upsampling,
     whole,
+    window_means,
 )
 
 _lock = threading.Lock()
@@ -102,6 +106,7 @@ def enable() -> Enabled:
         generator.install()
         safe_open.install()
         compiled.install()
+        accelerator.install()
     return Enabled(False)
 
 
@@ -119,6 +124,7 @@ def disable() -> None:
             generator.uninstall()
             safe_open.uninstall()
             compiled.uninstall()
+            accelerator.uninstall()
 
 
 def is_enabled() -> bool:

@@ -17,7 +17,7 @@ from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
 from lazynb.torch.dense import check_dense
-from lazynb.torch.dispatch import around, recasting
+from lazynb.torch.dispatch import around, known, recasting
 from lazynb.torch.dispatch.around import in_64_bit
 from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.recalled import recalled
@@ -102,7 +102,8 @@ class Tensor(_Base):
         if not self._steps:
             return storage.value if storage.value is not None else storage.read()
         if self._seen != storage.version:
-            self._value, self._seen = self._read(), storage.version
+            value = None if storage.host is None else known.array_in(self)
+            self._value, self._seen = self._read() if value is None else value, storage.version
         return self._value
 
     @_elem.setter
@@ -330,6 +331,9 @@ def concrete(value: Any, kind: str, detail: str = "") -> Any:
 
 def to_cpu(tensor: Tensor, kind: str, detail: str = "") -> torch.Tensor:
     """The values as a tensor on the CPU, with memory of its own."""
+    plain = known.values_of(tensor, kind, detail)
+    if plain is not None:
+        return plain.clone(memory_format=torch.contiguous_format)
     array = concrete(tensor._elem, kind, detail)
     return array_to_torch(array, tensor.dtype).detach()
 
@@ -371,6 +375,9 @@ def torch_to_array(tensor: torch.Tensor) -> Any:
 
 
 def _scalar(tensor: Tensor, kind: str) -> Any:
+    plain = known.values_of(tensor, kind)
+    if plain is not None:
+        return plain.item()
     value = tensor._elem
     if isinstance(value, LazyTensor):
         value = value._force(kind)

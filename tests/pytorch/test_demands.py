@@ -11,7 +11,7 @@ import lazynb
 
 def number(device, *values):
     """A tensor of whole numbers that is pending on device ``jax``."""
-    return torch.tensor(values, device=device) + 0
+    return (torch.tensor(values, device=device, dtype=torch.float64) * 1).long()
 
 
 BAD = {

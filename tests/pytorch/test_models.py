@@ -161,3 +161,18 @@ def test_a_convolutional_net_trains_and_keeps_its_running_statistics():
     assert not lazynb.breaks()
     for (name, a), b in zip(plain.state_dict().items(), lazy.state_dict().values(), strict=True):
         torch.testing.assert_close(b.cpu(), a, rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_an_optimizer_made_before_the_move_trains_the_model():
+    plain, x = torch.nn.Linear(3, 2), torch.ones(1, 3)
+    own = torch.optim.SGD(plain.parameters(), 0.5)
+    plain(x).sum().backward()
+    before, weight = plain.weight.detach().clone(), plain.weight
+    lazy = plain.to("jax")
+    assert lazy.weight is weight and weight.device.type == "jax"
+    assert isinstance(weight, torch.nn.Parameter) and weight.grad.device.type == "jax"
+    with lazynb.lazy():
+        lazy(x.to("jax")).sum().backward()
+        own.step()
+    torch.testing.assert_close(lazy.weight.detach().cpu(), before - 1)
+    assert lazy.cpu().weight is weight and weight.device.type == "cpu"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
@@ -39,6 +40,23 @@ def names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
 
     Containers are searched too: ``params['Dense_0']['kernel']``.
     """
+    searching.active = True
+    try:
+        return _names_of(namespace)
+    finally:
+        searching.active = False
+
+
+class _Searching(threading.local):
+    """Whether this thread looks for names: a container whose arrays have still to be made has none then."""
+
+    active = False
+
+
+searching = _Searching()
+
+
+def _names_of(namespace: Mapping[str, Any]) -> dict[int, tuple[str, ...]]:
     names: dict[int, list[str]] = {}
     leaves = 0
     for name, value in namespace.items():

@@ -21,6 +21,7 @@ from lazynb import _jax as jc
 from lazynb.record.checks import expect
 from lazynb.record.mode import is_lazy
 from lazynb.record.tensor import LazyTensor
+from lazynb.torch.dispatch.known import Known, plain_of
 from lazynb.torch.dispatch.layout import contiguous
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.dispatch.recasting import NEGATIVE
@@ -113,6 +114,9 @@ def known_values(x: torch.Tensor) -> np.ndarray | None:
     """The values of a tensor, or None if a run or a wait would be needed for them."""
     if not isinstance(x, Tensor):
         return x.detach().numpy()
+    plain = plain_of(x)
+    if plain is not None:
+        return plain.numpy()
     if x._steps:
         return None
     array = _known_array(x._storage)
@@ -126,6 +130,8 @@ def bounds_of(x: torch.Tensor) -> tuple[int, int] | None:
     storage = x._storage
     if x.dtype != storage.layout.dtype or NEGATIVE in x._steps:  # not the numbers of the storage
         return None
+    if isinstance(storage.host, Known) and x.numel():
+        return storage.host.bounds()
     array = _known_array(storage)
     if array is None:
         return storage.bounds

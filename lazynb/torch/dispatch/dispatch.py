@@ -29,9 +29,11 @@ aten = torch.ops.aten
 Handler = Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]
 _handlers: dict[Any, Handler] = {}
 # The operations whose calls may take the short way, by their ids (a hash would be a call): whether their
-# numbers make no difference, and whether they demand something of values.
-_recallable: dict[int, tuple[bool, bool]] = {}
+# numbers make no difference, whether they demand something of values, and whether they may be for the host.
+_recallable: dict[int, tuple[bool, bool, bool]] = {}
 
+# What comes before the handler of an operation, by overload. Filled by :mod:`lazynb.torch.dispatch.on_host`.
+befores: dict[Any, Callable[[Any, Handler], Handler]] = {}
 # Operations on whole tensors: func -> handler. Filled by :mod:`lazynb.torch.moving` and others.
 special: dict[Any, Handler] = {}
 # Operations as functions of arrays, by overload or by packet. Filled by
@@ -67,9 +69,11 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return results
     handler = _handlers.get(func)
     if handler is None:
-        handler = _handlers[func] = _handler(func)
+        handler = _handler(func)
         if handler in (_compute, _view):
-            _recallable[id(func)] = func in _numbered, func in demands.checkers
+            _recallable[id(func)] = func in _numbered, func in demands.checkers, func in befores
+        before = befores.get(func)
+        handler = _handlers[func] = handler if before is None else before(func, handler)
     context = around.note()
     with in_64_bit():
         results = handler(func, args, kwargs)
@@ -84,6 +88,7 @@ def _again(
     kwargs: dict[str, Any],
     numbers: bool,
     is_checked: bool,
+    has_before: bool,
     frame: FrameType,
 ) -> Any:
     """The results of a call of which the layouts are known; None if they are not. See :mod:`.shortcut`."""
@@ -92,7 +97,7 @@ def _again(
         return None
     if known.steps:
         return shortcut.views(args[0], known)
-    if not known.recalled:
+    if not known.recalled or (has_before and shortcut.is_for_host(func, row)):
         return None
     if not is_checked:
         return shortcut.again(known, row, numbers, frame)

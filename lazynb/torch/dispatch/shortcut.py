@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import FrameType
 from typing import Any
 
+import torch
+
 from lazynb.torch.dispatch import around, storage
 from lazynb.torch.dispatch.keys import key_and_row
 from lazynb.torch.dispatch.layout import Layout, Results, known
@@ -24,6 +26,19 @@ def find(
         return known.get(key), row
     except TypeError:  # something that cannot be a key
         return None, None
+
+
+def is_for_host(func: Any, row: list[Any] | None) -> bool:
+    """Whether a call may be for the host (:mod:`.on_host`): its tensors are known, or what it gives grows."""
+    is_known = True
+    for x in row or ():
+        if x.__class__ is Tensor:
+            host = x._storage.host
+            if host is None:
+                is_known = is_known and x._storage.value is None
+            elif host.plain is None or func is torch.ops.aten.cat.default:
+                return True
+    return is_known
 
 
 def again(found: Results, row: list[Any] | None, numbers: bool, frame: FrameType) -> Any:

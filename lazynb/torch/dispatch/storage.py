@@ -27,17 +27,20 @@ class Storage:
     """An array that may be replaced.
 
     Attributes:
-      value: the array, or None if nothing was written yet, as after ``torch.empty``.
+      value: the array, or None if there is none yet: nothing was written, as after ``torch.empty``, or
+        ``host`` has the values.
+      host: what the host knows of small whole numbers (:mod:`.known`, :mod:`.later`), or None.
       version: the number of writes.
       layout: that of the tensor that the storage was made for: how ``value`` would lie in memory.
       bounds: the least and largest number that ``value``, pending, can have; None if they are not known.
       address: a number that stands for its place; 0 until one is asked for (:mod:`lazynb.torch.memory`).
     """
 
-    __slots__ = ("__weakref__", "address", "bounds", "layout", "value", "version")
+    __slots__ = ("__weakref__", "address", "bounds", "host", "layout", "value", "version")
 
     def __init__(self, value: Any, layout: Any) -> None:
         self.value = value
+        self.host: Any = None
         self.version = 0
         self.layout = layout
         self.bounds: tuple[int, int] | None = None
@@ -46,14 +49,19 @@ class Storage:
     def read(self) -> Any:
         """The array: zeros if nothing was written yet."""
         if self.value is None:
-            self.value = self.layout.zeros()
+            self.value = self.layout.zeros() if self.host is None else self.host.array()
         return self.value
 
     def write(self, value: Any) -> None:
         """Replaces the array."""
-        self.value = value
+        self.value, self.host = value, None
         self.version += 1
         self.bounds = None
+
+    def know(self, host: Any) -> None:
+        """Replaces the array by values that the host has or will work out."""
+        self.write(None)
+        self.host = host
 
 
 class NotView(Exception):

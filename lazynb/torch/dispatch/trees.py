@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import torch.utils._pytree as torch_tree
 
+from lazynb.record.snapshot.names import searching
 from lazynb.torch.dispatch.layout import contiguous
 from lazynb.torch.tensor import Tensor, wrap
 
@@ -36,15 +37,25 @@ def _unflattened(dtype: Any, children: Any) -> Any:
     return wrap(value, contiguous(tuple(value.shape), dtype))
 
 
+def _array(tensor: Tensor) -> Any:
+    """The array of a tensor; while names are looked for, only one that is there."""
+    if not searching.active:
+        return tensor._elem
+    storage = tensor._storage
+    if not tensor._steps:
+        return storage.value
+    return tensor._value if tensor._seen == storage.version else None
+
+
 def install() -> None:
     """Makes a tensor a pytree to JAX. This cannot be undone, and does no harm."""
     if Tensor not in _known:
         _known.add(Tensor)
         jax.tree_util.register_pytree_with_keys(
             Tensor,
-            lambda tensor: (((_Inside(), tensor._elem),), tensor.dtype),
+            lambda tensor: (((_Inside(), _array(tensor)),), tensor.dtype),
             _unflattened,
-            lambda tensor: ((tensor._elem,), tensor.dtype),
+            lambda tensor: ((_array(tensor),), tensor.dtype),
         )
 
 

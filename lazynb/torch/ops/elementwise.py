@@ -281,6 +281,10 @@ def sum_(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> A
     return jnp.sum(x, axis=_axes(x, dim), keepdims=keepdim and bool(x.ndim), dtype=wanted)
 
 
+lowering(aten._is_all_true.default)(jnp.all)
+lowering(aten._is_any_true.default)(jnp.any)
+
+
 @lowering(aten.mean.default, aten.mean.dim)
 def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
     wanted = d.jax_dtype(dtype) if dtype is not None else None

@@ -16,6 +16,7 @@ import torch
 
 from lazynb.torch.dispatch import dispatch as d
 from lazynb.torch.dispatch.registry import lowering
+from lazynb.torch.dispatch.shortcut import wrapped
 
 aten = torch.ops.aten
 lax = jax.lax

@@ -125,6 +125,14 @@ def batch_norm_backward(
     )
 
 
+@lowering(aten._weight_norm_interface_backward.default)
+def weight_norm_backward(grad: Any, v: Any, g: Any, norms: Any, dim: int) -> Any:
+    axes = tuple(axis for axis in range(v.ndim) if axis != dim % v.ndim)
+    along = (grad * v).sum(axis=axes, keepdims=True).astype(norms.dtype)
+    grad_g = along / norms
+    return (g / norms) * (grad - v * (grad_g / norms)), grad_g
+
+
 def _picked(x: Any, target: Any, weight: Any, ignore: int) -> tuple[Any, Any, Any]:
     """``x`` at the target class, the weight of each target, and the targets with ignored ones as 0."""
     kept = target != ignore

@@ -1,0 +1,111 @@
+"""Small tensors of whole numbers whose values are known: they are kept as PyTorch's own tensors on the CPU.
+
+Masks, positions, token numbers and counts are such. An array of JAX's is made of one where a program takes
+it. See :mod:`lazynb.torch.dispatch.on_host`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import torch
+
+from lazynb import _jax as jc
+from lazynb.torch.dispatch.recasting import NEGATIVE
+
+MOST = 1 << 16  # elements
+WHOLE = frozenset((torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64))
+
+
+class Known:
+    """The values of a storage.
+
+    Attributes:
+      plain: a tensor on the CPU, laid out in memory as the storage is. It is never written to.
+    """
+
+    __slots__ = ("_bounds", "plain")
+
+    def __init__(self, plain: torch.Tensor) -> None:
+        self.plain = plain
+        self._bounds: tuple[int, int] | None = None
+
+    def array(self) -> Any:
+        """The values as an array of JAX's."""
+        return array_of(self.plain)
+
+    def values(self, kind: str, detail: str = "") -> torch.Tensor:
+        """The values on the CPU. Nothing has to run for them."""
+        return self.plain
+
+    def bounds(self) -> tuple[int, int]:
+        """The least and the largest number, of at least one."""
+        if self._bounds is None:
+            numbers = self.plain.numpy()
+            self._bounds = int(numbers.min()), int(numbers.max())
+        return self._bounds
+
+
+def array_of(plain: torch.Tensor) -> Any:
+    """An array of JAX's with the values of a tensor of whole numbers on the CPU."""
+    with jax.enable_x64(True), jc.set_current_trace(jc.eval_trace):
+        return jax.numpy.array(plain.numpy(), copy=True)
+
+
+def is_small(tensor: Any) -> bool:
+    """Whether a tensor is of whole numbers, and of few."""
+    return tensor.dtype in WHOLE and tensor.numel() <= MOST
+
+
+def of_layout(plain: torch.Tensor, layout: Any) -> torch.Tensor:
+    """``plain``, in memory of its own with the strides of ``layout``."""
+    if plain.stride() == layout.stride and not plain.storage_offset() and plain._base is None:
+        return plain
+    return torch.empty_strided(layout.shape, layout.stride, dtype=plain.dtype).copy_(plain)
+
+
+def host_of(storage: Any) -> Any:
+    """What the host knows of a storage: a :class:`Known`, a :class:`.later.Later`, or None."""
+    host = storage.host
+    if host is None and storage.value is None:  # nothing was written yet: zeros
+        layout = storage.layout
+        if layout.dtype in WHOLE and layout.count <= MOST and not layout.offset:
+            zeros = torch.empty_strided(layout.shape, layout.stride, dtype=layout.dtype).zero_()
+            host = storage.host = Known(zeros)
+    return host
+
+
+def plain_of(tensor: Any) -> torch.Tensor | None:
+    """The values of a tensor on device ``jax``, on the CPU; None if the host does not know them.
+
+    They must not be written to.
+    """
+    host = host_of(tensor._storage)
+    if host is None or host.plain is None:
+        return None
+    return part(tensor, host.plain)
+
+
+def part(tensor: Any, whole: torch.Tensor) -> torch.Tensor | None:
+    """A tensor's values, given those of its storage; None where it sees them as other numbers."""
+    layout, all_of = tensor._layout, tensor._storage.layout
+    if layout is all_of:
+        return whole
+    if layout.dtype is not all_of.dtype or NEGATIVE in tensor._steps or tensor.numel() > MOST:
+        return None
+    if 0 in layout.shape:
+        return torch.empty_strided(layout.shape, layout.stride, dtype=layout.dtype)
+    return whole.as_strided(layout.shape, layout.stride, layout.offset)
+
+
+def values_of(tensor: Any, kind: str, detail: str = "") -> torch.Tensor | None:
+    """The same, but what waits is worked out: a trace break of ``kind`` if it depends on what is pending."""
+    host = host_of(tensor._storage)
+    return None if host is None else part(tensor, host.values(kind, detail))
+
+
+def array_in(tensor: Any) -> Any:
+    """An array with the known values of a tensor that looks into a part of a storage; else None."""
+    plain = plain_of(tensor)
+    return None if plain is None else array_of(plain)

@@ -1,0 +1,79 @@
+"""New tensors of small whole numbers: ranges, zeros, ones. They are known, see :mod:`.on_host`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from lazynb.torch.dispatch import dispatch as d
+from lazynb.torch.dispatch.known import MOST, WHOLE
+from lazynb.torch.dispatch.on_host import Elsewhere, Handler, down, named, tensor_of, up
+from lazynb.torch.tensor import Tensor
+
+aten = torch.ops.aten
+
+
+def _like(func: Any, handler: Handler) -> Handler:
+    """Before ``zeros_like`` and its kind: a tensor of the layout of another."""
+
+    def first(called: Any, args: Any, kwargs: Any) -> Any:
+        model = args[0]
+        dtype = kwargs.get("dtype") or model.dtype
+        if model.__class__ is not Tensor or dtype not in WHOLE or model.numel() > MOST:
+            return handler(called, args, kwargs)
+        return _made(
+            func, handler, torch.empty_strided(model.shape, model.stride(), dtype=dtype), args, kwargs
+        )
+
+    return first
+
+
+def _new(func: Any, handler: Handler) -> Handler:
+    """Before ``new_zeros`` and its kind: a tensor of the dtype of another."""
+
+    def first(called: Any, args: Any, kwargs: Any) -> Any:
+        dtype = kwargs.get("dtype") or args[0].dtype
+        if dtype not in WHOLE or math.prod(args[1]) > MOST:
+            return handler(called, args, kwargs)
+        return _made(func, handler, torch.empty(0, dtype=dtype), args, kwargs)
+
+    return first
+
+
+def _made(func: Any, handler: Handler, model: torch.Tensor, args: Any, kwargs: Any) -> Any:
+    try:
+        rest, options = down(args[1:], floats=True), named(kwargs)
+    except Elsewhere:
+        return handler(func, args, kwargs)
+    return up(func(model, *rest, **options))
+
+
+def _range(func: Any, handler: Handler) -> Handler:
+    """Before ``arange``: what it writes to was made for it."""
+
+    def first(called: Any, args: Any, kwargs: Any) -> Any:
+        out = kwargs["out"]
+        start, end, *step = args if len(args) > 1 else (0, *args)
+        is_whole = all(isinstance(x, int) for x in (start, end, *step)) and out.dtype in WHOLE
+        if not is_whole or out.numel() or out.__class__ is not Tensor or abs(end - start) > MOST:
+            return handler(called, args, kwargs)
+        new = tensor_of(torch.arange(start, end, *step, dtype=out.dtype))
+        d.replace(out, new)
+        return out
+
+    return first
+
+
+def _register() -> None:
+    befores = d.befores
+    for name in ("zeros_like", "ones_like", "full_like", "empty_like"):
+        befores[getattr(aten, name).default] = _like
+    for name in ("new_zeros", "new_ones", "new_full", "new_empty"):
+        befores[getattr(aten, name).default] = _new
+    for overload in (aten.arange.start_out, aten.arange.out):
+        befores[overload] = _range
+
+
+_register()

@@ -1,0 +1,268 @@
+"""Operations on small whole numbers that are known: PyTorch does them on the CPU, at once.
+
+What masks, positions and token numbers come to needs no device. In a program it would cost more than it is:
+each new shape of it is another program, each look at it (``mask.all()``) a run.
+
+What ``cat`` makes of known numbers and a pending one grows with each turn of a loop, so it waits outside of
+the trace (:mod:`.later`), and so does what is computed of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from lazynb.record.mode import is_lazy
+from lazynb.torch.dispatch import dispatch as d, layout as layouts
+from lazynb.torch.dispatch.known import MOST, WHOLE, Known, host_of, is_small, of_layout, plain_of
+from lazynb.torch.dispatch.later import Later, seen
+from lazynb.torch.tensor import Tensor, wrap
+
+aten = torch.ops.aten
+Handler = Callable[..., Any]
+
+
+class Elsewhere(Exception):
+    """An operation is not for the host."""
+
+
+def _packets(*names: str) -> list[Any]:
+    """The overloads of operations that write to nothing."""
+    found = []
+    for name in names:
+        packet = getattr(aten, name)
+        for overload in packet.overloads():
+            one = getattr(packet, overload)
+            if not any(argument.alias_info or argument.is_out for argument in one._schema.arguments):
+                found.append(one)
+    return found
+
+
+# Their results are whole numbers if their arguments are, and as many as their shapes broadcast to.
+_ELEMENTWISE = _packets(
+    *("add", "sub", "rsub", "mul", "eq", "ne", "lt", "le", "gt", "ge", "neg", "abs", "sign", "where"),
+    *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "logical_and", "logical_or", "logical_xor"),
+    *("logical_not", "minimum", "maximum", "clamp", "clamp_min", "clamp_max", "isin"),
+    *("floor_divide", "remainder", "__and__", "__or__", "__xor__"),
+)
+# The same, and no more than there are in their arguments.
+_OTHERS = [
+    *_packets("any", "all", "max", "min", "amax", "amin", "argmax", "argmin", "sum", "cumsum", "prod"),
+    *_packets("count_nonzero", "cat", "stack", "flip", "roll", "tril", "triu", "gather", "sort", "argsort"),
+    *_packets("nonzero", "masked_select", "diff", "clone", "_to_copy", "equal"),
+    *_packets("_unique2", "unique_consecutive", "bincount", "select_backward", "slice_backward"),
+]
+_SHAPED = _packets("repeat", "index", "index_select", "repeat_interleave")  # as many as their arguments say
+_IN_PLACE = (
+    *("add_", "sub_", "mul_", "fill_", "zero_", "copy_", "eq_", "ne_", "masked_fill_", "index_put_"),
+    *("bitwise_and_", "bitwise_or_", "logical_and_", "logical_or_", "logical_not_", "clamp_", "scatter_"),
+    *("__iand__", "__ior__", "index_fill_", "_index_put_impl_"),
+)
+_CPU = torch.device("cpu")
+
+
+# ---- arguments ---------------------------------------------------------------------------------------------
+
+
+def down(x: Any, floats: bool = False) -> Any:
+    """``x`` with tensors on the CPU in place of those on device ``jax``.
+
+    Arguments:
+      floats: whether ``x`` may hold floats, as what the result is made of is known.
+
+    Raises:
+      Elsewhere: the values of one are not known, or the result would be no whole numbers.
+    """
+    kind = x.__class__
+    if kind is Tensor:
+        plain = plain_of(x)
+        if plain is None:
+            raise Elsewhere
+        return plain
+    if kind is int or kind is bool or x is None:
+        return x
+    if kind is list or kind is tuple:
+        return kind([down(item, floats) for item in x])
+    if kind is torch.device:
+        if x.type not in ("privateuseone", "jax"):
+            raise Elsewhere
+        return _CPU
+    if kind is torch.dtype and x not in WHOLE:
+        raise Elsewhere
+    if (kind is float and not floats) or isinstance(x, (Tensor, complex)):
+        raise Elsewhere
+    if isinstance(x, torch.Tensor) and (x.dim() or x.dtype not in WHOLE or x.device != _CPU):
+        raise Elsewhere
+    return x
+
+
+def named(kwargs: dict[str, Any]) -> dict[str, Any]:
+    return {name: down(x) for name, x in kwargs.items()} if kwargs else kwargs
+
+
+def _broadcast_is_small(args: Any) -> bool:
+    """Whether what tensors of such shapes come to element by element has few elements."""
+    shapes = [x.shape for x in args if isinstance(x, torch.Tensor) and x.dim()]
+    if len(shapes) < 2 or all(shape == shapes[0] for shape in shapes):
+        return True
+    rank = max(map(len, shapes))
+    return math.prod(max(s[-at] for s in shapes if len(s) >= at) for at in range(1, rank + 1)) <= MOST
+
+
+# ---- results -----------------------------------------------------------------------------------------------
+
+
+def tensor_of(plain: torch.Tensor) -> Tensor:
+    """A tensor on device ``jax`` with known values.
+
+    Arguments:
+      plain: small whole numbers on the CPU, which nobody writes to.
+    """
+    layout = layouts.layout(tuple(plain.shape), plain.stride(), 0, plain.dtype)
+    new = wrap(None, layout)
+    new._storage.host = Known(of_layout(plain, layout))
+    return new
+
+
+def up(x: Any) -> Any:
+    if isinstance(x, torch.Tensor):
+        return tensor_of(x) if is_small(x) else d.on_device(x)
+    if isinstance(x, (list, tuple)):
+        return tuple([up(item) for item in x])
+    return x
+
+
+# ---- before an operation is recorded -----------------------------------------------------------------------
+
+
+def _computed(is_for_host: Callable[..., bool], floats: bool = False) -> Callable[[Any, Handler], Handler]:
+    """What comes before the handler of an operation that writes to nothing."""
+
+    def before(func: Any, handler: Handler) -> Handler:
+        def first(called: Any, args: Any, kwargs: Any) -> Any:
+            try:
+                plain, options = down(args, floats), named(kwargs)
+            except Elsewhere:
+                waiting = _waiting(func, handler, args, kwargs)
+                return handler(called, args, kwargs) if waiting is None else waiting
+            if not is_for_host(func, args, plain, kwargs):
+                return handler(called, args, kwargs)
+            return up(func(*plain, **options))
+
+        return first
+
+    return before
+
+
+def _elementwise(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
+    return _broadcast_is_small(plain)
+
+
+def _shaped(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
+    try:
+        tree = d.expected(func, args, kwargs).tree
+    except layouts.Unknown:  # as many as the numbers say, of a small tensor
+        return True
+    return isinstance(tree, layouts.Layout) and tree.count <= MOST
+
+
+def _any(func: Any, args: Any, plain: Any, kwargs: Any) -> bool:
+    return True
+
+
+def _waiting(func: Any, handler: Handler, args: Any, kwargs: Any) -> Tensor | None:
+    """The result of an operation that waits, or None if it is not to wait."""
+    tensors = _tensors_in(args)
+    if tensors is None or not is_lazy():
+        return None
+    hosts = [x._storage.host for x in tensors]
+    grows = func is aten.cat.default and any(host is not None and host.plain is not None for host in hosts)
+    if not grows and not any(isinstance(host, Later) and host.plain is None for host in hosts):
+        return None
+    try:
+        layout = d.expected(func, args, kwargs).tree
+    except layouts.Unknown:
+        return None
+    if not isinstance(layout, layouts.Layout) or layout.dtype not in WHOLE or layout.count > MOST:
+        return None
+    layout = layouts.layout(layout.shape, layout.stride, 0, layout.dtype)
+    new = wrap(None, layout)
+    new._storage.host = Later(func, handler, _noted(args), _noted(kwargs), layout)
+    return new
+
+
+def _tensors_in(x: Any) -> list[Tensor] | None:
+    """The tensors in a call's arguments, if all of them are small whole numbers on device ``jax``."""
+    found: list[Tensor] = []
+    for item in x:
+        if item.__class__ is Tensor:
+            if item._layout.dtype not in WHOLE or item.numel() > MOST:
+                return None
+            host_of(item._storage)
+            found.append(item)
+        elif item.__class__ is list or item.__class__ is tuple:
+            inner = _tensors_in(item)
+            if inner is None:
+                return None
+            found += inner
+        elif isinstance(item, (torch.Tensor, float)):
+            return None
+    return found
+
+
+def _noted(x: Any) -> Any:
+    """``x`` with what later work needs in place of tensors."""
+    if isinstance(x, Tensor):
+        return seen(x)
+    if isinstance(x, (list, tuple)):
+        return type(x)([_noted(item) for item in x])
+    return {name: _noted(item) for name, item in x.items()} if isinstance(x, dict) else x
+
+
+# ---- writing -----------------------------------------------------------------------------------------------
+
+
+def _written(func: Any, handler: Handler) -> Handler:
+    """What comes before the handler of an operation that writes to its first argument."""
+
+    def first(called: Any, args: Any, kwargs: Any) -> Any:
+        target = args[0]
+        try:
+            if target.__class__ is not Tensor or down(target) is None:
+                raise Elsewhere
+            rest, options = _source(func, args[1:]), named(kwargs)
+        except Elsewhere:
+            return handler(called, args, kwargs)
+        storage = target._storage
+        layout, whole = target._layout, storage.host.plain
+        new = torch.empty_strided(whole.shape, whole.stride(), dtype=whole.dtype).copy_(whole)
+        func(new.as_strided(layout.shape, layout.stride, layout.offset), *rest, **options)
+        storage.know(Known(new))
+        return target
+
+    return first
+
+
+def _source(func: Any, rest: Any) -> Any:
+    """The further arguments; what is copied may lie on the CPU."""
+    is_plain = func is aten.copy_.default and isinstance(rest[0], torch.Tensor) and rest[0].device == _CPU
+    return rest if is_plain else down(rest, floats=True)
+
+
+def _register() -> None:
+    befores = d.befores
+    befores.update(dict.fromkeys(_ELEMENTWISE, _computed(_elementwise)))
+    befores.update(dict.fromkeys(_OTHERS, _computed(_any)))
+    # The numbers that these fill in do not change the dtype.
+    befores.update(dict.fromkeys(_packets("masked_fill"), _computed(_elementwise, floats=True)))
+    befores.update(dict.fromkeys(_packets("constant_pad_nd"), _computed(_shaped, floats=True)))
+    befores.update(dict.fromkeys(_SHAPED, _computed(_shaped)))
+    for name in _IN_PLACE:
+        packet = getattr(aten, name)
+        befores.update({getattr(packet, overload): _written for overload in packet.overloads()})
+
+
+_register()

@@ -1,0 +1,30 @@
+"""Architectures of Transformers', unmodified: values and gradients of the CPU, with no breaks but true ones."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from pytorch_architectures import MODELS, run
+
+pytest.importorskip("transformers")
+
+# They ask for values themselves: whether all are valid, the costs of a matching for SciPy, counts.
+TRUE_BREAKS = {
+    "detr": {"bool", "asarray", "item"},
+    "yolos": {"bool", "asarray", "item"},
+    "longformer": {"item"},
+    "time_series": {"bool"},
+}
+# Experts in groups, means over windows, masks that are looked at, weight norm and CTC, checks of values.
+FEW = ("mixtral", "poolformer", "deberta_v2", "hubert", "longformer")
+
+
+@pytest.mark.parametrize("name", MODELS if os.environ.get("LAZYNB_FULL") else FEW)
+def test_an_architecture_is_one_graph_and_has_the_gradients_of_the_cpu(name):
+    found = run(name)
+    assert found["differ"] < 1e-4 and found["gradients"] < 2e-3
+    others = set(found["breaks"] + found["breaks of a step"]) - {"sync"} - TRUE_BREAKS.get(name, set())
+    assert not others - ({"unrecordable"} if name == "yolos" else set())
+    if name not in TRUE_BREAKS:
+        assert found["graphs"] == found["executables"] == 1
