@@ -73,19 +73,34 @@ def guards_transfers() -> bool:
     return to_device != "allow" or between != "allow"
 
 
-def runs_as_compiled(x64: bool) -> bool:
-    """Whether an executable made in 64-bit mode ``x64`` can be called under the configuration in force.
+def runs_as_compiled() -> bool:
+    """Whether an executable can be called under the configuration in force, 64-bit mode apart.
 
     With NaN checks JAX looks at the results of each executable. Eager JAX would have run unchecked what was
     recorded before the user switched them on. And an error after the run would lose the results, and the
     memory that was given away for them.
     """
-    return _config.enable_x64.value is x64 and not (
+    return not (
         _config.disable_jit.value
         or _config.debug_nans.value
         or _config.debug_infs.value
         or guards_transfers()
     )
+
+
+def is_mode(x64: bool) -> bool:
+    """Whether 64-bit mode is ``x64``."""
+    return _config.enable_x64.value is x64
+
+
+def in_mode(x64: bool) -> Settings:
+    """64-bit mode ``x64``, and nothing else; in a :func:`mode_kept`, as a signal can reach it."""
+    return Settings({_config.enable_x64: x64}, hooks=True, states=_MODE)
+
+
+def mode_kept() -> Settings:
+    """As :func:`settings_kept`, of 64-bit mode alone."""
+    return Settings({}, states=_MODE)
 
 
 def running_settings(x64: bool) -> Settings:
@@ -175,15 +190,16 @@ class Settings:
 
     Arguments:
       hooks: whether to tell JAX's C++ too, as its own context managers do.
+      states: those that are put back; all if None.
     """
 
-    __slots__ = ("_before", "_hooks", "_values")
+    __slots__ = ("_before", "_hooks", "_states", "_values")
 
-    def __init__(self, values: dict[Any, Any], *, hooks: bool = False):
-        self._values, self._hooks = values, hooks
+    def __init__(self, values: dict[Any, Any], *, hooks: bool = False, states: Any = None):
+        self._values, self._hooks, self._states = values, hooks, states
 
     def __enter__(self) -> None:
-        self._before = [(state, state.get_local()) for state in _ALL]
+        self._before = [(state, state.get_local()) for state in self._states or _ALL]
         try:
             for state, value in self._values.items():
                 state.set_local(_UNSET if value is None and state in _MESHES else value)
@@ -210,6 +226,7 @@ _MESHES = (_device_context, _abstract_mesh)
 """No mesh is None in 0.10. But set to None the thread has one, of which ``use_abstract_mesh`` asks whether it
 is empty: JAX fails where it traces a ``shard_map``."""
 
+_MODE = (_config.enable_x64,)
 _ALL = (*_states(), _api._post_hook_state)  # the last: a hook of the others sets it
 _UNSET = _config.config_ext.unset
 

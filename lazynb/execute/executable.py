@@ -315,11 +315,15 @@ class Executable:
         before = jc.ambient.value
         jc.set_trace(jc.eval_trace)
         try:
-            if jc.runs_as_compiled(self._x64):
-                landing.take((awaited and self._call_here) or self.call, arguments)
-            else:
+            call = (awaited and self._call_here) or self.call
+            if not jc.runs_as_compiled():
                 with jc.settings_kept(), jc.running_settings(self._x64):
                     landing.take(self.call, arguments)
+            elif jc.is_mode(self._x64):
+                landing.take(call, arguments)
+            else:
+                with jc.mode_kept(), jc.in_mode(self._x64):
+                    landing.take(call, arguments)
         finally:
             jc.set_trace(before)
         if self.may_fail:
