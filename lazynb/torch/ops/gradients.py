@@ -31,23 +31,6 @@ def adaptive_pool3d_backward(grad: Any, x: Any) -> Any:
     return pull(grad)[0]
 
 
-@lowering(aten.avg_pool2d_backward.default, aten.avg_pool3d_backward.default)
-def average_pool_backward(
-    grad: Any,
-    x: Any,
-    kernel: Any,
-    stride: Any,
-    padding: Any,
-    ceil_mode: bool,
-    count_padding: bool,
-    divisor: Any,
-) -> Any:
-    operation = aten.avg_pool2d if len(kernel) == 2 else aten.avg_pool3d
-    forward = _env._ops[operation].func
-    _, pull = jax.vjp(lambda at: forward(at, kernel, stride, padding, ceil_mode, count_padding, divisor), x)
-    return pull(grad)[0]
-
-
 @lowering(aten.embedding.default)
 def embedding(
     weight: Any, indices: Any, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False
@@ -94,7 +77,8 @@ def _slope(grad: Any, apart: Any, distance: Any, p: float) -> Any:
 @lowering(aten._cdist_backward.default)
 def cdist_backward(grad: Any, x: Any, y: Any, p: float, distance: Any) -> Any:
     apart = x[..., :, None, :] - y[..., None, :, :]
-    return _slope(grad[..., None], apart, distance[..., None], p).sum(axis=-2)
+    each = _slope(grad[..., None], apart, distance[..., None], p).sum(axis=-2)
+    return each if each.size else jnp.zeros(x.shape, x.dtype)  # a batch of none, to which x was not brought
 
 
 @lowering(aten._pdist_backward.default)
