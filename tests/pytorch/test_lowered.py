@@ -152,6 +152,7 @@ NOTHING = float("nan")
 NUMBERS = {
     "max_pool of 64 bits": (lambda x: F.max_pool2d(x[None, None], 2, 1), WHOLE),
     "avg_pool of whole numbers": (lambda x: F.avg_pool2d(x[None, None], 2, 1), -WHOLE % 7 - 3),
+    "power of one whole number": (lambda x: x[0] ** x[0, 0] + x[0, 0] ** x[0, 2], WHOLE),
     "amin of 64 bits": (
         lambda x: x.scatter_reduce(1, (x > 0).long(), x, "amin", include_self=False),
         WHOLE,
@@ -180,6 +181,10 @@ NUMBERS = {
     "chebyshev": (
         lambda x: torch.special.chebyshev_polynomial_v(x, torch.tensor([0, 1, 3, 9], device=x.device)),
         torch.tensor([0.3, -1.0, 2.0, 0.9]),
+    ),
+    "hermite and laguerre": (
+        lambda x: torch.special.hermite_polynomial_h(x, 4) + torch.special.laguerre_polynomial_l(x, 3),
+        torch.tensor([0.3, -1.0, 2.0]),
     ),
     "legendre": (lambda x: torch.special.legendre_polynomial_p(x, 5), torch.tensor([0.3, -1.0, 2.0])),
     "nonzero_static": (
