@@ -48,7 +48,6 @@ from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     special,
     upsampling,
     whole,
-    window_means,
 )
 
 _lock = threading.Lock()

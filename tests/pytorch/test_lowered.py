@@ -79,6 +79,10 @@ IMAGES = {
     "fractional_max_pool2d": lambda x: F.fractional_max_pool2d(
         x, 2, (3, 4), _random_samples=torch.tensor([[[0.3, 0.8], [0.9, 0.1]]], device=x.device)
     ),
+    "avg_pool2d": lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False),
+    "avg_pool1d": lambda x: F.avg_pool1d(x[0], 3, 2, 1, ceil_mode=True),
+    "avg_pool3d": lambda x: F.avg_pool3d(x, 2, padding=1, divisor_override=3),
+    "cdist of no batch": lambda x: torch.cdist(x[:, 0], x.expand(2, 2, 5, 6)[:, 1], p=1.5),
     "padded": lambda x: F.pad(x, (2, 1, -1, 3), mode="replicate"),
     "bag sum": bag("sum", padding_idx=3),
     "bag mean": bag("mean"),
@@ -147,6 +151,8 @@ NOTHING = float("nan")
 # Each takes numbers, and has no gradient that is compared.
 NUMBERS = {
     "max_pool of 64 bits": (lambda x: F.max_pool2d(x[None, None], 2, 1), WHOLE),
+    "avg_pool of whole numbers": (lambda x: F.avg_pool2d(x[None, None], 2, 1), -WHOLE % 7 - 3),
+    "power of one whole number": (lambda x: x[0] ** x[0, 0] + x[0, 0] ** x[0, 2], WHOLE),
     "amin of 64 bits": (
         lambda x: x.scatter_reduce(1, (x > 0).long(), x, "amin", include_self=False),
         WHOLE,
@@ -175,6 +181,10 @@ NUMBERS = {
     "chebyshev": (
         lambda x: torch.special.chebyshev_polynomial_v(x, torch.tensor([0, 1, 3, 9], device=x.device)),
         torch.tensor([0.3, -1.0, 2.0, 0.9]),
+    ),
+    "hermite and laguerre": (
+        lambda x: torch.special.hermite_polynomial_h(x, 4) + torch.special.laguerre_polynomial_l(x, 3),
+        torch.tensor([0.3, -1.0, 2.0]),
     ),
     "legendre": (lambda x: torch.special.legendre_polynomial_p(x, 5), torch.tensor([0.3, -1.0, 2.0])),
     "nonzero_static": (

@@ -133,6 +133,8 @@ lowering(aten.where.self)(jnp.where)
 
 def _whole_power(x: Any, y: Any) -> Any:
     """A power of integers. A negative power of any but 1 and -1 is 0, as in PyTorch."""
+    if hasattr(y, "aval") and not y.ndim:  # of one number JAX asks which it is
+        return _whole_power(x, y.reshape(1)).reshape(jnp.shape(x))
     positive_power = jnp.power(x, jnp.maximum(y, 0))
     is_one, is_minus_one = jnp.equal(x, 1), jnp.equal(x, -1)
     sign = 1 - 2 * jnp.abs(jnp.remainder(y, 2))

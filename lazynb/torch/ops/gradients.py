@@ -77,7 +77,8 @@ def _slope(grad: Any, apart: Any, distance: Any, p: float) -> Any:
 @lowering(aten._cdist_backward.default)
 def cdist_backward(grad: Any, x: Any, y: Any, p: float, distance: Any) -> Any:
     apart = x[..., :, None, :] - y[..., None, :, :]
-    return _slope(grad[..., None], apart, distance[..., None], p).sum(axis=-2)
+    each = _slope(grad[..., None], apart, distance[..., None], p).sum(axis=-2)
+    return each if each.size else jnp.zeros(x.shape, x.dtype)  # a batch of none, to which x was not brought
 
 
 @lowering(aten._pdist_backward.default)

@@ -121,6 +121,8 @@ def _cubic(x: Any, places: Sequence[Any], padding: int, align: bool) -> Any:
 )
 def grid_sampler(x: Any, grid: Any, mode: int, padding: int, align: bool) -> Any:
     """``x`` is (N, C, *sizes), ``grid`` (N, *out, axes) with the last axis of the image first."""
+    if x.dtype.itemsize < 4:
+        x, grid = x.astype(np.float32), grid.astype(np.float32)
     sizes = x.shape[2:]
     places = [_unnormalised(grid[..., -1 - axis], size, align) for axis, size in enumerate(sizes)]
     if mode == _BICUBIC:
@@ -138,5 +140,6 @@ def grid_sampler_backward(
     grad: Any, x: Any, grid: Any, mode: int, padding: int, align: bool, output_mask: Any
 ) -> Any:
     sample = functools.partial(grid_sampler, mode=mode, padding=padding, align=align)
-    grad_x, grad_grid = jax.vjp(sample, x, grid)[1](grad)
+    result, pull = jax.vjp(sample, x, grid)
+    grad_x, grad_grid = pull(grad.astype(result.dtype))
     return grad_x if output_mask[0] else None, grad_grid if output_mask[1] else None

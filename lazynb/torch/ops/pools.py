@@ -1,7 +1,8 @@
-"""Maximum pools, also adaptive and fractional ones, whose windows differ, and the gradients of all."""
+"""Maximum and average pools, adaptive and fractional ones, whose windows differ, and the gradients."""
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -70,30 +71,39 @@ def _flat_places(parts: Sequence[Any], sizes: Sequence[int]) -> Any:
     return _grid(parts, sizes, lambda total, part, size: total * size + part)
 
 
-@lowering(aten.max_pool2d_with_indices.default, aten.max_pool3d_with_indices.default)
 def max_pool(
-    x: Any, kernel: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+    axes: int,
+    x: Any,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
 ) -> Any:
     """The largest element of each window, and its place: of the first, or of the last that is no number."""
-    axes = len(kernel)
     sizes, lead = x.shape[x.ndim - axes :], x.ndim - axes
     kernel, padding, dilation = (_for_each(one, axes) for one in (kernel, padding, dilation))
     stride = _for_each(stride, axes) if stride else kernel
-    sides = [
-        _sides(*figures, ceil_mode) for figures in zip(sizes, kernel, stride, padding, dilation, strict=True)
-    ]
-    ones = [1] * lead
-    window = {
-        "window_dimensions": (*ones, *kernel),
-        "window_strides": (*ones, *stride),
-        "padding": [(0, 0)] * lead + sides,
-        "window_dilation": (*ones, *dilation),
-    }
+    window = _window(sizes, lead, kernel, stride, padding, dilation, ceil_mode)
     least = _least(x.dtype)
     values = lax.reduce_window(x, least, lax.max, **window)
     places = jnp.broadcast_to(jnp.arange(math.prod(sizes)).reshape(sizes), x.shape)
     start = np.int64(np.iinfo(np.int64).max)
     return values, lax.reduce_window((x, places), (least, start), _larger, **window)[1]
+
+
+def _window(
+    sizes: Any, lead: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
+) -> dict[str, Any]:
+    """The windows of a pool, as ``reduce_window`` takes them; ``lead`` axes come before the ``sizes``."""
+    figures = zip(sizes, kernel, stride, padding, dilation, strict=True)
+    ones = [1] * lead
+    return {
+        "window_dimensions": (*ones, *kernel),
+        "window_strides": (*ones, *stride),
+        "padding": [(0, 0)] * lead + [_sides(*one, ceil_mode) for one in figures],
+        "window_dilation": (*ones, *dilation),
+    }
 
 
 def _for_each(numbers: Any, axes: int) -> list[int]:
@@ -120,6 +130,52 @@ def _larger(a: Any, b: Any) -> Any:
         x_is_nan | y_is_nan, y_is_nan & (~x_is_nan | (by > at)), (y > x) | ((y == x) & (by < at))
     )
     return jnp.where(takes_y, y, x), jnp.where(takes_y, by, at)
+
+
+def avg_pool(
+    axes: int,
+    x: Any,
+    kernel: Any,
+    stride: Any = (),
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_padding: bool = True,
+    divisor: int | None = None,
+) -> Any:
+    """The sum of each window by ``divisor``, or by the number of its elements, which the sizes say."""
+    sizes, lead = x.shape[x.ndim - axes :], x.ndim - axes
+    kernel, padding = _for_each(kernel, axes), _for_each(padding, axes)
+    stride = _for_each(stride, axes) if stride else kernel
+    window = _window(sizes, lead, kernel, stride, padding, [1] * axes, ceil_mode)
+    wide = x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else x
+    sums = lax.reduce_window(wide, np.zeros((), wide.dtype), lax.add, **window)
+    counts: Any = divisor
+    if divisor is None:
+        figures = zip(sums.shape[lead:], sizes, kernel, stride, padding, strict=True)
+        counts = functools.reduce(np.multiply.outer, [_counts(*one, count_padding) for one in figures])
+    if wide.dtype.kind in "fcV":
+        return (sums / counts).astype(x.dtype)
+    return lax.div(sums, jnp.broadcast_to(jnp.asarray(counts, x.dtype), sums.shape))
+
+
+def _counts(out: int, size: int, kernel: int, stride: int, padding: int, count_padding: bool) -> np.ndarray:
+    """How many elements the windows along an axis have, those of the padding included or not."""
+    starts = np.arange(out) * stride - padding
+    ends = np.minimum(starts + kernel, size + padding)
+    if not count_padding:
+        starts, ends = np.maximum(starts, 0), np.minimum(ends, size)
+    return ends - starts
+
+
+def avg_pool_backward(axes: int, grad: Any, x: Any, *options: Any) -> Any:
+    return jax.vjp(lambda at: avg_pool(axes, at, *options), x)[1](grad)[0]
+
+
+for _axes in (2, 3):
+    _name = f"avg_pool{_axes}d"
+    lowering(getattr(aten, f"max_pool{_axes}d_with_indices").default)(functools.partial(max_pool, _axes))
+    lowering(getattr(aten, _name).default)(functools.partial(avg_pool, _axes))
+    lowering(getattr(aten, _name + "_backward").default)(functools.partial(avg_pool_backward, _axes))
 
 
 @lowering(aten.adaptive_max_pool2d.default, aten.adaptive_max_pool3d.default)

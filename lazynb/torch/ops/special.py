@@ -186,6 +186,26 @@ def _p(x: Any, n: Any) -> Any:
     return _by_recurrence(x, n, x, _next_legendre)
 
 
+def _hermite(first: Any, step: Any) -> Any:
+    """Hermite's polynomials, up to the degree that PyTorch works out."""
+
+    def polynomial(x: Any, n: Any) -> Any:
+        most = 128 if x.dtype.itemsize < 8 else 512
+        return jnp.where(n > most, jnp.nan, _by_recurrence(x, jnp.minimum(n, most), first(x), step))
+
+    return polynomial
+
+
+_h = _hermite(lambda x: 2 * x, lambda x, k, now, before: 2 * (x * now - k * before))
+_he = _hermite(lambda x: x, lambda x, k, now, before: x * now - k * before)
+
+
+def _l(x: Any, n: Any) -> Any:
+    return _by_recurrence(
+        x, n, 1 - x, lambda x, k, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1)
+    )
+
+
 def _of_degrees(polynomial: Any, shifted: bool) -> Any:
     """The operation: arguments in a common dtype and shape, and degrees cut to whole numbers."""
 
@@ -206,6 +226,9 @@ for _name, _polynomial in {
     "chebyshev_polynomial_v": _v,
     "chebyshev_polynomial_w": _w,
     "legendre_polynomial_p": _p,
+    "hermite_polynomial_h": _h,
+    "hermite_polynomial_he": _he,
+    "laguerre_polynomial_l": _l,
 }.items():
     _shifts = {"special_": False, "special_shifted_": True} if "chebyshev" in _name else {"special_": False}
     for _prefix, _shifted in _shifts.items():
