@@ -296,6 +296,11 @@ def array_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
         return _function_into(function, args, _without_out(kwargs), out)
     if _are_known_places((args, kwargs)):
         return function(*map_leaves(_known, args), **map_leaves(_known, kwargs))
+    return _recorded(function, name, args, kwargs)
+
+
+def _recorded(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The results as arrays that can be written to; NumPy's own if it has to run."""
     try:
         results = functions.record(function, _read(args), _read(kwargs))
     except Numpy as needed:
