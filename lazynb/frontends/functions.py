@@ -291,7 +291,9 @@ def _plan(
         if isinstance(leaf, jax.Array) and wide.is_beyond(leaf.dtype) and name not in wide.FUNCTIONS:
             raise Numpy("numpy_dtype", f"{name} computes in {leaf.dtype.name}")
     form = forms.FORMS.get(name)
-    if form is None and function in NAMES:
+    if name in wide.FORMS and wide.has_beyond(args[:1]):
+        form = wide.FORMS[name]
+    elif form is None and function in NAMES:
         form = _of_jax(*NAMES[function][1:])
     if form is None:
         raise Numpy("numpy_function", f"{name}: JAX has none")

@@ -42,7 +42,13 @@ class Checked(NamedTuple):
 
 
 def _in_one(function: Function, *args: Any, **options: Any) -> Any:
-    """``function(*args, **options)`` as one operation of the trace."""
+    """``function(*args, **options)`` as one operation of the trace.
+
+    Raises:
+      Numpy: an option is an array of JAX's: its value decides what is computed.
+    """
+    if any(isinstance(option, jax.Array) for option in options.values()):
+        raise Numpy("numpy_values", "np.linalg with an option that is an array")
     return _jitted(function, tuple(sorted(options.items())))(*args)
 
 
@@ -240,7 +246,7 @@ def _answer(function: Function, args: Any, kwargs: Any) -> Any:
             return leaf
         shape = small[leaf.shape]
         if len(shape) < 2:
-            return np.ones(shape, leaf.dtype)
+            return np.ones(shape, leaf.dtype)[()]  # a number, if it has no axis
         return np.broadcast_to(np.eye(*shape[-2:], dtype=leaf.dtype), shape)
 
     with np.errstate(all="ignore"):

@@ -121,7 +121,8 @@ class MutableArray(indexing.Writable):
         return MutableArray(self._memory, (*self._path, step), laid, base)
 
     def fill(self, value: Any) -> None:
-        self[...] = value
+        if not self._scalar:  # NumPy fills a copy of a scalar
+            self[...] = value
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
         self[...] = np.sort(self, axis=axis)
@@ -141,6 +142,8 @@ class MutableArray(indexing.Writable):
 
     def transpose(self, *axes: Any) -> MutableArray:
         if not axes or (len(axes) == 1 and axes[0] is None):
+            if self._scalar:
+                return self
             return self._view(Transposed(tuple(range(self.ndim))[::-1]), self._layout.transpose())
         order = _unpacked(axes)
         laid = self._layout.transpose(order)
@@ -178,7 +181,7 @@ class MutableArray(indexing.Writable):
 
     def squeeze(self, axis: Any = None) -> MutableArray:
         laid = self._layout.squeeze(axis)
-        if laid.ndim == self.ndim and not self._scalar:
+        if laid.ndim == self.ndim:
             return self
         return self._view(Reshaped(laid.shape), laid)
 
@@ -291,6 +294,11 @@ class MutableArray(indexing.Writable):
 
     def __complex__(self) -> complex:
         return complex(self.value)
+
+    def __round__(self, ndigits: int | None = None) -> Any:
+        if not self._scalar:
+            raise TypeError(f"type {type(self).__name__} doesn't define __round__ method")
+        return round(self.value.item()) if ndigits is None else np.round(self, ndigits)
 
     def __index__(self) -> int:
         return operator.index(self.value)
@@ -423,16 +431,24 @@ _METHODS = """all any argmax argmin argsort clip cumprod cumsum dot max mean min
     searchsorted std sum take trace var compress choose argpartition""".split()
 
 
-def _forward(ufunc: Any) -> Callable[[Any, Any], Any]:
-    return lambda self, other: ufunc(self, other)
+def _forward(ufunc: Any, name: str) -> Callable[[Any, Any], Any]:
+    """The operator ``name``. Beside an array of JAX's, places are what NumPy's int64 are to JAX."""
+
+    def answer(self: MutableArray, other: Any) -> Any:
+        if wide.is_beyond(self.dtype) and isinstance(other, jax.Array):
+            return getattr(self.__jax_array__(), name)(other)
+        return ufunc(self, other)
+
+    return answer
 
 
-def _equality(ufunc: Any, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _equality(ufunc: Any, name: str, compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """``==`` or ``!=``, which NumPy also answers for what no loop compares with numbers (text)."""
+    numbers = _forward(ufunc, name)
 
     def answer(self: MutableArray, other: Any) -> Any:
         try:
-            return ufunc(self, other)
+            return numbers(self, other)
         except TypeError:
             stand_in = np.broadcast_to(np.zeros((), self.dtype), self.shape)
             return mutable(compare(stand_in, other))  # or its own error
@@ -461,14 +477,14 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 for _name, _ufunc in _BINARY.items():
-    setattr(MutableArray, f"__{_name}__", _forward(_ufunc))
+    setattr(MutableArray, f"__{_name}__", _forward(_ufunc, f"__{_name}__"))
     setattr(MutableArray, f"__r{_name}__", _backward(_ufunc))
     if _name != "divmod":
         setattr(MutableArray, f"__i{_name}__", _in_place(_ufunc))
 for _name, _ufunc in _COMPARISONS.items():
-    setattr(MutableArray, f"__{_name}__", _forward(_ufunc))
-MutableArray.__eq__ = _equality(np.equal, operator.eq)  # type: ignore[method-assign]
-MutableArray.__ne__ = _equality(np.not_equal, operator.ne)  # type: ignore[method-assign]
+    setattr(MutableArray, f"__{_name}__", _forward(_ufunc, f"__{_name}__"))
+MutableArray.__eq__ = _equality(np.equal, "__eq__", operator.eq)  # type: ignore[method-assign]
+MutableArray.__ne__ = _equality(np.not_equal, "__ne__", operator.ne)  # type: ignore[method-assign]
 for _name, _ufunc in _UNARY.items():
     setattr(MutableArray, f"__{_name}__", lambda self, _ufunc=_ufunc: _ufunc(self))
 for _name in _METHODS:

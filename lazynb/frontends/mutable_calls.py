@@ -5,6 +5,8 @@ Results are such arrays again, ``out=`` is written to, and views share memory as
 
 from __future__ import annotations
 
+import inspect
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -33,10 +35,13 @@ def _read(tree: Any) -> Any:
 
 
 def _copied(tree: Any, kind: str, detail: str) -> Any:
-    """``tree`` with NumPy's own arrays, which can be written to."""
+    """``tree`` with NumPy's own arrays, which can be written to, and scalars."""
 
     def own(leaf: Any) -> Any:
-        return np.array(leaf._taken(kind, detail)) if isinstance(leaf, MutableArray) else leaf
+        if not isinstance(leaf, MutableArray):
+            return leaf
+        array = np.array(leaf._taken(kind, detail))
+        return array[()] if leaf._scalar else array
 
     return values_in(map_leaves(own, tree), kind, detail)
 
@@ -191,6 +196,8 @@ def _at(ufunc: np.ufunc, target: Any, places: Any, *values: Any) -> None:
     name = f"{ufuncs.name_of(ufunc)}.at"
     if not isinstance(target, MutableArray):
         return ufunc.at(target, *_copied((places, *values), "numpy_out", name))
+    if target._scalar:
+        raise TypeError("first operand must be array")
     has_form = getattr(ufuncs.form_of(ufunc), "at", None) is not None
     keeps_dtype = all(_keeps_dtype(target, value) for value in values)
     if not (has_form and _are_known(places) and keeps_dtype and ufunc in _AT_METHODS):
@@ -271,6 +278,8 @@ def array_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
     name = functions.name_of(function)
     if function in functions.ANSWERED:
         return functions.answered(function, args, kwargs)
+    if name in _VIEWS and not _views(function, args, kwargs):
+        return function(*map_leaves(_number, args), **map_leaves(_number, kwargs))
     if name in _VIEWS or name in _WRITES:
         return (_VIEWS.get(name) or _WRITES[name])(*args, **kwargs)
     if name in _DUCK:
@@ -287,6 +296,11 @@ def array_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
         return _function_into(function, args, _without_out(kwargs), out)
     if _are_known_places((args, kwargs)):
         return function(*map_leaves(_known, args), **map_leaves(_known, kwargs))
+    return _recorded(function, name, args, kwargs)
+
+
+def _recorded(function: Function, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The results as arrays that can be written to; NumPy's own if it has to run."""
     try:
         results = functions.record(function, _read(args), _read(kwargs))
     except Numpy as needed:
@@ -299,6 +313,22 @@ def array_function(function: Function, args: tuple[Any, ...], kwargs: dict[str, 
         return wrap(leaf, _laid_out(function, leaf, args, kwargs), scalar and leaf.ndim == 0)
 
     return map_leaves(wrapped, results)
+
+
+def _views(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether the array that a function of views looks at is one that can be written to.
+
+    If not, an axis or a length is one.
+    """
+    if functions.name_of(function) in _OF_SEVERAL:
+        return True
+    first = args[0] if args else kwargs.get(next(iter(inspect.signature(function).parameters)))
+    return isinstance(first, MutableArray)
+
+
+def _number(leaf: Any) -> Any:
+    """An axis or a length as the number that it is; any other leaf as it is."""
+    return operator.index(leaf) if isinstance(leaf, MutableArray) else leaf
 
 
 def _gives_scalar(name: str) -> bool:
@@ -333,7 +363,7 @@ def _ones(leaf: Any) -> Any:
 
 _DUCK = frozenset(
     f"np.{name}"
-    for name in """reshape ravel transpose swapaxes squeeze moveaxis rollaxis flip split array_split
+    for name in """reshape transpose swapaxes squeeze moveaxis rollaxis flip split array_split
     hsplit vsplit dsplit""".split()
 )
 """Functions that NumPy writes upon methods that these arrays have, so that they give views by themselves."""
@@ -425,6 +455,7 @@ def _places(places: np.ndarray, array: MutableArray) -> Any:
 
 
 _VIEWS: dict[str, Callable[..., Any]] = {
+    "np.ravel": lambda a, order="C": a.ravel(order),
     "np.diagonal": lambda a, offset=0, axis1=0, axis2=1: a.diagonal(offset, axis1, axis2),
     "np.expand_dims": _expand_dims,
     "np.atleast_1d": _atleast(1),
@@ -448,6 +479,12 @@ _VIEWS: dict[str, Callable[..., Any]] = {
     "np.linalg.diagonal": lambda x, /, *, offset=0: x.diagonal(offset, -2, -1),
 }
 """Functions that give views or look at memory, in a form for these arrays."""
+
+_OF_SEVERAL = frozenset(
+    f"np.{name}"
+    for name in "atleast_1d atleast_2d atleast_3d broadcast_arrays shares_memory may_share_memory".split()
+)
+"""Those of them that take arrays of all kinds together."""
 
 _SHARING: dict[str, Callable[[Any, Any], bool]] = {
     "np.einsum": lambda args, kwargs: len(args) == 2,

@@ -86,6 +86,24 @@ def of_places(form: Callable[..., Any]) -> Callable[..., Any]:
     return wide
 
 
+def place_of_most(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """``np.argmax`` of such integers by their halves: JAX's own compares with a constant of 32 bits."""
+    high = jax.lax.shift_right_arithmetic(a, jnp.broadcast_to(widened(32), a.shape)).astype(np.int32)
+    is_most = high == jnp.max(high, axis, keepdims=True)
+    low = jnp.where(is_most, a.astype(np.uint32), np.uint32(0))
+    is_most &= low == jnp.max(low, axis, keepdims=True)
+    return jnp.argmax(is_most, axis, keepdims=keepdims)
+
+
+def place_of_least(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """``np.argmin`` of such integers."""
+    return place_of_most(~a, axis, keepdims=keepdims)
+
+
+FORMS: dict[str, Callable[..., Any]] = {"np.argmax": place_of_most, "np.argmin": place_of_least}
+"""What is called in place of JAX's function where the first argument has such integers."""
+
+
 def narrowed(array: Any) -> Any:
     """``array`` as JAX takes NumPy's arrays in 32-bit mode."""
     return array.astype(np.int32) if is_beyond(array.dtype) else array

@@ -11,7 +11,8 @@ trace breaks, with a reason (`%breaks LNB311`), and NumPy's own function runs on
 - **Types.** In 32-bit mode JAX has no 64-bit types of its own accord. Where NumPy's result, or what NumPy computes in, has 64-bit floats
   (`np.sin` of int32), the call breaks, and gives NumPy's own result; with `jax_enable_x64` it is lazy. Places and counts (`np.argmax`, `np.argsort`,
   `np.searchsorted`, `np.count_nonzero`, `np.sum` of integers) are lazy, and are int64 as NumPy's: arrays that can be written to, whose operators are NumPy's,
-  as JAX's own would make int32 of them. JAX's functions take them as they take NumPy's int64, as int32. `np.bincount`, also with `minlength=`, has a shape
+  as JAX's own would make int32 of them. JAX's functions, and operators beside an array of JAX's, take them as they take NumPy's int64, as int32. They are no
+  `np.integer` to `isinstance` and no scalars to `np.isscalar`: `np.random.default_rng` takes `int(place)`. `np.bincount`, also with `minlength=`, has a shape
   that depends on values. Masks of places whose values are known are computed by NumPy: in `x[labels == k]` one run gives the places to all `k`.
 - **Values.** Where the shape, the type or an error depends on values (`np.unique`, `np.linalg.eig`, an index that is itself pending), the call
   breaks. `jax.numpy` has forms without: `jnp.unique(x, size=n)`, `jnp.take` (nan). `np.linalg.lstsq` breaks as well: how many residuals it gives depends
@@ -34,6 +35,8 @@ trace breaks, with a reason (`%breaks LNB311`), and NumPy's own function runs on
 - **Writing.** A lazy tensor refuses it as a `jax.Array` does. `lazynb.numpy.mutable(x)` is a copy that can be written to as NumPy's arrays
   can: `x[0] = 1`, `x += 1`, `out=`, and views (`v = x[1:]; v[:] = 0` changes `x`). `np.asarray` of it is a read-only snapshot.
   JAX's functions and transformations take its values; outside lazy mode an index of JAX's is `np.asarray` of it.
+  `np.testing.assert_equal` and `assert_almost_equal` know NumPy's own arrays by `isinstance`, and places too fail there beside a number or a list:
+  `np.testing.assert_array_equal` and `assert_allclose` compare them.
 - **Lists.** `np.array([a, b])` and `np.asarray` of a list (also of lists) of at most 256 lazy tensors, one of them pending or an array that can be written to, is recorded where the
   user's own code calls it by NumPy's name, and gives an array that can be written to, as `lazynb.numpy.mutable` makes it. A longer list, a type
   that JAX has not, a library's call or a name held before (`from numpy import array`) breaks, and gives NumPy's own array.

@@ -82,6 +82,17 @@ def test_the_rest_breaks(text, clean):
     assert difference(_eval(text, ARRAYS), found) is None
 
 
+@pytest.mark.parametrize(
+    "text", ["matrix_power(S, n - 2)", "cond(S, n)", "svd(F, n > 1)[1]", "matrix_rank(F, n)"]
+)
+def test_an_option_that_is_pending_breaks(text, clean):
+    with lazynb.lazy():
+        found = eval(f"np.linalg.{text}", {"np": np, **_lazy(), "n": np.argmax(jnp.arange(2) * 1)})
+        assert lazynb.breaks()
+    expected = eval(f"np.linalg.{text}", {"np": np, **ARRAYS, "n": np.int64(1)})
+    assert difference(expected, found) is None
+
+
 @pytest.mark.parametrize("text", REFUSED_AT_ONCE)
 def test_types_and_shapes_are_refused_at_the_call(text, clean):
     with pytest.raises(Exception) as own:

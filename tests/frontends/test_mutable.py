@@ -383,3 +383,22 @@ def test_floor_of_integers_into_it(clean):
         assert np.random.permutation(x).sum() == 3
         with pytest.raises(ValueError, match="2-d"):
             np.fliplr(x)
+
+
+def test_ravel_is_a_view(clean):
+    def flat(a):
+        v = np.ravel(a)
+        v[:2] = 7
+        return a, v, np.ravel(a, "F"), np.ravel(a.T)
+
+    both(flat, F)
+
+
+def test_a_scalar_that_is_written_to(clean):
+    with lazynb.lazy():
+        x = mutable(jnp.arange(3) * 1)[1]
+        x.fill(7)  # NumPy fills a copy
+        assert x == 1
+        for scalar in (x, x.T, np.squeeze(x)):
+            with pytest.raises(TypeError, match="first operand must be array"):
+                np.add.at(scalar, [0], 1)

@@ -99,6 +99,40 @@ def test_a_place_is_a_key_and_an_index_of_a_list(clean):
         assert f"{place}" == "1" and place == 1
 
 
+NUMBERS = [
+    *["np.broadcast_to(U, (np.argmax(U) + 1, 6))", "np.expand_dims(F, np.argmin(B[:, 0]) * 0)"],
+    *["np.diag(U, np.argmax(U))", "np.diag(k=np.argmax(U), v=U)", "np.rot90(F, np.argmax(U))"],
+    *["round(np.argmax(U))", "round(np.argmax(U) + 12, -1)", "np.tile(U, np.argmax(U) + 1)"],
+    *["np.linalg.matrix_power(F[:, :3], np.count_nonzero(F > 9) - 1)", "list(range(np.argmax(U)))"],
+    *["np.linalg.cond(F[:, :3], np.count_nonzero(F > 9) + 1)", "np.zeros(np.argmax(U), 'f4')"],
+]
+
+
+@pytest.mark.parametrize("text", NUMBERS)
+def test_a_place_is_a_number_to_numpy(text, clean):
+    _run(text)
+
+
+@pytest.mark.parametrize("operator", "+ - * / // % ** == != < <= > >=".split())
+@pytest.mark.parametrize("text", ["np.argmax(x)", "np.argsort(x)"])
+def test_operators_beside_a_lazy_tensor_are_jax_s(operator, text, clean):
+    x = jnp.array([3.0, 1.0, 2.0])
+    names = {"np": np, "i": jnp.arange(3) + 1}
+    whole = f"[{text} {operator} x, x {operator} {text}, {text} {operator} i]"
+    eager = eval(whole, {"x": x, **names})
+    with lazynb.lazy():
+        lazy = eval(whole, {"x": x * 1, **names, "i": names["i"] * 1})
+        assert not lazynb.breaks() or operator == "**"  # JAX looks at an exponent
+    for one, other in zip(eager, lazy, strict=True):
+        assert isinstance(other, lazynb.LazyTensor) and other.dtype == one.dtype
+        np.testing.assert_allclose(np.asarray(other), one, rtol=1e-6)
+
+
+def test_round_of_an_array_is_refused(clean):
+    with lazynb.lazy(), pytest.raises(TypeError, match="__round__"):
+        round(np.argsort(jnp.arange(3.0) * 1))
+
+
 def test_five_iterations_of_k_means_are_one_run(clean):
     def centres(x, c):
         for _ in range(5):
@@ -149,3 +183,17 @@ def test_steps_of_runge_kutta_on_arrays_that_can_be_written_to_are_one_run(clean
         found = steps(mutable(jnp.asarray(start) * 1))
         assert not lazynb.breaks()
     np.testing.assert_allclose(np.asarray(found), steps(start), rtol=1e-4)
+
+
+EXTREMES = [
+    *["np.argmax(np.argsort(U))", "np.argmin(np.argsort(F), 1)", "np.argmax(np.sum(I, 0))"],
+    *["np.argmax(np.argsort(F) * 2**33, 0, keepdims=True)", "np.argmin(np.argsort(F) * -(2**33))"],
+    *["np.argmax(np.argsort(U) * 0 + np.array([5, -(2**63), 2**63 - 1, 2**63 - 1, 0, 1]))"],
+    *["np.argmin(np.argsort(U) * 0 + np.array([5, 2**63 - 1, -(2**63), -(2**63), 0, 1]))"],
+]
+
+
+@pytest.mark.parametrize("text", EXTREMES)
+def test_the_place_of_the_most_among_them(text, clean):
+    """JAX's own compares them with a 32-bit constant, which XLA refuses at the flush."""
+    assert not _run(text)
