@@ -11,7 +11,6 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -64,9 +63,22 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Carries out ``func``, an overload of PyTorch's, on tensors of device ``jax``."""
     short = _recallable.get(id(func))
     if short is not None:
-        results = _again(func, args, kwargs, *short, sys._getframe(2))
-        if results is not None:
-            return results
+        numbers, is_checked, has_before = short
+        try:
+            key, row = key_and_row(func, args, kwargs, numbers)
+            known = layouts.known.get(key)
+        except TypeError:  # something that cannot be a key
+            known = None
+        if known is not None:
+            if known.steps:
+                return shortcut.views(args[0], known)
+            if known.recalled and row is not None:
+                if not is_checked:
+                    results = shortcut.again(known, row, numbers, has_before, sys._getframe(2))
+                    if results is not None:
+                        return results
+                elif not has_before or not shortcut.is_for_host(func, row):
+                    return _checked_again(func, args, kwargs, known)
     handler = _handlers.get(func)
     if handler is None:
         handler = _handler(func)
@@ -82,28 +94,15 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return results
 
 
-def _again(
-    func: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    numbers: bool,
-    is_checked: bool,
-    has_before: bool,
-    frame: FrameType,
-) -> Any:
-    """The results of a call of which the layouts are known; None if they are not. See :mod:`.shortcut`."""
-    known, row = shortcut.find(func, args, kwargs, numbers)
-    if known is None:
-        return None
-    if known.steps:
-        return shortcut.views(args[0], known)
-    if not known.recalled or (has_before and shortcut.is_for_host(func, row)):
-        return None
-    if not is_checked:
-        return shortcut.again(known, row, numbers, frame)
+def _checked_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Results) -> Any:
+    """The results of a call of which the layouts are known, and which demands something of values."""
     with in_64_bit():
         args, kwargs = demands.checked(func, args, kwargs)
-    results = shortcut.again(known, key_and_row(func, args, kwargs, numbers)[1], numbers, frame)
+    numbers = func in _numbered
+    row = key_and_row(func, args, kwargs, numbers)[1]
+    results = None
+    if row is not None:
+        results = shortcut.again(known, row, numbers, False, sys._getframe(2))
     if results is None:  # what was checked is carried out here, as it is checked once
         with in_64_bit():
             results = _carried_out(func, args, kwargs, known)
