@@ -165,6 +165,10 @@ NUMBERS = {
     "polygamma 2 at poles": (lambda x: torch.polygamma(2, x), torch.tensor([0.0, -3.0, -8.3, 0.5])),
     "zeta": (lambda x: torch.special.zeta(3.0, x), torch.tensor([-2.0, -20.5, 0.5])),
     "histogram": (lambda x: torch.histogram(x, 4)[0], torch.tensor([0.0, 1.0, 2.0, 4.0, 4.0])),
+    "histogram of small floats": (
+        lambda x: torch.histc(x, 7, 0, 3),
+        torch.tensor([0.0, 0.43, 0.857, 1.286, 1.7141, 2.1429, 2.571, 3.0], dtype=torch.bfloat16),
+    ),
     "histogram of one": (lambda x: torch.histogram(x, 4)[1], torch.tensor([2.0, 2.0])),
     "histogram of edges": (
         lambda x: torch.histogram(x, torch.tensor([0.0, 1.0, 4.0], device=x.device), density=True)[0],

@@ -57,6 +57,20 @@ def _as_density(counts: Any, edges: Sequence[Any]) -> Any:
     return result
 
 
+@lowering(aten.histc.default)
+def histc(x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
+    """Its bins have no edges: PyTorch works out the number of the bin."""
+    flat = x.reshape(-1)
+    low, high = (jnp.asarray(one, x.dtype) for one in (min, max))
+    if min == max and flat.size:
+        low, high = flat.min(), flat.max()
+    is_point = low == high
+    low, high = jnp.where(is_point, low - 1, low), jnp.where(is_point, high + 1, high)
+    at = ((flat - low) * bins / (high - low)).astype(np.int64)
+    at = jnp.where((flat >= low) & (flat <= high), jnp.minimum(at, bins - 1), bins)
+    return jnp.zeros(bins, x.dtype).at[at].add(1, mode="drop")
+
+
 @lowering(aten.histogram.bin_ct)
 def histogram(x: Any, bins: int = 100, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     edges = _edges(x.reshape(-1), bins, range)

@@ -121,8 +121,6 @@ def _cubic(x: Any, places: Sequence[Any], padding: int, align: bool) -> Any:
 )
 def grid_sampler(x: Any, grid: Any, mode: int, padding: int, align: bool) -> Any:
     """``x`` is (N, C, *sizes), ``grid`` (N, *out, axes) with the last axis of the image first."""
-    if x.dtype.itemsize < 4:
-        x, grid = x.astype(np.float32), grid.astype(np.float32)
     sizes = x.shape[2:]
     places = [_unnormalised(grid[..., -1 - axis], size, align) for axis, size in enumerate(sizes)]
     if mode == _BICUBIC:
