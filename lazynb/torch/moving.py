@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import re
 from typing import Any
 
 import torch
@@ -167,44 +165,6 @@ d.special.update(
         aten._has_compatible_shallow_copy_type.default: _is_shallow_copy_possible,
     }
 )
-
-
-# ---- running statistics: PyTorch does not say in its schema that they are written to -----------------------
-
-
-def _batch_norm(func: Any, args: Any, kwargs: Any) -> Any:
-    from lazynb.torch.ops.norms import batch_norm
-
-    with contextlib.suppress(layouts.Unknown):
-        d.expected(func, args, kwargs, writes=True)
-    names = [argument.name for argument in func._schema.arguments]
-    bound = dict(zip(names, args, strict=False)) | kwargs
-    x, mean, var = bound["input"], bound.get("running_mean"), bound.get("running_var")
-    training = bound.get("training", not re.search("no_training|no_update", str(func)))
-    arrays = d.array_of([x, bound["weight"], bound["bias"], mean, var])
-    result, *statistics, new_mean, new_var = batch_norm(arrays, training, bound["momentum"], bound["eps"])
-    for target, new in ((mean, new_mean), (var, new_var)):
-        if training and target is not None and new is not None:
-            d.store(target, new)
-    dense = layouts.layout_of(torch.empty_like(x._layout.dummy()))
-    tensors = [wrap(result.astype(d.jax_dtype(x.dtype)), dense)]
-    for statistic in statistics:
-        dtype = torch.float32 if statistic.dtype == jnp.float32 else x.dtype
-        tensors.append(wrap(statistic, layouts.contiguous(statistic.shape, dtype)))
-    if len(func._schema.returns) == 4:  # what a backend keeps for its gradient; this one keeps nothing
-        tensors.append(_new(layouts.contiguous((0,), torch.uint8)))
-    return tuple(tensors)
-
-
-for _overload in (
-    aten.native_batch_norm.default,
-    aten._native_batch_norm_legit.default,
-    aten._native_batch_norm_legit.no_stats,
-    aten._native_batch_norm_legit_no_training.default,
-    aten._batch_norm_with_update.default,
-    aten._batch_norm_no_update.default,
-):
-    d.special[_overload] = _batch_norm
 
 
 # ---- new tensors -------------------------------------------------------------------------------------------

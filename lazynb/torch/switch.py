@@ -44,6 +44,7 @@ from lazynb.torch.ops import (  # noqa: F401  # they register their operations
     pools,
     prims,
     recurrent,
+    running_statistics,
     scattering,
     special,
     upsampling,

@@ -77,7 +77,12 @@ def _open() -> Pending | None:
     if pending is not None and pending is _around.pending and _around.epoch == _changes.count:
         return pending
     count = _changes.count
-    if jc.must_run_eagerly() or trace.stray or jc.raw_context() != _around.context:
+    if jc.must_run_eagerly() or trace.stray:
+        return None
+    context = jc.raw_context()
+    if context != _around.context:
+        if pending is not None and context == pending.context:  # called by an operation, in 64-bit mode
+            return pending
         _around.pending = None  # the next operation notes it anew
         return None
     if pending is not _around.pending or pending is None:

@@ -1,0 +1,99 @@
+"""Batch normalisation. PyTorch does not say in its schema that the running statistics are written to."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import Any
+
+import jax.numpy as jnp
+import torch
+
+from lazynb.torch.dispatch import dispatch as d, layout as layouts
+from lazynb.torch.dispatch.keys import key_and_row
+from lazynb.torch.dispatch.recalled import recalled
+from lazynb.torch.ops.norms import batch_norm
+from lazynb.torch.tensor import wrap
+
+aten = torch.ops.aten
+_ARRAYS = ("input", "weight", "bias", "running_mean", "running_var")
+
+
+class _Normalisation:
+    """What calls with equal layouts and options have in common.
+
+    Attributes:
+      result: layout of the result.
+      training: whether the statistics are those of the batch.
+    """
+
+    def __init__(self, func: Any, args: Any, kwargs: Any) -> None:
+        with contextlib.suppress(layouts.Unknown):
+            d.expected(func, args, kwargs, writes=True)  # raises what PyTorch raises
+        self.func = func  # its id is a part of the key
+        bound = _bound(func, args, kwargs)
+        self.result = layouts.layout_of(torch.empty_like(bound["input"]._layout.dummy()))
+        self.training = bool(bound.get("training", not re.search("no_training|no_update", str(func))))
+        self._options = bound["momentum"], bound["eps"]
+        self._given = [bound.get(name) is not None for name in _ARRAYS]
+
+    def compute(self, *given: Any) -> list[Any]:
+        """The result; in training also the batch's statistics, and the new running ones that there are.
+
+        Arguments:
+          given: the arrays that are not None.
+        """
+        values = iter(given)
+        arrays = [next(values) if is_given else None for is_given in self._given]
+        result, *others = batch_norm(arrays, self.training, *self._options)
+        result = result.astype(d.jax_dtype(self.result.dtype))
+        return [result, *[x for x in others if x is not None]] if self.training else [result]
+
+
+_known: dict[Any, _Normalisation] = {}
+
+
+def _bound(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    names = [argument.name for argument in func._schema.arguments]
+    return dict(zip(names, args, strict=False)) | kwargs
+
+
+def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
+    key, row = key_and_row(func, args, kwargs, False)
+    known = _known.get(key)
+    if known is None:
+        if len(_known) > layouts.MOST:
+            _known.clear()
+        known = _known[key] = _Normalisation(func, args, kwargs)
+    if row is None:  # a tensor on the CPU among them
+        bound = _bound(func, args, kwargs)
+        row = [bound[name] for name in _ARRAYS if bound.get(name) is not None]
+    result, *others = recalled(known, known.compute, tuple(d.array_of(row)))
+    tensors = [wrap(result, known.result), *_statistics(known, others[:2])]
+    if known.training:
+        bound = _bound(func, args, kwargs)
+        running = [x for x in (bound.get("running_mean"), bound.get("running_var")) if x is not None]
+        for target, new in zip(running, others[2:], strict=True):
+            d.store(target, new)
+    if len(func._schema.returns) == 4:  # what a backend keeps for its gradient; this one keeps nothing
+        tensors.append(wrap(None, layouts.contiguous((0,), torch.uint8)))
+    return tuple(tensors)
+
+
+def _statistics(known: _Normalisation, values: list[Any]) -> list[Any]:
+    """The mean and 1/deviation of the batch; of no elements without training."""
+    if not known.training:
+        return [wrap(None, layouts.contiguous((0,), known.result.dtype)) for _ in range(2)]
+    dtypes = [torch.float32 if x.dtype == jnp.float32 else known.result.dtype for x in values]
+    return [wrap(x, layouts.contiguous(x.shape, dtype)) for x, dtype in zip(values, dtypes, strict=True)]
+
+
+for _overload in (
+    aten.native_batch_norm.default,
+    aten._native_batch_norm_legit.default,
+    aten._native_batch_norm_legit.no_stats,
+    aten._native_batch_norm_legit_no_training.default,
+    aten._batch_norm_with_update.default,
+    aten._batch_norm_no_update.default,
+):
+    d.special[_overload] = _normalise
