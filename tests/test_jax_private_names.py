@@ -111,12 +111,16 @@ def test_snapshot_and_restore_of_the_configuration():
     assert jc.x64_in(snapshot) and not jc.x64_in(jc.snapshot_config())
     with jc.restore_config(snapshot):
         assert jnp.ones(2, "float64").dtype == np.float64
-        assert jc.runs_as_compiled(True)
-    assert jc.runs_as_compiled(False)
+        assert jc.runs_as_compiled() and jc.is_mode(True)
+    assert jc.runs_as_compiled() and jc.is_mode(False)
     with jax.disable_jit():
-        assert not jc.runs_as_compiled(False)
-        with jc.running_settings(False):
-            assert jc.runs_as_compiled(False)
+        assert not jc.runs_as_compiled()
+        with jc.running_settings(True):
+            assert jc.runs_as_compiled() and jc.is_mode(True)
+    with pytest.raises(KeyboardInterrupt), jc.mode_kept(), jc.in_mode(True):
+        assert jnp.ones(2, "float64").dtype == np.float64
+        raise KeyboardInterrupt
+    assert jc.is_mode(False) and jnp.ones(2, "float32").dtype == np.float32
 
 
 @pytest.mark.parametrize("flag", ["jax_debug_nans", "jax_debug_infs", "jax_debug_key_reuse"])
@@ -129,9 +133,9 @@ def test_debugging_modes(flag):
 @pytest.mark.parametrize("level", ["log", "disallow", "log_explicit", "disallow_explicit"])
 def test_guards_of_transfers(level):
     with jax.transfer_guard(level):
-        assert jc.must_run_eagerly() and not jc.runs_as_compiled(False)
+        assert jc.must_run_eagerly() and not jc.runs_as_compiled()
         with jc.running_settings(False):
-            assert jc.runs_as_compiled(False)
+            assert jc.runs_as_compiled()
     with jax.transfer_guard("allow"):
         assert not jc.must_run_eagerly()
     with jax.transfer_guard_device_to_host("disallow"):
