@@ -7,7 +7,6 @@ Needs PyTorch, torchax and Transformers in the running environment. Takes five m
 
 from __future__ import annotations
 
-import argparse
 import collections
 import os
 import sys
@@ -17,8 +16,9 @@ os.environ.setdefault("LAZYNB_PERSISTENT_CACHE", "0")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-PAGE = ROOT / "docs" / "pytorch.md"
-BEGIN, END = "<!-- written by scripts/pytorch_architectures.py -->", "<!-- end -->"
+import pytorch_page  # noqa: E402
+
+BEGIN = "<!-- written by scripts/pytorch_architectures.py -->"
 HEADINGS = (
     "model",
     "graphs",
@@ -54,24 +54,15 @@ def line(name: str) -> tuple[str, ...]:
     )
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Writes a table of architectures in docs/pytorch.md.")
-    parser.add_argument("--print", action="store_true", help="print it instead")
-    asked = parser.parse_args(arguments)
+def made() -> str:
+    """The table of all architectures."""
     from pytorch_architectures import MODELS
 
     import lazynb.torch
 
     lazynb.torch.enable()
-    rows = [HEADINGS, ["---"] * len(HEADINGS), *(line(name) for name in MODELS)]
-    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    if asked.print:
-        print(table)
-        return 0
-    before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}")
-    return 0
+    return pytorch_page.table(HEADINGS, (line(name) for name in MODELS))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    raise SystemExit(pytorch_page.main(sys.argv[1:], "architectures", BEGIN, made))

@@ -9,7 +9,6 @@ minute.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import os
 import sys
@@ -20,8 +19,9 @@ os.environ.setdefault("LAZYNB_PERSISTENT_CACHE", "0")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-PAGE = ROOT / "docs" / "pytorch.md"
-BEGIN, END = "<!-- written by scripts/pytorch_models.py with JAX {} -->", "<!-- end -->"
+import pytorch_page  # noqa: E402
+
+BEGIN = "<!-- written by scripts/pytorch_models.py with JAX {} -->"
 HEADINGS = (
     "model",
     "operations",
@@ -98,28 +98,16 @@ def versions() -> str:
     return ", ".join([*found, "Python {}.{}".format(*sys.version_info)])
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Writes a table of models in docs/pytorch.md.")
-    parser.add_argument("--print", action="store_true", help="print it instead")
-    asked = parser.parse_args(arguments)
+def made() -> str:
+    """The versions and the table of all models."""
     from pytorch_models import MODELS
 
     import lazynb.torch
 
     lazynb.torch.enable()
-    rows = [HEADINGS, ["---"] * len(HEADINGS), *(line(name) for name in MODELS)]
-    table = f"{versions()}:\n\n" + "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    if asked.print:
-        print(table)
-        return 0
-    begin = BEGIN.format(".".join(metadata.version("jax").split(".")[:2]))
-    before, mark, rest = PAGE.read_text().partition(begin)
-    if not mark:  # a JAX that has no table yet: below the others
-        end = before.rindex(END) + len(END)
-        before, rest = f"{before[:end]}\n\n", f"{END}{before[end:]}"
-    PAGE.write_text(f"{before}{begin}\n{table}\n{END}{rest.partition(END)[2]}")
-    return 0
+    return f"{versions()}:\n\n" + pytorch_page.table(HEADINGS, (line(name) for name in MODELS))
 
 
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    jax_version = ".".join(metadata.version("jax").split(".")[:2])
+    raise SystemExit(pytorch_page.main(sys.argv[1:], "models", BEGIN.format(jax_version), made))

@@ -7,6 +7,7 @@ of is run as that graph, with PyTorch's operations on our tensors, by the backen
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
@@ -45,6 +46,8 @@ def install() -> None:
     _original = torch.compile
     _compile.__doc__ = _original.__doc__
     torch.compile = _compile  # type: ignore[assignment]
+    if "torch._dynamo" in sys.modules:  # code may be compiled already, to run later
+        _prepare()
 
 
 def uninstall() -> None:

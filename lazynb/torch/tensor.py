@@ -13,7 +13,6 @@ import jax
 import numpy as np
 import torch
 
-from lazynb import _jax as jc
 from lazynb.record.tensor import LazyTensor, looking
 from lazynb.torch import printing
 from lazynb.torch.dense import check_dense
@@ -370,8 +369,7 @@ def torch_to_array(tensor: torch.Tensor) -> Any:
         values = np.from_dlpack(plain.contiguous().view(bits)).view(jax_type)
     else:
         values = np.from_dlpack(plain)  # ``numpy()`` would forbid the user to resize the tensor
-    with in_64_bit(), jc.set_current_trace(jc.eval_trace):
-        return jax.numpy.array(values, copy=True)
+    return known.array_of(values)
 
 
 def _scalar(tensor: Tensor, kind: str) -> Any:

@@ -62,3 +62,18 @@ def test_dynamo_is_imported_when_it_is_needed():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     assert found[0] == found[1]
+
+
+def test_what_was_compiled_before_the_device_was_enabled():
+    code = """
+import torch
+model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU())
+compiled = torch.compile(model, backend="eager")
+import lazynb, lazynb.torch
+lazynb.torch.enable()
+model.to("jax")
+with lazynb.lazy():
+    print("pending" in repr(compiled(torch.ones(2, 3, device="jax"))))
+"""
+    found = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True)
+    assert found.stdout.strip() == "True", found.stderr

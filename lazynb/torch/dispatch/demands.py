@@ -21,6 +21,7 @@ from lazynb import _jax as jc
 from lazynb.record.checks import expect
 from lazynb.record.mode import is_lazy
 from lazynb.record.tensor import LazyTensor
+from lazynb.torch.dispatch.keys import by_name, names_of
 from lazynb.torch.dispatch.known import Known, plain_of
 from lazynb.torch.dispatch.layout import contiguous
 from lazynb.torch.dispatch.recalled import recalled
@@ -179,10 +180,9 @@ def checked(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[A
     checker = checkers.get(func)
     if checker is None:
         return args, kwargs
-    names = [argument.name for argument in func._schema.arguments]
-    bound = dict(zip(names, args, strict=False)) | kwargs
+    bound = by_name(func, args, kwargs)
     checker(bound)
-    positional = tuple([bound[name] for name in names[: len(args)]])
+    positional = tuple([bound[name] for name in names_of(func)[: len(args)]])
     return positional, {name: bound[name] for name in kwargs}
 
 

@@ -19,7 +19,7 @@ import torch
 from lazynb.errors import TraceBreakError
 from lazynb.record.tensor import LazyTensor
 from lazynb.torch.dispatch import around, calls, demands, layout as layouts, marks, room, shortcut, storage
-from lazynb.torch.dispatch.keys import key_and_row, key_of
+from lazynb.torch.dispatch.keys import by_name, key_and_row, key_of
 from lazynb.torch.dispatch.layout import Layout, Results, Unknown
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.tensor import DEVICE, Tensor, in_64_bit, to_cpu, torch_to_array, torchax, wrap
@@ -66,7 +66,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         numbers, is_checked, has_before = short
         try:
             key, row = key_and_row(func, args, kwargs, numbers)
-            known = layouts.known.get(key)
+            known = layouts.results_of.get(key)
         except TypeError:  # something that cannot be a key
             known = None
         if known is not None:
@@ -78,7 +78,7 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                     if results is not None:
                         return results
                 elif not has_before or not shortcut.is_for_host(func, row):
-                    return _checked_again(func, args, kwargs, known)
+                    return _checked_again(func, args, kwargs, known, numbers)
     handler = _handlers.get(func)
     if handler is None:
         handler = _handler(func)
@@ -94,11 +94,12 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return results
 
 
-def _checked_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Results) -> Any:
+def _checked_again(
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], known: Results, numbers: bool
+) -> Any:
     """The results of a call of which the layouts are known, and which demands something of values."""
     with in_64_bit():
         args, kwargs = demands.checked(func, args, kwargs)
-    numbers = func in _numbered
     row = key_and_row(func, args, kwargs, numbers)[1]
     results = None
     if row is not None:
@@ -584,8 +585,7 @@ def _is_out(argument: Any) -> bool:
 
 def _write_some(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Arguments other than the first are written to: PyTorch does it on copies on the CPU."""
-    arguments = func._schema.arguments
-    bound = dict(zip([argument.name for argument in arguments], args, strict=False)) | kwargs
+    bound = by_name(func, args, kwargs)
     copies: dict[str, Any] = {}
     for name, x in bound.items():
         if isinstance(x, (list, tuple)):
@@ -594,7 +594,7 @@ def _write_some(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
             copies[name] = cpu_copy(x, func)
     with marks.heeded():
         result = func(**copies)
-    written = {argument.name for argument in arguments if _is_written(argument)}
+    written = {argument.name for argument in func._schema.arguments if _is_written(argument)}
     for name in written & set(bound):
         if isinstance(bound[name], (list, tuple)):
             for target, copy in zip(bound[name], copies[name], strict=True):
@@ -716,9 +716,8 @@ def _write_elsewhere(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
 
 def _into_out(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Results written to tensors of the caller's."""
-    names = [argument.name for argument in func._schema.arguments]
     targets_at = [argument.name for argument in func._schema.arguments if _is_out(argument)]
-    bound = dict(zip(names, args, strict=False)) | kwargs
+    bound = by_name(func, args, kwargs)
     targets = [bound[name] for name in targets_at]
     is_list = isinstance(targets[0], (list, tuple))  # ``unbind_copy``: one argument, and nothing is returned
     if is_list:

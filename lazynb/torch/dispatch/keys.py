@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -35,6 +36,17 @@ def key_of(x: Any, values_matter: bool) -> Any:
     if isinstance(x, dict):
         return tuple([(name, key_of(item, values_matter)) for name, item in x.items()])
     return x
+
+
+@functools.cache
+def names_of(func: Any) -> tuple[str, ...]:
+    """The names of an operation's arguments."""
+    return tuple([argument.name for argument in func._schema.arguments])
+
+
+def by_name(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments that a call gives, by their names."""
+    return dict(zip(names_of(func), args, strict=False)) | kwargs
 
 
 def key_and_row(

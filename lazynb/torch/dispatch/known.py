@@ -9,9 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import numpy as np
 import torch
 
 from lazynb import _jax as jc
+from lazynb.torch.dispatch.around import in_64_bit
 from lazynb.torch.dispatch.recasting import NEGATIVE
 
 MOST = 1 << 16  # elements
@@ -33,7 +35,7 @@ class Known:
 
     def array(self) -> Any:
         """The values as an array of JAX's."""
-        return array_of(self.plain)
+        return array_of(self.plain.numpy())
 
     def values(self, kind: str, detail: str = "") -> torch.Tensor:
         """The values on the CPU. Nothing has to run for them."""
@@ -47,10 +49,10 @@ class Known:
         return self._bounds
 
 
-def array_of(plain: torch.Tensor) -> Any:
-    """An array of JAX's with the values of a tensor of whole numbers on the CPU."""
-    with jax.enable_x64(True), jc.set_current_trace(jc.eval_trace):
-        return jax.numpy.array(plain.numpy(), copy=True)
+def array_of(values: np.ndarray) -> Any:
+    """An array of JAX's with a copy of ``values``, made at once."""
+    with in_64_bit(), jc.set_current_trace(jc.eval_trace):
+        return jax.numpy.array(values, copy=True)
 
 
 def is_small(tensor: Any) -> bool:
@@ -108,4 +110,4 @@ def values_of(tensor: Any, kind: str, detail: str = "") -> torch.Tensor | None:
 def array_in(tensor: Any) -> Any:
     """An array with the known values of a tensor that looks into a part of a storage; else None."""
     plain = plain_of(tensor)
-    return None if plain is None else array_of(plain)
+    return None if plain is None else array_of(plain.numpy())

@@ -81,10 +81,10 @@ class Later:
     def array(self) -> Any:
         """The values as an array of JAX's. What is not known is recorded."""
         if self.plain is not None and self._array is None:
-            self._array = array_of(self.plain)
+            self._array = array_of(self.plain.numpy())
         for one in self._waiting(lambda later: later._array is None and later.plain is None):
             func, handler, args, kwargs = one._call
-            result = handler(func, _with(args, _on_device), _with(kwargs, _on_device))
+            result = handler(func, mapped(args, _on_device), mapped(kwargs, _on_device))
             one._array = result._elem
         return self._array
 
@@ -96,7 +96,7 @@ class Later:
             else:
                 func, _, args, kwargs = one._call
                 get = functools.partial(_on_host, kind, detail)
-                found = func(*_with(args, get), **_with(kwargs, get))
+                found = func(*mapped(args, get), **mapped(kwargs, get))
             one.plain, one._call = of_layout(found, one._layout), None
         assert self.plain is not None
         return self.plain
@@ -130,16 +130,16 @@ def _on_device(x: Any) -> Any:
 
 
 def _on_host(kind: str, detail: str, x: Any) -> Any:
-    return x.plain(kind, detail) if isinstance(x, Seen) else torch.device("cpu")
+    if isinstance(x, Seen):
+        return x.plain(kind, detail)
+    return torch.device("cpu") if isinstance(x, torch.device) else x
 
 
-def _with(x: Any, get: Callable[[Any], Any]) -> Any:
-    """``x`` with what ``get`` returns in place of each :class:`Seen` and each device."""
-    if isinstance(x, (Seen, torch.device)):
-        return get(x)
-    if isinstance(x, (list, tuple)):
-        return type(x)([_with(item, get) for item in x])
-    return {name: _with(item, get) for name, item in x.items()} if isinstance(x, dict) else x
+def mapped(x: Any, get: Callable[[Any], Any]) -> Any:
+    """``x`` with what ``get`` returns in place of each argument in its lists and dictionaries."""
+    if isinstance(x, (list, tuple)) and not isinstance(x, Seen):
+        return type(x)([mapped(item, get) for item in x])
+    return {name: mapped(item, get) for name, item in x.items()} if isinstance(x, dict) else get(x)
 
 
 def _seen_in(x: Any) -> Iterator[Seen]:

@@ -147,7 +147,7 @@ class Results:
         self.recalled = False
 
 
-known: dict[Any, Results] = {}
+results_of: dict[Any, Results] = {}
 """By what identifies the call."""
 
 
@@ -190,7 +190,7 @@ def results(
     """
     try:
         key = asker.key_of_call(func, args, kwargs, not values_matter)[0]
-        kept = known.get(key)
+        kept = results_of.get(key)
     except TypeError:  # something that cannot be a key
         key, kept = None, None
     if kept is not None:
@@ -200,9 +200,9 @@ def results(
     outcome = _layouts_in(_outcome(func, args, kwargs, asker, writes))
     kept = Results(func, outcome, asker.name(func, args, kwargs) if key is not None else None)
     if key is not None:
-        if len(known) > MOST:
-            known.clear()
-        known[key] = kept
+        if len(results_of) > MOST:
+            results_of.clear()
+        results_of[key] = kept
     return kept
 
 

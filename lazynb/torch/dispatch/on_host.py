@@ -18,7 +18,7 @@ import torch
 from lazynb.record.mode import is_lazy
 from lazynb.torch.dispatch import dispatch as d, layout as layouts
 from lazynb.torch.dispatch.known import MOST, WHOLE, Known, host_of, is_small, of_layout, plain_of
-from lazynb.torch.dispatch.later import Later, seen
+from lazynb.torch.dispatch.later import Later, mapped, seen
 from lazynb.torch.tensor import Tensor, wrap
 
 aten = torch.ops.aten
@@ -215,11 +215,7 @@ def _tensors_in(x: Any) -> list[Tensor] | None:
 
 def _noted(x: Any) -> Any:
     """``x`` with what later work needs in place of tensors."""
-    if isinstance(x, Tensor):
-        return seen(x)
-    if isinstance(x, (list, tuple)):
-        return type(x)([_noted(item) for item in x])
-    return {name: _noted(item) for name, item in x.items()} if isinstance(x, dict) else x
+    return mapped(x, lambda item: seen(item) if isinstance(item, Tensor) else item)
 
 
 # ---- writing -----------------------------------------------------------------------------------------------

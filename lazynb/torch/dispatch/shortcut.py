@@ -12,10 +12,10 @@ from lazynb.torch.dispatch.layout import Layout, Results
 from lazynb.torch.tensor import Tensor, wrap
 
 
-def is_for_host(func: Any, row: list[Any] | None) -> bool:
+def is_for_host(func: Any, row: list[Any]) -> bool:
     """Whether a call may be for the host (:mod:`.on_host`): its tensors are known, or what it gives grows."""
     is_known = True
-    for x in row or ():
+    for x in row:
         if x.__class__ is Tensor:
             host = x._storage.host
             if host is None:

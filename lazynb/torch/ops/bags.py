@@ -11,6 +11,8 @@ import torch
 
 from lazynb.torch.dispatch import dispatch as d
 from lazynb.torch.dispatch.registry import lowering
+from lazynb.torch.ops.gradients import frequencies
+from lazynb.torch.ops.precision import at_least_float32
 
 aten = torch.ops.aten
 _SUM, _MEAN, _MAX = range(3)
@@ -50,15 +52,10 @@ def embedding_bag(
         return result, bag, sizes, places
     if per_sample_weights is not None:
         rows = rows * per_sample_weights[:, None]
-    wide = jnp.where(kept[:, None], rows, 0).astype(_wide(rows.dtype))
-    result = jax.ops.segment_sum(wide, bag, bags)
+    result = jax.ops.segment_sum(at_least_float32(jnp.where(kept[:, None], rows, 0)), bag, bags)
     if mode == _MEAN:
         result = result / jnp.maximum(counts, 1)[:, None]
     return result, bag, sizes, jnp.zeros((0,), np.int64)
-
-
-def _wide(dtype: Any) -> Any:
-    return np.dtype(np.float32) if dtype.itemsize < 4 else dtype
 
 
 def _largest(rows: Any, indices: Any, bag: Any, kept: Any, counts: Any) -> tuple[Any, Any]:
@@ -97,34 +94,16 @@ def embedding_bag_backward(
     if mode == _MEAN:
         each = each / jnp.maximum(sizes, 1)[bag][:, None]
     if scale_grad_by_freq:
-        each = each / _frequencies(indices, rows)[indices][:, None]
+        each = each / frequencies(indices, rows)[indices][:, None]
     return flat.at[jnp.where(_kept(indices, padding_idx), indices, rows)].add(each, mode="drop")
 
 
-def _frequencies(indices: Any, rows: int) -> Any:
-    """How often each of ``rows`` words is in ``indices``."""
-    return jnp.zeros(rows, np.int64).at[indices.reshape(-1)].add(1)
-
-
-def _bag_backward(
-    grad: Any,
-    indices: Any,
-    offsets: Any,
-    bag: Any,
-    sizes: Any,
-    places: Any,
-    rows: int,
-    scale_grad_by_freq: bool,
-    mode: int,
-    sparse: bool,
-    weights: Any,
-    padding_idx: int = -1,
-) -> Any:
+def _bag_backward(grad: Any, indices: Any, offsets: Any, *options: Any) -> Any:
+    """As :func:`embedding_bag_backward` takes it, which knows no ``sparse``."""
+    *others, sparse, weights, padding_idx = options if len(options) == 9 else (*options, -1)
     if sparse:
         return NotImplemented
-    return aten._embedding_bag_dense_backward.default(
-        grad, indices, bag, sizes, places, rows, scale_grad_by_freq, mode, weights, padding_idx
-    )
+    return aten._embedding_bag_dense_backward.default(grad, indices, *others, weights, padding_idx)
 
 
 d.parts[aten._embedding_bag_backward.default] = _bag_backward

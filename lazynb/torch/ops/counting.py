@@ -71,6 +71,17 @@ def histc(x: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Any:
     return jnp.zeros(bins, x.dtype).at[at].add(1, mode="drop")
 
 
+def _of_whole_numbers(func: Any, args: Any, kwargs: Any) -> Any:
+    """``histc`` takes whole numbers on CUDA and not on the CPU: the counts are of the same dtype."""
+    x, *rest = args
+    if x.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
+        return d._compute(func, args, kwargs)
+    return func(x.double(), *rest, **kwargs).to(x.dtype)
+
+
+d.special[aten.histc.default] = _of_whole_numbers
+
+
 @lowering(aten.histogram.bin_ct)
 def histogram(x: Any, bins: int = 100, range: Any = None, weight: Any = None, density: bool = False) -> Any:
     edges = _edges(x.reshape(-1), bins, range)

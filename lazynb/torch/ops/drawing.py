@@ -12,6 +12,7 @@ import torch
 from lazynb.torch import generator
 from lazynb.torch.dispatch import dispatch as d, layout as layouts
 from lazynb.torch.dispatch.demands import demand_probabilities
+from lazynb.torch.dispatch.keys import by_name
 from lazynb.torch.dispatch.registry import fill, lowering
 from lazynb.torch.tensor import wrap
 from lazynb.torch.torchax_import import import_torchax
@@ -151,9 +152,8 @@ def multinomial(weights: Any, count: int, replacement: bool = False, generator: 
 
 def _leaky(func: Any, args: Any, kwargs: Any) -> Any:
     """``rrelu_with_noise`` and ``rrelu_with_noise_``: the slopes that were drawn are left in ``noise``."""
-    names = [argument.name for argument in func._schema.arguments]
     bound: dict[str, Any] = {"lower": 1 / 8, "upper": 1 / 3, "training": False, "generator": None}
-    bound |= dict(zip(names, args, strict=False)) | kwargs
+    bound |= by_name(func, args, kwargs)
     x, noise, lower, upper = (bound[name] for name in ("self", "noise", "lower", "upper"))
     value = d.array_of(x)
     slopes = (lower + upper) / 2

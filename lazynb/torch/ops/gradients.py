@@ -43,12 +43,16 @@ def embedding(
 @lowering(aten.embedding_dense_backward.default)
 def embedding_backward(grad: Any, indices: Any, rows: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
     if scale_grad_by_freq:
-        counts = jnp.zeros(rows, np.int64).at[indices.reshape(-1)].add(1)
-        grad = grad / counts[indices][..., None]
+        grad = grad / frequencies(indices, rows)[indices][..., None]
     if padding_idx >= 0:
         grad = jnp.where((indices == padding_idx)[..., None], 0, grad)
     flat = jnp.zeros((rows, grad.shape[-1]), grad.dtype)
     return flat.at[indices.reshape(-1)].add(grad.reshape(-1, grad.shape[-1]))
+
+
+def frequencies(indices: Any, rows: int) -> Any:
+    """How often each of ``rows`` words is in ``indices``."""
+    return jnp.zeros(rows, np.int64).at[indices.reshape(-1)].add(1)
 
 
 @lowering(aten.masked_scatter_backward.default)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from lazynb.torch.dispatch.registry import lowering
+from lazynb.torch.ops.upsampling import far, near
 
 aten = torch.ops.aten
 lax = jax.lax
@@ -92,15 +93,7 @@ def _linear(x: Any, places: Sequence[Any]) -> Any:
 
 
 def _cubic_weights(part: Any) -> list[Any]:
-    """Keys' kernel (1981) with a = -0.75, for the four neighbours."""
-    a = -0.75
-
-    def near(t: Any) -> Any:
-        return ((a + 2) * t - (a + 3)) * t * t + 1
-
-    def far(t: Any) -> Any:
-        return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a
-
+    """Those of the four neighbours."""
     return [far(part + 1), near(part), near(1 - part), far(2 - part)]
 
 

@@ -1,4 +1,4 @@
-"""Products of matrices in groups, as mixtures of experts have them, and how many numbers lie in which bin."""
+"""Products of matrices in groups, as mixtures of experts have them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import torch
 
-from lazynb.torch.dispatch import dispatch as d
 from lazynb.torch.dispatch.registry import lowering
 
 aten = torch.ops.aten
@@ -45,14 +44,3 @@ def grouped_mm(x: Any, y: Any, ends: Any = None, bias: Any = None, out_dtype: An
         return _by_rows(y.T, jnp.swapaxes(x, -1, -2), ends).T
     inside = _groups(ends, y.shape[0]).astype(x.dtype)
     return jnp.einsum("mk,kg,kn->gmn", x, inside, y, precision=lax.Precision.HIGHEST)
-
-
-def _histogram(func: Any, args: Any, kwargs: Any) -> Any:
-    """``histc``, which takes whole numbers on CUDA and not on the CPU: the counts are of the same dtype."""
-    x, *rest = args
-    if x.dtype.is_floating_point or x.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
-        return d._compute(func, args, kwargs)
-    return func(x.double(), *rest, **kwargs).to(x.dtype)
-
-
-d.special[aten.histc.default] = _histogram

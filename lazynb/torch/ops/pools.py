@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from lazynb.torch.dispatch.registry import lowering
+from lazynb.torch.ops.precision import at_least_float32
 
 aten = torch.ops.aten
 lax = jax.lax
@@ -147,7 +148,7 @@ def avg_pool(
     kernel, padding = _for_each(kernel, axes), _for_each(padding, axes)
     stride = _for_each(stride, axes) if stride else kernel
     window = _window(sizes, lead, kernel, stride, padding, [1] * axes, ceil_mode)
-    wide = x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else x
+    wide = at_least_float32(x)
     sums = lax.reduce_window(wide, np.zeros((), wide.dtype), lax.add, **window)
     counts: Any = divisor
     if divisor is None:
@@ -213,23 +214,15 @@ def _fractions(sample: Any, size: int, out: int, window: int) -> Any:
     return starts[..., None] + jnp.arange(window)
 
 
-@lowering(
-    aten.max_pool2d_with_indices_backward.default,
-    aten.adaptive_max_pool2d_backward.default,
-    aten.fractional_max_pool2d_backward.default,
-)
-def max_pool2d_backward(grad: Any, x: Any, *options: Any) -> Any:
+def max_pool_backward(axes: int, grad: Any, x: Any, *options: Any) -> Any:
     """Each gradient goes where the largest element was. The last of the options are these places."""
-    return _scattered(grad, x.shape, options[-1], 2)
+    return _scattered(grad, x.shape, options[-1], axes)
 
 
-@lowering(
-    aten.max_pool3d_with_indices_backward.default,
-    aten.adaptive_max_pool3d_backward.default,
-    aten.fractional_max_pool3d_backward.default,
-)
-def max_pool3d_backward(grad: Any, x: Any, *options: Any) -> Any:
-    return _scattered(grad, x.shape, options[-1], 3)
+for _axes in (2, 3):
+    for _name in ("max_pool{}d_with_indices", "adaptive_max_pool{}d", "fractional_max_pool{}d"):
+        _overload = getattr(aten, _name.format(_axes) + "_backward").default
+        lowering(_overload)(functools.partial(max_pool_backward, _axes))
 
 
 def _scattered(grad: Any, shape: Sequence[int], indices: Any, axes: int) -> Any:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import torch
 
 from lazynb.torch.dispatch import dispatch as d, layout as layouts
-from lazynb.torch.dispatch.keys import key_and_row
+from lazynb.torch.dispatch.keys import by_name, key_and_row
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.ops.norms import batch_norm
 from lazynb.torch.tensor import wrap
@@ -31,7 +31,7 @@ class _Normalisation:
         with contextlib.suppress(layouts.Unknown):
             d.expected(func, args, kwargs, writes=True)  # raises what PyTorch raises
         self.func = func  # its id is a part of the key
-        bound = _bound(func, args, kwargs)
+        bound = by_name(func, args, kwargs)
         self.result = layouts.layout_of(torch.empty_like(bound["input"]._layout.dummy()))
         self.training = bool(bound.get("training", not re.search("no_training|no_update", str(func))))
         self._options = bound["momentum"], bound["eps"]
@@ -53,11 +53,6 @@ class _Normalisation:
 _known: dict[Any, _Normalisation] = {}
 
 
-def _bound(func: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    names = [argument.name for argument in func._schema.arguments]
-    return dict(zip(names, args, strict=False)) | kwargs
-
-
 def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
     key, row = key_and_row(func, args, kwargs, False)
     known = _known.get(key)
@@ -66,12 +61,12 @@ def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
             _known.clear()
         known = _known[key] = _Normalisation(func, args, kwargs)
     if row is None:  # a tensor on the CPU among them
-        bound = _bound(func, args, kwargs)
+        bound = by_name(func, args, kwargs)
         row = [bound[name] for name in _ARRAYS if bound.get(name) is not None]
     result, *others = recalled(known, known.compute, tuple(d.array_of(row)))
     tensors = [wrap(result, known.result), *_statistics(known, others[:2])]
     if known.training:
-        bound = _bound(func, args, kwargs)
+        bound = by_name(func, args, kwargs)
         running = [x for x in (bound.get("running_mean"), bound.get("running_var")) if x is not None]
         for target, new in zip(running, others[2:], strict=True):
             d.store(target, new)

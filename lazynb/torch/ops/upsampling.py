@@ -16,8 +16,10 @@ import numpy as np
 import torch
 
 from lazynb.torch.dispatch.registry import lowering
+from lazynb.torch.ops.precision import at_least_float32
 
 aten = torch.ops.aten
+KEYS = -0.75  # the parameter of Keys' kernel for images and grids
 
 
 class Taps(NamedTuple):
@@ -71,15 +73,22 @@ def cubic(kept: int, made: int, align: bool, given: float | None) -> Taps:
     first = np.floor(place)
     offsets = np.arange(-1, 3)
     index = np.clip(first[:, None] + offsets, 0, kept - 1).astype(np.int64)
-    return Taps(index, _bicubic((place - first)[:, None] - offsets, -0.75))
+    return Taps(index, _bicubic((place - first)[:, None] - offsets, KEYS))
+
+
+def near(x: Any, a: float = KEYS) -> Any:
+    """Keys' kernel (1981) of parameter ``a`` at distances up to 1."""
+    return ((a + 2) * x - (a + 3)) * x * x + 1
+
+
+def far(x: Any, a: float = KEYS) -> Any:
+    """Keys' kernel at distances from 1 to 2; beyond them it is 0."""
+    return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
 
 def _bicubic(distance: Any, a: float) -> Any:
-    """Keys' kernel (1981) of parameter ``a``."""
     x = np.abs(distance)
-    near = ((a + 2) * x - (a + 3)) * x * x + 1
-    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return np.where(x < 1, near, np.where(x < 2, far, 0))
+    return np.where(x < 1, near(x, a), np.where(x < 2, far(x, a), 0))
 
 
 def _triangle(distance: Any) -> Any:
@@ -143,15 +152,11 @@ def _all_taps(make: Any, kept: Sequence[int], made: Sequence[int], options: Sequ
     return [make(k, m, align, scale) for k, m, scale in zip(kept, made, scales, strict=True)]
 
 
-def _wide(x: Any) -> Any:
-    return x.astype(np.float32) if x.dtype.itemsize < 4 and x.dtype.kind in "fV" else x
-
-
 def _resample(make: Any, only_floats: bool, x: Any, size: Any, *options: Any, **named: Any) -> Any:
     if only_floats and x.dtype.kind not in "fV":
         raise NotImplementedError
     options = (*options, *named.values())
-    result = _wide(x) if only_floats else x
+    result = at_least_float32(x) if only_floats else x
     for at, taps in enumerate(_all_taps(make, x.shape[2:], list(size), options)):
         result = _along(result, at + 2, taps)
     return result.astype(x.dtype)
@@ -159,7 +164,7 @@ def _resample(make: Any, only_floats: bool, x: Any, size: Any, *options: Any, **
 
 def _resample_backward(make: Any, grad: Any, size: Any, kept: Any, *options: Any, **named: Any) -> Any:
     options = (*options, *named.values())
-    result = _wide(grad)
+    result = at_least_float32(grad)
     for at, taps in enumerate(_all_taps(make, list(kept)[2:], list(size), options)):
         result = _along(result, at + 2, _seen_from_input(taps, list(kept)[at + 2]))
     return result.astype(grad.dtype)
