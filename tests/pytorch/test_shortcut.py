@@ -160,3 +160,16 @@ def test_an_error_of_a_known_operation_is_raised_at_its_call():
                 x + torch.ones(2, 2, device="jax")
             with pytest.raises(IndexError):
                 F.embedding(torch.tensor([5], device="jax"), x)
+
+
+def test_normalisation_without_training_records_its_empty_statistics_once():
+    layer = torch.nn.BatchNorm2d(3).to("jax").eval()
+    x = torch.rand(2, 3, 4, 4, device="jax", requires_grad=True)
+    with lazynb.lazy():
+        for _ in range(2):
+            layer(x).sum().backward()
+            path = x.grad.jax()._pending.state.path()
+            names = [str(state.operation.primitive) for state in path if state.operation is not None]
+            lazynb.sync()
+            x.grad = None
+    assert names.count("rsqrt") == 2 and names.count("broadcast_in_dim") <= 3

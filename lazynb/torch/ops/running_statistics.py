@@ -38,7 +38,7 @@ class _Normalisation:
         self._given = [bound.get(name) is not None for name in _ARRAYS]
 
     def compute(self, *given: Any) -> list[Any]:
-        """The result; in training also the batch's statistics, and the new running ones that there are.
+        """The result, the batch's statistics, and in training the new running ones that there are.
 
         Arguments:
           given: the arrays that are not None.
@@ -47,7 +47,9 @@ class _Normalisation:
         arrays = [next(values) if is_given else None for is_given in self._given]
         result, *others = batch_norm(arrays, self.training, *self._options)
         result = result.astype(d.jax_dtype(self.result.dtype))
-        return [result, *[x for x in others if x is not None]] if self.training else [result]
+        if not self.training:  # the statistics of the batch are the same array of no elements
+            return [result, others[0]]
+        return [result, *[x for x in others if x is not None]]
 
 
 _known: dict[Any, _Normalisation] = {}
@@ -64,7 +66,8 @@ def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
         bound = by_name(func, args, kwargs)
         row = [bound[name] for name in _ARRAYS if bound.get(name) is not None]
     result, *others = recalled(known, known.compute, tuple(d.array_of(row)))
-    tensors = [wrap(result, known.result), *_statistics(known, others[:2])]
+    statistics = others[:2] if known.training else [others[0], others[0]]
+    tensors = [wrap(result, known.result), *[_statistic(x, known.result.dtype) for x in statistics]]
     if known.training:
         bound = by_name(func, args, kwargs)
         running = [x for x in (bound.get("running_mean"), bound.get("running_var")) if x is not None]
@@ -75,12 +78,10 @@ def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
     return tuple(tensors)
 
 
-def _statistics(known: _Normalisation, values: list[Any]) -> list[Any]:
-    """The mean and 1/deviation of the batch; of no elements without training."""
-    if not known.training:
-        return [wrap(None, layouts.contiguous((0,), known.result.dtype)) for _ in range(2)]
-    dtypes = [torch.float32 if x.dtype == jnp.float32 else known.result.dtype for x in values]
-    return [wrap(x, layouts.contiguous(x.shape, dtype)) for x, dtype in zip(values, dtypes, strict=True)]
+def _statistic(value: Any, dtype: torch.dtype) -> Any:
+    """A tensor of float32, or of ``dtype``, as ``value`` is."""
+    kind = torch.float32 if value.dtype == jnp.float32 else dtype
+    return wrap(value, layouts.contiguous(value.shape, kind))
 
 
 for _overload in (
