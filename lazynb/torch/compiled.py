@@ -1,8 +1,9 @@
 """Code under ``torch.compile`` on device ``jax``: it is recorded as it is, and XLA compiles it.
 
 Dynamo reads the bytecode of all that runs under ``torch.compile``, also of what PyTorch's operations call,
-and would take lazynb and JAX apart. So their code is marked as code to leave alone. What Dynamo makes a graph
-of is run as that graph, with PyTorch's operations on our tensors, by the backend ``lazynb``.
+and would take lazynb and JAX apart. So their code, with what they import, is marked as code to leave alone.
+What Dynamo makes a graph of is run as that graph, with PyTorch's operations on our tensors, by the backend
+``lazynb``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 import torch
 
-_LEFT_ALONE = ("lazynb", "torchax", "jax", "jaxlib")
+_LEFT_ALONE = ("lazynb", "torchax", "jax", "jaxlib", "ml_dtypes", "opt_einsum")
 _original: Any = None
 _is_ready = False
 

@@ -1,7 +1,8 @@
-"""The import of torchax, whose newest release names what PyTorch 2.13 no longer has.
+"""The import of torchax, whose newest release names what PyTorch 2.13 and 2.14 no longer have.
 
 While it is imported, torchax 0.0.13 looks up overloads of named tensors, which PyTorch removed in 2.13
-(google/torchax#101). It looks them up only to enter them in its tables, so stand-ins serve during the import.
+(google/torchax#101), and operations that 2.14 has not. It looks them up only to enter them in its
+tables, so stand-ins serve during the import.
 Afterwards they are gone, and their entries in the tables are keys that nothing asks for. This module can go,
 with ``import torchax`` in its place, when a torchax release imports with the oldest PyTorch that lazynb
 supports *and* the newest.
@@ -14,41 +15,57 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
+_REMOVED = frozenset(("cholesky", "qr"))  # operations, by PyTorch 2.14
+
 
 class _Removed:
-    """Stands for an overload that PyTorch no longer has."""
+    """Stands for an operation that PyTorch no longer has, or an overload of one."""
+
+    def __getattr__(self, name: str) -> _Removed:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Removed()
 
 
 @contextlib.contextmanager
 def removed_overloads() -> Iterator[list[str]]:
-    """Gives stand-ins for overloads of named tensors that PyTorch lacks, while the body runs.
+    """Gives stand-ins for overloads of named tensors and operations that PyTorch lacks, while the body runs.
 
     Yields:
-      The names of the overloads that were asked for.
+      The names that were asked for.
     """
-    packet = torch._ops.OpOverloadPacket
-    original = packet.__getattr__
     asked: list[str] = []
+    with (
+        _stand_ins(torch._ops.OpOverloadPacket, lambda name: "name" in name.lower(), asked),
+        _stand_ins(torch._ops._OpNamespace, lambda name: name in _REMOVED, asked),
+    ):
+        yield asked
+
+
+@contextlib.contextmanager
+def _stand_ins(owner: Any, may_lack: Callable[[str], bool], asked: list[str]) -> Iterator[None]:
+    """Gives stand-ins for attributes that an ``owner`` lacks, if it ``may_lack`` them."""
+    original = owner.__getattr__
 
     def with_stand_ins(self: Any, name: str) -> Any:
         try:
             return original(self, name)
         except AttributeError:
-            if "name" not in name.lower():
+            if not may_lack(name):
                 raise
             asked.append(f"{self}.{name}")
             return _Removed()
 
-    packet.__getattr__ = with_stand_ins  # type: ignore[method-assign]
+    owner.__getattr__ = with_stand_ins
     try:
-        yield asked
+        yield
     finally:
-        packet.__getattr__ = original  # type: ignore[method-assign]
+        owner.__getattr__ = original
 
 
 @contextlib.contextmanager

@@ -271,7 +271,9 @@ def _check_on_cpu(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], aske
 _ABOUT_LAYOUT = re.compile(r"type|Float|Double|Half|Long|bool|complex|shape|size", re.IGNORECASE)
 # The CPU lacks an operation for these kinds of numbers since it has no meaning. For small floats it may lack
 # one by chance.
-_NO_SUCH_KIND = re.compile(r"not implemented for '(Complex|Bool|Long|Int|Short|Char|Byte)|complex", re.I)
+_NO_SUCH_KIND = re.compile(
+    r"not implemented for '(Complex|Bool|Long|Int|Short|Char|Byte)|complex|bool tensor is not supported", re.I
+)
 # Operations whose rule for ``meta`` takes shapes and places that the CPU refuses.
 _LAX = {
     torch.ops.aten.index_add,

@@ -77,7 +77,8 @@ def _cholesky(func: Any, args: Any, kwargs: Any) -> Any:
     return factor
 
 
-d.special[aten.cholesky.default] = _cholesky
+if hasattr(aten, "cholesky"):  # until PyTorch 2.14
+    d.special[aten.cholesky.default] = _cholesky
 
 
 @lowering(aten.linalg_lu_factor_ex.default)

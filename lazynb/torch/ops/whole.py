@@ -7,6 +7,7 @@ it out. The others are taken apart as ever where a gradient is wanted.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -124,10 +125,30 @@ def _wants_gradient(args: Any) -> bool:
     return torch.is_grad_enabled() and any(x.requires_grad for x in args if x.__class__ is Tensor)
 
 
-def _has_no_dropout(
-    q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0, *_: Any, **__: Any
+def _is_determined(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    *_: Any,
+    **__: Any,
 ) -> bool:
-    return dropout == 0 and q.is_floating_point() and q.dim() > 2 and 0 not in q.shape + k.shape + v.shape
+    if dropout or not q.is_floating_point() or q.dim() <= 2 or 0 in q.shape + k.shape + v.shape:
+        return False
+    return mask is None or not is_causal or _applies_both()
+
+
+@functools.cache
+def _applies_both() -> bool:
+    """Whether the CPU heeds a mask where ``is_causal`` is given, too; since PyTorch 2.14 it refuses both."""
+    x = torch.zeros(1, 1, 1, 1)
+    try:
+        torch.nn.functional.scaled_dot_product_attention(x, x, x, x, is_causal=True)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _has_elements(x: Any, y: Any) -> bool:
@@ -166,7 +187,7 @@ def install(library: Any) -> None:
     for func, can, has_rule in (
         (aten.linear.default, _is_a_layer, True),
         (aten.matmul.default, _has_elements, False),
-        (aten.scaled_dot_product_attention.default, _has_no_dropout, False),
+        (aten.scaled_dot_product_attention.default, _is_determined, False),
     ):
         library.impl(func, _whole(func, can, has_rule), "AutogradPrivateUse1")
     for func in _WITH_OUT:
