@@ -273,6 +273,7 @@ class Execution:
         run: Run = tuple.__new__(Run, (binding, miss, landing.seconds, recorded))
         if for_all or pending.trace.observers:
             _tell_of_run(run, pending, landing, values)
+        del tensors, values  # the traceback of a check that fails would hold them, and with them the trace
         self._deliver(pending, landing)
         runs.append(run)
 
@@ -295,14 +296,7 @@ class Execution:
         Raises the error of a check that failed. What depends on it gets no value.
         """
         refused = judge(pending, landing.tensors, landing.placed()) if pending.checks else None
-        trouble = pending.trouble
-        whole = trouble is None
-        for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
-            if whole or trouble.refusal(pending, tensor) is None:
-                tensor._settle(value, whole)
-            else:
-                trouble.reported.add(tensor._slot)
-        doomed = pending.doomed
+        whole, doomed = _settled(pending, landing), pending.doomed
         landing.tensors = ()
         pending.landing = None
         if whole or not pending.live():
@@ -542,6 +536,21 @@ def _slots(tensors: Sequence[LazyTensor]) -> tuple[int, ...]:
 
 
 _slot, _trouble = attrgetter("_slot"), attrgetter("trouble")
+
+
+def _settled(pending: Pending, landing: Landing) -> bool:
+    """Gives the tensors of ``landing`` their values, but for those that a check refuses; returns whether none is.
+
+    (A function of its own, for the traceback of the error must hold no tensor.)
+    """
+    trouble = pending.trouble
+    whole = trouble is None
+    for tensor, value in zip(landing.tensors, landing.placed(), strict=True):
+        if whole or trouble.refusal(pending, tensor) is None:
+            tensor._settle(value, whole)
+        else:
+            trouble.reported.add(tensor._slot)
+    return whole
 
 
 def _tell_of_run(run: Run, pending: Pending, landing: Landing, values: Sequence[Any]) -> None:

@@ -11,6 +11,7 @@ import pytest
 import lazynb
 from lazynb.frontends import linear, tables
 from lazynb.numpy import mutable
+from lazynb.record.trace import thread_trace
 from tests.frontends.compare import difference
 
 _S = np.random.default_rng(0).normal(size=(3, 3)).astype(np.float32)
@@ -126,6 +127,15 @@ def test_the_error_names_the_line_of_the_call(clean):
         with pytest.raises(np.linalg.LinAlgError) as raised:
             print(inverse)
     assert any("np.linalg.inv(singular)  # this line" in note for note in raised.value.__notes__)
+
+
+def test_an_error_holds_nothing_of_what_nobody_can_reach(clean):
+    with lazynb.lazy():
+        np.linalg.inv(jnp.zeros((2, 2)) * 1)
+        with pytest.raises(np.linalg.LinAlgError) as raised:  # eager NumPy raises too, without a use
+            lazynb.sync()
+        assert raised.tb is not None and not thread_trace().all_pending()
+        lazynb.sync()
 
 
 def test_a_truth_value_breaks_where_it_is_asked_for(clean):
