@@ -539,7 +539,7 @@ _slot, _trouble = attrgetter("_slot"), attrgetter("trouble")
 
 
 def _settled(pending: Pending, landing: Landing) -> bool:
-    """Gives the tensors of ``landing`` their values, but for those that a check refuses; returns whether none is.
+    """Gives the tensors of ``landing`` their values, but for those that a check refuses; whether none is.
 
     (A function of its own, for the traceback of the error must hold no tensor.)
     """
