@@ -8,10 +8,10 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import config as _config, dlpack as _dlpack, xla_bridge as _xla_bridge
+from jax._src import config as _config, core as _core, dlpack as _dlpack, xla_bridge as _xla_bridge
 from jax._src.interpreters import pxla as _pxla
 
-from lazynb._jax.arrays import ArrayImpl, is_host_array, plain_array
+from lazynb._jax.arrays import ArrayImpl, is_host_array, plain_array, uncommitted_sharding
 from lazynb._jax.config import guards_transfers
 from lazynb._jax.tracing import eval_trace, set_current_trace
 
@@ -105,14 +105,20 @@ def view(buffer: Any) -> Any:
 def put(host: np.ndarray, buffer: Any) -> Any:
     """The NumPy array ``host`` as an array of JAX's where ``buffer`` is, without a copy if its address allows
     that. A guard of the user's against transfers does not count here: this transfer is lazynb's."""
+    return _put(host, buffer.aval, buffer.sharding, list(buffer.sharding.device_set), buffer._committed)
+
+
+def put_new(host: np.ndarray, device: Any) -> Any:
+    """The NumPy array ``host`` as an uncommitted array of JAX's on ``device``, as :func:`put`."""
+    aval = _core.ShapedArray(host.shape, host.dtype)
+    return _put(host, aval, uncommitted_sharding(device), [device], False)
+
+
+def _put(host: np.ndarray, aval: Any, sharding: Any, devices: list[Any], committed: bool) -> Any:
     if guards_transfers():
         with _config.transfer_guard_host_to_device("allow"):
-            return _batched_device_put(
-                buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed
-            )
-    return _batched_device_put(
-        buffer.aval, buffer.sharding, [host], list(buffer.sharding.device_set), buffer._committed
-    )
+            return _batched_device_put(aval, sharding, [host], devices, committed)
+    return _batched_device_put(aval, sharding, [host], devices, committed)
 
 
 _batched_device_put = _pxla.batched_device_put

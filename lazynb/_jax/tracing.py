@@ -57,3 +57,8 @@ def at_top_level() -> bool:
 
 scopes: Any = _source_info_util._source_info_context
 """Its ``context.name_stack`` is the current name stack, as text for example ``jvp(MLP)/Dense_0``."""
+
+
+def scope_inside(context: Any, name: str) -> Any:
+    """What ``scopes.context`` is in ``jax.named_scope(name)`` where it is ``context``."""
+    return context.replace(name_stack=context.name_stack.extend(name))

@@ -72,13 +72,27 @@ def _lives() -> bool:
 
 
 def _reference(source: Any) -> Callable[[], Any]:
-    """A function that gives the owner of a NumPy array's memory while the owner lives."""
+    """A function that gives the owner of a NumPy array's memory while the owner lives.
+
+    Where something else owns it that takes no weak reference (DLPack's capsule), the array that holds that
+    stands for it: as long as JAX uses the memory, it keeps the array.
+    """
     while isinstance(source, np.ndarray) and source.base is not None:
+        if not _is_referable(source.base):
+            break
         source = source.base
     try:
         return weakref.ref(source)
     except TypeError:
         return _lives
+
+
+def _is_referable(value: Any) -> bool:
+    try:
+        weakref.ref(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _within(address: int, source: Any) -> bool:
@@ -177,6 +191,11 @@ def guarded(array: Any) -> Guard | None:
 def private_copy(array: Any) -> Any:
     """A copy of the computed ``array``, in memory of its own; it is complete when this returns."""
     return jc.with_buffers(array, [jc.put(_aligned_copy(jc.view(part)), part) for part in jc.buffers(array)])
+
+
+def new_array(values: np.ndarray) -> Any:
+    """An array of JAX's, where uncommitted values are, with a copy of ``values`` that no other code has."""
+    return jc.put_new(_aligned_copy(values), jc.default_device())
 
 
 def moved(array: Any) -> Any:

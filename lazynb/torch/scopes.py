@@ -1,92 +1,177 @@
 """The path of the running module (``encoder.layer.1.attention``), written to JAX's name stack, as Flax does.
 
-Drawings group by it. It enters no key: two modules of equal layers share their executables. A module runs in
-a frame that is a landmark on the way to the line of the user.
+Drawings group by it. It enters no key: two modules of equal layers share their executables. A module with
+parts runs in a frame that is a landmark on the way to the line of the user.
+
+PyTorch's hooks for all modules would tell the same. They take three times as long, as each call of a module
+then goes the long way through ``Module._call_impl``.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
-import weakref
-from types import FrameType
-from typing import Any
+from collections.abc import Callable, Sequence
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
 
-import jax
 import torch
 
+from lazynb import _jax as jc
 from lazynb.landmarks import landmarks, place
-from lazynb.record.mode import is_lazy
+from lazynb.record.trace import LazyTrace
 from lazynb.source import user_frame
 from lazynb.torch.dispatch.trees import learn
 
-_handles: list[Any] = []
-# What the parent of each module calls it, as far as it was looked up.
-_names: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
+Module = torch.nn.Module
+_MOST = 10_000  # names, and scopes, that are kept
+_LISTS = (torch.nn.ModuleList, torch.nn.ModuleDict)
 
 
 class _Running(threading.local):
-    """The modules that this thread is in, outermost first, with their open scopes and their frames."""
+    """The modules that this thread is in, outermost first."""
 
     def __init__(self) -> None:
-        self.modules: list[tuple[torch.nn.Module, Any, FrameType]] = []
+        self.modules: list[torch.nn.Module] = []
 
 
 _running = _Running()
 
 
-def _last_names(root: torch.nn.Module) -> None:
-    """Notes what the parent of each module below ``root`` calls it.
+class _Named(NamedTuple):
+    """What a module is called by, below another one that runs.
 
-    An item of a list gets the name of the list too: ``layer.1``.
+    Attributes:
+      path: the keys that lead to it.
+      from_root: whether from the outermost module; otherwise from the module that runs.
+      name: the last key. An item of a list has the name of the list too: ``layer.1``.
     """
-    for parent in root.modules():
-        lead = ""
-        if isinstance(parent, (torch.nn.ModuleList, torch.nn.ModuleDict)):
-            lead = _names.get(parent, "")
-        for name, child in parent._modules.items():
-            if child is not None:
-                _names[child] = f"{lead}.{name}" if lead else name
+
+    path: tuple[str, ...]
+    from_root: bool
+    name: str
 
 
-def _enter(module: torch.nn.Module, args: Any) -> None:
-    """Opens the scope of a module that is called."""
-    if not is_lazy():
-        return
-    running = _running.modules
-    if not running:
-        name = type(module).__name__
-        _last_names(module)
-    else:
-        name = _names.get(module) or type(module).__name__
-    scope = jax.named_scope(name)
-    scope.__enter__()
-    frame = sys._getframe(1)  # PyTorch's, which runs the module after this hook
-    place(frame, *user_frame(frame))
-    running.append((module, scope, frame))
+# By the id of the module, which may be another module's by now: each use goes the path.
+_names: dict[int, _Named] = {}
 
 
-def _leave(module: torch.nn.Module, args: Any, result: Any) -> None:
-    """Closes the scope of a module that ends, and those of inner modules that did not end themselves."""
-    running = _running.modules
-    while running:
-        entered, scope, frame = running.pop()
-        landmarks.pop(id(frame), None)
-        scope.__exit__(None, None, None)
-        if entered is module:
-            break
-    if not running:
-        learn(type(result))
+def _name_of(module: torch.nn.Module, running: Sequence[torch.nn.Module]) -> str:
+    """What the parent of ``module`` calls it; its class's name if it is no part of what runs."""
+    known = _names.get(id(module))
+    if known is not None:
+        found: Any = running[0] if known.from_root else running[-1]
+        for key in known.path:
+            found = found._modules.get(key)
+            if found is None:
+                break
+        if found is module:
+            return known.name
+    return _searched(module, running)
+
+
+def _searched(module: torch.nn.Module, running: Sequence[torch.nn.Module]) -> str:
+    for from_root in (False, True):
+        start = running[0] if from_root else running[-1]
+        for path, found in start.named_modules():
+            if found is module and path:
+                keys = tuple(path.split("."))
+                if len(_names) > _MOST:
+                    _names.clear()
+                _names[id(module)] = _Named(keys, from_root, _last_name(start, keys))
+                return _names[id(module)].name
+    return type(module).__name__
+
+
+def _last_name(start: torch.nn.Module, keys: Sequence[str]) -> str:
+    """The last of ``keys``, with those before it that are lists."""
+    holders: list[Any] = [start]
+    for key in keys[:-1]:
+        holders.append(holders[-1]._modules[key])
+    first = len(keys) - 1
+    while first and isinstance(holders[first], _LISTS):
+        first -= 1
+    return ".".join(keys[first:])
+
+
+# The scopes inside of a scope, by its id and the name. They keep the outer scope.
+_scopes: dict[tuple[int, str], tuple[Any, Any]] = {}
+
+
+def _scope_inside(outer: Any, name: str) -> Any:
+    """The scope ``name`` inside of ``outer``: the same object each time, by which recording knows it."""
+    known = _scopes.get((id(outer), name))
+    if known is None:
+        if len(_scopes) > _MOST:
+            _scopes.clear()
+        known = _scopes[id(outer), name] = outer, jc.scope_inside(outer, name)
+    return known[1]
+
+
+class _Call(NamedTuple):
+    """Stands for the frame of the module that the user's line calls."""
+
+    f_code: CodeType
+
+
+@functools.lru_cache(_MOST)
+def _code_named(name: str) -> CodeType:
+    return _code_named.__wrapped__.__code__.replace(co_name=name)
+
+
+def _mark(frame: FrameType, name: str) -> None:
+    """Makes ``frame``, in which the module ``name`` runs, a landmark."""
+    user, called, call = user_frame(frame)
+    place(frame, user, called if call else (_Call(_code_named(name)),), call)  # type: ignore[arg-type]
+
+
+def _followed(own: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTorch's ``own`` call of a module, in a scope while this thread is lazy."""
+    ambient, scopes, this = jc.ambient, jc.scopes, _running
+
+    @functools.wraps(own)
+    def __call__(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if ambient.value.__class__ is not LazyTrace or self._compiled_call_impl is not None:
+            return own(self, *args, **kwargs)
+        running, outer = this.modules, scopes.context
+        depth, frame = len(running), None
+        try:
+            name = _name_of(self, running) if depth else type(self).__name__
+            running.append(self)
+            scopes.context = _scope_inside(outer, name)
+            if self._modules:
+                frame = sys._getframe()
+                _mark(frame, name)
+            result = self._call_impl(*args, **kwargs)
+            if not depth:
+                learn(type(result))
+            return result
+        finally:
+            del running[depth:]
+            scopes.context = outer
+            if frame is not None:
+                landmarks.pop(id(frame), None)
+                del frame
+
+    return __call__
+
+
+_own: Callable[..., Any] | None = None
+_ours: Callable[..., Any] | None = None
 
 
 def install() -> None:
     """Follows the modules that are called."""
-    register = torch.nn.modules.module
-    _handles.append(register.register_module_forward_pre_hook(_enter))
-    _handles.append(register.register_module_forward_hook(_leave, always_call=True))
+    global _own, _ours
+    if _ours is None:
+        _own = Module.__call__
+        _ours = Module.__call__ = _followed(_own)  # type: ignore[method-assign]
 
 
 def uninstall() -> None:
-    """Undoes :func:`install`."""
-    while _handles:
-        _handles.pop().remove()
+    """Undoes :func:`install`; what others have put in place since stays."""
+    global _own, _ours
+    if _ours is not None and Module.__call__ is _ours:
+        Module.__call__ = _own  # type: ignore[method-assign]
+    _own = _ours = None

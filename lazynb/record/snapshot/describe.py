@@ -259,8 +259,9 @@ _FUNCTIONS = {**TRANSFORMED_FUNCTIONS, "apply_fn": "apply"}
 
 
 # Functions that a library calls instead of the user's function. The name stack then holds the module, which
-# Flax writes there.
+# Flax writes there, as lazynb does for PyTorch.
 _WRAPPERS = {
+    "_call_impl",
     "wrapped_module_method",
     "_call_wrapped_method",
     "__call__",

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,10 @@ _handlers: dict[Any, Handler] = {}
 # The operations whose calls may take the short way, by their ids (a hash would be a call): whether their
 # numbers make no difference, whether they demand something of values, and whether they may be for the host.
 _recallable: dict[int, tuple[bool, bool, bool]] = {}
+
+# The short way of operations that have handlers of their own, by their ids; called with the user's frame or one
+# below it, and gives None where it does not go.
+quick: dict[int, Callable[[Any, tuple[Any, ...], dict[str, Any], FrameType], Any]] = {}
 
 # What comes before the handler of an operation, by overload. Filled by :mod:`lazynb.torch.dispatch.on_host`.
 befores: dict[Any, Callable[[Any, Handler], Handler]] = {}
@@ -79,6 +84,10 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
                         return results
                 elif not has_before or not shortcut.is_for_host(func, row):
                     return _checked_again(func, args, kwargs, known, numbers)
+    elif (way := quick.get(id(func))) is not None:
+        results = way(func, args, kwargs, sys._getframe(2))
+        if results is not None:
+            return results
     handler = _handlers.get(func)
     if handler is None:
         handler = _handler(func)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import numpy as np
 import torch
 
-from lazynb import _jax as jc
+from lazynb.record.outside import new_array
 from lazynb.torch.dispatch.around import in_64_bit
 from lazynb.torch.dispatch.recasting import NEGATIVE
 
@@ -51,8 +50,8 @@ class Known:
 
 def array_of(values: np.ndarray) -> Any:
     """An array of JAX's with a copy of ``values``, made at once."""
-    with in_64_bit(), jc.set_current_trace(jc.eval_trace):
-        return jax.numpy.array(values, copy=True)
+    with in_64_bit():
+        return new_array(values)
 
 
 def is_small(tensor: Any) -> bool:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Sequence
+from types import FrameType
 from typing import Any
 
 import jax.numpy as jnp
 import torch
 
-from lazynb.torch.dispatch import dispatch as d, layout as layouts
+from lazynb.torch.dispatch import around, dispatch as d, layout as layouts
 from lazynb.torch.dispatch.keys import by_name, key_and_row
+from lazynb.torch.dispatch.layout import Layout
 from lazynb.torch.dispatch.recalled import recalled
 from lazynb.torch.ops.norms import batch_norm
 from lazynb.torch.tensor import wrap
 
 aten = torch.ops.aten
+_NOTHING = layouts.contiguous((0,), torch.uint8)
 _ARRAYS = ("input", "weight", "bias", "running_mean", "running_var")
 
 
@@ -36,6 +40,9 @@ class _Normalisation:
         self.training = bool(bound.get("training", not re.search("no_training|no_update", str(func))))
         self._options = bound["momentum"], bound["eps"]
         self._given = [bound.get(name) is not None for name in _ARRAYS]
+        self._statistics: list[Layout] | None = None
+        # what a backend keeps for its gradient; this one keeps nothing
+        self._keeps = len(func._schema.returns) == 4
 
     def compute(self, *given: Any) -> list[Any]:
         """The result, the batch's statistics, and in training the new running ones that there are.
@@ -51,11 +58,29 @@ class _Normalisation:
             return [result, others[0]]
         return [result, *[x for x in others if x is not None]]
 
+    def tensors(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """What the call gives, of what :meth:`compute` gave."""
+        result, *statistics = arrays[:3]
+        if not self.training:
+            statistics *= 2
+        if self._statistics is None:
+            self._statistics = [self._layout_of(x) for x in statistics]
+        tensors = [wrap(result, self.result), *map(wrap, statistics, self._statistics)]
+        if self._keeps:
+            tensors.append(wrap(None, _NOTHING))
+        return tuple(tensors)
+
+    def _layout_of(self, statistic: Any) -> Layout:
+        """That of float32, or of the result's dtype, as ``statistic`` is."""
+        kind = torch.float32 if statistic.dtype == jnp.float32 else self.result.dtype
+        return layouts.contiguous(statistic.shape, kind)
+
 
 _known: dict[Any, _Normalisation] = {}
 
 
-def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
+def _known_call(func: Any, args: Any, kwargs: Any) -> tuple[_Normalisation, list[Any]]:
+    """What is common to calls like this one, and its tensors."""
     key, row = key_and_row(func, args, kwargs, False)
     known = _known.get(key)
     if known is None:
@@ -65,23 +90,28 @@ def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
     if row is None:  # a tensor on the CPU among them
         bound = by_name(func, args, kwargs)
         row = [bound[name] for name in _ARRAYS if bound.get(name) is not None]
-    result, *others = recalled(known, known.compute, tuple(d.array_of(row)))
-    statistics = others[:2] if known.training else [others[0], others[0]]
-    tensors = [wrap(result, known.result), *[_statistic(x, known.result.dtype) for x in statistics]]
+    return known, row
+
+
+def _normalise(func: Any, args: Any, kwargs: Any) -> Any:
+    known, row = _known_call(func, args, kwargs)
+    arrays = recalled(known, known.compute, tuple(d.array_of(row)))
     if known.training:
         bound = by_name(func, args, kwargs)
         running = [x for x in (bound.get("running_mean"), bound.get("running_var")) if x is not None]
-        for target, new in zip(running, others[2:], strict=True):
+        for target, new in zip(running, arrays[3:], strict=True):
             d.store(target, new)
-    if len(func._schema.returns) == 4:  # what a backend keeps for its gradient; this one keeps nothing
-        tensors.append(wrap(None, layouts.contiguous((0,), torch.uint8)))
-    return tuple(tensors)
+    return known.tensors(arrays)
 
 
-def _statistic(value: Any, dtype: torch.dtype) -> Any:
-    """A tensor of float32, or of ``dtype``, as ``value`` is."""
-    kind = torch.float32 if value.dtype == jnp.float32 else dtype
-    return wrap(value, layouts.contiguous(value.shape, kind))
+def _again(func: Any, args: Any, kwargs: Any, frame: FrameType) -> Any:
+    """The same without training, if it is recalled: see :mod:`lazynb.torch.dispatch.shortcut`."""
+    key, row = key_and_row(func, args, kwargs, False)
+    known = _known.get(key)
+    if known is None or known.training or row is None:
+        return None
+    arrays = around.again(known, [x._elem for x in row], False, frame)
+    return None if arrays is None else known.tensors(arrays)
 
 
 for _overload in (
@@ -93,3 +123,4 @@ for _overload in (
     aten._batch_norm_no_update.default,
 ):
     d.special[_overload] = _normalise
+    d.quick[id(_overload)] = _again
