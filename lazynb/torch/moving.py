@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import FrameType
 from typing import Any
 
 import torch
 
 from lazynb.torch.dispatch import demands, dispatch as d, layout as layouts
+from lazynb.torch.dispatch.keys import key_and_row
 from lazynb.torch.dispatch.known import is_small
 from lazynb.torch.dispatch.on_host import tensor_of
 from lazynb.torch.tensor import DEVICE, Tensor, concrete, to_cpu, torch_to_array, torchax, wrap
@@ -60,6 +62,15 @@ def _cast(value: Any, dtype: torch.dtype) -> Any:
 
 def _clone(func: Any, args: Any, kwargs: Any) -> Any:
     return wrap(args[0]._elem, d.expected(func, args, kwargs).tree)
+
+
+def _clone_again(func: Any, args: Any, kwargs: Any, frame: FrameType) -> Any:
+    """The same for a tensor like one before, without JAX; None if there was none."""
+    memory = args[0]._storage
+    if memory.value is None or memory.host is not None:
+        return None
+    known = layouts.results_of.get(key_and_row(func, args, kwargs, False)[0])
+    return None if known is None else wrap(args[0]._elem, known.tree)
 
 
 def _copy(func: Any, args: Any, kwargs: Any) -> Any:
@@ -165,6 +176,7 @@ d.special.update(
         aten._has_compatible_shallow_copy_type.default: _is_shallow_copy_possible,
     }
 )
+d.quick[id(aten.clone.default)] = _clone_again
 
 
 # ---- new tensors -------------------------------------------------------------------------------------------

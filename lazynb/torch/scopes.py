@@ -173,5 +173,5 @@ def uninstall() -> None:
     """Undoes :func:`install`; what others have put in place since stays."""
     global _own, _ours
     if _ours is not None and Module.__call__ is _ours:
-        Module.__call__ = _own  # type: ignore[method-assign]
+        Module.__call__ = _own  # type: ignore[method-assign,assignment]
     _own = _ours = None

@@ -2,6 +2,7 @@
 difference."""
 
 import ctypes
+import gc
 import itertools
 import threading
 
@@ -268,3 +269,19 @@ def test_strings():
                 text[0]
             with pytest.raises(TypeError, match="sin does not accept"):
                 jnp.sin(text)
+
+
+def test_memory_of_dlpack_is_borrowed_as_long_as_it_is_used():
+    owner = aligned()
+    source = np.from_dlpack(owner)
+    with lazynb.lazy():
+        x = jax.device_put(source)
+        y = x + 1.0
+        lazynb.sync(y)
+    address = owner.ctypes.data
+    if x.unsafe_buffer_pointer() != address:
+        pytest.skip("JAX has copied it")
+    assert borrowed._is_borrowed(address)
+    del x, y, source
+    gc.collect()
+    assert not borrowed._is_borrowed(address)

@@ -173,3 +173,57 @@ def test_normalisation_without_training_records_its_empty_statistics_once():
             lazynb.sync()
             x.grad = None
     assert names.count("rsqrt") == 2 and names.count("broadcast_in_dim") <= 3
+
+
+ONES, ZEROS = {}, {}
+
+
+def normalised(x):
+    ones, zeros = (memory[x.device.type] for memory in (ONES, ZEROS))
+    return F.batch_norm(x, zeros, ones, ones, zeros)
+
+
+def written(x):
+    y = x.clone()
+    y.add_(x).mul_(2.0)
+    return y.sub_(x, alpha=0.5).relu_()
+
+
+@pytest.mark.parametrize("program", [normalised, written])
+def test_what_writes_or_has_a_handler_of_its_own_goes_the_short_way(program):
+    values = torch.rand(4, 3)
+    x = values.to("jax")
+    ONES.update({"cpu": torch.ones(3), x.device.type: torch.ones(3, device="jax")})
+    ZEROS.update({"cpu": torch.zeros(3), x.device.type: torch.zeros(3, device="jax")})
+    plain = program(values)
+    with lazynb.lazy():
+        for _ in range(3):
+            y = program(x)
+            torch.testing.assert_close(y.cpu(), plain)
+        modes = []
+        original = jax.enable_x64
+        jax.enable_x64 = lambda on: modes.append(on) or original(on)
+        try:
+            program(x)
+        finally:
+            jax.enable_x64 = original
+    assert modes == [True], "JAX's mode is changed for a known call, not only to open the trace"
+    torch.testing.assert_close(x.cpu(), values)
+
+
+def test_a_write_that_needs_another_type_or_shape_is_as_on_the_cpu():
+    def program(x, i):
+        i.add_(i)
+        x.add_(x[0].clone()).add_(i)
+        x.mul_(i)
+        return x, i
+
+    whole, values = torch.arange(3), torch.rand(2, 3)
+    plain = program(values.clone(), whole.clone())
+    for _ in range(3):
+        with lazynb.lazy():
+            got = program(values.to("jax"), whole.to("jax"))
+            for one, other in zip(got, plain, strict=True):
+                torch.testing.assert_close(one.cpu(), other, check_dtype=True)
+            with pytest.raises(RuntimeError):
+                whole.to("jax").add_(values.to("jax")[0])

@@ -32,8 +32,8 @@ _handlers: dict[Any, Handler] = {}
 # numbers make no difference, whether they demand something of values, and whether they may be for the host.
 _recallable: dict[int, tuple[bool, bool, bool]] = {}
 
-# The short way of operations that have handlers of their own, by their ids; called with the user's frame or one
-# below it, and gives None where it does not go.
+# The short way of operations that have handlers of their own, by their ids. It is called with a frame in or
+# below the user's, and gives None where it does not go.
 quick: dict[int, Callable[[Any, tuple[Any, ...], dict[str, Any], FrameType], Any]] = {}
 
 # What comes before the handler of an operation, by overload. Filled by :mod:`lazynb.torch.dispatch.on_host`.
@@ -91,6 +91,8 @@ def dispatch(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     handler = _handlers.get(func)
     if handler is None:
         handler = _handler(func)
+        if handler is _write:
+            quick[id(func)] = _write_again
         if handler in (_compute, _view):
             _recallable[id(func)] = func in _numbered, func in demands.checkers, func in befores
         before = befores.get(func)
@@ -669,8 +671,37 @@ def _write(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         except Unknown:
             pass
         new = _returned(func, target, args, plain)
+        if _fits(target, new):
+            _note_writing(func, args, kwargs)
     store(target, new)
     return target
+
+
+# What computes the new values, by what identifies a call that writes just those.
+_writing: dict[Any, Any] = {}
+
+
+def _note_writing(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    twin = functional(func)
+    if twin is not None and len(twin._schema.returns) == 1:
+        if len(_writing) > layouts.MOST:
+            _writing.clear()
+        with contextlib.suppress(TypeError):  # something that cannot be a key
+            _writing[key_and_row(func, args, kwargs, twin in _numbered)[0]] = func, twin
+
+
+def _write_again(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], frame: FrameType) -> Any:
+    """Writes as the same call did before; None if there was none."""
+    twin = functional(func)
+    try:
+        key, row = key_and_row(func, args, kwargs, twin in _numbered)
+        known = _writing.get(key)
+    except TypeError:
+        return None
+    if known is None or row is None or (func in befores and shortcut.is_for_host(func, row)):
+        return None
+    args[0]._elem = dispatch(twin, args, kwargs)._elem
+    return args[0]
 
 
 def _shares_elements(layout: Layout) -> bool:
@@ -692,6 +723,12 @@ def _returned(func: Any, target: Tensor, args: tuple[Any, ...], kwargs: dict[str
     with marks.heeded():
         func(changed, *others, **kwargs)
     return torch_to_array(changed)
+
+
+def _fits(target: Tensor, new: Any) -> bool:
+    """Whether the array ``new`` can be the values of ``target`` as it is."""
+    layout = target._layout
+    return bool(new.dtype == jax_dtype(layout.dtype) and not new.aval.weak_type and new.shape == layout.shape)
 
 
 def store(target: Tensor, new: Any) -> None:

@@ -1,0 +1,126 @@
+"""The path of a module in drawings: what its parent calls it, however the model was put together or changed."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import lazynb
+from lazynb import _jax as jc
+from lazynb.landmarks import landmarks
+from lazynb.torch import scopes
+
+nn = torch.nn
+
+
+class Scale(nn.Module):
+    def forward(self, x):
+        return x * 3.0
+
+
+class Deep(nn.Module):
+    """Calls a module of its own, one in a list, one in a dict, one deeper down, and one that is no part of it."""
+
+    def __init__(self, other):
+        super().__init__()
+        self.first = Scale()
+        self.many = nn.ModuleList([Scale(), nn.ModuleList([Scale()])])
+        self.named = nn.ModuleDict({"one": Scale()})
+        self.inner = nn.Sequential(Scale(), Scale())
+        self.other = [other]
+
+    def forward(self, x):
+        x = self.many[0](self.first(x))
+        x = self.named["one"](self.many[1][0](x))
+        return self.other[0](self.inner[1](x))
+
+
+def paths(module, *args):
+    """The scopes of what is recorded, in order."""
+    with lazynb.lazy():
+        return [node.scope for node in lazynb.graph(module(*args)).nodes if node.scope]
+
+
+@pytest.fixture
+def x():
+    return torch.ones(2, device="jax")
+
+
+def test_each_way_to_a_module(x):
+    model, expected = Deep(Scale()), ["first", "many.0", "many.1.0", "named.one", "1", "Scale"]
+    for _ in range(2):
+        assert paths(model, x) == [f"Deep/{name}" for name in expected]
+
+
+def test_a_model_that_is_changed(x):
+    model = nn.Sequential(Scale(), nn.Sequential(Scale()))
+    assert paths(model, x) == ["Sequential/0", "Sequential/1/0"]
+    model[1], model[0] = model[0], model[1]
+    assert paths(model, x) == ["Sequential/0/0", "Sequential/1"]
+    alone = model[1]
+    assert paths(alone, x) == ["Scale"]
+    assert paths(nn.Sequential(nn.Sequential(alone)), x) == ["Sequential/0/0"]
+
+
+def test_a_module_in_two_places_has_the_name_of_one(x):
+    shared = Scale()
+    assert paths(nn.Sequential(shared, shared), x) == ["Sequential/0", "Sequential/0"]
+
+
+def test_after_an_error_nothing_is_open(x):
+    class Fails(nn.Module):
+        def forward(self, x):
+            raise ValueError("no")
+
+    model = nn.Sequential(Scale(), nn.Sequential(Fails()))
+    before = jc.scopes.context
+    with lazynb.lazy():
+        with pytest.raises(ValueError):
+            model(x)
+        assert jc.scopes.context is before and not landmarks and not scopes._running.modules
+        assert [node.scope for node in lazynb.graph(x * 2.0).nodes if node.scope] == []
+
+
+def test_the_call_has_the_name_of_the_model(x):
+    with lazynb.lazy():
+        y = nn.Sequential(nn.ReLU(), nn.Sequential(nn.Tanh()))(x)
+        assert [node.call for node in lazynb.graph(y).nodes if node.scope] == ["Sequential"] * 2
+        leaf = nn.Tanh()(x)
+        assert [node.call for node in lazynb.graph(leaf).nodes if node.scope] == ["Tanh"]
+
+
+def test_hooks_and_calls_of_others_stay(x):
+    model, seen = nn.Sequential(Scale()), []
+    handle = model[0].register_forward_hook(lambda module, args, result: seen.append(result.shape))
+    assert paths(model, x) == ["Sequential/0"]
+    handle.remove()
+    assert seen == [(2,)]
+    assert not torch.nn.modules.module._global_forward_hooks
+    assert not torch.nn.modules.module._global_forward_pre_hooks
+    assert paths(copy.deepcopy(model), x) == paths(pickle.loads(pickle.dumps(model)), x) == ["Sequential/0"]
+
+
+def test_pytorchs_own_call_is_put_back():
+    ours = nn.Module.__call__
+    assert ours is scopes._ours and ours.__wrapped__ is nn.Module._wrapped_call_impl
+    scopes.uninstall()
+    try:
+        assert nn.Module.__call__ is ours.__wrapped__
+    finally:
+        scopes.install()
+    assert nn.Module.__call__ is scopes._ours
+
+
+def test_a_forgotten_model_is_freed(x):
+    import gc
+    import weakref
+
+    model = Deep(Scale())
+    paths(model, x)
+    ref = weakref.ref(model)
+    del model
+    gc.collect()
+    assert ref() is None
