@@ -21,6 +21,7 @@ from lazynb.view.graph.model import GraphView
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, draw
 from lazynb.view.graph.text import summary
 from lazynb.view.inspection import times_words, words
+from lazynb.view.inspection.findings import sentences
 from lazynb.view.inspection.highlights import highlights, line_chips
 from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source, Table
 from lazynb.view.inspection.tiles import drawings_html
@@ -81,10 +82,19 @@ def to_html(
     return fill(
         "inspection",
         headline=_words(words.headline(data)),
+        findings=_attempt(lambda: _findings(data)),
         notes=notes,
         sections="\n".join(shown),
         detail="".join(f" · {_words(detail)}" for detail in words.details(data)),
     )
+
+
+def _findings(data: Inspection) -> str:
+    shown = ""
+    for kernels, said in sentences(data):
+        chips = _chips([_chip_of(data, id_) for id_ in kernels], 4)
+        shown += f'<div style="margin:3px 0">{chips} {_words(said)}</div>'
+    return shown
 
 
 def sections(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from lazynb.units import short_duration
 from lazynb.view.inspection import times_words, words
+from lazynb.view.inspection.findings import sentences
 from lazynb.view.inspection.schema import Boundary, Cluster, Inspection, Table
 from lazynb.view.inspection.tiles import drawings_text
 from lazynb.view.words import clip, plain
@@ -17,13 +18,14 @@ _KERNELS, _REASONS, _VALUES = 40, 40, 16
 def to_text(
     data: Inspection, *, kernels: int = _KERNELS, reasons: int = _REASONS, times: bool = False
 ) -> str:
-    """The headline, a line for each kernel, a line for each boundary, what became of the other operations,
-    and what compiling took.
+    """The headline, what stands out, a line for each kernel, a line for each boundary, what became of the
+    other operations, and what compiling took.
 
     Arguments:
       times: all that is known of what compiling took, rather than a glance.
     """
     lines = [" · ".join([words.headline(data), *words.details(data)])]
+    lines += _findings(data)
     lines += _aligned([_row(cluster, data) for cluster in data["clusters"][:kernels]])
     left_out = len(data["clusters"]) - kernels
     if left_out > 0:
@@ -37,6 +39,12 @@ def to_text(
     lines += times_words.in_full(data) if times else times_words.glance(data)
     lines += [f"Note: {note}" for note in data["notes"]]
     return plain("\n".join(lines))
+
+
+def _findings(data: Inspection) -> Iterator[str]:
+    for kernels, said in sentences(data):
+        where = ", ".join(data["clusters"][id_]["label"] for id_ in kernels)
+        yield f"- {where}: {said}" if where else f"- {said}"
 
 
 def _table(title: str, table: Table, most: int = _KERNELS) -> list[str]:
