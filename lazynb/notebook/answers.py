@@ -181,7 +181,7 @@ def machine() -> Machine | None:
         peak = measured_peak()
     except Exception:  # no peak is no reason to withhold the times
         return None
-    return {"flops": peak.flops, "bandwidth": peak.bandwidth, "text": peak.text}
+    return {"flops": peak.flops, "bandwidth": peak.bandwidth, "text": peak.text, "cache": peak.cache}
 
 
 def _position(request: Any, name: str, length: int) -> int:

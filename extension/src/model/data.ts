@@ -444,6 +444,8 @@ export interface Machine {
   flops: number | null;
   bandwidth: number | null;
   text: string;
+  /** Bytes of the largest processor cache; null: not known. */
+  cache: number | null;
 }
 
 /** What is published of the chip that it was compiled for; of one device. */

@@ -472,7 +472,7 @@ export function read(given: unknown): Inspection {
     clusters: each(made.clusters, cluster),
     boundaries: boundaries(made.boundaries),
     findings: findings(made.findings),
-    machine: isObject(made.machine) ? fill({ flops: null, bandwidth: null, text: "" }, made.machine) : null,
+    machine: isObject(made.machine) ? fill({ flops: null, bandwidth: null, text: "", cache: null }, made.machine) : null,
     collectives: table(made.collectives),
     shardings: table(made.shardings),
     layouts: each(made.layouts, layout),

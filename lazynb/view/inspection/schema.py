@@ -402,6 +402,7 @@ class Machine(TypedDict):
     flops: float | None
     bandwidth: float | None
     text: str
+    cache: int | None  # bytes of the largest processor cache; None: not known
 
 
 class Chip(TypedDict):
