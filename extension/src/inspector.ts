@@ -18,6 +18,7 @@ import type { Context, MakeView, View } from "./ui/view";
 import { codeView } from "./views/code";
 import { collectivesView } from "./views/collectives";
 import { costView } from "./views/cost";
+import { findingsView } from "./views/findings";
 import { fusionView } from "./views/fusion";
 import { graphView } from "./views/graph";
 import { hloView } from "./views/hlo";
@@ -135,6 +136,7 @@ export function mountOne(
   let active = TABS.find((tab) => tab.name.toLowerCase() === firstTab.toLowerCase()) ?? (TABS[0] as Tab);
 
   const source = guarded("source", () => sourceView(context));
+  const findings = guarded("findings", () => findingsView(context));
   const panel = h("div.panel", { role: "tabpanel", id: `${prefix}-panel` });
   const errors = h("div.errors", { role: "alert" });
   const buttons = TABS.map((tab) =>
@@ -149,7 +151,7 @@ export function mountOne(
   const foot = h("div.foot", { "aria-live": "polite" });
   const body = h("div.body", {}, source.element, panel);
   let head = headerOr();
-  const root = h("div.root", {}, top, head, tabs, errors, body, foot);
+  const root = h("div.root", {}, top, head, findings.element, tabs, errors, body, foot);
   root.className = "lazynb-inspector";
 
   function headerOr(): HTMLElement {
@@ -193,6 +195,7 @@ export function mountOne(
   function update(): void {
     root.classList.toggle("lz-pointing", store.shown !== null);
     attempt(() => source.update?.());
+    attempt(() => findings.update?.());
     attempt(() => view(active).update?.());
     tell();
   }

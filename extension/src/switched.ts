@@ -1,11 +1,13 @@
 /** One inspector for two programs: lazynb's, and that of `jax.jit`, with a switch between them at its top. */
 
+import { mountCompared } from "./compared";
 import { type Inspector, mountOne } from "./inspector";
 import type { Comm } from "./model/comm";
-import type { Request } from "./model/data";
+import type { Compared, Request } from "./model/data";
 import { other as readOther } from "./model/read";
 import { carried } from "./model/carried";
 import { h } from "./ui/dom";
+import { COMPARED } from "./views/findings";
 
 const PAGE = "This saved page has lazynb's program alone. In a notebook, the switch compiles the other one.";
 
@@ -24,6 +26,7 @@ export function mountInspector(el: HTMLElement, given: unknown, comm: Comm, firs
   const top = h("div.switch", { role: "radiogroup", "aria-label": "Which program" }, ...sides, state);
   const own = mountOne(el, given, comm, firstTab, top);
   const shown: (Inspector | null)[] = [own, null];
+  const below = experiments(el);
   let at = 0;
   let timer: ReturnType<typeof setInterval> | undefined;
 
@@ -122,6 +125,33 @@ export function mountInspector(el: HTMLElement, given: unknown, comm: Comm, firs
     dispose() {
       clearInterval(timer);
       for (const one of shown) one?.dispose();
+      below.dispose();
+    },
+  };
+}
+
+/** Two programs that an experiment of the inspector compares stand below it, until they are closed. */
+function experiments(el: HTMLElement): { dispose(): void } {
+  let close = () => {};
+  const compare = (event: Event) => {
+    close();
+    const button = h("button.tool", { type: "button", onclick: () => close() }, "Close the comparison");
+    const head = h("div", { class: "lazynb-inspector", style: "display: block; margin: 8px 0; padding: 6px 12px" }, button);
+    const place = h("section", { "aria-label": "Both programs" }, head);
+    el.append(place);
+    const pair = mountCompared(place, (event as CustomEvent<Compared>).detail, "Fusion");
+    place.scrollIntoView({ block: "nearest" });
+    close = () => {
+      pair.dispose();
+      place.remove();
+      close = () => {};
+    };
+  };
+  el.addEventListener(COMPARED, compare);
+  return {
+    dispose() {
+      el.removeEventListener(COMPARED, compare);
+      close();
     },
   };
 }

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from lazynb.compare.difference import Difference
 from lazynb.plain import plain_data
 from lazynb.record.mode import eager
 from lazynb.view.inspection import clusters as parts, hlo
 from lazynb.view.inspection.contents import other as other_of
+from lazynb.view.inspection.findings import findings
 from lazynb.view.inspection.index import Index, Notes
-from lazynb.view.inspection.schema import Inspection, Machine
+from lazynb.view.inspection.schema import Finding, Inspection, Machine
+from lazynb.view.reports.beside import compared
+from lazynb.view.reports.side import side_of
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.cost.machine import measured_peak
+from lazynb.xla.findings.finding import few
 
 
 class Answers:
@@ -32,6 +37,7 @@ class Answers:
             "stage": self._stage,
             "ask": self._ask,
             "verify": self._verify,
+            "without": self._without,
             "profile": self._profile,
             "code": self._code,
             "other": self._other,
@@ -111,7 +117,31 @@ class Answers:
         self._data["boundaries"] = plain_data(parts.boundaries(self._index, notes))
         if notes:
             raise RuntimeError(notes[0])
-        return {"type": "boundaries", "boundaries": self._data["boundaries"]}
+        return {
+            "type": "boundaries",
+            "boundaries": self._data["boundaries"],
+            "findings": self._findings(),
+        }
+
+    def _findings(self) -> list[Finding]:
+        """The findings, as far as is known by now."""
+        self._data["findings"] = plain_data(
+            findings(self._compilation, self._index, self._data["boundaries"])
+        )
+        return self._data["findings"]
+
+    def _without(self, request: Any) -> dict[str, Any]:
+        names = request.get("variables")
+        if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+            raise ValueError(f"variables must be names, not {names!r}")
+        other = self._compilation.without(*names)
+        left = f"without {few([*names])}"
+        sides = [side_of(one, name, {}) for one, name in ((self._compilation, "as it is"), (other, left))]
+        return {
+            "type": "without",
+            "compared": compared(Difference(*sides)),
+            "findings": self._findings(),
+        }
 
     def _verify(self, request: Any) -> dict[str, Any]:
         id_ = request.get("boundary")
@@ -124,7 +154,7 @@ class Answers:
         self._data["boundaries"] = [
             plain_data(verified) if known["id"] == id_ else known for known in self._data["boundaries"]
         ]
-        return {"type": "boundary", "boundary": verified}
+        return {"type": "boundary", "boundary": verified, "findings": self._findings()}
 
     def _code(self, request: Any) -> dict[str, Any]:
         id_ = _position(request, "cluster", len(self._index.clusters))
@@ -151,7 +181,7 @@ def machine() -> Machine | None:
         peak = measured_peak()
     except Exception:  # no peak is no reason to withhold the times
         return None
-    return {"flops": peak.flops, "bandwidth": peak.bandwidth, "text": peak.text}
+    return {"flops": peak.flops, "bandwidth": peak.bandwidth, "text": peak.text, "cache": peak.cache}
 
 
 def _position(request: Any, name: str, length: int) -> int:

@@ -114,7 +114,7 @@ def compiled(asked: Asked, run_lazily: Callable[[bool], tuple[Any, CellRuns]]) -
         snapshot = runs.snapshot(shown_if_empty)
         drawing = DrawingLayout(snapshot)
         runs.compile(waiting, ahead)
-        here = remember(runs.compilation(shown_if_empty, snapshot))
+        here = remember(runs.compilation(shown_if_empty, snapshot, [value]))
         altered = _altered(here, asked.flags, ahead)
     here.beside = in_a_line(beside.log.rows())
     lazy: _ByTarget = {**elsewhere, None: here}

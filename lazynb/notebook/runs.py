@@ -156,23 +156,32 @@ class CellRuns(Observer):
         gathering, _ = self._shown(shown)
         return gathering.snapshot()
 
-    def compilation(self, shown: Sequence[Pending] = (), snapshot: Snapshot | None = None) -> Compilation:
+    def compilation(
+        self,
+        shown: Sequence[Pending] = (),
+        snapshot: Snapshot | None = None,
+        asked: Sequence[Any] | None = None,
+    ) -> Compilation:
         """What the cell recorded, and beside it what earlier cells had left.
 
         Arguments:
           shown: traces of earlier cells, of which the last is shown if the cell recorded nothing; by default
             the last that ran.
           snapshot: the graph that is shown, if it was taken before.
+          asked: what the cell gives; None if nobody knows.
         """
         gathering, cell = self._shown(shown)
+        wanted = gathering.values_of(asked) if asked is not None else None
         earlier = [
             left.compilation(cell=number) for number, left in self._left.items() if left is not gathering
         ]
         if gathering is not self._own:
-            return gathering.compilation(snapshot, cell=cell, earlier=earlier)
+            return gathering.compilation(snapshot, cell=cell, earlier=earlier, asked=wanted)
         runs = [self._runs[key] for key in self._kept]
         runs += [0] * (len(gathering) - len(runs))
-        return gathering.compilation(snapshot, cell=cell, earlier=earlier, runs=runs, unlisted=self._unlisted)
+        return gathering.compilation(
+            snapshot, cell=cell, earlier=earlier, runs=runs, unlisted=self._unlisted, asked=wanted
+        )
 
     def _shown(self, shown: Sequence[Pending]) -> tuple[Gathering, int | None]:
         """What is shown, and the cell that recorded it."""

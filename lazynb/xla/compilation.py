@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,13 @@ from lazynb.xla.cost.memory import Memory
 from lazynb.xla.cost.profile import Timing
 from lazynb.xla.cost.total import NOTHING, Total
 from lazynb.xla.fates.assignment import DEAD, Fate
+from lazynb.xla.findings.finding import Finding
+from lazynb.xla.findings.found import found
 from lazynb.xla.flag_texts import process_flags, texts
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.passes import Pass
 from lazynb.xla.program import CompiledTrace
+from lazynb.xla.reduced import NotReducible, graph_of, reduced, written
 from lazynb.xla.reproducer.reproducer import Case, write
 from lazynb.xla.shardings.drawing import svg
 from lazynb.xla.shardings.value_sharding import ValueSharding, value_shardings
@@ -108,6 +111,7 @@ class Compilation:
       unlisted: how many other programs the cell ran.
       notes: sentences: what cannot be known of it, and why.
       flags: XLA's options that it was compiled with to be looked at, without being run; empty for none.
+      left_out: names of results that it was compiled without, to be looked at; see :meth:`without`.
     """
 
     def __init__(
@@ -122,6 +126,7 @@ class Compilation:
         target: Target | None = None,
         notes: Sequence[str] = (),
         form: Form | None = None,
+        asked: Collection[tuple[int, int]] | None = None,
     ):
         self.traces = tuple(traces)
         self.snapshot = snapshot
@@ -136,13 +141,16 @@ class Compilation:
         self.notes = tuple(notes)
         self.form = form
         self.flags: dict[str, Any] = {}
+        self.left_out: tuple[str, ...] = ()
+        self._asked = asked  # nodes and their results that the user asked for; None: nobody knows
+        self._spared: dict[frozenset[str], int] = {}
         self._process_flags = process_flags()
 
     @property
     def is_run(self) -> bool:
         """Whether it is what runs when the graph runs: not compiled for another chip, nor as ``jax.jit``
-        would be, nor with flags."""
-        return self.target is None and self.form is None and not self.flags
+        would be, nor with flags or without results."""
+        return self.target is None and self.form is None and not (self.flags or self.left_out)
 
     @property
     def all_flags(self) -> dict[str, str] | None:
@@ -217,6 +225,14 @@ class Compilation:
         fused."""
         boundaries = [boundary for trace in self.traces for boundary in trace.boundaries]
         return Records(boundaries, "no boundaries", _boundary_row)
+
+    @property
+    def findings(self) -> Records[Finding]:
+        """What stands out, a sentence each, the most bytes first: arrays that go through memory and why,
+        operations that several kernels compute, values that a name alone keeps, what fills up tiles. Empty
+        where nothing is worth saying."""
+        all_ = found(self.traces, self.snapshot, self._asked, self.runs, self._spared)
+        return Records(all_, "nothing stands out", _finding_row, ranked=True)
 
     @property
     def collectives(self) -> Records[Collective]:
@@ -303,6 +319,32 @@ class Compilation:
             )
         return trace.verify(boundary)
 
+    def without(self, *names: str) -> Compilation:
+        """The programs as if the variables ``names`` had been deleted before the run, compiled to be looked
+        at: ``lazynb.diff(c, c.without("h"))``. Nothing is run, no cache is touched.
+
+        Raises:
+          NotReducible: no result has such a name, nothing else is a result, or it was not recorded for this
+            machine.
+        """
+        others = {number: reduced(trace, self.snapshot, names) for number, trace in enumerate(self.traces)}
+        if not any(others.values()):
+            raise NotReducible(f"no result of these programs is called {' or '.join(names) or 'nothing'}")
+        traces = [others[number] or trace for number, trace in enumerate(self.traces)]
+        self._spared[frozenset(names)] = written(self.traces) - written(traces)
+        made = Compilation(
+            traces,
+            graph_of(self.snapshot, traces),
+            cell=self.cell,
+            earlier=self.earlier,
+            runs=self.runs,
+            notes=(
+                f"Compiled as if nobody held {', '.join(f'`{name}`' for name in names)}; nothing runs it.",
+            ),
+        )
+        made.left_out = names
+        return made
+
     def reproducer(
         self, path: str | os.PathLike[str], question: str = "", *, save_inputs: bool = False
     ) -> Path:
@@ -366,6 +408,15 @@ def _boundary_row(boundary: Boundary) -> dict[str, str]:
         "code": boundary.code,
         "reason": boundary.text,
         "label": boundary.label,
+    }
+
+
+def _finding_row(finding: Finding) -> dict[str, str]:
+    return {
+        "finding": " ".join(filter(None, (finding.text, finding.verdict))),
+        "kernels": ", ".join(finding.kernels[:4]),
+        "bytes": size(finding.bytes),
+        "label": finding.label,
     }
 
 

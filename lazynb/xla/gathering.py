@@ -13,7 +13,7 @@ import numpy as np
 from lazynb import _jax as jc
 from lazynb.execute.dumps import dumping
 from lazynb.execute.executable import Binding
-from lazynb.execute.flush import execution
+from lazynb.execute.flush import execution, tensors_in
 from lazynb.record.pending import Pending
 from lazynb.record.snapshot.describe import Description
 from lazynb.record.snapshot.names import names_of
@@ -169,6 +169,15 @@ class Gathering:
 
         return make
 
+    def values_of(self, tensors: Sequence[Any]) -> frozenset[Value]:
+        """What those of ``tensors`` are that are pending and described."""
+        values = set()
+        for tensor in tensors_in(tensors):
+            pending = tensor._pending
+            if pending is not None and pending in self._described:
+                values.add(self._description.result(pending, tensor._slot))
+        return frozenset(values)
+
     def compile(self, pending: Pending) -> None:
         """Makes the program of ``pending``, which is described already, and adds it. Runs nothing.
 
@@ -235,7 +244,7 @@ def compile_tensors(
     """
     waiting, names = execution.waiting(tensors), names_of(namespace)
     if not as_jit:
-        return compile_waiting(waiting, names, ahead, target)
+        return compile_waiting(waiting, names, ahead, target, tensors)
     leaves = leaves_of(tensors)
     gathering = Gathering()
     for pending in waiting:
@@ -245,11 +254,17 @@ def compile_tensors(
 
 
 def compile_waiting(
-    waiting: Sequence[Pending], names: Names, ahead: bool = True, target: Target | None = None, **about: Any
+    waiting: Sequence[Pending],
+    names: Names,
+    ahead: bool = True,
+    target: Target | None = None,
+    tensors: Sequence[Any] | None = None,
+    **about: Any,
 ) -> Compilation:
     """As :func:`compile_tensors`, of the traces ``waiting``.
 
     Arguments:
+      tensors: what the user asked for; None if nobody knows.
       about: what a :class:`Compilation` knows besides.
     """
     if target is not None:
@@ -258,6 +273,7 @@ def compile_waiting(
     for pending in waiting:
         gathering.describe(pending, names)
     snapshot = gathering.snapshot()
+    about.setdefault("asked", gathering.values_of(tensors) if tensors is not None else None)
     with written_down(ahead):
         for pending in waiting:
             if target is None:

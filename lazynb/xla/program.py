@@ -178,10 +178,14 @@ class CompiledTrace:
     def _has_files(self) -> bool:
         return self._executable.dump is not None and self._executable.dump.exists
 
-    def compiled_as(self, executable: Compilable) -> CompiledTrace:
-        """The same trace as ``executable`` compiles it."""
-        origins, snapshot, inputs = self.origins, self._snapshot, self._inputs
-        return CompiledTrace(executable, True, origins, snapshot, inputs, self.is_function)
+    def compiled_as(self, executable: Compilable, origins: Origins | None = None) -> CompiledTrace:
+        """The same trace as ``executable`` compiles it.
+
+        Arguments:
+          origins: those of its operations and results that it has; by default all.
+        """
+        own, snapshot, inputs = origins or self.origins, self._snapshot, self._inputs
+        return CompiledTrace(executable, True, own, snapshot, inputs, self.is_function)
 
     def write_down(self) -> None:
         """Compiles once more if XLA did not write its passes and live ranges down, or if that is gone.

@@ -73,7 +73,7 @@ def test_device_that_cannot(short, monkeypatch):
     assert peak.flops is None and peak.bandwidth and "no operations a second" in peak.text
     machine._measured.cache_clear()
     monkeypatch.setattr(machine, "_triad", fails)
-    assert measured_peak() == Machine(None, None, measured_peak().text)
+    assert measured_peak() == Machine(None, None, measured_peak().text, measured_peak().cache)
 
 
 def test_last_cache_is_a_size():

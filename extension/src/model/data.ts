@@ -423,11 +423,29 @@ export interface Boundary {
   verdict: string;
 }
 
+/** What stands out, in a sentence. */
+export interface Finding {
+  kind: "boundary" | "library" | "again" | "held" | "padding";
+  text: string;
+  bytes: number;
+  label: Label;
+  clusters: number[];
+  nodes: number[];
+  /** The boundary that it is about. */
+  boundary: number | null;
+  /** The user's, that keep the value. */
+  variables: string[];
+  /** What an experiment showed, '' before. */
+  verdict: string;
+}
+
 /** Measured peak of this machine: FLOP/s, bytes/s. */
 export interface Machine {
   flops: number | null;
   bandwidth: number | null;
   text: string;
+  /** Bytes of the largest processor cache; null: not known. */
+  cache: number | null;
 }
 
 /** What is published of the chip that it was compiled for; of one device. */
@@ -520,6 +538,8 @@ export interface Inspection {
   /** Of all programs, in the order in which they run. */
   clusters: Cluster[];
   boundaries: Boundary[];
+  /** At most three, the most bytes first. */
+  findings: Finding[];
   collectives: Table;
   /** How values lie on several devices. */
   shardings: Table;
@@ -580,6 +600,12 @@ export interface VerifyRequest {
   boundary: number;
 }
 
+/** For the program beside the one that it would be if nobody held these variables. */
+export interface WithoutRequest {
+  type: "without";
+  variables: string[];
+}
+
 /** For the times of the kernels. */
 export interface ProfileRequest {
   type: "profile";
@@ -600,7 +626,8 @@ export interface OtherRequest {
  * What the front end asks. It sends an `id` with each request, and the answer carries the same; what it asks about the other
  * program has `of: "other"`.
  */
-export type Request = PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest | CodeRequest | OtherRequest;
+export type Request =
+  PassRequest | StageRequest | AskRequest | VerifyRequest | WithoutRequest | ProfileRequest | CodeRequest | OtherRequest;
 
 /** The changes of a pass. */
 export interface PassAnswer {
@@ -622,12 +649,21 @@ export interface StageAnswer {
 export interface BoundariesAnswer {
   type: "boundaries";
   boundaries: Boundary[];
+  findings: Finding[];
 }
 
 /** A boundary, with what the experiment showed. */
 export interface BoundaryAnswer {
   type: "boundary";
   boundary: Boundary;
+  findings: Finding[];
+}
+
+/** Both programs, and what is now known of the first. */
+export interface WithoutAnswer {
+  type: "without";
+  compared: Compared;
+  findings: Finding[];
 }
 
 /** The time of a cluster. */
@@ -664,4 +700,12 @@ export interface ErrorAnswer {
 
 /** What the kernel answers. */
 export type Answer =
-  PassAnswer | StageAnswer | BoundariesAnswer | BoundaryAnswer | TimesAnswer | CodeAnswer | OtherAnswer | ErrorAnswer;
+  | PassAnswer
+  | StageAnswer
+  | BoundariesAnswer
+  | BoundaryAnswer
+  | WithoutAnswer
+  | TimesAnswer
+  | CodeAnswer
+  | OtherAnswer
+  | ErrorAnswer;

@@ -1,6 +1,9 @@
 /** What a kernel reaches, from its cost and its time, and what all kernels cost. */
 
-import type { Bounds, Cluster, Program } from "./data";
+import type { Bounds, Cluster, Machine, Program } from "./data";
+import { bytes, figure } from "./format";
+
+export type Figure = "flops" | "transcendentals" | "bytes";
 
 /** Executions in one run of the program: as XLA knows them, else as they were measured; null: nobody knows. */
 export const calls = (cluster: Cluster): number | null => cluster.cost?.executions ?? cluster.time?.calls ?? null;
@@ -19,7 +22,7 @@ export const intensity = (cluster: Cluster): number | null => {
 };
 
 /** All kernels together, each as often as it runs. A loop's own figure is that of what is in it, so it does not count. */
-export function total(figure: "flops" | "bytes", clusters: readonly Cluster[], programs: readonly Program[]): Bounds | null {
+export function total(figure: Figure, clusters: readonly Cluster[], programs: readonly Program[]): Bounds | null {
   let sum = 0;
   for (const cluster of clusters) {
     if (cluster.kind === "control") continue;
@@ -31,7 +34,7 @@ export function total(figure: "flops" | "bytes", clusters: readonly Cluster[], p
 }
 
 /** What Python says of whole programs. */
-function bounds(figure: "flops" | "bytes", programs: readonly Program[]): Bounds | null {
+function bounds(figure: Figure, programs: readonly Program[]): Bounds | null {
   const parts = programs.map((program) => program.total?.[figure]);
   if (!parts.length || !parts.every((part) => part)) return null;
   const low = parts.reduce((sum, part) => sum + part!.low, 0);
@@ -39,4 +42,16 @@ function bounds(figure: "flops" | "bytes", programs: readonly Program[]): Bounds
     low,
     high: parts.reduce<number | null>((sum, part) => (sum === null || part!.high === null ? null : sum + part!.high), 0),
   };
+}
+
+/** Why a kernel is faster than this machine's memory: its data was in cache. '' where it is not, or where its data cannot all have
+    been there, or where it is faster than arithmetic too. */
+export function inCache(cluster: Cluster, { flops, bandwidth, cache }: Machine): string {
+  const moved = cluster.cost?.bytes;
+  const time = cluster.time;
+  if (!moved || !time?.median || !bandwidth || !flops || (speed(cluster) ?? 0) > flops) return "";
+  const rate = (moved * time.calls) / time.median;
+  if (rate <= bandwidth) return "";
+  if (cache) return moved <= cache ? `its ${bytes(moved)} fit in the processor's cache of ${bytes(cache)}` : "";
+  return `${figure(rate, "B/s")}, and memory gives ${figure(bandwidth, "B/s")}: its data was in cache`;
 }

@@ -12,6 +12,7 @@ import type {
   CompileTimes,
   Cost,
   Fate,
+  Finding,
   Group,
   HloLine,
   Inspection,
@@ -124,6 +125,17 @@ const BOUNDARY: Boundary = {
   said: "",
   variables: [],
   verify: null,
+  verdict: "",
+};
+const FINDING: Finding = {
+  kind: "boundary",
+  text: "",
+  bytes: 0,
+  label: "rule inferred",
+  clusters: [],
+  nodes: [],
+  boundary: null,
+  variables: [],
   verdict: "",
 };
 const LINE: HloLine = { text: "", name: "", nodes: [], cluster: null, computation: "" };
@@ -375,6 +387,12 @@ export function boundary(x: unknown): Boundary {
 
 export const boundaries = (x: unknown): Boundary[] => each(x, boundary);
 
+export const findings = (x: unknown): Finding[] =>
+  each(x, (one) => {
+    const made = fill(FINDING, one);
+    return { ...made, clusters: numbers(made.clusters), nodes: numbers(made.nodes), variables: strings(made.variables) };
+  });
+
 function source(x: unknown): Source {
   const made = fill(SOURCE, x);
   made.lines = strings(made.lines);
@@ -426,6 +444,7 @@ export function read(given: unknown): Inspection {
       programs: [],
       clusters: [],
       boundaries: [],
+      findings: [],
       collectives: {},
       shardings: {},
       layouts: [],
@@ -452,7 +471,8 @@ export function read(given: unknown): Inspection {
     programs: each(made.programs, program),
     clusters: each(made.clusters, cluster),
     boundaries: boundaries(made.boundaries),
-    machine: isObject(made.machine) ? fill({ flops: null, bandwidth: null, text: "" }, made.machine) : null,
+    findings: findings(made.findings),
+    machine: isObject(made.machine) ? fill({ flops: null, bandwidth: null, text: "", cache: null }, made.machine) : null,
     collectives: table(made.collectives),
     shardings: table(made.shardings),
     layouts: each(made.layouts, layout),

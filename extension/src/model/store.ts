@@ -1,6 +1,6 @@
 /** What the views share: the data, the program looked at, and the selection (hover previews, a click sticks). */
 
-import type { Boundary, Code, Inspection, Machine, Program, Stage, Time, Which } from "./data";
+import type { Boundary, Code, Finding, Inspection, Machine, Program, Stage, Time, Which } from "./data";
 import { Relations } from "./program";
 import { type Highlights, type Thing, keyOf, highlightsOf, same } from "./selection";
 
@@ -113,14 +113,20 @@ export class Store {
     return true;
   }
 
-  setBoundaries(boundaries: Boundary[]): void {
-    this.data.boundaries = boundaries;
+  /** `findings`: what stands out by now. */
+  setBoundaries(boundaries: Boundary[], findings: Finding[]): void {
+    Object.assign(this.data, { boundaries, findings });
     this.relations.setBoundaries(boundaries);
     this.emit("figures");
   }
 
-  setBoundary(boundary: Boundary): void {
-    this.setBoundaries(this.data.boundaries.map((one) => (one.id === boundary.id ? boundary : one)));
+  setBoundary(boundary: Boundary, findings: Finding[]): void {
+    const boundaries = this.data.boundaries.map((one) => (one.id === boundary.id ? boundary : one));
+    this.setBoundaries(boundaries, findings);
+  }
+
+  setFindings(findings: Finding[]): void {
+    this.setBoundaries(this.data.boundaries, findings);
   }
 
   setTimes(times: { id: number; time: Time | null }[], machine: Machine | null): void {

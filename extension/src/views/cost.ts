@@ -8,10 +8,11 @@ import { ABSENT, bytes, figure, ratio, seconds } from "../model/format";
 import { moreButton } from "../ui/more";
 import { bar, chip, colourOf } from "../ui/palette";
 import { onAll, perDevice, placeWords } from "../model/program";
-import { calls, intensity, speed, total as allOf } from "../model/rates";
+import { type Figure, calls, intensity, speed, total as allOf } from "../model/rates";
 import { times as readTimes } from "../model/read";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
+import { lineCosts } from "./linecosts";
 import { rooflinePlot } from "./roofline";
 
 const PAGE = 100;
@@ -25,7 +26,7 @@ interface Column {
   /** Of all executions already, not of one. */
   whisker?: boolean;
   /** The figure of `Cost` that it shows. */
-  figure?: "flops" | "bytes";
+  figure?: Figure;
 }
 
 const ESTIMATE: Column = {
@@ -54,6 +55,14 @@ const ALL: Column[] = [
     figure: "flops",
   },
   {
+    title: "Transc.",
+    hint: "transcendental operations of one execution (exp, tanh, sin, ...), which XLA counts apart from FLOPs",
+    value: (c) => c.cost?.transcendentals ?? null,
+    words: (x) => figure(x),
+    missing: "XLA's analysis gives none for this kernel",
+    figure: "transcendentals",
+  },
+  {
     title: "Bytes",
     hint: "read and written by one execution, by XLA's analysis",
     value: (c) => c.cost?.bytes ?? null,
@@ -77,6 +86,7 @@ const ALL: Column[] = [
 /** Of a chip that is not here, nothing is measured. */
 const columnsOf = ({ chip, clusters }: Inspection): Column[] =>
   ALL.filter((column) => {
+    if (column.figure === "transcendentals") return clusters.some(({ cost }) => cost?.transcendentals);
     if (column === CYCLES) return clusters.some(({ cycles }) => cycles !== null);
     return chip ? !column.whisker : column !== ESTIMATE;
   });
@@ -101,11 +111,10 @@ const leastOf = (clusters: readonly Cluster[]): number =>
   clusters.reduce((sum, one) => sum + (one.at_least?.seconds ?? 0) * (calls(one) ?? 1), 0);
 
 /** What more is known of a figure. */
-function hints(column: Column, { cost, at_least: least }: Cluster): string[] {
+function hints(column: Column, { at_least: least }: Cluster): string[] {
   const said = [];
   if (column.figure === "flops") {
     if (least?.matrix) said.push(`${figure(least.matrix)} of them in products of matrices or convolutions`);
-    if (cost?.transcendentals) said.push(`and ${figure(cost.transcendentals)} transcendental`);
   }
   if (column === ESTIMATE && least)
     said.push(
@@ -272,6 +281,7 @@ export function costView({ store, comm, questions, signal }: Context): View {
           )
         : h("div.empty", {}, "No kernel runs in this program."),
       more,
+      lineCosts(clusters, store),
     );
     fill(plot, rooflinePlot(clusters, store));
     fill(notes, ...store.data.notes.map((note) => h("p", {}, ...prose(note))));

@@ -8,11 +8,12 @@ import { executions, inAll, turnWords } from "../ui/executions";
 import { moreButton } from "../ui/more";
 import { bar, chip } from "../ui/palette";
 import { between, kernelWords, perDevice, placeWords } from "../model/program";
-import { boundaries, boundary as readBoundary } from "../model/read";
+import { boundaries, findings } from "../model/read";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { badge } from "./fates";
 import { flowMap } from "./flow";
+import { verifying } from "./verifying";
 import { nodeTitle, nodeWords } from "../model/words";
 
 const PAGE = 60;
@@ -30,7 +31,7 @@ export function fusionView(context: Context): View {
     alone: true,
     ask: async () => {
       const answer = await comm.ask({ type: "ask" }, "boundaries");
-      store.setBoundaries(boundaries(answer.boundaries));
+      store.setBoundaries(boundaries(answer.boundaries), findings(answer.findings));
       const said = store.data.boundaries.filter(({ label }) => label === "compiler said").length;
       return `The compiler said why for ${said} of ${store.data.boundaries.length}.`;
     },
@@ -153,21 +154,7 @@ export function fusionView(context: Context): View {
 
   const boundaryRow = (boundary: Boundary): HTMLElement => {
     const { relations } = store;
-    const verify =
-      boundary.verify !== null && store.data.live
-        ? questions.button({
-            key: `verify:${boundary.id}`,
-            label: "Verify",
-            title: `Experiment: ${boundary.verify}`,
-            doing: "compiling an experiment",
-            alone: true,
-            ask: async () => {
-              const answer = await comm.ask({ type: "verify", boundary: boundary.id }, "boundary");
-              store.setBoundary(readBoundary(answer.boundary));
-              return "";
-            },
-          })
-        : null;
+    const verify = boundary.verify !== null && store.data.live ? questions.button(verifying(boundary, context)) : null;
     const end = boundary.consumer === null ? h("span.chip.chip-plain", {}, "result") : chip(boundary.consumer, relations, false);
     const to = boundary.consumer === null ? "result" : relations.kernel(boundary.consumer);
     const made = h(

@@ -8,6 +8,7 @@ import { moreButton } from "../ui/more";
 import { chips, colourOf } from "../ui/palette";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
+import { memoryMap } from "./treemap";
 
 const PAGE = 80;
 const LITTLE = 4096; // bytes of padding that are not worth a sentence
@@ -17,6 +18,7 @@ export function memoryView({ store, signal }: Context): View {
   const element = h("div.pane", {}, holder);
   let order: "start" | "bytes" = "start";
   let shown = PAGE;
+  let at: number | null = null; // the step of which the areas are shown
 
   const tile = (title: string, value: number | null, hint: string, of: number | null = null) =>
     h(
@@ -99,13 +101,32 @@ export function memoryView({ store, signal }: Context): View {
       key("output", "result"),
       key("constant", "constant"),
     );
+    const outline = profile(use, memory);
     const rows = sorted.slice(0, shown).map((buffer) => rangeRow(buffer, steps, most, memory));
     const more = moreButton(sorted.length - shown, PAGE, "values", () => {
       shown += PAGE;
       draw();
     });
-    const made = [head, h("div.ranges", {}, use.length ? profile(use, memory) : null, ...rows)];
+    const made: HTMLElement[] = [head, h("div.ranges", {}, use.length ? outline : null, ...rows)];
+    if (use.length) made.unshift(areas(memory, use.length, outline));
     return more ? [...made, more] : made;
+  };
+
+  /** The areas at a step, which the outline marks and is clicked to choose. */
+  const areas = (memory: Memory, steps: number, outline: HTMLElement): HTMLElement => {
+    const svg = outline.querySelector("svg") as SVGElement;
+    const mark = s("path.now", {});
+    svg.append(mark);
+    const { element, go } = memoryMap(memory, store, (step) => {
+      at = step;
+      mark.setAttribute("d", `M${(1000 * (step + 0.5)) / steps},0V90`);
+    });
+    if (at !== null) go(at);
+    svg.addEventListener("click", (event) => {
+      const { left, width } = svg.getBoundingClientRect();
+      go(Math.min(steps - 1, Math.floor(((event.clientX - left) / width) * steps)));
+    });
+    return element;
   };
 
   const rangeRow = (buffer: Buffer, steps: number, most: number, memory: Memory): HTMLElement => {
@@ -151,7 +172,11 @@ export function memoryView({ store, signal }: Context): View {
   };
 
   draw();
-  const off = [store.on("program", draw), store.on("figures", draw)];
+  const other = () => {
+    at = null;
+    draw();
+  };
+  const off = [store.on("program", other), store.on("figures", draw)];
   signal.addEventListener("abort", () => off.forEach((stop) => stop()));
   return { element, update: () => light(element, store), reveal: () => reveal(holder) };
 }

@@ -2,20 +2,27 @@
 
 import type { Chip, Cluster, Machine } from "../model/data";
 import { h, s } from "../ui/dom";
-import { figure, ratio, seconds } from "../model/format";
-import { colourOf, inkOn } from "../ui/palette";
-import { intensity, speed } from "../model/rates";
+import { count, figure, ratio, seconds } from "../model/format";
+import { colourOf } from "../ui/palette";
+import { inCache, intensity, speed } from "../model/rates";
 import type { Store } from "../model/store";
 import { tag } from "../ui/selectable";
+import { type Box, freest, placed } from "./labels";
 
 const WIDTH = 640;
 const HEIGHT = 300;
 const EDGE = { left: 62, right: 18, top: 16, bottom: 40 };
 
+const RADIUS = 5;
+const PARTS = [0.5, 0.3, 0.75, 0.15]; // of the memory's roof, at which its label may stand
+const LABELS = 80; // that are tried: the kernels that take longest
+
 interface Dot {
   cluster: Cluster;
   x: number;
   y: number;
+  /** Why it may stand above the roof, '' if it does not. */
+  cached: string;
 }
 
 /** A power of ten at or below, and one at or above. */
@@ -31,7 +38,7 @@ export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLEl
   const dots: Dot[] = clusters.flatMap((cluster) => {
     const x = chip ? onChip(cluster) : intensity(cluster);
     const y = chip ? atMost(cluster) : speed(cluster);
-    return x && y ? [{ cluster, x, y }] : [];
+    return x && y ? [{ cluster, x, y, cached: machine && !chip ? inCache(cluster, machine) : "" }] : [];
   });
   const flops = machine?.flops ?? null;
   const bandwidth = machine?.bandwidth ?? null;
@@ -61,14 +68,18 @@ export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLEl
     );
   }
   const left = 10 ** x0;
-  const middle = Math.sqrt(left * ridge);
+  const full = dots.map((dot) => around(px(dot.x), py(dot.y), RADIUS + 1));
+  const peak = peakLabel(`${figure(flops, "FLOP/s")} peak`, px(ridge), py(flops), full);
+  const along = (part: number) => left ** (1 - part) * ridge ** part;
+  const middle = along(
+    freest(
+      PARTS.map((part) => ({ part, box: around(px(along(part)), py(bandwidth * along(part)) - 10, 40) })),
+      full,
+    ).part,
+  );
   svg.append(
     s("path.roof", { d: `M${px(left)},${py(bandwidth * left)}L${px(ridge)},${py(flops)}H${px(10 ** x1)}` }),
-    s(
-      "text.roof-label",
-      { x: WIDTH - EDGE.right - 4, y: py(flops) - 6, "text-anchor": "end" },
-      `${figure(flops, "FLOP/s")} peak`,
-    ),
+    peak.text,
     s(
       "text.roof-label",
       {
@@ -86,12 +97,26 @@ export function rooflinePlot(clusters: readonly Cluster[], store: Store): HTMLEl
       "FLOP per second",
     ),
   );
-  for (const dot of dots) svg.append(point(dot, px, py, chip ? null : Math.min(flops, bandwidth * dot.x)));
+  full.push(peak.box);
+  for (let at = -0.7; at <= 0.7; at += 0.1) full.push(around(px(middle * 10 ** at), py(bandwidth * middle * 10 ** at) - 10, 8));
+  const named = labels(dots, px, py, full);
+  svg.append(
+    ...named.leaders,
+    ...dots.map((dot) => point(dot, px, py, chip ? null : Math.min(flops, bandwidth * dot.x))),
+    ...named.texts,
+  );
+  const unlabelled = dots.length - named.texts.length;
+  const said = [
+    machine?.text,
+    cachedWords(dots),
+    unlabelled ? `${count(unlabelled, "point")} without a label, for want of room` : "",
+  ];
+  const words = said.filter(Boolean).map((one) => one!.replace(/\.?$/, "."));
   return h(
     "figure.roofline-holder",
     {},
     svg as unknown as HTMLElement,
-    machine?.text ? h("figcaption.muted", {}, machine.text) : null,
+    words.length ? h("figcaption.muted", {}, words.join(" ")) : null,
   );
 }
 
@@ -103,6 +128,7 @@ function published({ title, bandwidth, peaks }: Chip, clusters: readonly Cluster
   return {
     flops,
     bandwidth,
+    cache: null,
     text: `Published figures of ${title}, its peak that of ${type}. Nothing ran: a kernel stands at the most that they allow it.`,
   };
 }
@@ -113,18 +139,76 @@ const onChip = ({ cost, at_least: least }: Cluster): number | null =>
 const atMost = ({ cost, at_least: least }: Cluster): number | null =>
   cost?.flops && least?.seconds ? cost.flops / least.seconds : null;
 
-function point({ cluster, x, y }: Dot, px: (x: number) => number, py: (y: number) => number, roof: number | null): SVGElement {
-  const colour = colourOf(cluster);
+const around = (x: number, y: number, by: number): Box => ({ x: x - by, y: y - by, width: 2 * by, height: 2 * by });
+
+/** Along the roof, or below it where points are in the way. */
+function peakLabel(words: string, ridge: number, y: number, full: readonly Box[]): { text: SVGElement; box: Box } {
+  const width = words.length * 6.8;
+  const right = WIDTH - EDGE.right - 4;
+  const at = (end: number, base: number) => ({ end, base, box: { x: end - width, y: base - 11, width, height: 14 } });
+  const middle = Math.min(right, Math.max(ridge + width, (ridge + right) / 2));
+  const left = Math.max(ridge - 8, EDGE.left + width);
+  const places = [at(right, y - 6), at(middle, y - 6), at(right, y + 15), at(middle, y + 15), at(left, y - 6), at(right, y + 32)];
+  const { end, base, box } = freest(places, full);
+  return { text: s("text.roof-label", { x: end, y: base, "text-anchor": "end" }, words), box };
+}
+
+const nearest = (x: number, from: number, length: number): number => Math.min(from + length, Math.max(from, x));
+
+/** "c3": the labels of the kernels that take longest, as far as there is room, and lines to those that stand further off. */
+function labels(dots: readonly Dot[], px: (x: number) => number, py: (y: number) => number, full: readonly Box[]) {
+  const time = ({ cluster }: Dot) => cluster.time?.median ?? cluster.at_least?.seconds ?? 0;
+  const first = [...dots].sort((a, b) => time(b) - time(a)).slice(0, LABELS);
+  const words = ({ cluster, cached }: Dot) => cluster.label + (cached && " in cache");
+  const points = first.map((dot) => ({ x: px(dot.x), y: py(dot.y), width: words(dot).length * 6.8 + 4 }));
+  const within = { x: EDGE.left, y: EDGE.top, width: WIDTH - EDGE.left - EDGE.right, height: HEIGHT - EDGE.top - EDGE.bottom };
+  const leaders: SVGElement[] = [];
+  const texts: SVGElement[] = [];
+  placed(points, within, full).forEach((box, i) => {
+    const [dot, at] = [first[i], points[i]];
+    if (!box || !dot || !at) return;
+    const [x, y] = [nearest(at.x, box.x, box.width), nearest(at.y, box.y, box.height)];
+    if (Math.hypot(x - at.x, y - at.y) > 2 * RADIUS)
+      leaders.push(s("path.leader", { d: `M${at.x.toFixed(1)},${at.y.toFixed(1)}L${x.toFixed(1)},${y.toFixed(1)}` }));
+    const place = {
+      x: (box.x + box.width / 2).toFixed(1),
+      y: (box.y + 10).toFixed(1),
+      "text-anchor": "middle",
+      "aria-hidden": "true",
+    };
+    texts.push(tag(s("text.dot-label", place, words(dot)), { kind: "cluster", id: dot.cluster.id }, false));
+  });
+  return { leaders, texts };
+}
+
+/** What stands above the roof, and why. */
+function cachedWords(dots: readonly Dot[]): string {
+  const cached = dots.filter((dot) => dot.cached);
+  const [one] = cached;
+  if (!one) return "";
+  const { label } = one.cluster;
+  return cached.length === 1
+    ? `${label} is faster than memory: ${one.cached}`
+    : `${cached.length} kernels are faster than memory; of ${label}: ${one.cached}`;
+}
+
+function point(
+  { cluster, x, y, cached }: Dot,
+  px: (x: number) => number,
+  py: (y: number) => number,
+  roof: number | null,
+): SVGElement {
+  const share =
+    roof === null ? "" : cached ? `in cache (${cached})` : `${((100 * y) / roof).toFixed(0)} % of what this machine allows`;
   const words =
     roof === null
       ? `${cluster.label} ${cluster.name}: at most ${figure(y, "FLOP/s")} at ${ratio(x)} FLOP/byte of HBM, at least ${seconds(cluster.at_least?.seconds)}`
-      : `${cluster.label} ${cluster.name}: ${figure(y, "FLOP/s")} at ${ratio(x)} FLOP/byte, ${((100 * y) / roof).toFixed(0)} % of what this machine allows, ${seconds(cluster.time?.median)}`;
+      : `${cluster.label} ${cluster.name}: ${figure(y, "FLOP/s")} at ${ratio(x)} FLOP/byte, ${share}, ${seconds(cluster.time?.median)}`;
   const group = s(
     "g.dot",
     { transform: `translate(${px(x).toFixed(1)},${py(y).toFixed(1)})`, "aria-label": words },
     s("title", {}, words),
-    s("circle", { r: 11, fill: colour }),
-    s("text", { y: 3.5, "text-anchor": "middle", fill: inkOn(colour) }, cluster.label),
+    s("circle", { r: RADIUS, fill: colourOf(cluster) }),
   );
   return tag(group, { kind: "cluster", id: cluster.id });
 }

@@ -18,6 +18,7 @@ from lazynb.session.cache_info import cache_info
 from lazynb.view.figures import figures
 from lazynb.view.graph.tree import groups
 from lazynb.view.inspection import clusters as parts, hlo, words
+from lazynb.view.inspection.findings import findings
 from lazynb.view.inspection.html import view_of
 from lazynb.view.inspection.index import Index, Notes
 from lazynb.view.inspection.layouts import layouts, reshardings
@@ -124,6 +125,9 @@ def inspection(
             [],
         ),
         "boundaries": boundaries,
+        "findings": notes.attempt(
+            "Findings are missing", lambda: findings(compilation, index, boundaries), []
+        ),
         "collectives": notes.attempt(
             "Collectives are missing", lambda: table(said, "collective", lambda one: one.nodes), EMPTY
         ),

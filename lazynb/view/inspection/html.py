@@ -21,7 +21,9 @@ from lazynb.view.graph.model import GraphView
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, draw
 from lazynb.view.graph.text import summary
 from lazynb.view.inspection import times_words, words
+from lazynb.view.inspection.findings import sentences
 from lazynb.view.inspection.highlights import highlights, line_chips
+from lazynb.view.inspection.line_costs import line_costs, transcendentals
 from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source, Table
 from lazynb.view.inspection.tiles import drawings_html
 from lazynb.view.style import CLUSTERS, ink_on
@@ -81,10 +83,19 @@ def to_html(
     return fill(
         "inspection",
         headline=_words(words.headline(data)),
+        findings=_attempt(lambda: _findings(data)),
         notes=notes,
         sections="\n".join(shown),
         detail="".join(f" · {_words(detail)}" for detail in words.details(data)),
     )
+
+
+def _findings(data: Inspection) -> str:
+    shown = ""
+    for kernels, said in sentences(data):
+        chips = _chips([_chip_of(data, id_) for id_ in kernels], 4)
+        shown += f'<div style="margin:3px 0">{chips} {_words(said)}</div>'
+    return shown
 
 
 def sections(
@@ -182,13 +193,17 @@ def _kernels(data: Inspection) -> str:
     timed = any(cluster["time"] for cluster in data["clusters"])
     each = " per device" if words.per_device(data) else ""
     head = ["", "kind", "from your lines", "operations", f"bytes in → out{each}", f"FLOPs{each}"]
+    special = any(transcendentals(cluster) for cluster in data["clusters"])
+    if special:
+        head.append(f"transcendentals{each}")
     bounded = data["chip"] is not None
     if bounded:
         head.append("at least")
     if timed:
         head.append("time a run")
-    rows = [_kernel(cluster, data, timed, bounded) for cluster in data["clusters"][:_KERNELS]]
-    return _table(head, rows, len(data["clusters"]), "kernel") + _totals(data) + _published(data)
+    rows = [_kernel(cluster, data, timed, bounded, special) for cluster in data["clusters"][:_KERNELS]]
+    table = _table(head, rows, len(data["clusters"]), "kernel")
+    return table + _totals(data) + _by_line(data) + _published(data)
 
 
 def _published(data: Inspection) -> str:
@@ -217,7 +232,22 @@ def _totals(data: Inspection) -> str:
     return "".join(lines)
 
 
-def _kernel(cluster: Cluster, data: Inspection, timed: bool, bounded: bool) -> list[str]:
+def _by_line(data: Inspection) -> str:
+    """What the kernels of each line cost, where there are several lines."""
+    costs = line_costs(data["clusters"])
+    if len(costs) < 2:
+        return ""
+    rows = []
+    for cost in costs[:_LINES]:
+        chips = _chips([_chip_of(data, id_) for id_ in cost.clusters], 4)
+        figures = [number(cost.flops), number(cost.transcendentals), size(cost.bytes)]
+        rows.append([_whole(cost.place["label"]), _code(clip(cost.place["text"], 60)), chips, *figures])
+    head = ["line", "", "kernels", "FLOPs", "transcendentals", "bytes read and written"]
+    said = "By line, each kernel on the line that most of it was written on, as often as it runs:"
+    return f"{_soft(said)}{_table(head, rows, len(costs), 'line')}"
+
+
+def _kernel(cluster: Cluster, data: Inspection, timed: bool, bounded: bool, special: bool) -> list[str]:
     kind = _whole(words.kind(cluster))
     if cluster["inside"] is not None:
         kind += f" in {_chips([_chip_of(data, cluster['inside'])])}"
@@ -233,6 +263,8 @@ def _kernel(cluster: Cluster, data: Inspection, timed: bool, bounded: bool) -> l
         _whole(words.traffic(cluster)),
         _flops(cluster),
     ]
+    if special:
+        cells.append(_whole(number(transcendentals(cluster))))
     if bounded:
         least = cluster["at_least"]
         cells.append("" if least is None else _whole(_least(least["seconds"])))

@@ -382,12 +382,27 @@ class Boundary(TypedDict):
     verdict: str  # what the experiment showed, '' before
 
 
+class Finding(TypedDict):
+    """What stands out, in a sentence."""
+
+    kind: Literal["boundary", "library", "again", "held", "padding"]
+    text: str
+    bytes: int
+    label: Label
+    clusters: list[int]
+    nodes: list[int]
+    boundary: int | None  # the boundary that it is about
+    variables: list[str]  # the user's, that keep the value
+    verdict: str  # what an experiment showed, '' before
+
+
 class Machine(TypedDict):
     """Measured peak of this machine: FLOP/s, bytes/s."""
 
     flops: float | None
     bandwidth: float | None
     text: str
+    cache: int | None  # bytes of the largest processor cache; None: not known
 
 
 class Chip(TypedDict):
@@ -467,6 +482,7 @@ class Inspection(TypedDict):
     programs: list[Program]
     clusters: list[Cluster]  # of all programs, in the order in which they run
     boundaries: list[Boundary]
+    findings: list[Finding]  # at most three, the most bytes first
     collectives: Table
     shardings: Table  # how values lie on several devices
     layouts: list[Layout]
@@ -527,6 +543,13 @@ class VerifyRequest(TypedDict):
     boundary: int
 
 
+class WithoutRequest(TypedDict):
+    """For the program beside the one that it would be if nobody held these variables."""
+
+    type: Literal["without"]
+    variables: list[str]
+
+
 class ProfileRequest(TypedDict):
     """For the times of the kernels."""
 
@@ -547,7 +570,14 @@ class OtherRequest(TypedDict):
 
 
 Request = (
-    PassRequest | StageRequest | AskRequest | VerifyRequest | ProfileRequest | CodeRequest | OtherRequest
+    PassRequest
+    | StageRequest
+    | AskRequest
+    | VerifyRequest
+    | WithoutRequest
+    | ProfileRequest
+    | CodeRequest
+    | OtherRequest
 )
 """What the front end asks. It sends an `id` with each request, and the answer carries the same; what it asks
 about the other program has `of: "other"`."""
@@ -576,6 +606,7 @@ class BoundariesAnswer(TypedDict):
 
     type: Literal["boundaries"]
     boundaries: list[Boundary]
+    findings: list[Finding]
 
 
 class BoundaryAnswer(TypedDict):
@@ -583,6 +614,15 @@ class BoundaryAnswer(TypedDict):
 
     type: Literal["boundary"]
     boundary: Boundary
+    findings: list[Finding]
+
+
+class WithoutAnswer(TypedDict):
+    """Both programs, and what is now known of the first."""
+
+    type: Literal["without"]
+    compared: Compared
+    findings: list[Finding]
 
 
 class Timed(TypedDict):
@@ -627,6 +667,7 @@ Answer = (
     | StageAnswer
     | BoundariesAnswer
     | BoundaryAnswer
+    | WithoutAnswer
     | TimesAnswer
     | CodeAnswer
     | OtherAnswer

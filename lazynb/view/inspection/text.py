@@ -5,30 +5,34 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from lazynb.units import short_duration
+from lazynb.units import number, short_duration, size
 from lazynb.view.inspection import times_words, words
+from lazynb.view.inspection.findings import sentences
+from lazynb.view.inspection.line_costs import line_costs
 from lazynb.view.inspection.schema import Boundary, Cluster, Inspection, Table
 from lazynb.view.inspection.tiles import drawings_text
 from lazynb.view.words import clip, plain
 
-_KERNELS, _REASONS, _VALUES = 40, 40, 16
+_KERNELS, _REASONS, _VALUES, _LINES = 40, 40, 16, 12
 
 
 def to_text(
     data: Inspection, *, kernels: int = _KERNELS, reasons: int = _REASONS, times: bool = False
 ) -> str:
-    """The headline, a line for each kernel, a line for each boundary, what became of the other operations,
-    and what compiling took.
+    """The headline, what stands out, a line for each kernel, a line for each boundary, what became of the
+    other operations, and what compiling took.
 
     Arguments:
       times: all that is known of what compiling took, rather than a glance.
     """
     lines = [" · ".join([words.headline(data), *words.details(data)])]
+    lines += _findings(data)
     lines += _aligned([_row(cluster, data) for cluster in data["clusters"][:kernels]])
     left_out = len(data["clusters"]) - kernels
     if left_out > 0:
         lines.append(f"  ... {left_out:,} more")
     lines += _totals(data)
+    lines += _by_line(data)
     lines += _reasons(data, reasons)
     lines += _table("What the devices say to each other", data["collectives"])
     lines += _table("How values lie on the devices", data["shardings"], _VALUES)
@@ -37,6 +41,12 @@ def to_text(
     lines += times_words.in_full(data) if times else times_words.glance(data)
     lines += [f"Note: {note}" for note in data["notes"]]
     return plain("\n".join(lines))
+
+
+def _findings(data: Inspection) -> Iterator[str]:
+    for kernels, said in sentences(data):
+        where = ", ".join(data["clusters"][id_]["label"] for id_ in kernels)
+        yield f"- {where}: {said}" if where else f"- {said}"
 
 
 def _table(title: str, table: Table, most: int = _KERNELS) -> list[str]:
@@ -64,6 +74,7 @@ def _row(cluster: Cluster, data: Inspection) -> list[str]:
         clip(words.operations(cluster, data), 44),
         clip(where, 32),
         words.traffic(cluster),
+        "" if cluster["kind"] == "control" else words.work(cluster["cost"]),
         time,
     ]
 
@@ -74,6 +85,19 @@ def _totals(data: Inspection) -> Iterator[str]:
         devices = program.get("devices", 1)  # older data have none
         if devices > 1 and program["total"] is not None:
             yield f"  {words.total(program['total'], devices)}"
+
+
+def _by_line(data: Inspection) -> list[str]:
+    """What the kernels of each line cost, where there are several lines."""
+    costs = [cost for cost in line_costs(data["clusters"]) if cost.flops is not None]
+    if len(costs) < 2:
+        return []
+    rows = []
+    for cost in costs[:_LINES]:
+        beside = f" + {number(cost.transcendentals)} transc." if cost.transcendentals else ""
+        rows.append([cost.place["label"], f"{number(cost.flops)} FLOPs{beside}", size(cost.bytes)])
+    lines = ["Cost by line, each kernel on the line that most of it was written on:", *_aligned(rows)]
+    return lines if len(costs) <= _LINES else [*lines, f"  ... {len(costs) - _LINES:,} more"]
 
 
 def _reasons(data: Inspection, most: int) -> list[str]:

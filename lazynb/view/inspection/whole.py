@@ -51,6 +51,8 @@ def _sources(data: Inspection) -> Iterator[int]:
 
 
 def _nodes(data: Inspection) -> Iterator[int]:
+    for finding in data.get("findings", ()):  # older data have none
+        yield from finding["nodes"]
     for fate in data["fates"]:
         yield fate["node"]
         if fate["with"] is not None:
@@ -82,6 +84,8 @@ def _clusters(data: Inspection) -> Iterator[int]:
         if cluster["inside"] is not None:
             yield cluster["inside"]
         yield from (value["from"] for value in _values(cluster) if value["from"] is not None)
+    for finding in data.get("findings", ()):  # older data have none
+        yield from finding["clusters"]
     for boundary in data["boundaries"]:
         yield boundary["producer"]
         if boundary["consumer"] is not None:

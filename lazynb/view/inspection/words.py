@@ -163,6 +163,15 @@ def executions(cost: Cost) -> str:
     return f" × {times:,}" if times != 1 else ""
 
 
+def work(cost: Cost | None) -> str:
+    """What a kernel computes each time: ``'65.5 k FLOPs + 131 k transc.'``; empty if XLA does not say. XLA
+    counts ``exp``, ``tanh`` and the like apart, so that ``tanh`` alone has no FLOPs."""
+    if cost is None or cost["flops"] is None:
+        return ""
+    beside = f" + {number(cost['transcendentals'])} transc." if cost["transcendentals"] else ""
+    return f"{number(cost['flops'])} FLOPs{beside}"
+
+
 def total(cost: Total, devices: int = 1) -> str:
     """``'All kernels, as often as they run: FLOPs 335 M, bytes read and written 1.2 GiB'``; of several
     devices on each of them, and on all."""
@@ -175,7 +184,11 @@ def total(cost: Total, devices: int = 1) -> str:
 def _figures(cost: Total, devices: int) -> str:
     flops = bounds(cost["flops"], lambda figure: number(figure * devices))
     traffic = bounds(cost["bytes"], lambda figure: size(figure * devices))
-    return f"FLOPs {flops}, bytes read and written {traffic}"
+    beside = ""
+    if cost["transcendentals"]["high"] != 0:
+        each = bounds(cost["transcendentals"], lambda figure: number(figure * devices))
+        beside = f"transcendentals {each}, "
+    return f"FLOPs {flops}, {beside}bytes read and written {traffic}"
 
 
 def per_device(data: Inspection) -> str:

@@ -26,11 +26,13 @@ class Machine:
       flops: float32 operations a second, of a matrix product.
       bandwidth: bytes a second, of a sum over arrays larger than the last cache.
       text: how they were measured.
+      cache: bytes of the largest processor cache, as the system says; None if it does not, or it is no CPU.
     """
 
     flops: float | None
     bandwidth: float | None
     text: str
+    cache: int | None = None
 
 
 def measured_peak(device: Any = None) -> Machine:
@@ -66,7 +68,9 @@ def _measured(device: Any) -> Machine:
     if bandwidth:
         triad = f"a + 0.5 * b over arrays of {units.size(length)}, two read and one written"
     where = f"{_name(device)}, JAX {jax.__version__}"
-    return Machine(flops, bandwidth, f"measured here ({where}), best of several runs: {product}; {triad}")
+    cache = (_last_cache() or None) if device.platform == "cpu" else None
+    text = f"measured here ({where}), best of several runs: {product}; {triad}"
+    return Machine(flops, bandwidth, text, cache)
 
 
 def _name(device: Any) -> str:

@@ -100,6 +100,13 @@ class ModuleExpressions:
                 found.add(self._numbers.in_memory(number))
         return found
 
+    def computed(self) -> Iterator[tuple[Instruction, int]]:
+        """Each instruction that computes an array, in kernels and beside them, with the array."""
+        for (name, _), values in self._known.items():
+            if not self._module.is_applied(name):
+                for instruction in self._module.computations[name].instructions.values():
+                    yield instruction, values[instruction.name]
+
     def _written(self, array: Array) -> int | None:
         number = self._values.get(array.name)
         for place in array.path:

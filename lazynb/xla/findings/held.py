@@ -1,0 +1,135 @@
+"""Findings about values that a program writes because a name of the user's still holds them.
+
+Under ``jax.jit`` a value between is no result. lazynb's program gives all that names can reach. A value is
+told here if other operations of the program read it, nobody asked for it, and without its name no kernel
+would have to write it: none reads it from memory for another reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from lazynb.record.snapshot.snapshot import Snapshot
+from lazynb.units import size
+from lazynb.xla.clusters import leaves, writer
+from lazynb.xla.evidence import INFERRED, VERIFIED
+from lazynb.xla.findings.finding import LEAST, Finding, code
+from lazynb.xla.hlo.module import Computation
+from lazynb.xla.origins import Origins
+from lazynb.xla.program import CompiledTrace
+from lazynb.xla.value_names import result_names
+
+Value = tuple[int, int]
+Spared = Mapping[frozenset[str], int]
+"""By names, how many bytes less the kernels write without them: what recompiling showed."""
+
+
+class _Array(NamedTuple):
+    """What a program writes for one or more of its results."""
+
+    values: list[Value]
+    names: list[str]
+
+
+def held(
+    trace: CompiledTrace, snapshot: Snapshot, number: int, asked: Collection[Value], spared: Spared
+) -> Iterator[Finding]:
+    """One finding about all such values of a program, or none.
+
+    Arguments:
+      number: of the program.
+      asked: values that the user asked for, beside holding them.
+      spared: what was tried.
+    """
+    assert trace.module is not None
+    entry = trace.module.computations[trace.module.entry]
+    between = _read_inside(trace.origins, snapshot) - set(asked)
+    written = _written(trace, snapshot, entry)
+    readers = _readers(trace, entry)
+    kernels = {cluster.name for cluster in trace.clusters}
+    found: dict[str, _Array] = {}
+    for array, made in written.items():
+        producer = writer(entry, array)
+        if producer not in kernels or not between.issuperset(made.values) or not _are_variables(made.names):
+            continue
+        if all(_is_for_a_name(trace, producer, reader) for reader in readers.get(array, ())):
+            found[array] = made
+    largest = sorted(found, key=lambda array: -entry.instructions[array].bytes)
+    told = [array for array in largest if entry.instructions[array].bytes >= LEAST]
+    if told:
+        yield from _finding(trace, entry, number, {array: found[array] for array in told}, spared)
+
+
+def _finding(
+    trace: CompiledTrace, entry: Computation, number: int, found: Mapping[str, _Array], spared: Spared
+) -> Iterator[Finding]:
+    names = list(dict.fromkeys(name for made in found.values() for name in made.names))
+    taken = sum(entry.instructions[array].bytes for array in found)
+    less, label, verdict = spared.get(frozenset(names)), INFERRED, ""
+    if less is not None:
+        if less < taken:
+            return  # it was tried, and is written all the same
+        label = VERIFIED
+        verdict = f"Compiled again without: kernels write {size(less)} less."
+    one = len(names) == 1
+    yield Finding(
+        kind="held",
+        text=f"{code(names)} ({size(taken)}) {'is' if one else 'are'} written only because "
+        f"{'its name still holds it' if one else 'their names still hold them'}: deleting "
+        f"{'it' if one else 'them'} before the run {'would spare' if less is None else 'spares'} that.",
+        bytes=taken,
+        label=label,
+        program=number,
+        kernels=tuple(dict.fromkeys(writer(entry, array) for array in found)),
+        nodes=tuple(dict.fromkeys(node for made in found.values() for node, _ in made.values)),
+        variables=tuple(names),
+        verdict=verdict,
+    )
+
+
+def _read_inside(origins: Origins, snapshot: Snapshot) -> set[Value]:
+    """The values that operations of the program read, and no other operation does."""
+    own = set(origins.operations.values())
+    inside: set[Value] = set()
+    outside: set[Value] = set()
+    for node in snapshot.nodes:
+        if node.kind == "op" and not node.dead:
+            (inside if node.id in own else outside).update(node.operands)
+    return inside - outside
+
+
+def _written(trace: CompiledTrace, snapshot: Snapshot, entry: Computation) -> dict[str, _Array]:
+    """The results of a program by the array that is written for each; equal ones may be one array."""
+    root = entry.root
+    parts = root.operands if root.opcode == "tuple" else (root.name,)
+    written: dict[str, _Array] = {}
+    for result, (value, part) in enumerate(zip(trace.origins.results, parts, strict=False)):
+        arrays = leaves(entry, part)
+        if len(arrays) == 1:
+            made = written.setdefault(arrays[0], _Array([], []))
+            made.values.append(value)
+            made.names.extend(result_names(snapshot, trace.origins, result) or ("",))
+    return written
+
+
+def _readers(trace: CompiledTrace, entry: Computation) -> dict[str, set[str]]:
+    """By array, the clusters of the program itself that read it."""
+    readers: dict[str, set[str]] = {}
+    for cluster in trace.clusters:
+        if not cluster.inside:
+            for operand in entry.instructions[cluster.name].operands:
+                for array in leaves(entry, operand):
+                    readers.setdefault(array, set()).add(cluster.name)
+    return readers
+
+
+def _is_for_a_name(trace: CompiledTrace, producer: str, reader: str) -> bool:
+    """Whether a cluster reads from memory only what is written there for a name anyway."""
+    codes = [each.code for each in trace.boundaries if (each.producer, each.consumer) == (producer, reader)]
+    return codes == [trace.rules.held]
+
+
+def _are_variables(names: Sequence[str]) -> bool:
+    """Whether ``del`` takes them all away, and they are the user's."""
+    return all(name.isidentifier() for name in names)

@@ -1,0 +1,78 @@
+"""Transcendentals beside FLOPs, and costs by line: in data, text and the static form."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import lazynb
+from lazynb.view.inspection.contents import inspection
+from lazynb.view.inspection.html import to_html
+from lazynb.view.inspection.line_costs import line_costs
+from lazynb.view.inspection.text import to_text
+from lazynb.view.inspection.words import total, work
+
+ROWS, COLUMNS = 64, 128
+
+
+@pytest.fixture
+def made(clean):
+    """``tanh`` and a product of matrices on two lines, each a kernel."""
+    x, w = jnp.ones((ROWS, COLUMNS)), jnp.ones((COLUMNS, COLUMNS))
+    with lazynb.lazy():
+        h = jnp.tanh(x)
+        out = h @ w
+        compilation = lazynb.compile(out)
+    yield compilation
+    del h, out
+
+
+def test_tanh_is_not_nothing(made):
+    data = inspection(made)
+    first, second = line_costs(data["clusters"])
+    assert (first.flops, first.transcendentals) == (0.0, ROWS * COLUMNS)
+    assert (second.flops, second.transcendentals) == (2 * ROWS * COLUMNS * COLUMNS, 0.0)
+    assert second.place["line"] == first.place["line"] + 1
+    assert first.clusters == [0] and second.clusters == [1]
+
+
+def test_in_text_and_html(made):
+    data = inspection(made)
+    text, html = to_text(data), to_html(data, made.snapshot)
+    assert "0 FLOPs + 8.2 k transc." in text and "2.1 M FLOPs" in text
+    assert "Cost by line, each kernel on the line that most of it was written on:" in text
+    assert ">transcendentals<" in html and "transcendentals 8.2 k, bytes read and written" in html
+    assert "each kernel on the line that most of it was written on" in html
+
+
+def test_one_line_has_no_table_of_lines(clean):
+    with lazynb.lazy():
+        out = jnp.ones((64, 64)) * 2
+        compilation = lazynb.compile(out)
+    data = inspection(compilation)
+    assert "by line" not in to_text(data) and "By line" not in to_html(data, compilation.snapshot)
+    assert ">transcendentals<" not in to_html(data, compilation.snapshot)
+
+
+def test_a_loop_counts_as_often_as_it_turns(clean):
+    x = jnp.ones((64, 64))
+    with lazynb.lazy():
+        out = jax.lax.fori_loop(0, 5, lambda _, v: jnp.sin(v) * 2, x)
+        compilation = lazynb.compile(out)
+    costs = line_costs(inspection(compilation)["clusters"])
+    assert sum(cost.transcendentals or 0 for cost in costs) == 5 * 64 * 64
+
+
+def test_what_one_kernel_does_not_say_nobody_knows(made):
+    data = inspection(made)
+    data["clusters"][0]["cost"] = None
+    first, second = line_costs(data["clusters"])
+    assert first.flops is None and second.flops is not None
+    assert work(None) == ""
+
+
+def test_none_are_not_told():
+    known = {"low": 5.0, "high": 5.0}
+    none = {"flops": known, "transcendentals": {"low": 0.0, "high": 0.0}, "bytes": known, "unknown": []}
+    assert total(none) == "All kernels, as often as they run: FLOPs 5, bytes read and written 5 B"
