@@ -98,8 +98,8 @@ def grouped(result: int):
 def test_groups_say_that_they_hold_results(show):
     page = show(grouped(13))  # the last operation of softmax
     [group] = page.locator(".lz-group.lz-result").all()
-    assert "5 operations" in group.inner_text() and group.locator(".lz-flag").inner_text() == "result"
-    assert group.locator(".lz-flag").get_attribute("title") == "div (s)"
+    assert "5 operations" in group.inner_text() and group.locator(".lz-band").inner_text() == "→ s"
+    assert group.locator(".lz-band").get_attribute("title") == "div (s)"
     assert show(grouped(20)).locator(".lz-group.lz-result").count() == 0
 
 

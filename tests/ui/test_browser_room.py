@@ -71,7 +71,10 @@ def test_a_line_wraps_beside_its_kernels(show):
 def test_a_long_name_has_its_own_row_in_a_box(show):
     page = show(long())
     box = page.locator(thing("node:6"))
-    [name, beside] = [box.locator(".lz-name").bounding_box(), box.locator(".lz-vars").bounding_box()]
+    [name, beside] = [
+        box.locator(".lz-name").bounding_box(),
+        box.locator(".lz-vars, .lz-band").bounding_box(),
+    ]
     assert beside["y"] >= name["y"] + name["height"] - 2
     short = page.locator(thing("node:8"))
     assert short.locator(".lz-first .lz-vars").count() == 1, "a short one stands beside it"

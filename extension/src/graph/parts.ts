@@ -1,8 +1,8 @@
 /** The parts of the drawing: single nodes, and the groups that Python made of the others (lazynb/view/graph/tree.py). */
 
-import { clip } from "../model/format";
+import { clip, count, listed } from "../model/format";
 import type { Group, Node } from "../model/data";
-import { isLiteral } from "../model/words";
+import { isLiteral, nodeTitle } from "../model/words";
 
 /** What a tree of groups is made of. */
 export type Branch = number | Group;
@@ -54,3 +54,20 @@ export function contentsOf({ rule, inside }: Group, nodes: readonly Node[]): str
 
 /** Where a group was written, unless its title says so. */
 export const linesOf = ({ label, where }: Group): string => (where === label ? "" : where);
+
+/** The variables that hold the results of a part: "→ q"; null: it has none. */
+export function keptAs({ nodes }: Part): string | null {
+  const results = nodes.filter(({ output, kind }) => output && kind === "op");
+  if (!results.length) return null;
+  const names = [...new Set(results.flatMap((node) => node.names.filter((name) => name !== nodeTitle(node))))];
+  return `→ ${names.length ? listed(names, 3) : results.length > 1 ? count(results.length, "result") : "result"}`;
+}
+
+/** The line on which all of a part was written; "" where there are several, or its title says it. */
+export function statementOf({ nodes, group }: Part): string {
+  const [first] = nodes;
+  const text = first?.kind === "op" ? (first.place?.text.trim() ?? "") : "";
+  if (!text || group?.label.trim() === text) return "";
+  const same = nodes.every(({ place }) => place?.line === first?.place?.line && place?.label === first?.place?.label);
+  return same ? clip(text, 120) : "";
+}

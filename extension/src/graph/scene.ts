@@ -1,18 +1,19 @@
 /** The graph as it is drawn: parts with their places, an open group with its own scene inside. */
 
-import type { Boundary, Group, Node } from "../model/data";
-import { type Branch, type Part, contentsOf, idsIn, linesOf, partsOf, titleOf } from "./parts";
+import type { Boundary } from "../model/data";
+import { type Branch, type Part, idsIn, partsOf, statementOf } from "./parts";
 import { type Point, type Size, layOut } from "./layout";
+import { type Sized, type Written, sizeOf } from "./sizes";
 import type { Relations } from "../model/program";
-import { literalWords, nodeTitle, shortAval } from "../model/words";
+import { literalWords } from "../model/words";
 
-export interface Item extends Size, Point {
+export interface Item extends Size, Point, Written {
   part: Part;
   inner: Scene | null;
-  /** Of a single node: the numbers in the user's code that it uses, which have no box of their own. */
-  literals: string[];
   /** What stands beside the name of a single node (the user's variables and numbers) has a line of its own. */
   apart: boolean;
+  /** The height of the band at its foot. */
+  foot: number;
   /** A value comes from, or goes to, outside of the group that this is in. */
   entering: boolean;
   leaving: boolean;
@@ -35,19 +36,6 @@ export interface Scene extends Size {
 export const FRAME = { top: 34, side: 6, foot: 6 };
 /** Most groups that are opened at once. */
 const FEW = 6;
-/** A size; of a node's box also whether what stands beside its name has a line of its own. */
-type Sized = Size & { apart?: boolean };
-
-const QUIET = new Set(["dead", "cancelled", "merged", "folded", "lost"]);
-
-/** What the chips of kernels take, of which at most `most` are drawn. */
-function chipRoom(ids: readonly number[], most: number, relations: Relations): number {
-  const widths = ids.map((id) => Math.max(23, relations.kernel(id).length * 7.2 + 10) + 3);
-  const shown = widths.length > most ? [...widths.slice(0, most - 1), 26] : widths;
-  return shown.reduce((sum, width) => sum + width, 3);
-}
-
-export const isQuiet = (kind: string | undefined): boolean => kind !== undefined && QUIET.has(kind);
 
 export class Scenes {
   readonly open = new Set<string>();
@@ -138,13 +126,16 @@ export class Scenes {
   }
 
   private build(parts: Part[]): Scene {
+    let above = "";
     const items: Item[] = parts.map((part) => {
-      const literals = this.literalsOf(part);
+      const said = statementOf(part);
+      const written = { literals: this.literalsOf(part), statement: said === above ? "" : said };
+      above = said;
       const inner = part.group && this.open.has(part.key) ? this.inside(part) : null;
       const size: Sized = inner
         ? { width: Math.max(inner.width, 220) + 2 * FRAME.side, height: inner.height + FRAME.top + FRAME.foot }
-        : this.sizeOf(part, literals);
-      return { part, inner, literals, apart: false, ...size, x: 0, y: 0, entering: false, leaving: false };
+        : sizeOf(part, written, this.relations);
+      return { part, inner, ...written, apart: false, foot: 0, ...size, x: 0, y: 0, entering: false, leaving: false };
     });
     const links = this.links(items);
     const laid = layOut(
@@ -213,47 +204,5 @@ export class Scenes {
       }
     }
     return { crossing: true, boundary: null };
-  }
-
-  /** Characters beside a node's name: the user's variables and the numbers that it uses. */
-  private besides(node: Node, literals: readonly string[]): number {
-    const names = node.names.filter((name) => name !== nodeTitle(node));
-    return [literals.join(" "), names.length ? `= ${names.join(", ")}` : ""].join(" ").trim().length;
-  }
-
-  private groupSize(part: Part, held: Group): Size {
-    const flag = part.nodes.some(({ output }) => output) ? 72 : 0;
-    const clusters = new Set(part.nodes.flatMap(({ id }) => this.relations.clustersOf(id)));
-    const words = contentsOf(held, part.nodes).length * 6.7 + 28;
-    const last = linesOf(held).length * 6.2 + chipRoom([...clusters], 4, this.relations) + 34;
-    const width = Math.round(Math.min(340, Math.max(236, titleOf(held).length * 7.6 + 60 + flag, words, last)));
-    return { width, height: words > width ? 81 : 66 };
-  }
-
-  private sizeOf(part: Part, literals: readonly string[]): Sized {
-    if (part.group) return this.groupSize(part, part.group);
-    const node = part.nodes[0];
-    if (!node) return { width: 120, height: 40 };
-    const fate = this.relations.fates.get(node.id);
-    const beside = this.besides(node, literals) * 7.5;
-    const flags =
-      46 +
-      chipRoom(fate?.clusters ?? [], 3, this.relations) +
-      (node.output ? 51 : 0) +
-      (this.relations.moves.has(node.id) ? 28 : 0);
-    const label = Math.max(
-      nodeTitle(node).length * 8.2 + flags,
-      (shortAval(node.avals[0] ?? "").length + (node.place?.label.length ?? 0) + 3) * 6.4 + 26,
-    );
-    const side = nodeTitle(node).length * 8.2 + flags + beside;
-    const input = node.kind === "input";
-    const apart = !input && side > 300;
-    const width = Math.round(Math.min(input ? 208 : 440, Math.max(118, label, apart ? beside + 26 : side)));
-    if (input) return { width: width + 12, height: 40 };
-    const height = apart ? 60 : 44;
-    if (!isQuiet(fate?.kind)) return { width, height, apart };
-    const words = (fate?.text ?? "").length * 6.1;
-    const wide = Math.round(Math.max(width, 176, Math.min(words + 30, 220)));
-    return { width: wide, height: height + 1 + 15 * Math.max(1, Math.min(3, Math.ceil(words / (wide - 30)))), apart };
   }
 }

@@ -7,8 +7,9 @@
 
 /**
  * Nodes that are drawn as one box until it is opened; `parts` are node ids and groups, two or more. `rule` says what put them
- * together: `call`, `scope`, `line`, `cell`, `chunk`, `inputs`, or `dead` for the operations that a stored drawing leaves out.
- * `inside` says in brief what the group holds, `where` the lines on which that was written.
+ * together: `call`, `loop` (turns of the user's), `turns` (some of them), `scope`, `line`, `cell`, `chunk`, `inputs`, or `dead`
+ * for the operations that a stored drawing leaves out. A loop opens to its first turn, and a group of the others. `inside` says
+ * in brief what the group holds, `where` the lines on which that was written; both are empty for a turn, since its loop says so.
  */
 export interface Group {
   id: number;

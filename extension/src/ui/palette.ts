@@ -77,3 +77,8 @@ export function bar(ids: readonly number[], relations: Relations): string {
   const step = 100 / colours.length;
   return `linear-gradient(to bottom, ${colours.map((c, i) => `${c} ${i * step}% ${(i + 1) * step}%`).join(", ")})`;
 }
+
+/** The fill of what went to a kernel: a tint of its colour, as a declaration of CSS; "" for what went to none. */
+export function tint([first]: readonly number[], relations: Relations): string {
+  return first === undefined ? "" : `;--tint:${colourOf(relations.clusters.get(first))}`;
+}

@@ -3,11 +3,12 @@
 import type { Group, Node } from "../model/data";
 import { h, plain, prose, s } from "../ui/dom";
 import { listed } from "../model/format";
-import { type Part, contentsOf, linesOf, titleOf } from "../graph/parts";
+import { type Part, contentsOf, keptAs, linesOf, titleOf } from "../graph/parts";
 import { curve } from "../graph/layout";
-import { bar, chips } from "../ui/palette";
+import { bar, chips, tint } from "../ui/palette";
 import { type Relations, placeWords } from "../model/program";
-import { FRAME, type Item, type Scene, type Wire, isQuiet } from "../graph/scene";
+import { FRAME, type Item, type Scene, type Wire } from "../graph/scene";
+import { isQuiet } from "../graph/sizes";
 import type { Store } from "../model/store";
 import { tag } from "../ui/selectable";
 import { nodeTitle, nodeWords, shortAval } from "../model/words";
@@ -63,13 +64,13 @@ function stubs({ x, y, width, height, entering, leaving }: Item): SVGElement[] {
 }
 
 function box(item: Item, store: Store, toggle: (key: string) => void): HTMLElement {
-  const { part, inner, x, y, width, height } = item;
+  const { part, inner, x, y, width, height, foot } = item;
   const made = inner
     ? frame(part, inner, store, toggle)
     : part.group
-      ? group(part, part.group, store, toggle)
+      ? group(part, part.group, item.statement, store, toggle)
       : single(part.nodes[0] as Node, item, store);
-  made.style.cssText += `;left:${x}px;top:${y}px;width:${width}px;height:${height}px`;
+  made.style.cssText += `;left:${x}px;top:${y}px;width:${width}px;height:${height}px;--foot:${foot}px`;
   made.setAttribute("data-part", part.key);
   return made;
 }
@@ -80,13 +81,23 @@ function clustersOf(part: Part, store: Store): number[] {
   return [...found].sort((a, b) => a - b);
 }
 
-function single(node: Node, { literals, apart }: Item, store: Store): HTMLElement {
+const statementRow = (statement: string): HTMLElement | null =>
+  statement ? h("code.statement", { title: statement }, statement) : null;
+
+/** The foot of a box that holds results; `title`: which they are. */
+const band = (part: Part, title: string | null = null): HTMLElement | null => {
+  const kept = keptAs(part);
+  return kept ? h("div.band", { title }, kept) : null;
+};
+
+function single(node: Node, { part, literals, statement, apart }: Item, store: Store): HTMLElement {
   const { relations } = store;
   const fate = relations.fates.get(node.id);
   const clusters = relations.clustersOf(node.id);
   const quiet = isQuiet(fate?.kind);
   const move = relations.moves.get(node.id);
   const names = node.names.filter((name) => name !== nodeTitle(node));
+  const foot = band(part);
   const where = node.kind === "input" ? (node.value ?? "") : placeWords(node.place);
   const title = [
     nodeTitle(node) + (node.primitive && node.primitive !== node.name ? ` (JAX's ${node.primitive})` : ""),
@@ -94,18 +105,19 @@ function single(node: Node, { literals, apart }: Item, store: Store): HTMLElemen
     names.length ? `kept as ${listed(names)}` : "",
     node.avals.join(", "),
     placeWords(node.place),
+    node.place?.text.trim(),
     plain(fate?.text ?? ""),
     move ? `⇄ ${move.text}` : "",
   ];
   const beside = [
     literals.length ? h("span.literal", {}, literals.join(" ")) : null,
-    names.length ? h("span.vars", {}, listed(names, 3)) : null,
+    names.length && !foot ? h("span.vars", {}, listed(names, 3)) : null,
   ];
   const made = h(
-    `div.box.kind-${node.kind}${quiet ? ".quiet" : ""}${node.output ? ".result" : ""}`,
+    `div.box.kind-${node.kind}${quiet ? ".quiet" : ""}${node.output ? ".result" : ""}${foot ? ".banded" : ""}`,
     {
       title: title.filter(Boolean).join("\n"),
-      style: `--bar:${bar(clusters, relations)}`,
+      style: `--bar:${bar(clusters, relations)}${tint(clusters, relations)}`,
       "aria-label": title.filter(Boolean).join(", "),
     },
     h(
@@ -115,12 +127,14 @@ function single(node: Node, { literals, apart }: Item, store: Store): HTMLElemen
       ...(apart ? [] : beside),
       h("span.spring", {}),
       move ? h(`span.flag${move.sent ? ".sent" : ""}`, {}, "⇄") : null,
-      node.output ? h("span.flag", {}, "result") : null,
+      node.output && !foot ? h("span.flag", {}, "result") : null,
       clusters.length ? chips(clusters, relations, 3) : null,
     ),
     apart ? h("div.second", {}, ...beside) : null,
     h("div.second", {}, h("span.aval", {}, shortAval(node.avals[0] ?? "")), h("span.where", {}, where)),
+    statementRow(statement),
     quiet ? h("div.third", {}, ...prose(fate?.text || fate?.kind || "")) : null,
+    foot,
   );
   return tag(made, { kind: "node", id: node.id });
 }
@@ -167,32 +181,27 @@ export function offer(within: Element, store: Store, open: (part: Part) => void)
   }
 }
 
-function group(part: Part, held: Group, store: Store, toggle: (key: string) => void): HTMLElement {
+function group(part: Part, held: Group, statement: string, store: Store, toggle: (key: string) => void): HTMLElement {
   const clusters = clustersOf(part, store);
   const ids = part.nodes.map((node) => node.id);
   const title = titleOf(held);
   const words = contentsOf(held, part.nodes);
-  const results = part.nodes.filter(({ output }) => output).map(nodeWords);
+  const results = part.nodes.filter(({ output, kind }) => output && kind === "op").map(nodeWords);
   const made = h(
-    `div.box.group${results.length ? ".result" : ""}`,
+    `div.box.group${results.length ? ".result.banded" : ""}`,
     {
-      title: `${title}\n${words}`,
-      style: `--bar:${bar(clusters, store.relations)}`,
+      title: [title, words, statement].filter(Boolean).join("\n"),
+      style: `--bar:${bar(clusters, store.relations)}${tint(clusters, store.relations)}`,
       role: "group", // not a button: it has buttons inside
-      "aria-label": `group ${title}, ${words}`,
+      "aria-label": ["group " + title, words, statement, results.length ? `results ${listed(results)}` : ""]
+        .filter(Boolean)
+        .join(", "),
     },
-    h(
-      "div.head",
-      {},
-      toggleButton(part, false, toggle),
-      h(`span.name${CODE.has(held.rule) ? ".code" : ""}`, {}, title),
-      h("span.spring", {}),
-      results.length
-        ? h("span.flag", { title: listed(results) || null }, results.length > 1 ? `${results.length} results` : "result")
-        : null,
-    ),
+    h("div.head", {}, toggleButton(part, false, toggle), h(`span.name${CODE.has(held.rule) ? ".code" : ""}`, {}, title)),
+    statementRow(statement),
     h("div.second", {}, h("span.aval", {}, words), h("button.inside", { type: "button", tabindex: -1, hidden: true })),
     h("div.second", {}, h("span.where.left", {}, linesOf(held)), h("span.spring", {}), chips(clusters, store.relations, 4)),
+    band(part, listed(results) || null),
   );
   onArrows(made, part, false, toggle);
   groups.set(made, part);

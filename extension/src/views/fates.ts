@@ -6,7 +6,7 @@ import { count } from "../model/format";
 import { bar, chips } from "../ui/palette";
 import { placeWords } from "../model/program";
 import { lit } from "../model/selection";
-import { isQuiet } from "../graph/scene";
+import { isQuiet } from "../graph/sizes";
 import { light, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { Rows } from "../ui/virtual";

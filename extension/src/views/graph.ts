@@ -1,21 +1,22 @@
 /** The recorded operations, in groups that open in place. */
 
 import { h, put } from "../ui/dom";
+import { drag } from "../ui/drag";
 import { count } from "../model/format";
 import { isLiteral } from "../model/words";
 import { lyingCard } from "../ui/layouts";
-import { thingAt, light, reveal } from "../ui/selectable";
+import { light, reveal } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { fatesTable } from "./fates";
 import { drawScene, offer } from "./boxes";
+import { overview } from "./overview";
+import { glide, moving, smoothly } from "../ui/motion";
 import { ungrouped } from "../graph/parts";
 import { Scenes } from "../graph/scene";
 
 const STEP = 1.2;
-/** Smallest scale of the first picture: text can still be read; what does not fit is scrolled to. */
-const LEAST = 0.8;
-/** The same for a picture too wide for its place, which is rather scaled than scrolled. */
-const LEAST_ACROSS = 0.55;
+/** Smallest scale of the first picture: what does not fit at that is shown at 100 %, and scrolled to. */
+const LEAST = 0.9;
 
 export function graphView(context: Context): View {
   const { store, signal } = context;
@@ -27,37 +28,65 @@ export function graphView(context: Context): View {
   const stage = h("div.stage", {});
   const canvas = h(
     "div.canvas",
-    { tabindex: 0, role: "group", "aria-label": "graph of the recorded operations; plus and minus zoom, arrows move" },
+    {
+      tabindex: 0,
+      role: "group",
+      "aria-label": "graph of the recorded operations; plus and minus zoom, 1 is 100 %, 0 all of it, arrows move",
+    },
     stage,
   );
   const lying = lyingCard(store);
+  const map = overview(canvas, store, signal);
   let zoom = 1;
+  let aim = 1; // where zoom is going
+  let stopZoom = () => {};
   let size = { width: 0, height: 0 };
   let fitted = false;
 
   const setZoom = (next: number, centre = true) => {
     const before = zoom;
-    zoom = Math.min(2.5, Math.max(0.1, next));
+    zoom = next;
     const { scrollLeft, scrollTop, clientWidth, clientHeight } = canvas;
     stage.style.width = `${size.width * zoom}px`;
     stage.style.height = `${size.height * zoom}px`;
     (stage.firstElementChild as HTMLElement | null)?.style.setProperty("transform", `scale(${zoom})`);
-    level.textContent = `${Math.round(zoom * 100)} %`;
-    if (!centre) return;
-    canvas.scrollLeft = ((scrollLeft + clientWidth / 2) * zoom) / before - clientWidth / 2;
-    canvas.scrollTop = ((scrollTop + clientHeight / 2) * zoom) / before - clientHeight / 2;
+    if (centre) {
+      canvas.scrollLeft = ((scrollLeft + clientWidth / 2) * zoom) / before - clientWidth / 2;
+      canvas.scrollTop = ((scrollTop + clientHeight / 2) * zoom) / before - clientHeight / 2;
+    }
+    map.follow();
   };
-  const fit = (least = 0.1) => {
+  const zoomTo = (next: number, done = () => {}) => {
+    stopZoom();
+    aim = Math.min(2.5, Math.max(0.1, next));
+    level.textContent = `${Math.round(aim * 100)} %`;
+    stopZoom = glide(zoom, aim, (value) => {
+      setZoom(value);
+      if (value === aim) done();
+    });
+  };
+  /** At 100 %, with what is selected in sight. */
+  const toFull = () => zoomTo(1, () => smoothly(canvas, () => reveal(canvas, stage, ".lz-lit:not(.lz-frame)")));
+  const fitting = (): number => {
     const { clientWidth, clientHeight } = canvas;
-    if (!clientWidth || !size.width) return;
-    const across = Math.max(least === LEAST ? LEAST_ACROSS : 0, (clientWidth - 8) / size.width);
-    setZoom(Math.min(1, across, Math.max(least, (clientHeight - 8) / size.height)), false);
-    if (!fitted) toTop();
+    return Math.max(0.1, Math.min(1, (clientWidth - 8) / size.width, (clientHeight - 8) / size.height));
+  };
+  /** The first picture: all of it if that can be read, else where it begins. */
+  const begin = () => {
+    if (!canvas.clientWidth || !size.width) return;
+    const whole = fitting();
+    aim = whole < LEAST ? 1 : whole;
+    level.textContent = `${Math.round(aim * 100)} %`;
+    setZoom(aim, false);
+    map.draw(scenes.whole());
+    toTop();
     fitted = true;
   };
   /** Scrolls to where the graph begins, which may be far from the left of a wide picture. */
   const toTop = () => {
-    const boxes = [...stage.querySelectorAll(".lz-box:not(.lz-frame)")].map((box) => box.getBoundingClientRect());
+    const all = [...stage.querySelectorAll(".lz-box:not(.lz-frame)")];
+    const running = all.filter((box) => !box.matches(".lz-quiet, .lz-kind-input"));
+    const boxes = (running.length ? running : all).map((box) => box.getBoundingClientRect());
     const first = boxes.reduce<DOMRect | null>((best, box) => (best && best.top <= box.top ? best : box), null);
     if (first) canvas.scrollLeft += (first.left + first.right) / 2 - canvas.getBoundingClientRect().left - canvas.clientWidth / 2;
   };
@@ -73,7 +102,16 @@ export function graphView(context: Context): View {
     };
     if (["bottom right", "top right", "bottom left", "top left"].every(hides)) card.dataset.corner = "bottom right";
   };
-  const level = h("span.level", { "aria-live": "polite" });
+  const level = h(
+    "button.tool.level",
+    {
+      type: "button",
+      "aria-live": "polite",
+      title: "Show at 100 %, with what is selected in sight (1)",
+      onclick: () => toFull(),
+    },
+    "100 %",
+  );
 
   const draw = () => {
     const scene = scenes.whole();
@@ -82,10 +120,12 @@ export function graphView(context: Context): View {
     drawn.classList.add("lz-scene");
     stage.replaceChildren(drawn);
     setZoom(zoom, false);
+    map.draw(scene);
     update();
   };
   const update = () => {
     light(stage, store);
+    map.light();
     lying.update();
     stepAside();
     offer(stage, store, (part) => openTo(part.key));
@@ -95,6 +135,7 @@ export function graphView(context: Context): View {
   const toggle = (key: string, open?: boolean) => {
     const corner = () => stage.querySelector(`[data-part="${CSS.escape(key)}"]`)?.getBoundingClientRect();
     const before = corner();
+    const move = moving(stage);
     scenes.toggle(key, open);
     draw();
     const after = corner();
@@ -102,6 +143,7 @@ export function graphView(context: Context): View {
       canvas.scrollLeft += after.left - before.left;
       canvas.scrollTop += after.top - before.top;
     }
+    move(zoom);
     stage.querySelector<HTMLElement>(`[data-part="${CSS.escape(key)}"] > .lz-head > .lz-toggle`)?.focus({ preventScroll: true });
     tell();
   };
@@ -122,8 +164,10 @@ export function graphView(context: Context): View {
     boxes.textContent = scenes.groups.length ? `${all} in ${count(shown, "box", "boxes")}` : all;
   };
   const collapse = () => {
+    const move = moving(stage);
     for (const key of [...scenes.open]) scenes.toggle(key, false);
     draw();
+    move(zoom);
     tell();
   };
 
@@ -135,10 +179,10 @@ export function graphView(context: Context): View {
   const tools = h(
     "span.tools",
     {},
-    button("−", "Zoom out (−)", () => setZoom(zoom / STEP)),
+    button("−", "Zoom out (−)", () => zoomTo(aim / STEP)),
     level,
-    button("+", "Zoom in (+)", () => setZoom(zoom * STEP)),
-    button("Fit", "Fit into the window (0)", () => fit()),
+    button("+", "Zoom in (+)", () => zoomTo(aim * STEP)),
+    button("Fit", "Fit into the window (0)", () => zoomTo(fitting())),
     scenes.groups.length ? button("Collapse", "Close all groups", collapse) : null,
   );
   const toolbar = h(
@@ -153,6 +197,7 @@ export function graphView(context: Context): View {
     const isTable = which === "table";
     drawing.setAttribute("aria-pressed", String(!isTable));
     listing.setAttribute("aria-pressed", String(isTable));
+    map.element.classList.toggle("lz-off", isTable);
     canvas.hidden = legendBar.hidden = tools.hidden = isTable;
     if (isTable && !table) {
       table = fatesTable(context);
@@ -160,19 +205,20 @@ export function graphView(context: Context): View {
     }
     if (table) table.element.hidden = !isTable;
     if (isTable) table?.shown?.();
-    else if (!fitted) fit(LEAST);
+    else if (!fitted) begin();
   };
   drawing.addEventListener("click", () => choose("drawing"), { signal });
   listing.addEventListener("click", () => choose("table"), { signal });
 
   const legendBar = legend(data.programs.length > 0, data.reshardings.length > 0);
-  const element = h("div.pane.graph", {}, toolbar, canvas, lying.element, legendBar);
+  const element = h("div.pane.graph", {}, toolbar, canvas, lying.element, map.element as unknown as HTMLElement, legendBar);
   canvas.addEventListener(
     "keydown",
     (event) => {
-      if (event.key === "+" || event.key === "=") setZoom(zoom * STEP);
-      else if (event.key === "-") setZoom(zoom / STEP);
-      else if (event.key === "0") fit();
+      if (event.key === "+" || event.key === "=") zoomTo(aim * STEP);
+      else if (event.key === "-") zoomTo(aim / STEP);
+      else if (event.key === "0") zoomTo(fitting());
+      else if (event.key === "1") toFull();
       else return;
       event.preventDefault();
     },
@@ -183,7 +229,10 @@ export function graphView(context: Context): View {
     (event) => {
       if (!event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
-      setZoom(zoom * (event.deltaY < 0 ? 1.1 : 1 / 1.1));
+      stopZoom();
+      aim = Math.min(2.5, Math.max(0.1, zoom * (event.deltaY < 0 ? 1.1 : 1 / 1.1)));
+      level.textContent = `${Math.round(aim * 100)} %`;
+      setZoom(aim);
     },
     { signal, passive: false },
   );
@@ -192,7 +241,8 @@ export function graphView(context: Context): View {
   tell();
   // A widget may be made before it has a size.
   const watch = new ResizeObserver(() => {
-    if (!fitted && !canvas.hidden) fit(LEAST);
+    if (!fitted && !canvas.hidden) begin();
+    else if (!canvas.hidden) map.draw(scenes.whole());
   });
   watch.observe(canvas);
 
@@ -202,9 +252,9 @@ export function graphView(context: Context): View {
       update();
       table?.update?.();
     },
-    reveal: () => (canvas.hidden ? table?.reveal?.() : reveal(canvas, stage)),
+    reveal: () => (canvas.hidden ? table?.reveal?.() : smoothly(canvas, () => reveal(canvas, stage))),
     shown: () => {
-      if (!fitted) fit(LEAST);
+      if (!fitted) begin();
       table?.shown?.();
     },
     search: () => {
@@ -213,44 +263,10 @@ export function graphView(context: Context): View {
     },
     dispose: () => {
       watch.disconnect();
+      stopZoom();
       table?.dispose?.();
     },
   };
-}
-
-/** Dragging the ground moves it. */
-function drag(canvas: HTMLElement, signal: AbortSignal): void {
-  let from: { x: number; y: number; left: number; top: number } | null = null;
-  canvas.addEventListener(
-    "pointerdown",
-    (event) => {
-      if (
-        event.button !== 0 ||
-        event.pointerType === "touch" ||
-        thingAt(event.target) ||
-        (event.target as Element).closest("button")
-      )
-        return;
-      from = { x: event.clientX, y: event.clientY, left: canvas.scrollLeft, top: canvas.scrollTop };
-    },
-    { signal },
-  );
-  canvas.addEventListener(
-    "pointermove",
-    (event) => {
-      if (!from) return;
-      canvas.classList.add("lz-dragging");
-      canvas.scrollLeft = from.left + from.x - event.clientX;
-      canvas.scrollTop = from.top + from.y - event.clientY;
-    },
-    { signal },
-  );
-  const drop = () => {
-    from = null;
-    canvas.classList.remove("lz-dragging");
-  };
-  canvas.addEventListener("pointerup", drop, { signal });
-  canvas.addEventListener("pointerleave", drop, { signal });
 }
 
 /** `compiled`: there are kernels to tell apart; `spread`: shardings change. */

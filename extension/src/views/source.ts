@@ -3,7 +3,7 @@
 import type { Source } from "../model/data";
 import { h } from "../ui/dom";
 import { bar, chips } from "../ui/palette";
-import { isQuiet } from "../graph/scene";
+import { isQuiet } from "../graph/sizes";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 

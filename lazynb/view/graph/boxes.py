@@ -9,9 +9,13 @@ from typing import TypeVar
 
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.units import line_range
-from lazynb.view.graph.grouping import Span, partition
+from lazynb.view.graph.grouping import Span, first_turn, partition
+from lazynb.view.graph.loops import TURNS
 from lazynb.view.graph.model import Box, Counts, Edge, GraphView, LineRegion
-from lazynb.view.words import clip, module, tally
+from lazynb.view.words import clip, module, plural, tally
+
+LETTERS = 34
+"""The most letters of a loop's label: what a box's title has room for."""
 
 _Value = TypeVar("_Value")
 
@@ -203,7 +207,7 @@ class _OpBoxes:
         box = Box(
             id=first.id,
             kind="op",
-            label=run.name or label_of(members, run.rule, self.expand),
+            label=run.name or label_of(members, run.rule, self.expand, run.turns),
             avals=self._types_leaving(members),
             members=tuple(sorted([*scalars, *(op.id for op in members)])),
             operations=len(members),
@@ -213,12 +217,15 @@ class _OpBoxes:
             where=line_range(op.place for op in members),
             output=any(op.output for op in members),
             dead=all(op.dead for op in members),
-            repeated=run.rule != "call" and _common([op.name for op in members]) is not None,
+            repeated=run.rule != "call"
+            and run.turns in (0, len(members))
+            and _common([op.name for op in members]) is not None,
+            turns=run.turns,
             rule=run.rule,
         )
         if len(members) == 1:
             return replace(box, scalars=tuple(_scalar(self.nodes[i]) for i in scalars))
-        return replace(box, kind="group", inside=tally(op.name for op in members))
+        return replace(box, kind="group", inside=contents_of(members, run.turns))
 
     def _types_leaving(self, members: list[Node]) -> tuple[str, ...]:
         """The types of what other boxes and the user read; of the last result if nobody reads any."""
@@ -245,9 +252,11 @@ def _common(values: Sequence[_Value]) -> _Value | None:
     return values[0] if len(set(values)) == 1 else None
 
 
-def label_of(members: Sequence[Node], rule: str, expand: bool = False) -> str:
+def label_of(members: Sequence[Node], rule: str, expand: bool = False, turns: int = 0) -> str:
     """What stands on the box of some operations that ``rule`` put together."""
     first = members[0]
+    if len(members) > turns > 0:
+        return loop_label(members, turns)
     if rule == "op" and expand:
         return first.name
     if rule in ("op", "call") and first.call:
@@ -258,6 +267,32 @@ def label_of(members: Sequence[Node], rule: str, expand: bool = False) -> str:
     if rule == "scope" and first.scope:
         return module(first.scope)
     return _source_line(first, rule) or line_range(op.place for op in members) or "operations"
+
+
+def loop_label(members: Sequence[Node], turns: int, most: int = LETTERS) -> str:
+    """A loop with what its first turn does, as ``× 60 {matmul, tanh, sin, add}``; loops in it likewise. What
+    would be longer than ``most`` letters is counted."""
+    turn = members[: len(members) // turns]
+    runs = first_turn(members, turns, TURNS - 1)
+    head, tail = f"× {turns:,} {{", "}"
+    names: list[str] = []
+    for number, run in enumerate(runs):
+        inner = turn[run.start : run.stop]
+        name = run.name or label_of(inner, run.rule, turns=run.turns)
+        left = len(runs) - number - 1
+        rest = f", +{left}" if left else ""
+        if len(head + ", ".join([*names, name]) + rest + tail) > most:
+            names.append(f"+{left + 1}" if names else f"{len(turn):,} operations")
+            break
+        names.append(name)
+    return head + ", ".join(names) + tail
+
+
+def contents_of(members: Sequence[Node], turns: int = 0) -> str:
+    """What a group holds, in brief."""
+    if turns in (0, len(members)):
+        return tally(op.name for op in members)
+    return f"{turns:,} turns of {plural(len(members) // turns, 'operation')}"
 
 
 def _source_line(first: Node, rule: str) -> str:

@@ -14,20 +14,26 @@ from functools import partial
 from itertools import groupby, pairwise
 
 from lazynb.record.snapshot.snapshot import Node
+from lazynb.view.graph.loops import loops
+
+FEW = 12
+"""The most boxes that the turns of a loop take where they are not folded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """The operations ``ops[start:stop]`` and the rule that put them together.
 
-    ``rule`` is one of ``op``, ``call``, ``scope``, ``line``, ``cell``, ``chunk``. ``name`` is that of a
-    jitted function or a loop that they are inside of, or of an operation in one that is opened; else empty.
+    ``rule`` is one of ``op``, ``call``, ``loop``, ``scope``, ``line``, ``cell``, ``chunk``. ``name`` is that
+    of a jitted function or a loop that they are inside of, or of an operation in one that is opened; else
+    empty. ``turns`` are those of a loop of the user's, all of the same operations.
     """
 
     start: int
     stop: int
     rule: str
     name: str = ""
+    turns: int = 0
 
 
 def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Span]:
@@ -45,10 +51,12 @@ def partition(ops: Sequence[Node], limit: int | None, expand: bool) -> list[Span
         runs = _calls(ops, _shared(ops))
     if limit is None:
         return runs
+    if not expand or len(runs) > limit:
+        runs = folded(ops, runs)
     for rule, key in _RULES:
         if len(runs) <= limit:
             return runs
-        runs = _coarsen(runs, [key(ops[run.start]) for run in runs], rule, limit)
+        runs = _coarsen(runs, _keys(ops, runs, rule, key), rule, limit)
     return runs if len(runs) <= limit else _chunks(runs, limit)
 
 
@@ -62,18 +70,42 @@ def divide(ops: Sequence[Node], limit: int) -> list[Span]:
         ops: two operations or more, in trace order.
         limit: the most runs allowed (at least 2).
 
-    Returns: two runs or more.
+    Returns: two runs or more, or a loop that is all of ``ops``.
     """
-    runs = _calls(ops, _shared(ops))
-    if len(runs) == 1:
-        runs = _single(len(ops))
+    runs = folded(ops, _finest(ops))
     for rule, key in _RULES:
         if len(runs) <= limit:
             return runs
-        coarser = _coarsen(runs, [key(ops[run.start]) for run in runs], rule, limit)
+        coarser = _coarsen(runs, _keys(ops, runs, rule, key), rule, limit)
         if len(coarser) > 1:
             runs = coarser
     return runs if len(runs) <= limit else _chunks(runs, pieces(len(runs), limit))
+
+
+def first_turn(ops: Sequence[Node], turns: int, few: int = FEW) -> list[Span]:
+    """The runs of the first turn of a loop, as fine as calls allow, with loops in it of more than ``few``
+    runs put together."""
+    size = len(ops) // turns
+    return folded(ops[:size], [run for run in _finest(ops) if run.stop <= size], few)
+
+
+def _finest(ops: Sequence[Node]) -> list[Span]:
+    """Whole calls, or what is in the one call that all of ``ops`` are inside of."""
+    runs = _calls(ops, _shared(ops))
+    return _single(len(ops)) if len(runs) == 1 else runs
+
+
+def folded(ops: Sequence[Node], runs: list[Span], few: int = FEW) -> list[Span]:
+    """``runs`` with the turns of each loop put together that takes more than ``few`` of them."""
+    if len(runs) <= few:
+        return runs
+    joined: list[Span] = []
+    at = 0
+    for loop in loops(ops, [(run.start, run.stop) for run in runs], few + 1):
+        joined += runs[at : loop.start]
+        joined.append(Span(runs[loop.start].start, runs[loop.stop - 1].stop, "loop", turns=loop.turns))
+        at = loop.stop
+    return joined + runs[at:]
 
 
 def pieces(length: int, limit: int) -> int:
@@ -151,6 +183,17 @@ def _coarsen(runs: list[Span], keys: list[Hashable], rule: str, limit: int) -> l
         else:
             coarse.extend(runs[i] for i in stretch)
     return coarse
+
+
+def _keys(
+    ops: Sequence[Node], runs: list[Span], rule: str, key: Callable[[Node], Hashable]
+) -> list[Hashable]:
+    """What neighbours have to share. A loop goes with its neighbours in a cell alone, since it has lines of
+    its own."""
+    return [
+        ("loop", number) if run.turns and rule != "cell" else key(ops[run.start])
+        for number, run in enumerate(runs)
+    ]
 
 
 def _chunks(runs: list[Span], limit: int) -> list[Span]:

@@ -35,6 +35,7 @@ class Box:
     output: bool = False
     dead: bool = False
     repeated: bool = False  # all operations have the label's name
+    turns: int = 0  # of a loop of the user's
     rule: str = "op"  # what put its members together: that of a `grouping.Run`, or 'inputs'
 
     @property

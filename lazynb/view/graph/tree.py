@@ -7,13 +7,14 @@ graph. The front end lays the tree out and opens its groups; it has no rule of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import TypedDict
 
 from lazynb.record.snapshot.snapshot import Node
 from lazynb.units import line_range
-from lazynb.view.graph.boxes import label_of, variable_of
-from lazynb.view.graph.grouping import divide, pieces
+from lazynb.view.graph.boxes import contents_of, label_of, variable_of
+from lazynb.view.graph.grouping import Span, divide, first_turn, pieces
 from lazynb.view.graph.model import Box, GraphView
 from lazynb.view.words import clip, plural, tally
 
@@ -26,9 +27,11 @@ _NAMED = 12  # inputs of a group that are named on it
 class Group(TypedDict):
     """Nodes that are drawn as one box until it is opened; ``parts`` are node ids and groups, two or more.
 
-    ``rule`` says what put them together: ``call``, ``scope``, ``line``, ``cell``, ``chunk``, ``inputs``, or
-    ``dead`` for the operations that a stored drawing leaves out. ``inside`` says in brief what the group
-    holds, ``where`` the lines on which that was written.
+    ``rule`` says what put them together: ``call``, ``loop`` (turns of the user's), ``turns`` (some of them),
+    ``scope``, ``line``, ``cell``, ``chunk``, ``inputs``, or ``dead`` for the operations that a stored drawing
+    leaves out. A loop opens to its first turn, and a group of the others. ``inside`` says in brief what the
+    group holds, ``where`` the lines on which that was written; both are empty for a turn, since its loop says
+    so.
     """
 
     id: int
@@ -63,17 +66,57 @@ def _of_box(box: Box, nodes: Sequence[Node]) -> Part:
     if box.rule == "inputs":
         return _inputs(members)
     operations = [node for node in members if node.kind == "op"]
-    return _group(operations, box.rule, box.label, box.inside, _divided)
+    return _group(operations, box.rule, box.label, box.inside, _opening(box.turns))
 
 
-def _divided(operations: Sequence[Node]) -> list[Part]:
+def _opening(turns: int) -> Callable[[Sequence[Node]], list[Part]]:
+    """Makes what a group opens to, one of so many turns if it is a loop."""
+    return partial(_divided_loop, turns=turns) if turns else _divided
+
+
+def _divided(operations: Sequence[Node], most: int = PARTS) -> list[Part]:
     """What a group of operations opens to."""
-    parts = []
-    for run in divide(operations, PARTS):
-        members = operations[run.start : run.stop]
-        inside = tally(op.name for op in members)
-        parts.append(_group(members, run.rule, run.name or label_of(members, run.rule), inside, _divided))
-    return parts
+    runs = divide(operations, most)
+    if len(runs) == 1:  # all of it is one loop
+        return _divided_loop(operations, runs[0].turns)
+    return [_of_run(operations[run.start : run.stop], run) for run in runs]
+
+
+def _of_run(operations: Sequence[Node], run: Span) -> Part:
+    label = run.name or label_of(operations, run.rule, turns=run.turns)
+    return _group(operations, run.rule, label, contents_of(operations, run.turns), _opening(run.turns))
+
+
+def _divided_loop(operations: Sequence[Node], turns: int) -> list[Part]:
+    """What a loop opens to: its first turn, and the others in a group."""
+    size = len(operations) // turns
+    runs = first_turn(operations, turns)
+    if len(runs) < PARTS:
+        first = [_of_run(operations[run.start : run.stop], run) for run in runs]
+    else:
+        first = _divided(operations[:size], PARTS - 1)
+    return [*first, _turns(operations[size:], 2, size)]
+
+
+def _turns(operations: Sequence[Node], first: int, size: int) -> Part:
+    """A group of turns, of which the first is number ``first``, each of ``size`` operations."""
+    count = len(operations) // size
+    if count == 1:
+        turn = _group(operations, "turns", f"turn {first:,}", "", _divided)
+        if not isinstance(turn, int):
+            turn["where"] = ""  # of thousands, this would be most of what is stored
+        return turn
+    label = f"turns {first:,}–{first + count - 1:,}"
+    open_up = partial(_divided_turns, first=first, size=size)
+    return _group(operations, "turns", label, contents_of(operations, count), open_up)
+
+
+def _divided_turns(operations: Sequence[Node], first: int, size: int) -> list[Part]:
+    """What a group of turns opens to: each turn, or even pieces where these are many."""
+    count = len(operations) // size
+    number = count if count <= PARTS else pieces(count, PARTS)
+    bounds = [count * i // number for i in range(number + 1)]
+    return [_turns(operations[a * size : b * size], first + a, size) for a, b in pairwise(bounds)]
 
 
 def _inputs(nodes: Sequence[Node]) -> Part:
