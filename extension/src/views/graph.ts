@@ -219,7 +219,7 @@ export function graphView(context: Context): View {
 }
 
 /** Dragging the ground moves it. */
-function drag(canvas: HTMLElement, signal: AbortSignal): void {
+export function drag(canvas: HTMLElement, signal: AbortSignal): void {
   let from: { x: number; y: number; left: number; top: number } | null = null;
   canvas.addEventListener(
     "pointerdown",
