@@ -84,7 +84,7 @@ class _Shift:
         return {
             **program,
             "number": program["number"] + self._programs,
-            "hlo": {**hlo, "before": before, "passes": passes},
+            "hlo": {**hlo, "before": before, "passes": passes, "formation": None},
             "memory": memory,
         }
 

@@ -11,6 +11,7 @@ from lazynb.record.mode import eager
 from lazynb.view.inspection import clusters as parts, hlo
 from lazynb.view.inspection.contents import other as other_of
 from lazynb.view.inspection.findings import findings
+from lazynb.view.inspection.formation import formation
 from lazynb.view.inspection.index import Index, Notes
 from lazynb.view.inspection.schema import Finding, Inspection, Machine
 from lazynb.view.reports.beside import compared
@@ -34,6 +35,7 @@ class Answers:
         self._index = Index(compilation, Notes())
         self._kinds: dict[str, Callable[[Any], dict[str, Any]]] = {
             "pass": self._pass,
+            "formation": self._formation,
             "stage": self._stage,
             "ask": self._ask,
             "verify": self._verify,
@@ -94,6 +96,17 @@ class Answers:
             "program": number,
             "index": step.index,
             "changes": hlo.changes(self._index, number, step),
+        }
+
+    def _formation(self, request: Any) -> dict[str, Any]:
+        number = self._number(request)
+        found = formation(self._index, number)
+        steps = self._index.traces[number].passes
+        return {
+            "type": "formation",
+            "program": number,
+            "formation": found,
+            "passes": [hlo.pass_info(step) for step in steps],
         }
 
     def _stage(self, request: Any) -> dict[str, Any]:

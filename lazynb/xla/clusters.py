@@ -100,19 +100,22 @@ class Cluster:
 
 def find_clusters(module: Module) -> list[Cluster]:
     """The clusters of an optimised module, in order of execution, those inside a loop after the loop."""
-    clusters = []
+    return [_cluster(module, instruction, inside) for instruction, inside in running(module)]
+
+
+def running(module: Module) -> Iterator[tuple[Instruction, str]]:
+    """The instructions that run, in order, each with the loop, branch or call that it is inside of."""
     waiting = [_working(module, module.entry, "")]
     while waiting:
         step = next(waiting[-1], None)
         if step is None:
             waiting.pop()
             continue
-        instruction, inside = step
-        clusters.append(_cluster(module, instruction, inside))
+        yield step
+        instruction, _ = step
         if instruction.opcode in CONTROL:
             name = instruction.name
             waiting.extend(_working(module, called, name) for called in reversed(instruction.calls))
-    return clusters
 
 
 def _working(module: Module, name: str, inside: str) -> Iterator[tuple[Instruction, str]]:

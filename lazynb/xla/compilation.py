@@ -22,6 +22,7 @@ from lazynb.xla.fates.assignment import DEAD, Fate
 from lazynb.xla.findings.finding import Finding
 from lazynb.xla.findings.found import found
 from lazynb.xla.flag_texts import process_flags, texts
+from lazynb.xla.formation.formation import Formation
 from lazynb.xla.fusion.boundaries import Boundary
 from lazynb.xla.hlo.passes import Pass
 from lazynb.xla.program import CompiledTrace
@@ -61,6 +62,17 @@ class Hlo:
         """
         passes = self._trace.passes if self._trace is not None else ()
         return Records(passes, "XLA wrote no passes down", _pass_row)
+
+    @property
+    def formation(self) -> Formation | None:
+        """How the kernels came about: each instruction from before the first pass to after the last, with the
+        kernel that would run it at each. None when nothing was pending.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+          ValueError: the passes cannot be followed, or there are too many instructions.
+        """
+        return self._trace.formation if self._trace is not None else None
 
 
 @dataclasses.dataclass(frozen=True)

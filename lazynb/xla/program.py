@@ -27,6 +27,7 @@ from lazynb.xla.cost.roof import Bound, bounds_of
 from lazynb.xla.cost.total import NOTHING, Total, program_total
 from lazynb.xla.fates.assignment import Fate, fates, standing
 from lazynb.xla.fates.operation_graph import OperationGraph, graph_of
+from lazynb.xla.formation.formation import Formation, formation
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
@@ -232,6 +233,19 @@ class CompiledTrace:
           DumpUnavailable: there is no place to write to.
         """
         return self.written.passes
+
+    @cached_property
+    def formation(self) -> Formation:
+        """How its kernels came about. Compiles once more if the passes were not written down.
+
+        Raises:
+          DumpUnavailable: there is no place to write to.
+          ValueError: the passes cannot be followed.
+        """
+        history = self.written.history_to(self.module) if self.module is not None else None
+        if history is None:
+            raise ValueError("what XLA wrote of its passes cannot be followed")
+        return formation(history)
 
     @property
     def compile_times(self) -> CompileTimes:

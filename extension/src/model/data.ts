@@ -190,11 +190,69 @@ export interface CompileTimes {
   why_not: string;
 }
 
+/** What a box is from a stage on. */
+export interface Stand {
+  /** 0 before the first pass, 1 after it */
+  stage: number;
+  name: string;
+  opcode: string;
+  /** Name of the instruction that would run it. */
+  kernel: string;
+  nodes: number[];
+}
+
+/** An instruction through the passes. */
+export interface FormedBox {
+  shape: string;
+  stands: Stand[];
+  /** The first stage at which it is no more. */
+  end: number | null;
+  /** The box that it was copied from. */
+  source: number | null;
+  /** The box that is read in its place since it ended. */
+  into: number | null;
+}
+
+/** What a pass did to the boxes; of the first stage, what was there. */
+export interface FormationStep {
+  /** That would run after it. */
+  kernels: number;
+  /** Boxes that were alone. */
+  together: number;
+  apart: number;
+  copied: number;
+  added: number;
+  /** With another box. */
+  merged: number;
+  removed: number;
+  rewritten: number;
+}
+
+/** An operation of which nothing is left. */
+export interface Gone {
+  node: number;
+  /** The first without it; 0: nothing of it ever was an instruction that computes. */
+  stage: number;
+  text: string;
+}
+
+/** How the kernels of a program came about. */
+export interface Formation {
+  boxes: FormedBox[];
+  /** (box, box that reads it, from stage, until before stage) */
+  links: [number, number, number, number][];
+  /** One a stage: one more than passes. */
+  steps: FormationStep[];
+  gone: Gone[];
+}
+
 /** A program's text before and after the passes. */
 export interface Hlo {
   before: Stage;
   after: Stage;
   passes: PassInfo[];
+  /** Null: to be asked for. */
+  formation: Formation | null;
 }
 
 /** A value in memory, alive from step `start` to `end`. */
@@ -583,6 +641,12 @@ export interface PassRequest {
   index: number;
 }
 
+/** For how the kernels came about. */
+export interface FormationRequest {
+  type: "formation";
+  program: number;
+}
+
 /** For a module's text. */
 export interface StageRequest {
   type: "stage";
@@ -628,7 +692,15 @@ export interface OtherRequest {
  * program has `of: "other"`.
  */
 export type Request =
-  PassRequest | StageRequest | AskRequest | VerifyRequest | WithoutRequest | ProfileRequest | CodeRequest | OtherRequest;
+  | PassRequest
+  | StageRequest
+  | AskRequest
+  | VerifyRequest
+  | WithoutRequest
+  | FormationRequest
+  | ProfileRequest
+  | CodeRequest
+  | OtherRequest;
 
 /** The changes of a pass. */
 export interface PassAnswer {
@@ -636,6 +708,14 @@ export interface PassAnswer {
   program: number;
   index: number;
   changes: Change[];
+}
+
+/** How the kernels came about, and the passes, which may not have been at hand. */
+export interface FormationAnswer {
+  type: "formation";
+  program: number;
+  formation: Formation;
+  passes: PassInfo[];
 }
 
 /** A module's text. */
@@ -702,6 +782,7 @@ export interface ErrorAnswer {
 /** What the kernel answers. */
 export type Answer =
   | PassAnswer
+  | FormationAnswer
   | StageAnswer
   | BoundariesAnswer
   | BoundaryAnswer

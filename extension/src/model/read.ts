@@ -13,6 +13,10 @@ import type {
   Cost,
   Fate,
   Finding,
+  Formation,
+  FormationStep,
+  FormedBox,
+  Gone,
   Group,
   HloLine,
   Inspection,
@@ -29,6 +33,7 @@ import type {
   Resharding,
   Source,
   Stage,
+  Stand,
   Table,
   Tile,
   Time,
@@ -322,13 +327,18 @@ function total(x: unknown): Total | null {
 
 function program(x: unknown): Program {
   const made = fill(PROGRAM, x);
-  const hlo = fill({ before: {}, after: {}, passes: [] }, made.hlo);
+  const hlo = fill({ before: {}, after: {}, passes: [], formation: null }, made.hlo);
   return {
     ...made,
     memory: memory(made.memory),
     total: total(made.total),
     times: compileTimes(made.times),
-    hlo: { before: stage(hlo.before), after: stage(hlo.after), passes: each(hlo.passes, pass) },
+    hlo: {
+      before: stage(hlo.before),
+      after: stage(hlo.after),
+      passes: passes(hlo.passes),
+      formation: isObject(hlo.formation) ? formation(hlo.formation) : null,
+    },
   };
 }
 
@@ -355,6 +365,33 @@ function pass(x: unknown): PassInfo {
   const made = figures(fill(PASS, x), ["seconds"]);
   for (const kind of ["added", "removed", "rewritten", "fused"] as const) if (typeof made[kind] !== "number") made[kind] = null;
   made.changes = Array.isArray(made.changes) ? changes(made.changes) : null;
+  return made;
+}
+
+export const passes = (x: unknown): PassInfo[] => each(x, pass);
+
+const STAND: Stand = { stage: 0, name: "", opcode: "", kernel: "", nodes: [] };
+const STEP: FormationStep = { kernels: 0, together: 0, apart: 0, copied: 0, added: 0, merged: 0, removed: 0, rewritten: 0 };
+
+function formedBox(x: unknown): FormedBox {
+  const made = figures(fill<FormedBox>({ shape: "", stands: [], end: null, source: null, into: null }, x), [
+    "end",
+    "source",
+    "into",
+  ]);
+  made.stands = each(made.stands, (one) => {
+    const stand = fill(STAND, one);
+    return { ...stand, nodes: numbers(stand.nodes) };
+  });
+  return made;
+}
+
+export function formation(x: unknown): Formation {
+  const made = fill<Formation>({ boxes: [], links: [], steps: [], gone: [] }, x);
+  made.boxes = each(made.boxes, formedBox);
+  made.links = made.links.filter((one) => Array.isArray(one) && one.length === 4 && numbers(one).length === 4);
+  made.steps = each(made.steps, (one) => fill(STEP, one));
+  made.gone = each(made.gone, (one) => fill<Gone>({ node: -1, stage: 0, text: "" }, one));
   return made;
 }
 

@@ -11,12 +11,14 @@ export class Rows {
   private count = 0;
   private from = 0;
   private to = 0;
+  /** The upper edge of each row, and the lower of the last. */
+  private edges = new Float64Array(1);
   private readonly watch: ResizeObserver;
 
-  /** `render` makes row i; `tall` is the height of every row, in pixels, for a width of the list; `activate` is Enter on
-      the active row. */
+  /** `render` makes row i; `tall` is the height of row i, in pixels, for a width of the list; `activate` is Enter on the
+      active row. */
   constructor(
-    private readonly tall: (width: number) => number,
+    private readonly tall: (width: number, i: number) => number,
     private readonly render: (i: number) => HTMLElement,
     private readonly hooks: { label: string; drawn?: () => void; activate?: (i: number) => void; preview?: (i: number) => void },
   ) {
@@ -34,29 +36,42 @@ export class Rows {
     this.stretch();
   }
 
-  private get height(): number {
-    return this.tall(this.element.clientWidth);
-  }
-
   /** Narrow rows may be higher. */
   private stretch(): void {
-    this.sheet.style.height = `${this.count * this.height}px`;
+    const width = this.element.clientWidth;
+    this.edges = new Float64Array(this.count + 1);
+    for (let i = 0; i < this.count; i += 1) this.edges[i + 1] = this.edge(i) + this.tall(width, i);
+    this.sheet.style.height = `${this.edge(this.count)}px`;
     this.draw(true);
+  }
+
+  private edge(i: number): number {
+    return this.edges[i] ?? 0;
+  }
+
+  /** The row at a height. */
+  private rowAt(height: number): number {
+    let [low, high] = [0, this.count];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.edge(middle + 1) <= height) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 
   /** Makes the rows again, or only those that came into sight. */
   draw(again = false): void {
     const { scrollTop, clientHeight } = this.element;
-    const height = this.height;
-    const from = Math.max(0, Math.floor(scrollTop / height) - SPARE);
-    const to = Math.min(this.count, Math.ceil((scrollTop + (clientHeight || 600)) / height) + SPARE);
+    const from = Math.max(0, this.rowAt(scrollTop) - SPARE);
+    const to = Math.min(this.count, this.rowAt(scrollTop + (clientHeight || 600)) + 1 + SPARE);
     if (!again && from === this.from && to === this.to) return;
     this.from = from;
     this.to = to;
     const rows = [];
     for (let i = from; i < to; i += 1) {
       const row = this.render(i);
-      row.style.top = `${i * height}px`;
+      row.style.top = `${this.edge(i)}px`;
       row.classList.toggle("lz-active", i === this.active);
       row.setAttribute("role", "listitem");
       rows.push(row);
@@ -68,12 +83,19 @@ export class Rows {
   /** Whether one of these rows can be seen. */
   sees(i: number): boolean {
     const { scrollTop, clientHeight } = this.element;
-    return (i + 1) * this.height > scrollTop && i * this.height < scrollTop + clientHeight;
+    return this.edge(i + 1) > scrollTop && this.edge(i) < scrollTop + clientHeight;
   }
 
   show(i: number): void {
     if (this.sees(i) && this.sees(i + 1)) return;
-    this.element.scrollTop = Math.max(0, (i + 0.5) * this.height - this.element.clientHeight / 3);
+    const middle = (this.edge(i) + this.edge(i + 1)) / 2;
+    this.element.scrollTop = Math.max(0, middle - this.element.clientHeight / 3);
+    this.draw();
+  }
+
+  /** Brings a row to the top. */
+  begin(i: number): void {
+    this.element.scrollTop = this.edge(i);
     this.draw();
   }
 
@@ -84,7 +106,8 @@ export class Rows {
   }
 
   private key(event: KeyboardEvent): void {
-    const page = Math.max(1, Math.floor(this.element.clientHeight / this.height) - 1);
+    const { scrollTop, clientHeight } = this.element;
+    const page = Math.max(1, this.rowAt(scrollTop + clientHeight) - this.rowAt(scrollTop) - 1);
     const steps: Record<string, number> = {
       ArrowDown: 1,
       ArrowUp: -1,

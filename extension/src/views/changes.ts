@@ -6,7 +6,8 @@ import { placeWords } from "../model/program";
 import { chips } from "../ui/palette";
 import type { Store } from "../model/store";
 import { light, tag } from "../ui/selectable";
-import { hloText } from "./hlotext";
+import { difference } from "../model/difference";
+import { type Words, hloText } from "./hlotext";
 import { nodeTitle } from "../model/words";
 
 const PAGE = 150;
@@ -39,9 +40,11 @@ export function changeList(all: readonly Change[], query: string, store: Store, 
 }
 
 function row(change: Change, query: string, store: Store): HTMLElement {
-  const side = (sign: string, text: string, kind: string) =>
+  const [before, after] = [change.before.trim(), change.after.trim()];
+  const differing = before && after ? difference(before, after) : { before: [], after: [] };
+  const side = (sign: string, text: string, kind: string, words?: Words) =>
     text
-      ? h(`div.side.side-${kind}`, {}, h("span.sign", { "aria-hidden": "true" }, sign), hloText({ text: text.trim() }, query))
+      ? h(`div.version.version-${kind}`, {}, h("span.sign", { "aria-hidden": "true" }, sign), hloText({ text }, query, words))
       : null;
   const clusters = [...new Set(change.nodes.flatMap((id) => store.relations.clustersOf(id)))];
   const written = change.nodes.slice(0, 5).flatMap((id) => {
@@ -74,8 +77,8 @@ function row(change: Change, query: string, store: Store): HTMLElement {
       change.nodes.length > 5 ? h("span.muted", {}, `+${change.nodes.length - 5}`) : null,
       clusters.length ? chips(clusters, store.relations, 3) : null,
     ),
-    change.kind === "fused" ? side("⊕", change.before, "fused") : side("−", change.before, "before"),
-    side("+", change.after, "after"),
+    change.kind === "fused" ? side("⊕", before, "fused") : side("−", before, "before", { tag: "del", ranges: differing.before }),
+    side("+", after, "after", { tag: "ins", ranges: differing.after }),
   );
   const line = { text: change.after || change.before, name: change.name, nodes: change.nodes, cluster: null, computation: "" };
   return tag(made, { kind: "instruction", program: store.program, line });

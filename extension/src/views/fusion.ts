@@ -14,6 +14,7 @@ import type { Context, View } from "../ui/view";
 import { badge } from "./fates";
 import { flowMap } from "./flow";
 import { verifying } from "./verifying";
+import { formationView } from "./formation";
 import { nodeTitle, nodeWords } from "../model/words";
 
 const PAGE = 60;
@@ -189,20 +190,56 @@ export function fusionView(context: Context): View {
     return tag(made, { kind: "boundary", id: boundary.id });
   };
 
+  let passes: View | null = null; // made when it is looked at
+  const mode = (label: string, title: string, isPasses: boolean) =>
+    h("button.segment", { type: "button", title, "aria-pressed": String(!isPasses), onclick: () => choose(isPasses) }, label);
+  const modes = [
+    mode("Kernels", "The kernels, and why they are not one", false),
+    mode("Passes", "How the kernels came about, pass by pass", true),
+  ];
   const element = h(
     "div.pane.fusion",
     {},
-    h("div.toolbar", {}, summary, h("span.spring", {}), store.data.live ? ask : null),
+    h(
+      "div.toolbar",
+      {},
+      h("span.segments", { role: "group", "aria-label": "What to show of the kernels" }, ...modes),
+      summary,
+      h("span.spring", {}),
+      store.data.live ? ask : null,
+    ),
     map,
     list,
   );
+  const choose = (isPasses: boolean) => {
+    modes.forEach((one, i) => one.setAttribute("aria-pressed", String(isPasses === (i === 1))));
+    map.hidden = list.hidden = ask.hidden = isPasses;
+    if (isPasses && !passes) {
+      passes = formationView(context);
+      element.append(passes.element);
+    }
+    if (!passes) return;
+    passes.element.hidden = !isPasses;
+    if (isPasses) {
+      passes.shown?.();
+      passes.update?.();
+    }
+  };
   draw();
   const off = [store.on("figures", draw), store.on("program", draw)];
   signal.addEventListener("abort", () => off.forEach((stop) => stop()));
   return {
     element,
-    update: () => light(element, store),
+    update: () => {
+      light(element, store);
+      passes?.update?.();
+    },
+    shown: () => {
+      if (passes && !passes.element.hidden) passes.shown?.();
+    },
+    dispose: () => passes?.dispose?.(),
     reveal: () => {
+      if (passes && !passes.element.hidden) return passes.reveal?.();
       const clusters = store.data.clusters.filter((cluster) => cluster.program === store.program);
       const last = clusters.findIndex((cluster) => store.highlights.clusters.has(cluster.id));
       if (last >= shown) {

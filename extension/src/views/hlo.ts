@@ -12,10 +12,21 @@ import { Rows } from "../ui/virtual";
 import { came } from "../model/words";
 import { seconds } from "../model/format";
 import { changeList } from "./changes";
-import { hloText } from "./hlotext";
+import { cut, hloText } from "./hlotext";
 import { timesPane } from "./times";
 
 const PLAY = 1100;
+const LINE = 20;
+/** Pixels of a letter at most (12 px, monospaced), what stands before the text, and the indent of what is wrapped. */
+const LETTER = 7.3;
+const BEFORE = 110;
+const INDENT = 4;
+
+/** How many lines a text takes in a list of a width. */
+function linesOf(letters: number, width: number): number {
+  const room = Math.max(12, Math.floor((width - BEFORE) / LETTER));
+  return 1 + Math.ceil(Math.max(0, letters - room) / (room - INDENT));
+}
 
 export function hloView(context: Context): View {
   const { store, comm, questions, signal } = context;
@@ -24,6 +35,7 @@ export function hloView(context: Context): View {
   let hit = -1;
   let lines: HloLine[] = [];
   let timer: ReturnType<typeof setInterval> | undefined;
+  let unopened = false; // the list is still at its first line
   let timed = false; // what compiling took is shown
 
   const program = (): Program | undefined => store.current;
@@ -31,7 +43,7 @@ export function hloView(context: Context): View {
   const last = (): number => passes().length + 1;
 
   const rows = new Rows(
-    () => 20,
+    (width, i) => LINE * linesOf(cut(lines[i]?.text ?? "").length, width),
     (i) => lineRow(lines[i] as HloLine, i),
     {
       label: "instructions",
@@ -125,10 +137,12 @@ export function hloView(context: Context): View {
   const drawStage = (one: Program, which: Which, head: string, words: string) => {
     const stage: Stage = one.hlo[which];
     name(head, words);
+    const other = lines !== stage.lines;
     lines = stage.lines;
     if (lines.length) {
       if (body.firstElementChild !== rows.element) fill(body, rows.element); // taken out, it would forget where it was scrolled to
       rows.set(lines.length);
+      if (other) toEntry();
       return;
     }
     if (stage.text === null && store.data.live) {
@@ -151,6 +165,18 @@ export function hloView(context: Context): View {
           "div.empty",
           {},
           stage.text === null ? "The text was too long to be kept in this saved view." : "This executable gives no HLO.",
+        ),
+      );
+  };
+
+  /** A module begins with what is called; what runs is at its end. It waits until the list has a size. */
+  const toEntry = () => {
+    unopened = !rows.element.clientHeight;
+    if (!unopened)
+      rows.begin(
+        Math.max(
+          0,
+          lines.findIndex(({ text }) => text.startsWith("ENTRY ")),
         ),
       );
   };
@@ -268,7 +294,10 @@ export function hloView(context: Context): View {
   return {
     element,
     update: () => light(element, store),
-    shown: () => rows.draw(true),
+    shown: () => {
+      rows.draw(true);
+      if (unopened) toEntry();
+    },
     reveal: () => {
       const isLit = (line: HloLine) => litLine(line, store.program, store.highlights);
       const first = lines.findIndex(isLit);

@@ -19,6 +19,7 @@ from lazynb.view.figures import figures
 from lazynb.view.graph.tree import groups
 from lazynb.view.inspection import clusters as parts, hlo, words
 from lazynb.view.inspection.findings import findings
+from lazynb.view.inspection.formation import KEPT, formation
 from lazynb.view.inspection.html import view_of
 from lazynb.view.inspection.index import Index, Notes
 from lazynb.view.inspection.layouts import layouts, reshardings
@@ -29,6 +30,7 @@ from lazynb.view.inspection.schema import (
     CompileTimes,
     Coverage,
     Fate as FateData,
+    Formation,
     Inspection,
     Node as NodeData,
     Other,
@@ -282,6 +284,11 @@ def _program(
     def passes() -> list[PassInfo]:
         return _passes(index, number, full, notes)
 
+    def formed() -> Formation | None:
+        if live or not full or not countable(trace) or len(trace.formation.boxes) > KEPT:
+            return None
+        return formation(index, number)
+
     def times() -> CompileTimes:
         return compile_times(trace, index.snapshot, sources)
 
@@ -297,6 +304,7 @@ def _program(
             "before": notes.attempt("HLO before the passes is missing", before, hlo.NONE),
             "after": notes.attempt("Optimised HLO is missing", after, hlo.NONE),
             "passes": notes.attempt("XLA's passes are missing", passes, []),
+            "formation": notes.attempt("How the kernels came about is missing", formed, None),
         },
         "memory": notes.attempt("Memory is missing", lambda: parts.memory(index, number), None),
         "total": notes.attempt(
@@ -436,6 +444,8 @@ def _drop_texts(data: Inspection) -> bool:
 
 def _drop_changes(data: Inspection) -> bool:
     steps = [step for program in data["programs"] for step in program["hlo"]["passes"]]
+    for program in data["programs"]:
+        program["hlo"]["formation"] = None
     changed = [step for step in steps if step["changes"]]
     for step in steps:
         step["changes"] = None

@@ -176,12 +176,63 @@ class CompileTimes(TypedDict):
     why_not: str  # why XLA timed nothing, '' if it did
 
 
+class Stand(TypedDict):
+    """What a box is from a stage on."""
+
+    stage: int  # 0 before the first pass, 1 after it
+    name: str
+    opcode: str
+    kernel: str  # name of the instruction that would run it
+    nodes: list[int]
+
+
+class FormedBox(TypedDict):
+    """An instruction through the passes."""
+
+    shape: str
+    stands: list[Stand]
+    end: int | None  # the first stage at which it is no more
+    source: int | None  # the box that it was copied from
+    into: int | None  # the box that is read in its place since it ended
+
+
+class FormationStep(TypedDict):
+    """What a pass did to the boxes; of the first stage, what was there."""
+
+    kernels: int  # that would run after it
+    together: int  # boxes that were alone
+    apart: int
+    copied: int
+    added: int
+    merged: int  # with another box
+    removed: int
+    rewritten: int
+
+
+class Gone(TypedDict):
+    """An operation of which nothing is left."""
+
+    node: int
+    stage: int  # the first without it; 0: nothing of it ever was an instruction that computes
+    text: str
+
+
+class Formation(TypedDict):
+    """How the kernels of a program came about."""
+
+    boxes: list[FormedBox]
+    links: list[tuple[int, int, int, int]]  # (box, box that reads it, from stage, until before stage)
+    steps: list[FormationStep]  # one a stage: one more than passes
+    gone: list[Gone]
+
+
 class Hlo(TypedDict):
     """A program's text before and after the passes."""
 
     before: Stage
     after: Stage
     passes: list[PassInfo]
+    formation: Formation | None  # None: to be asked for
 
 
 class Buffer(TypedDict):
@@ -522,6 +573,13 @@ class PassRequest(TypedDict):
     index: int
 
 
+class FormationRequest(TypedDict):
+    """For how the kernels came about."""
+
+    type: Literal["formation"]
+    program: int
+
+
 class StageRequest(TypedDict):
     """For a module's text."""
 
@@ -575,6 +633,7 @@ Request = (
     | AskRequest
     | VerifyRequest
     | WithoutRequest
+    | FormationRequest
     | ProfileRequest
     | CodeRequest
     | OtherRequest
@@ -590,6 +649,15 @@ class PassAnswer(TypedDict):
     program: int
     index: int
     changes: list[Change]
+
+
+class FormationAnswer(TypedDict):
+    """How the kernels came about, and the passes, which may not have been at hand."""
+
+    type: Literal["formation"]
+    program: int
+    formation: Formation
+    passes: list[PassInfo]
 
 
 class StageAnswer(TypedDict):
@@ -664,6 +732,7 @@ class ErrorAnswer(TypedDict):
 
 Answer = (
     PassAnswer
+    | FormationAnswer
     | StageAnswer
     | BoundariesAnswer
     | BoundaryAnswer

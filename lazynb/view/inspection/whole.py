@@ -75,6 +75,10 @@ def _nodes_of(program: Program) -> Iterator[int]:
     for step in program["hlo"]["passes"]:
         for change in step["changes"] or ():
             yield from change["nodes"]
+    formation = hlo.get("formation")  # older files have none
+    for box in formation["boxes"] if formation is not None else ():
+        for stand in box["stands"]:
+            yield from stand["nodes"]
 
 
 def _clusters(data: Inspection) -> Iterator[int]:

@@ -103,11 +103,20 @@ class PassHistory:
     def lineage(self) -> Marks:
         """By instruction of the last module, the operations that it was made from: by its mark, else by what
         it stands for."""
-        known = self.first
+        known = self._marks[-1]
+        return {name: known.get(name, _NO_MARKS) for name in self.last.by_name}
+
+    def marks(self, index: int) -> Marks:
+        """By instruction of the module before pass ``index``, the operations that it was made from."""
+        return self._marks[index]
+
+    @cached_property
+    def _marks(self) -> list[Marks]:
+        marks = [self.first]
         for index in range(len(self) - 1):
             before, after = self.module(index), self.module(index + 1)
-            known = _inherited(after, known, stands_for(self.match(index)), before.by_name)
-        return {name: known.get(name, _NO_MARKS) for name in self.last.by_name}
+            marks.append(_inherited(after, marks[-1], stands_for(self.match(index)), before.by_name))
+        return marks
 
 
 def marks_at_first(module: Module) -> Marks:

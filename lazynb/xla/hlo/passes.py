@@ -56,12 +56,17 @@ class Pass:
 
     @cached_property
     def changes(self) -> tuple[InstructionChange, ...]:
-        """What it did, in the order of the modules' text.
+        """What it did, in the ENTRY computation first, in the order of the modules' text.
 
         Raises:
           ValueError: what XLA wrote down is no HLO, or was cut off.
         """
-        return tuple(_changes(_parsed(self.before), _parsed(self.after)))
+        before, after = _parsed(self.before), _parsed(self.after)
+        entry = {
+            **before.computations[before.entry].instructions,
+            **after.computations[after.entry].instructions,
+        }
+        return tuple(sorted(_changes(before, after), key=lambda change: change.name not in entry))
 
 
 _parsed = functools.lru_cache(maxsize=2)(parse)  # the module after one pass is that before the next

@@ -1,0 +1,1 @@
+"""How the kernels of a program came about, pass by pass."""
