@@ -33,9 +33,12 @@ class CellRuns:
         self._ended: dict[str, list[int]] = {}
 
     def begin(self, run: int, cell: str) -> None:
-        """Execution ``run`` is of ``cell``, and begins."""
+        """Execution ``run`` is of ``cell``, and begins, unless it runs already: the body of a cell magic is
+        code of its own."""
         self._cells[run] = cell
-        self._spans[run] = Span(threading.get_ident(), time.perf_counter(), None)
+        span = self._spans.get(run)
+        if span is None or span.ended is not None:
+            self._spans[run] = Span(threading.get_ident(), time.perf_counter(), None)
 
     def end(self, run: int, success: bool = True) -> None:
         """Execution ``run`` ended.

@@ -321,6 +321,8 @@ def _span_of(run: int | None, steps: Sequence[Step]) -> _Span:
     own = [step for step in steps if step.thread == thread]
     if known is not None:
         ended = known.ended if known.ended is not None else time.perf_counter()
+        # a run without history has the number of the next one
+        own = [step for step in own if step.ended > known.began]
         return _Span(known.began, ended, own, len(steps) - len(own))
     began = min((time for step in own for time, _ in (*step.recorded, (step.began, 0.0))), default=0.0)
     return _Span(began, max((step.ended for step in own), default=began), own, len(steps) - len(own))

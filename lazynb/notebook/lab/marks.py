@@ -39,6 +39,11 @@ class Cells:
         self._newest[cell] = number
         self._lines[cell] = text.splitlines()
 
+    def named(self, number: int, cell: str, file: str) -> None:
+        """A part of execution ``number`` of ``cell`` is compiled as ``file``."""
+        if self._newest.get(cell) == number:
+            self._files[cell] = file
+
     def of(self, file: str) -> str | None:
         """The cell whose newest run compiled ``file``; None for files, and for code that was edited since."""
         number = source.cell_number(file)
