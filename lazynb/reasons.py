@@ -66,12 +66,12 @@ class Reason:
         return "A program that has it", better
 
     @property
-    def _programs(self) -> list[tuple[str, str]]:
+    def programs(self) -> list[tuple[str, str]]:
         """The two programs, each after its title."""
         return list(zip(self._titles, (self.example, self.cure), strict=True))
 
     def __str__(self) -> str:
-        programs = [f"\n{title}:\n\n{textwrap.indent(program, '    ')}" for title, program in self._programs]
+        programs = [f"\n{title}:\n\n{textwrap.indent(program, '    ')}" for title, program in self.programs]
         return f"{self.code} {self.kind}: {self.text}.\nInstead: {self.hint}.\n" + "".join(programs).rstrip()
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -81,7 +81,7 @@ class Reason:
         programs = "".join(
             f'<div style="min-width:18em"><div>{html.escape(title)}</div>'
             f'<pre style="text-align:left;margin:4px 0 0">{html.escape(program)}</pre></div>'
-            for title, program in self._programs
+            for title, program in self.programs
         )
         return (
             f"<div><b>{self.code} {html.escape(self.kind)}</b>: {html.escape(self.text)}.<br>"

@@ -25,6 +25,7 @@ import { hloView } from "./views/hlo";
 import { memoryView } from "./views/memory";
 import { sourceView } from "./views/source";
 import { tableView } from "./views/tables";
+import { timelineView } from "./views/timeline";
 
 interface Tab {
   name: string;
@@ -55,7 +56,7 @@ const ALL: Tab[] = [
   },
   {
     name: "Breaks",
-    make: ({ store }) => tableView(store.data.breaks, "The trace was never broken.", "trace breaks"),
+    make: ({ store }) => timelineView(store.data.timelines, store.data.breaks, "The trace was never broken.", store),
     source: false,
   },
 ];
@@ -119,7 +120,7 @@ export function mountOne(
   comm: Comm,
   firstTab = "Graph",
   top?: HTMLElement,
-  share: (store: Store, signal: AbortSignal) => () => void = shareLines,
+  share?: (store: Store, signal: AbortSignal) => () => void,
 ): Inspector {
   const prefix = `lazynb-${Math.random().toString(36).slice(2, 10)}`; // each widget is given a module of its own: nothing to count in
   const ending = new AbortController();
@@ -192,6 +193,11 @@ export function mountOne(
     if (store.stuck) attempt(() => shown.reveal?.());
   }
 
+  function open(name: string): void {
+    const tab = TABS.find((one) => one.name === name);
+    if (tab && tab !== active) show(tab);
+  }
+
   function update(): void {
     root.classList.toggle("lz-pointing", store.shown !== null);
     attempt(() => source.update?.());
@@ -247,7 +253,7 @@ export function mountOne(
       fill(errors, message, h("button.tool", { type: "button", "aria-label": "Dismiss", onclick: () => fill(errors) }, "×")),
     ),
   ];
-  const stopSharing = share(store, signal);
+  const stopSharing = share?.(store, signal) ?? shareLines(store, signal, false, root, open);
   const version = (given as { version?: unknown } | null)?.version;
   if (version !== undefined && version !== 1)
     fill(errors, `This was made by another version of lazynb (format ${String(version)}); some of it may be missing.`);
@@ -259,10 +265,7 @@ export function mountOne(
     element: root,
     store,
     tab: () => active.name,
-    open(name) {
-      const tab = TABS.find((one) => one.name === name);
-      if (tab && tab !== active) show(tab);
-    },
+    open,
     renew(later) {
       if (!store.renew(read(later))) return false;
       head.replaceWith((head = headerOr()));

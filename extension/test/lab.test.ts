@@ -38,7 +38,7 @@ const line = (n: number, text: string, more: Partial<Line> = {}): Line => ({
   breaks: [],
   ...more,
 });
-const marks = (cell: string, lines: Line[]): Marks => ({ type: "marks", cell, lines, compilation: 1 });
+const marks = (cell: string, lines: Line[]): Marks => ({ type: "marks", file: "f", run: 1, cell, lines, compilation: 1 });
 const state = (more: Partial<State> = {}): State => ({
   type: "state",
   version: 1,

@@ -6,14 +6,18 @@ Breaks of one kind at one line form one row: a loop that breaks a thousand times
 from __future__ import annotations
 
 import dataclasses
+import functools
 import html
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb.config import config
 from lazynb.execute.cell_runs import cell_runs
 from lazynb.execute.records import SHOWN, Records, plural, text_table
+from lazynb.execute.steps import log as step_log
+from lazynb.execute.timeline import Timeline, of_session
+from lazynb.execute.timeline_shown import shown, to_html, to_text
 from lazynb.reasons import REASONS
 from lazynb.source import Place, Spot, current_cell
 from lazynb.units import duration
@@ -92,6 +96,11 @@ class Tally(Sums):
     detail: str = ""
     calling: dict[Any, Sums] = dataclasses.field(default_factory=dict)
     cells: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for breaks of one kind, with one detail, at one place."""
+        return self.kind, self.detail, *self.spot.identity
 
     def called_from(self, spot: Spot) -> Sums | None:
         """The sums of the calling line ``spot``; returns None if there are too many such lines."""
@@ -232,18 +241,36 @@ class Breaks(Records[TraceBreak]):
       lines: number of the user's lines with breaks.
       seconds: time that all breaks cost.
       compile_seconds: the part of ``seconds`` in which programs were compiled or loaded.
+
+      cells: for each record, the notebook cells in which it came.
+
+    Arguments:
+      timeline: gives the :attr:`timeline`.
     """
 
-    def __init__(self, tallies: list[Tally]):
+    def __init__(self, tallies: list[Tally], timeline: Callable[[], Timeline] | None = None):
         gone = gone_since(tallies)
-        records = [tally.record(since) for tally, since in zip(tallies, gone, strict=True)]
-        records.sort(key=lambda record: (record.gone_since is not None, -record.seconds))
+        ranked = [(tally.record(since), tally) for tally, since in zip(tallies, gone, strict=True)]
+        ranked.sort(key=lambda one: (one[0].gone_since is not None, -one[0].seconds))
+        records = [record for record, _ in ranked]
+        self.cells = [frozenset(tally.cells) for _, tally in ranked]
+        self._known = {tally.identity: record for record, tally in ranked}
         super().__init__(records, "no trace breaks", _row, ranked=True)
         locations = [record.location for record in records]
         self.total = sum(record.count for record in records)
         self.lines = len({(place.file, place.cell, place.line) for place in locations})
         self.seconds = sum(record.seconds for record in records)
         self.compile_seconds = sum(record.compile_seconds for record in records)
+        self._timeline = timeline
+
+    @functools.cached_property
+    def timeline(self) -> Timeline | None:
+        """How the time went by, step by step; None if nobody knows."""
+        return self._timeline() if self._timeline is not None else None
+
+    def known(self, identity: tuple[Any, ...]) -> TraceBreak | None:
+        """The record with the identity of a step (see :class:`lazynb.execute.steps.Step`), or None."""
+        return self._known.get(identity)
 
     @property
     def summary(self) -> str:
@@ -283,11 +310,16 @@ class Breaks(Records[TraceBreak]):
         if left_out := self._left_out():
             lines.append(left_out)
         lines += ["", "Instead (%breaks CODE shows how):", *hints]
+        if self.timeline:
+            lines += ["", *to_text(self.timeline)]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         table = super()._repr_html_()
-        return f"<p>{html.escape(self.summary)}</p>{table}" if self.total else table
+        if not self.total:
+            return table
+        drawn = to_html(shown(self.timeline)) if self.timeline else ""
+        return f"<p>{html.escape(self.summary)}</p>{table}{drawn}"
 
 
 def _hints(rows: list[dict[str, str]]) -> list[str]:
@@ -346,4 +378,4 @@ def _asker(record: TraceBreak) -> str:
 
 def breaks() -> Breaks:
     """The trace breaks so far: a row for each line and kind, the costliest first."""
-    return Breaks(break_log.tallies())
+    return Breaks(break_log.tallies(), functools.partial(of_session, step_log.steps(), step_log.total))

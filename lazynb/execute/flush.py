@@ -37,6 +37,7 @@ from lazynb.execute.misses import Cut, Miss, log as miss_log
 from lazynb.execute.observers import Broke, Flushing, Ran, Run as Run, for_all, tell
 from lazynb.execute.placed_alone import eager_sharding
 from lazynb.execute.request import Request
+from lazynb.execute.steps import log as step_log
 from lazynb.execute.verdict import judge, with_reports
 from lazynb.reasons import ASKED_FOR, REASONS
 from lazynb.record.pending import Pending, closure
@@ -117,7 +118,7 @@ class Execution:
           TraceBreakError: the break is not allowed, because the recorder of this thread is strict.
         """
         trace, reason = pending.trace, REASONS[kind]
-        start = time.perf_counter() - trace.told_seconds  # what observers take is not counted
+        began, told = time.perf_counter(), trace.told_seconds
         with trace.lock:
             alone = not (pending.depends or pending.calls_back or trace.sealed) and trace.pending is pending
             traces = (pending,) if alone else needed_by(pending)
@@ -130,12 +131,14 @@ class Execution:
             runs = self._run(traces, kind, spot, needed, awaited is not None)
         if not runs:
             return
+        ran = time.perf_counter()
         try:
             if awaited is not None and awaited._value is not None:
                 _wait_for(awaited._value, runs[-1].binding.executable)
         finally:  # an interrupt ends the wait, not the run
-            seconds = time.perf_counter() - trace.told_seconds - start
-            broken = _Broken(trace, runs, seconds)
+            ended = time.perf_counter()
+            seconds = ended - began - (trace.told_seconds - told)  # what observers take is not counted
+            broken = _Broken(trace, runs, seconds, began, ended, ended - ran if awaited is not None else 0.0)
             if together is None:
                 _note_break(broken, kind, spot, detail, awaited, forced)
             else:
@@ -236,7 +239,7 @@ class Execution:
         if pending.checks:
             tensors = with_reports(pending, tensors)
         pending.seal()
-        recorded = time.perf_counter() - pending.began
+        recorded = pending.ended - pending.began
         if for_all or pending.trace.observers:
             flushing = Flushing(pending, kind, spot, recorded)
             tell(pending.trace, lambda observer: observer.flushing(flushing))
@@ -270,7 +273,7 @@ class Execution:
             if interrupts.holder is not None:
                 interrupts.release(pending)
         self._note(pending, landing)  # observers ask how often the program ran
-        run: Run = tuple.__new__(Run, (binding, miss, landing.seconds, recorded))
+        run: Run = tuple.__new__(Run, (binding, miss, landing.seconds, recorded, pending.began))
         if for_all or pending.trace.observers:
             _tell_of_run(run, pending, landing, values)
         del tensors, values  # the traceback of a check that fails would hold them, and with them the trace
@@ -564,11 +567,16 @@ class _Broken(NamedTuple):
     Attributes:
       trace: the recorder of what was pending.
       seconds: from the break to the value that it waited for, if it waits.
+      began, ended: ``time.perf_counter()`` at both.
+      waited: the part of ``seconds`` in which Python waited for the value.
     """
 
     trace: LazyTrace
     runs: Sequence[Run]
     seconds: float
+    began: float
+    ended: float
+    waited: float
 
 
 def _joined(broken: Sequence[_Broken]) -> _Broken:
@@ -579,6 +587,9 @@ def _joined(broken: Sequence[_Broken]) -> _Broken:
         broken[-1].trace,
         [run for one in broken for run in one.runs],
         sum(one.seconds for one in broken),
+        broken[0].began,
+        broken[-1].ended,
+        sum(one.waited for one in broken),
     )
 
 
@@ -596,7 +607,7 @@ def _note_break(
       awaited: the tensor for whose value the break waited.
       forced: the tensor whose value was needed; None if there is not one alone.
     """
-    trace, runs, seconds = broken
+    trace, runs, seconds, began, ended, waited = broken
     operations = 0  # that ran; what nobody could ask for any more did not
     compiles, compiling = 0, 0.0  # compiling: seconds to compile programs and to load others
     for run in runs:
@@ -609,6 +620,7 @@ def _note_break(
     if kind != ASKED_FOR:
         break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)
         trace.cut_by = (kind, spot)
+    step_log.add(kind, spot, detail, (operations, compiles), runs, (began, ended, compiling, waited))
     if for_all or trace.observers:
         event = Broke(kind, spot, detail, operations, runs, seconds, forced)
         tell(trace, lambda observer: observer.broke(event))

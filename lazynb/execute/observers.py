@@ -27,12 +27,14 @@ class Run(NamedTuple):
       miss: why the program had to be made; None for a hit.
       seconds: time to hand the run over to XLA, without making the program.
       record_seconds: time from the beginning of the trace to its end.
+      began: ``time.perf_counter()`` at the beginning of the trace.
     """
 
     binding: Binding
     miss: Miss | None
     seconds: float
     record_seconds: float
+    began: float
 
 
 class Flushing(NamedTuple):

@@ -159,7 +159,7 @@ class Extension:
         """IPython's own function, which names the code of a cell. lazynb keeps the name as that cell's."""
         name = self._name_cell(transformed_code, number, raw_code=raw_code)
         source.register_cell(name, number, raw_code or transformed_code)
-        self.lab.numbered(number)
+        self.lab.numbered(number, name)
         cell_runs.begin(number, self._cell_id or raw_code or transformed_code)
         source.set_current_cell(number)  # IPython's execution count may be one further already
         return name
@@ -195,8 +195,8 @@ class Extension:
 
     def _leave(self, success: bool) -> None:
         number = source.current_cell()
-        if success and number is not None:
-            cell_runs.end(number)
+        if number is not None:
+            cell_runs.end(number, success)
         if self._cells:  # the cell that loaded the extension has no beginning
             outermost = self._cells.end()
             self.leftovers.recorded_by(source.current_cell())

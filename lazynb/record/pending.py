@@ -58,7 +58,7 @@ class Pending:
       append: appends to ``records``.
       sources: the traces in which its inputs were still pending when they were recorded.
       unsettled: the numbers of the inputs that were pending on several devices.
-      began: ``time.perf_counter()`` when the trace was opened.
+      began, ended: ``time.perf_counter()`` when the trace was opened, and when it was sealed last.
       cut_by: see :class:`lazynb.record.trace.LazyTrace`.
       doomed: concrete arrays that the user donated: they are deleted when the trace has run.
       guards: the guards of the inputs that other code may delete, by the id of the input.
@@ -84,6 +84,7 @@ class Pending:
         "context",
         "cut_by",
         "doomed",
+        "ended",
         "epoch",
         "guards",
         "inputs",
@@ -122,7 +123,7 @@ class Pending:
         self.doomed: list[Any] = []
         self.sources: set[Pending] = set()
         self.unsettled: set[int] = set()
-        self.began = perf_counter()
+        self.began = self.ended = perf_counter()
         self.cut_by: Any = None
         self.guards: dict[int, Guard] = {}
         self.landing: Any = None
@@ -466,6 +467,7 @@ class Pending:
         """Ends the recording in this trace."""
         if self.tip is not None:
             self._end, self.tip = self.tip, None
+            self.ended = perf_counter()
 
     def unseal(self) -> None:
         """Undoes :meth:`seal`."""

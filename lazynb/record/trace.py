@@ -7,7 +7,6 @@ import itertools
 import operator
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
@@ -774,9 +773,8 @@ class LazyTrace(jc.Trace):
             # A new trace has the root of the present configuration, so that the same cell has the same root.
             configured = pending.root in trie.roots.values() and self._raw == jc.raw_context()
             if len(pending) or pending.loop is not None or not configured:
-                self.seal()
-            else:
-                pending.began, pending.cut_by = time.perf_counter(), None
+                pending = self.seal()
+            pending.seal()  # the next trace begins with the next operation: until then nothing is recorded
 
     def close_dead(self) -> None:
         """Closes the traces without live tensors, the newest first, because it may hold results of others."""

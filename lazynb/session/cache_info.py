@@ -11,6 +11,7 @@ from lazynb.execute.flush import executables
 from lazynb.execute.misses import Miss, log as miss_log
 from lazynb.execute.program import needed_steps
 from lazynb.execute.records import Made, Records, plural
+from lazynb.execute.steps import log as step_log
 from lazynb.record.trace import every_trace, operations
 from lazynb.source import Place
 from lazynb.units import duration, line_range, size
@@ -231,5 +232,5 @@ def clear_cache() -> None:
     operations.clear()
     for trace in every_trace():
         trace.cut()  # what is recorded from here on starts at a new root
-    for each_log in (log, break_log, miss_log):
+    for each_log in (log, break_log, miss_log, step_log):
         each_log.clear()

@@ -46,7 +46,8 @@ def test_the_table(notebook):
     assert re.search(r"line 4: loss = float\(x.sum\(\)\) +5 +\d+ +\d+ +[\d.]+ m?s$", row)
     assert f"LNB103 float: {REASONS['float'].hint}" in lines
     assert max(map(len, lines)) < 150
-    page = shown["text/html"]
+    page, _, timeline = shown["text/html"].partition("<p>Timeline of ")
+    assert timeline.count("<tr>") == 2 + ("after the last break" in timeline)
     assert (
         page.startswith(f"<p>{lines[0]}</p><table>")
         and page.count("<tr>") == 3

@@ -10,9 +10,9 @@ from IPython.core.error import UsageError
 
 from lazynb.notebook.answers import Answers
 from lazynb.targets.compilers import compiler_of
+from lazynb.view.file_key import file_key
 from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.show import last
-from lazynb.view.reports.targets import file_key
 from tests.xla.test_as_jit import without_names
 
 CHAIN = """

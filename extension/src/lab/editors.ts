@@ -6,7 +6,7 @@ import type { ICellModel } from "@jupyterlab/cells";
 import type { CodeEditor } from "@jupyterlab/codeeditor";
 import { EditorExtensionRegistry, type IEditorExtensionFactory, type IEditorExtensionRegistry } from "@jupyterlab/codemirror";
 import type { Card } from "./card";
-import { type Host, lineAt, marksExtension, setLines } from "./gutter";
+import { type Host, lineAt, marksExtension, setChosen, setLines } from "./gutter";
 import type { MarkStore } from "./marks";
 import type { Line } from "./messages";
 
@@ -18,6 +18,8 @@ export interface Surroundings {
   /** Whether marks are wanted. */
   shown(): boolean;
   choose(cell: ICellModel, line: Line, onBreak: boolean): void;
+  /** The lines of a cell, as they were run, that are selected. */
+  chosen(cell: ICellModel): ReadonlySet<number>;
   kernel(cell: ICellModel, id: number): void;
   breaks(): void;
 }
@@ -51,6 +53,12 @@ export class Editors {
     }
   }
 
+  /** Marks the lines that are selected now. */
+  paintChosen(): void {
+    for (const [view, model] of this.open)
+      if (this.shows.has(view)) view.dispatch({ effects: setChosen.of(this.around.chosen(model)) });
+  }
+
   /** Opens the card of the line that the cursor is on; false where it has no marks. */
   showCard(view: EditorView): boolean {
     const model = this.open.get(view);
@@ -72,7 +80,7 @@ export class Editors {
     if (!marks && !this.shows.has(view)) return;
     if (marks) this.shows.add(view);
     else this.shows.delete(view);
-    view.dispatch({ effects: setLines.of(marks?.lines ?? []) });
+    view.dispatch({ effects: [setLines.of(marks?.lines ?? []), setChosen.of(this.around.chosen(model))] });
   }
 
   private readonly shows = new WeakSet<EditorView>();

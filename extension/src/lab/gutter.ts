@@ -20,11 +20,18 @@ export interface Host {
 }
 
 export const setLines = StateEffect.define<readonly Line[]>();
+/** The numbers, as they were run, of the lines that are selected somewhere on the page. */
+export const setChosen = StateEffect.define<ReadonlySet<number>>();
 const setHeld = StateEffect.define<readonly Held[]>();
 
 const heldField = StateField.define<readonly Held[]>({
   create: () => [],
   update: (held, { effects }) => effects.reduce((now, effect) => (effect.is(setHeld) ? effect.value : now), held),
+});
+
+const chosenField = StateField.define<ReadonlySet<number>>({
+  create: () => new Set(),
+  update: (chosen, { effects }) => effects.reduce((now, effect) => (effect.is(setChosen) ? effect.value : now), chosen),
 });
 
 const holding = (held: readonly Held[]): Held[] => held.filter(({ holds }) => holds);
@@ -34,12 +41,21 @@ export function lineAt(state: EditorState, at: number): Line | null {
   return holding(state.field(heldField, false) ?? []).find((one) => one.at === at)?.line ?? null;
 }
 
+/** Where a line that was run is now: where its mark is, else where it was. */
+export function placeOf(state: EditorState, line: number): number {
+  const held = holding(state.field(heldField, false) ?? []).find((one) => one.line.line === line);
+  return held?.at ?? state.doc.line(Math.min(Math.max(line, 1), state.doc.lines)).from;
+}
+
 class Mark extends GutterMarker {
   private readonly key: string;
 
-  constructor(readonly line: Line) {
+  constructor(
+    readonly line: Line,
+    private readonly chosen: boolean,
+  ) {
     super();
-    this.key = JSON.stringify(line);
+    this.key = `${chosen} ${JSON.stringify(line)}`;
   }
 
   override eq(other: GutterMarker): boolean {
@@ -47,11 +63,11 @@ class Mark extends GutterMarker {
   }
 
   override toDOM(): Node {
-    const { line } = this;
+    const { line, chosen } = this;
     const weight = weightOf(line);
     return h(
-      "div.mark",
-      { "data-line": line.line, title: null, "aria-label": inBrief(line) },
+      chosen ? "div.mark.chosen" : "div.mark",
+      { "data-line": line.line, title: null, "aria-label": `${inBrief(line)}${chosen ? ", selected" : ""}` },
       weight ? diamond(weight) : null,
       h(`span.stripe${line.kernels.length ? "" : ".none"}`, { style: `--stripe:${stripe(line)}`, hidden: isBare(line) }),
     );
@@ -87,7 +103,9 @@ function drawn(host: Host): Extension {
     class: "lazynb-gutter",
     markers: (view) =>
       RangeSet.of(
-        holding(view.state.field(heldField)).map((one) => new Mark(one.line).range(one.at)),
+        holding(view.state.field(heldField)).map((one) =>
+          new Mark(one.line, view.state.field(chosenField).has(one.line.line)).range(one.at),
+        ),
         true,
       ),
     domEventHandlers: {
@@ -131,5 +149,5 @@ export function marksExtension(host: Host): Extension {
     host.opened(view);
     return { destroy: () => host.closed(view) };
   });
-  return [heldField, compartment.of([]), extender, life];
+  return [heldField, chosenField, compartment.of([]), extender, life];
 }

@@ -15,6 +15,7 @@ import { Links } from "./links";
 import { MarkStore } from "./marks";
 import { SidePanel, type ViewName } from "./panel";
 import { Progress } from "./progress";
+import { Selection } from "./selection";
 import { type Options, optionsOf, standard } from "./settings";
 import { Status } from "./status";
 import styles from "./styles.css";
@@ -50,14 +51,19 @@ function activate(
     show();
     panel.choose(marks.of(kernelOf(cell), cell.id)?.compilation ?? null, id);
   };
+  const selection = new Selection({ marks, links, tracker, app }, () => editors.paintChosen());
   const editors = new Editors({
     marks,
     card: new Card(),
     kernelOf,
     shown: () => options.gutter,
-    choose: (cell, { kernels: [kernel], breaks }, onBreak) => {
-      if (kernel && !onBreak) choose(cell, kernel.id);
-      else show(breaks.length ? "breaks" : "compilation");
+    chosen: (cell) => selection.of(marks.of(kernelOf(cell), cell.id)),
+    choose: (cell, line, onBreak) => {
+      const { kernels, breaks } = line;
+      const isBreak = breaks.length > 0 && (onBreak || !kernels.length);
+      if (selection.select(panelOf(cell), cell, marks.of(kernelOf(cell), cell.id), line.line, isBreak)) return;
+      if (kernels[0] && !isBreak) choose(cell, kernels[0].id);
+      else show(isBreak ? "breaks" : "compilation");
     },
     kernel: choose,
     breaks: () => show("breaks"),

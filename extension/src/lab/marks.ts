@@ -1,5 +1,6 @@
 /** The marks of all cells, by kernel and cell: a cell may have no editor yet, and a copied notebook has cells of the same ids. */
 
+import type { At } from "../ui/going";
 import type { Line, Marks } from "./messages";
 
 export class MarkStore {
@@ -20,10 +21,25 @@ export class MarkStore {
     if (this.kernels.delete(kernel)) this.changed(kernel, null);
   }
 
+  /** The cell that a line is in, and its kernel; null where no cell has it as it was run. */
+  find(at: At): { kernel: string; cell: string } | null {
+    for (const exactly of [true, false])
+      for (const [kernel, cells] of this.kernels)
+        for (const marks of cells.values()) if (isOf(marks, at, exactly)) return { kernel, cell: marks.cell };
+    return null;
+  }
+
   of(kernel: string | undefined, cell: string): Marks | null {
     return (kernel !== undefined && this.kernels.get(kernel)?.get(cell)) || null;
   }
 }
+
+/** Whether marks are of the cell that a line is in: of the very run, or of the same text run again. */
+const isOf = ({ file, run }: Marks, at: At, exactly: boolean): boolean => file === at.file && (!exactly || run === at.cell);
+
+/** The numbers of those lines that are in the cell that the marks are of. */
+export const within = (marks: Marks, lines: readonly At[]): Set<number> =>
+  new Set(lines.filter((at) => isOf(marks, at, at.cell !== null)).map(({ line }) => line));
 
 /** Whether there is anything to show of a line. */
 export const isMarked = (line: Line): boolean => line.kernels.length + line.fates.length + line.breaks.length > 0;

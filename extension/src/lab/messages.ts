@@ -62,6 +62,8 @@ export interface Line {
 export interface Marks {
   type: "marks";
   cell: string;
+  file: string;
+  run: number | null;
   lines: Line[];
   compilation: number | null;
 }

@@ -61,6 +61,8 @@ export class SidePanel extends Widget {
   private active: ViewName = "graph";
   /** Which compilation, where not the last; and what to select in it. */
   private wanted: { compilation: number | null; cluster: number } | null = null;
+  /** The timeline that was looked at last. */
+  private timeline = "";
   private content: Content | null = null;
   private asking = false;
   private readonly tabs: HTMLButtonElement[];
@@ -234,15 +236,22 @@ export class SidePanel extends Widget {
       made.inspector = heavy.mountInspector(this.body, data, commOver(link, compilation ?? -1), tab);
       made.dispose = () => made.inspector?.dispose();
     } else {
-      const table = { nodes: [], ...(data as Omit<Table, "nodes">) };
+      const table = { nodes: [], places: [], ...(data as Omit<Table, "nodes" | "places">) };
       if (!table.rows.length) return this.message(table.text || EMPTY[view]);
-      const label = view === "breaks" ? "trace breaks" : "executables";
-      const root = h("div", {}, heavy.tableView(table, EMPTY[view], label).element);
+      const root = h("div", {}, h("div.panel", {}, this.listOf(view, table, heavy)));
       root.className = "lazynb-inspector";
       heavy.addStyles(this.body);
       this.body.append(root);
     }
     this.body.scrollTop = scrollTop;
+  }
+
+  private listOf(view: "breaks" | "cache", table: Table, heavy: typeof import("./heavy")): HTMLElement {
+    if (view === "cache") return heavy.tableView(table, EMPTY[view], "executables").element;
+    const given = heavy.timelines((table as { timelines?: unknown }).timelines);
+    const made = heavy.timelineView(given, table, EMPTY[view], undefined, this.timeline);
+    made.element.addEventListener("click", () => (this.timeline = made.name()));
+    return made.element;
   }
 
   private select({ compilation, cluster }: { compilation: number | null; cluster: number }): void {

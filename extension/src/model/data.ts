@@ -49,6 +49,18 @@ export interface Place {
   source: number | null;
 }
 
+/** A line of the user's code, whether or not it recorded anything. */
+export interface Spot {
+  label: string;
+  line: number;
+  text: string;
+  cell: number | null;
+  /** Index in the inspection's sources. */
+  source: number | null;
+  /** The key of its file, see `file_key`. */
+  file: string;
+}
+
 /** A recorded operation or an input. */
 export interface Node {
   id: number;
@@ -524,7 +536,95 @@ export interface Table {
   rows: string[][];
   /** That each row is about; empty where rows are about none. */
   nodes: number[][];
+  /** Of each row; empty where rows have none. */
+  places: (Spot | null)[];
   text: string;
+}
+
+/** Who called the function in which a line breaks the trace. */
+export interface CalledFrom {
+  /** The nearest first; empty: nobody. */
+  places: Spot[];
+  count: number;
+  seconds: number;
+}
+
+/**
+ * The steps that ended in a trace break of one kind at one line. Parts are seconds of recording, compiling, running, waiting, and
+ * of Python, which is the rest.
+ */
+export interface BrokenLine {
+  /** 'LNB103' */
+  code: string;
+  kind: string;
+  /** It was asked for as such. */
+  asked: boolean;
+  /** What Python needed. */
+  text: string;
+  hint: string;
+  place: Spot;
+  /** The place in a library that asked, '' if the line itself did. */
+  library: string;
+  count: number;
+  operations: number;
+  compiles: number;
+  /** Until Python could go on, all together. */
+  seconds: number;
+  /** Of the steps, all together. */
+  parts: number[];
+  /** Of a step. */
+  median: number;
+  first: number;
+  /** The first of them. */
+  steps: number[][];
+  callers: CalledFrom[];
+  /** The run since which it has not come again. */
+  gone: number | null;
+}
+
+/** A trace break that has not come again since a run of its cell. */
+export interface Fixed {
+  code: string;
+  kind: string;
+  place: Spot;
+  /** That run. */
+  since: number;
+}
+
+/** Where the time of a cell or session went, step by step; the parts are those of `BrokenLine`. */
+export interface Timeline {
+  /** 'This cell', 'Session' */
+  name: string;
+  /** 'cell 4', '3 runs of cells' */
+  title: string;
+  /** That went by: `parts` adds up to it. */
+  seconds: number;
+  parts: number[];
+  /** What went by after the last break. */
+  after: number;
+  /** The parts of equal stretches of the time. */
+  strip: number[][];
+  /** The one with most time first. */
+  rows: BrokenLine[];
+  fixed: Fixed[];
+  /** What is not in it. */
+  notes: string[];
+}
+
+/** What a kind of trace break is. */
+export interface BreakHelp {
+  code: string;
+  kind: string;
+  text: string;
+  hint: string;
+  /** Title and text: one that has it, and the same without it. */
+  programs: [string, string][];
+}
+
+/** Timelines, and what their kinds of trace break are. */
+export interface Timelines {
+  of: Timeline[];
+  help: BreakHelp[];
 }
 
 /** A way in which values lie on the devices of a program. */
@@ -609,6 +709,7 @@ export interface Inspection {
   machine: Machine | null;
   cache: Table;
   breaks: Table;
+  timelines: Timelines;
   /** Plain sentences: what is missing, and why. */
   notes: string[];
 }

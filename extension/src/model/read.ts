@@ -4,7 +4,10 @@ import type {
   AtLeast,
   Boundary,
   Bounds,
+  BreakHelp,
+  BrokenLine,
   Buffer,
+  CalledFrom,
   Change,
   Chip,
   Cluster,
@@ -17,6 +20,7 @@ import type {
   FormationStep,
   FormedBox,
   Gone,
+  Fixed,
   Group,
   HloLine,
   Inspection,
@@ -32,11 +36,14 @@ import type {
   Program,
   Resharding,
   Source,
+  Spot,
   Stage,
   Stand,
   Table,
   Tile,
   Time,
+  Timeline,
+  Timelines,
   Total,
   Value,
 } from "./data";
@@ -224,11 +231,76 @@ const PROGRAM = {
 };
 const LEFTOVER: Leftover = { cell: null, operations: 0, kernels: null, lines: [] };
 const SOURCE: Source = { file: "", cell: null, first: 1, lines: [] };
-const TABLE: Table = { columns: [], rows: [], nodes: [], text: "" };
+const TABLE: Table = { columns: [], rows: [], nodes: [], places: [], text: "" };
+const SPOT: Spot = { label: "", line: 0, text: "", cell: null, source: null, file: "" };
+const BROKEN_LINE: BrokenLine = {
+  code: "",
+  kind: "",
+  asked: false,
+  text: "",
+  hint: "",
+  place: SPOT,
+  library: "",
+  count: 0,
+  operations: 0,
+  compiles: 0,
+  seconds: 0,
+  parts: [],
+  median: 0,
+  first: 0,
+  steps: [],
+  callers: [],
+  gone: null,
+};
+const TIMELINE: Timeline = {
+  name: "",
+  title: "",
+  seconds: 0,
+  parts: [],
+  after: 0,
+  strip: [],
+  rows: [],
+  fixed: [],
+  notes: [],
+};
 
 const GROUP: Group = { id: -1, rule: "", label: "", inside: "", where: "", parts: [] };
 
 const place = (x: unknown): Place | null => (isObject(x) ? fill(PLACE, x) : null);
+const spot = (x: unknown): Spot => fill(SPOT, x);
+
+const brokenLine = (x: unknown): BrokenLine => {
+  const made = fill(BROKEN_LINE, x);
+  const callers = each(made.callers, (one) => fill<CalledFrom>({ places: [], count: 0, seconds: 0 }, one));
+  return {
+    ...made,
+    place: spot(made.place),
+    parts: numbers(made.parts),
+    steps: each(made.steps, numbers),
+    callers: callers.map((one) => ({ ...one, places: each(one.places, spot) })),
+  };
+};
+
+const timeline = (x: unknown): Timeline => {
+  const made = fill(TIMELINE, x);
+  const fixed = each(made.fixed, (one) => fill<Fixed>({ code: "", kind: "", place: SPOT, since: 0 }, one));
+  return {
+    ...made,
+    parts: numbers(made.parts),
+    strip: each(made.strip, numbers),
+    rows: each(made.rows, brokenLine),
+    fixed: fixed.map((one) => ({ ...one, place: spot(one.place) })),
+    notes: strings(made.notes),
+  };
+};
+
+/** Without any in older data. */
+export function timelines(x: unknown): Timelines {
+  const made = fill<Timelines>({ of: [], help: [] }, x);
+  const help = (one: unknown) => fill<BreakHelp>({ code: "", kind: "", text: "", hint: "", programs: [] }, one);
+  return { of: each(made.of, timeline), help: each(made.help, help) };
+}
+
 const value = (x: unknown): Value => fill(VALUE, x);
 
 function node(x: unknown): Node {
@@ -490,6 +562,7 @@ export function read(given: unknown): Inspection {
       machine: null,
       cache: {},
       breaks: {},
+      timelines: {},
       notes: [],
     } as Loose,
     given,
@@ -517,5 +590,6 @@ export function read(given: unknown): Inspection {
     reshardings: each(made.reshardings, (x) => fill<Resharding>({ node: -1, text: "", sent: true }, x)),
     cache: table(made.cache),
     breaks: table(made.breaks),
+    timelines: timelines(made.timelines),
   } as Inspection;
 }

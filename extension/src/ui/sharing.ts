@@ -3,20 +3,7 @@
 
 import { lineKey } from "../model/program";
 import type { Store } from "../model/store";
-
-const EVENT = "lazynb-line";
-
-interface At {
-  file: string; // its key
-  line: number;
-}
-
-interface Line {
-  from: Store;
-  file: string; // its key
-  /** Null: let go. */
-  line: number | null;
-}
+import { type At, SELECT, type Selected, tellSelected } from "./going";
 
 /** A click or a key on a line of the table, with what the first inspector that heard of it decided. */
 type Chosen = Event & { lazynbSelects?: boolean };
@@ -24,10 +11,12 @@ type Chosen = Event & { lazynbSelects?: boolean };
 /** The lines of the table that `SideBySide` writes. */
 const ROWS = "[data-lazynb-line]";
 
+const NOWHERE: At = { file: "", line: 0, cell: null };
+
 const rowAt = (target: EventTarget | null): HTMLElement | null =>
   target instanceof Element ? target.closest<HTMLElement>(ROWS) : null;
 
-const placeOf = ({ dataset }: HTMLElement): At => ({ file: dataset.lazynbFile ?? "", line: Number(dataset.lazynbLine) });
+const placeOf = ({ dataset }: HTMLElement) => ({ file: dataset.lazynbFile ?? "", line: Number(dataset.lazynbLine) });
 
 /** A name for a file that says nothing of where it lies, as `file_key` of `view/reports/targets.py` gives it: FNV-1a. */
 export function fileKey(file: string): string {
@@ -37,27 +26,76 @@ export function fileKey(file: string): string {
 }
 
 /** The user's line that was clicked, by itself or as the place of an operation. */
-function clicked({ stuck, data, relations }: Store): At | null {
-  const keyed = (source: number, line: number): At => ({ file: fileKey(data.sources[source]?.file ?? ""), line });
+function clicked(store: Store): At | null {
+  const { stuck, relations } = store;
+  const keyed = (source: number, line: number): At => atOf(store, source, line);
   if (stuck?.kind === "line") return keyed(stuck.source, stuck.line);
   const place = stuck?.kind === "node" ? relations.nodes.get(stuck.id)?.place : null;
   return place && place.source !== null ? keyed(place.source, place.line) : null;
 }
 
+function atOf({ data }: Store, source: number, line: number): At {
+  const found = data.sources[source];
+  return { file: fileKey(found?.file ?? ""), line, cell: found?.cell ?? null };
+}
+
+/** All lines of what was clicked. */
+function linesOf(store: Store): At[] {
+  const lines = [...store.stuckHighlights.lines].map((key) => key.split(":").map(Number) as [number, number]);
+  return lines.map(([source, line]) => atOf(store, source, line));
+}
+
+/** A kernel that was clicked in another inspector, where this one has the very same. */
+function sameKernel(from: Store, to: Store): number | null {
+  const { stuck } = from;
+  if (stuck?.kind !== "cluster" || from.data.cell !== to.data.cell) return null;
+  const of = (store: Store) => {
+    const kernel = store.relations.clusters.get(stuck.id);
+    return kernel && JSON.stringify([kernel.name, kernel.program, kernel.nodes]);
+  };
+  return of(from) !== undefined && of(from) === of(to) ? stuck.id : null;
+}
+
 /** `paired`: rows of a table alone select, and lines that recorded something: the two of a pair may show one file, edited in between. */
-export function shareLines(store: Store, signal: AbortSignal, paired = false): () => void {
+export function shareLines(
+  store: Store,
+  signal: AbortSignal,
+  paired = false,
+  root?: Element,
+  open?: (tab: string) => void,
+): () => void {
   let told = false; // what another said is not said again
-  let last = "";
+  let last = NOWHERE;
 
-  const sourceOf = (file: string) => store.data.sources.findIndex((source) => fileKey(source.file) === file);
+  const sourceOf = (file: string, cell: number | null = null) =>
+    store.data.sources.findIndex(
+      (source) => fileKey(source.file) === file && (cell === null || source.cell === null || source.cell === cell),
+    );
 
-  function select(file: string, line: number | null): void {
-    const source = sourceOf(file);
-    if (source < 0 || (paired && line !== null && !store.relations.nodesOfLine.has(lineKey(source, line)))) return;
+  /** False where this is not shown here. */
+  function select(file: string, line: number | null, cell: number | null = null): boolean {
+    const source = sourceOf(file, cell);
+    if (source < 0 || (paired && line !== null && !store.relations.nodesOfLine.has(lineKey(source, line)))) return false;
+    quietly(() => (line === null ? store.clear() : store.stick({ kind: "line", source, line })));
+    return true;
+  }
+
+  function quietly(act: () => void): void {
     told = true;
-    if (line === null) store.clear();
-    else store.stick({ kind: "line", source, line });
-    told = false;
+    try {
+      act();
+    } finally {
+      told = false;
+    }
+  }
+
+  function hear(said: Selected): void {
+    const kernel = said.from ? sameKernel(said.from as Store, store) : null;
+    if (kernel !== null) return quietly(() => store.stick({ kind: "cluster", id: kernel }));
+    if (!select(said.file, said.line, said.cell ?? null) || !said.within || !root) return;
+    if (!said.within.contains(root) || !root.checkVisibility()) return;
+    said.taken = true;
+    if (said.tab) open?.(said.tab);
   }
 
   function choose(event: Chosen): void {
@@ -82,10 +120,10 @@ export function shareLines(store: Store, signal: AbortSignal, paired = false): (
   }
 
   window.addEventListener(
-    EVENT,
+    SELECT,
     (event) => {
-      const said = (event as CustomEvent<Line>).detail;
-      if (said.from !== store && !paired) select(said.file, said.line);
+      const said = (event as CustomEvent<Selected>).detail;
+      if (said.from !== store && !paired) hear(said);
     },
     { signal },
   );
@@ -95,9 +133,10 @@ export function shareLines(store: Store, signal: AbortSignal, paired = false): (
   return store.on("stuck", () => {
     markRows();
     const at = clicked(store);
-    const file = at?.file ?? last;
-    last = at?.file ?? "";
+    const lines = at ? [at] : linesOf(store);
+    const { file, cell } = at ?? lines[0] ?? last;
+    last = at ?? lines[0] ?? NOWHERE;
     if (told || paired || !file) return;
-    window.dispatchEvent(new CustomEvent<Line>(EVENT, { detail: { from: store, file, line: at?.line ?? null } }));
+    tellSelected({ from: store, file, cell, line: at?.line ?? null, lines });
   });
 }

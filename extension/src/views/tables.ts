@@ -1,11 +1,13 @@
 /** Plain tables that Python made: what the cache did, where traces broke. */
 
-import type { Table } from "../model/data";
+import type { Spot, Table } from "../model/data";
 import { h, prose } from "../ui/dom";
+import { goTo } from "../ui/going";
 import { tag } from "../ui/selectable";
 import type { View } from "../ui/view";
 
 const PAGE = 200;
+const LINES = ["line", "last line"]; // columns in which the row's line stands
 
 export function tableView(table: Table, empty: string, label: string): View {
   return {
@@ -20,18 +22,22 @@ export function tableView(table: Table, empty: string, label: string): View {
 /** A table with what is said of it; its rows stand for the nodes that they are about. */
 export function tableOf(table: Table, empty: string): HTMLElement[] {
   // Where the columns find no room, CSS puts them below each other, each with its name: the roles stay what they are.
-  const cell = (text: string, i: number) =>
-    h(
+  const cell = (text: string, i: number, place: Spot | null) => {
+    const column = table.columns[i] ?? "";
+    const words = place && text && LINES.includes(column) ? goTo(place, ...prose(text)) : null;
+    return h(
       "td",
-      { role: "cell", title: text.length > 60 ? text : null, "data-column": table.columns[i] ?? "" },
-      text ? h("span", {}, ...prose(text)) : null,
+      { role: "cell", title: text.length > 60 ? text : null, "data-column": column },
+      words ?? (text ? h("span", {}, ...prose(text)) : null),
     );
+  };
   const body = h("tbody", { role: "rowgroup" });
   let shown = 0;
   const more = h("button.more-button", { type: "button" });
   const extend = () => {
     for (const [i, row] of table.rows.slice(shown, shown + PAGE).entries()) {
-      const made = h("tr", { role: "row" }, ...row.map(cell));
+      const place = table.places[shown + i] ?? null;
+      const made = h("tr", { role: "row" }, ...row.map((text, column) => cell(text, column, place)));
       const ids = table.nodes[shown + i];
       body.append(ids?.length ? tag(made, { kind: "nodes", ids, key: row.join("|"), title: row[0] ?? "" }) : made);
     }

@@ -11,6 +11,7 @@ from lazynb.notebook.lab.messages import Break, Kernel, Line, Marks
 from lazynb.plain import plain_data
 from lazynb.source import Spot
 from lazynb.units import number, size
+from lazynb.view.file_key import file_key
 from lazynb.view.inspection.schema import Cluster, Fate, Inspection, Node
 from lazynb.view.inspection.words import is_kernel, kind as kind_words
 from lazynb.view.words import tally
@@ -29,12 +30,19 @@ class Cells:
         self._ids: dict[int, str] = {}
         self._newest: dict[str, int] = {}
         self._lines: dict[str, list[str]] = {}
+        self._files: dict[str, str] = {}
 
-    def runs(self, number: int, cell: str, text: str) -> None:
-        """Execution ``number`` runs ``cell``, which reads ``text``."""
+    def runs(self, number: int, cell: str, text: str, file: str) -> None:
+        """Execution ``number`` runs ``cell``, which reads ``text`` and is compiled as ``file``."""
+        self._files[cell] = file
         self._ids[number] = cell
         self._newest[cell] = number
         self._lines[cell] = text.splitlines()
+
+    def named(self, number: int, cell: str, file: str) -> None:
+        """A part of execution ``number`` of ``cell`` is compiled as ``file``."""
+        if self._newest.get(cell) == number:
+            self._files[cell] = file
 
     def of(self, file: str) -> str | None:
         """The cell whose newest run compiled ``file``; None for files, and for code that was edited since."""
@@ -55,6 +63,14 @@ class Cells:
         if cell is None or spot.cell is None:
             return cell
         return cell if self._newest[cell] == spot.cell[0] else None
+
+    def number(self, cell: str) -> int | None:
+        """The execution count of the newest run of ``cell``; None if it has not run."""
+        return self._newest.get(cell)
+
+    def file(self, cell: str) -> str:
+        """The name under which ``cell`` was compiled last; empty if it has not run."""
+        return self._files.get(cell, "")
 
     def lines(self, cell: str) -> list[str]:
         """The lines of ``cell`` as they were run."""
@@ -184,16 +200,13 @@ def _cost(cluster: Cluster) -> str:
 
 def line_marks(
     cell: str,
+    cells: Cells,
     lines: Mapping[int, LineKernels],
     breaks: Mapping[int, list[Break]],
-    text: list[str],
     compilation: int | None,
 ) -> Marks:
-    """The message for one cell.
-
-    Arguments:
-      text: the cell's lines as they were run.
-    """
+    """The message for one cell."""
+    text = cells.lines(cell)
     marked: list[Line] = []
     for line in sorted({*lines, *breaks}):
         kernels, fates = lines.get(line, ([], []))
@@ -207,4 +220,11 @@ def line_marks(
                 "breaks": plain_data(breaks.get(line, [])),
             }
         )
-    return {"type": "marks", "cell": cell, "lines": marked, "compilation": compilation}
+    return {
+        "type": "marks",
+        "cell": cell,
+        "file": file_key(cells.file(cell)),
+        "run": cells.number(cell),
+        "lines": marked,
+        "compilation": compilation,
+    }

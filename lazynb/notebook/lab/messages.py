@@ -93,19 +93,22 @@ class Line(TypedDict):
 class Marks(TypedDict):
     """All line marks of a cell; they replace earlier ones.
 
-    ``compilation``: the one that the kernels belong to, or None.
+    ``compilation``: the one that the kernels belong to, or None. ``file``: the key of the file as which the
+    cell was compiled, and ``run`` its execution count: other views of the page know its lines by them.
     """
 
     type: Literal["marks"]
     cell: str
+    file: str
+    run: int | None
     lines: list[Line]
     compilation: int | None
 
 
 class Panel(TypedDict):
     """The answer to ``show``: the view's data. ``graph``: the graph's MIME data; ``cache``, ``breaks``: a
-    table; ``compilation``: an inspection, and its number; None where there is nothing, and ``text`` says
-    so."""
+    table, of breaks with their timelines; ``compilation``: an inspection, and its number; None where there is
+    nothing, and ``text`` says so."""
 
     type: Literal["panel"]
     id: int

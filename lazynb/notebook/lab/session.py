@@ -29,7 +29,9 @@ from lazynb.view.graph.json_form import MIME_TYPE
 from lazynb.view.graph.pending import graph_of
 from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.schema import Inspection
+from lazynb.view.inspection.sources import Sources
 from lazynb.view.inspection.tables import table
+from lazynb.view.inspection.timelines import timelines
 from lazynb.xla.compilation import Compilation
 
 # seconds after a cell at which its line marks are worked out: the kernel first says that the cell is done
@@ -108,10 +110,13 @@ class Lab(Observer):
             self._runs = CellRuns(self._extension.leftovers.earlier, self._extension.shell.user_ns)
             self._end_runs = observe(self._runs)
 
-    def numbered(self, number: int) -> None:
-        """The cell that began is execution ``number``: IPython says so when it names the cell's code."""
-        if self._cell is not None and self._text is not None:
-            self._cells.runs(number, self._cell, self._text)
+    def numbered(self, number: int, file: str) -> None:
+        """The cell that began is execution ``number``: IPython says so when it names the cell's code
+        ``file``."""
+        if self._cell is not None and self._text is None:
+            self._cells.named(number, self._cell, file)  # the body of its magic
+        elif self._cell is not None and self._text is not None:
+            self._cells.runs(number, self._cell, self._text, file)
             self._text = None
             if self._runs is not None:
                 self._runs.cell = number
@@ -224,8 +229,7 @@ class Lab(Observer):
                 lines, compilation = kernels[cell], number
             elif sent is not None and cell != ran:
                 lines, compilation = sent.lines, sent.compilation
-            text = self._cells.lines(cell)
-            message = line_marks(cell, lines, broken.get(cell, {}), text, compilation)
+            message = line_marks(cell, self._cells, lines, broken.get(cell, {}), compilation)
             if sent is None and not message["lines"]:
                 continue
             if sent is None or sent.message != message:
@@ -293,9 +297,10 @@ class Lab(Observer):
                     "text": "Nothing is pending.",
                 }
             if view == "breaks":
-                return {"data": table(breaks(), "trace break"), "text": "No trace breaks so far."}
+                return {"data": _broken(), "text": "No trace breaks so far."}
             if view == "cache":
-                return {"data": table(cache_info(), "executable"), "text": "No executables yet."}
+                made = table(cache_info(), "executable", placed=Sources(()).placed)
+                return {"data": made, "text": "No executables yet."}
             if view == "compilation":
                 if number is None:
                     number = next(reversed(self._compilations), None)
@@ -320,6 +325,12 @@ class Lab(Observer):
         except (Exception, LazynbError) as error:
             return {"text": "", "error": f"{type(error).__name__}: {error}"}
         return {"text": self._status()}
+
+
+def _broken() -> dict[str, Any]:
+    """The trace breaks as a table, and as timelines."""
+    found, placed = breaks(), Sources(()).placed
+    return {**table(found, "trace break", placed=placed), "timelines": timelines(found, placed)}
 
 
 def _data_of(message: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from lazynb.execute.breaks import breaks as all_breaks
+from lazynb.execute.breaks import Breaks, breaks as all_breaks
 from lazynb.execute.records import Records
 from lazynb.plain import plain_data
 from lazynb.record.snapshot.snapshot import Node, Snapshot
@@ -39,9 +39,11 @@ from lazynb.view.inspection.schema import (
     Program,
     Stage,
     Table,
+    Timelines,
 )
 from lazynb.view.inspection.sources import Sources
 from lazynb.view.inspection.tables import EMPTY, table
+from lazynb.view.inspection.timelines import NO_TIMELINES, timelines
 from lazynb.view.inspection.times import compile_times, seconds_by_file
 from lazynb.view.inspection.words import is_kernel
 from lazynb.view.words import plural
@@ -142,8 +144,11 @@ def inspection(
             "Where shardings change is missing", lambda: reshardings(lying, said), []
         ),
         "machine": None,
-        "cache": _table(cache, "executable", notes),
-        "breaks": _table(breaks, "trace break", notes),
+        "cache": _table(cache, "executable", notes, sources),
+        "breaks": _table(breaks, "trace break", notes, sources),
+        "timelines": notes.attempt(
+            "The timelines are missing", lambda: _timelines(breaks, sources, compilation.cell), NO_TIMELINES
+        ),
         "notes": notes,
     }
     if not live:
@@ -188,8 +193,15 @@ def other(
     }
 
 
-def _table(records: Records[Any], noun: str, notes: Notes) -> Table:
-    return notes.attempt(f"The list of {noun}s is missing", partial(table, records, noun), EMPTY)  # type: ignore[no-any-return]
+def _table(records: Records[Any], noun: str, notes: Notes, sources: Sources) -> Table:
+    make = partial(table, records, noun, placed=sources.placed)
+    return notes.attempt(f"The list of {noun}s is missing", make, EMPTY)  # type: ignore[no-any-return]
+
+
+def _timelines(breaks: Records[Any], sources: Sources, cell: int | None) -> Timelines:
+    if not isinstance(breaks, Breaks):
+        return NO_TIMELINES
+    return timelines(breaks, sources.placed, cell)
 
 
 # ---- nodes and what became of them -------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from lazynb.view.inspection.highlights import highlights, line_chips
 from lazynb.view.inspection.line_costs import line_costs, transcendentals
 from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source, Table
 from lazynb.view.inspection.tiles import drawings_html
+from lazynb.view.inspection.timelines import timeline_html
 from lazynb.view.style import CLUSTERS, ink_on
 from lazynb.view.words import clip, plain, plural, tally
 
@@ -115,7 +116,7 @@ def sections(
         "hlo": ("Optimised HLO", lambda: _hlo(data)),
         "times": ("What compiling took", lambda: _times(data)),
         "cache": (f"Cache: {data['cache']['text']}", lambda: _rows(data["cache"])),
-        "breaks": (f"Breaks: {data['breaks']['text']}", lambda: _rows(data["breaks"])),
+        "breaks": (f"Breaks: {data['breaks']['text']}", lambda: _breaks(data)),
     }
 
 
@@ -501,6 +502,10 @@ def _rows(table: Table) -> str:
         return ""
     cells = [list(map(_text, row)) for row in table["rows"]]
     return _table(table["columns"], cells, len(cells), "row")
+
+
+def _breaks(data: Inspection) -> str:
+    return _rows(data["breaks"]) + "".join(map(timeline_html, data["timelines"]["of"]))
 
 
 def _shardings(data: Inspection) -> str:

@@ -50,6 +50,17 @@ class Place(TypedDict):
     source: int | None  # index in the inspection's sources
 
 
+class Spot(TypedDict):
+    """A line of the user's code, whether or not it recorded anything."""
+
+    label: str
+    line: int
+    text: str
+    cell: int | None
+    source: int | None  # index in the inspection's sources
+    file: str  # the key of its file, see `file_key`
+
+
 class Node(TypedDict):
     """A recorded operation or an input."""
 
@@ -473,7 +484,79 @@ class Table(TypedDict):
     columns: list[str]
     rows: list[list[str]]
     nodes: list[list[int]]  # that each row is about; empty where rows are about none
+    places: list[Spot | None]  # of each row; empty where rows have none
     text: str
+
+
+class CalledFrom(TypedDict):
+    """Who called the function in which a line breaks the trace."""
+
+    places: list[Spot]  # the nearest first; empty: nobody
+    count: int
+    seconds: float
+
+
+class BrokenLine(TypedDict):
+    """The steps that ended in a trace break of one kind at one line. Parts are seconds of recording,
+    compiling, running, waiting, and of Python, which is the rest."""
+
+    code: str  # 'LNB103'
+    kind: str
+    asked: bool  # it was asked for as such
+    text: str  # what Python needed
+    hint: str
+    place: Spot
+    library: str  # the place in a library that asked, '' if the line itself did
+    count: int
+    operations: int
+    compiles: int
+    seconds: float  # until Python could go on, all together
+    parts: list[float]  # of the steps, all together
+    median: float  # of a step
+    first: float
+    steps: list[list[float]]  # the first of them
+    callers: list[CalledFrom]
+    gone: int | None  # the run since which it has not come again
+
+
+class Fixed(TypedDict):
+    """A trace break that has not come again since a run of its cell."""
+
+    code: str
+    kind: str
+    place: Spot
+    since: int  # that run
+
+
+class Timeline(TypedDict):
+    """Where the time of a cell or session went, step by step; the parts are those of `BrokenLine`."""
+
+    name: str  # 'This cell', 'Session'
+    title: str  # 'cell 4', '3 runs of cells'
+    seconds: float  # that went by: `parts` adds up to it
+    parts: list[float]
+    after: float  # what went by after the last break
+    strip: list[list[float]]  # the parts of equal stretches of the time
+    rows: list[BrokenLine]  # the one with most time first
+    fixed: list[Fixed]
+    notes: list[str]  # what is not in it
+
+
+class BreakHelp(TypedDict):
+    """What a kind of trace break is."""
+
+    code: str
+    kind: str
+    text: str
+    hint: str
+    programs: list[tuple[str, str]]  # title and text: one that has it, and the same without it
+
+
+class Timelines(TypedDict):
+    """Timelines, and what their kinds of trace break are."""
+
+    of: list[Timeline]
+    help: list[BreakHelp]
 
 
 class Layout(TypedDict):
@@ -542,6 +625,7 @@ class Inspection(TypedDict):
     machine: Machine | None
     cache: Table
     breaks: Table
+    timelines: Timelines
     notes: list[str]  # plain sentences: what is missing, and why
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from lazynb import source
 from lazynb.record.snapshot.snapshot import Node, Place
-from lazynb.view.inspection.schema import Place as PlaceData, Source
+from lazynb.view.file_key import file_key
+from lazynb.view.inspection.schema import Place as PlaceData, Source, Spot
 
 AROUND = 2  # lines before the first and behind the last line used of a file
 MOST = 400  # lines of one source
@@ -48,6 +49,17 @@ class Sources:
                 "source": self._number.get((place.file, place.cell)),
             }
         return self._places[place]
+
+    def placed(self, place: source.Place) -> Spot:
+        """Any of the user's lines, which need not have recorded anything."""
+        return {
+            "label": place.label,
+            "line": place.line,
+            "text": place.text,
+            "cell": place.cell,
+            "source": self._number.get((place.file, place.cell)),
+            "file": file_key(place.file),
+        }
 
 
 def _source(

@@ -6,19 +6,26 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lazynb.execute.records import Records
-from lazynb.view.inspection.schema import Table
+from lazynb.source import Place
+from lazynb.view.inspection.schema import Spot, Table
 from lazynb.view.words import clip, plain, plural
 
-EMPTY: Table = {"columns": [], "rows": [], "nodes": [], "text": ""}
+EMPTY: Table = {"columns": [], "rows": [], "nodes": [], "places": [], "text": ""}
 ROWS = 60
 """Of a table, at most."""
 
 
-def table(records: Records[Any], noun: str, nodes_of: Callable[[Any], Sequence[int]] | None = None) -> Table:
+def table(
+    records: Records[Any],
+    noun: str,
+    nodes_of: Callable[[Any], Sequence[int]] | None = None,
+    placed: Callable[[Place], Spot] | None = None,
+) -> Table:
     """The newest records, a row each, in the columns that say anything; ``noun`` is what one is called.
 
     Arguments:
       nodes_of: the nodes that a record is about.
+      placed: the location of a record as plain data.
     """
     rows = []
     for row in records.rows(ROWS):
@@ -35,5 +42,6 @@ def table(records: Records[Any], noun: str, nodes_of: Callable[[Any], Sequence[i
         "columns": names,
         "rows": [[row[name] for name in names] for row in rows],
         "nodes": [list(nodes_of(one)) for one in records.shown(ROWS)] if nodes_of is not None else [],
+        "places": [placed(one.location) for one in records.shown(ROWS)] if placed is not None else [],
         "text": ", ".join(phrases),
     }

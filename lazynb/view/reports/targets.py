@@ -11,6 +11,7 @@ from lazynb.session.liveness import liveness
 from lazynb.session.side_by_side import LineDifference, Made, differences, made, pairs
 from lazynb.units import short_duration, size
 from lazynb.view.figures import kernels, with_turns
+from lazynb.view.file_key import file_key
 from lazynb.view.graph.html import fill
 from lazynb.view.words import clip, plain
 from lazynb.xla.compilation import Compilation
@@ -163,15 +164,6 @@ def html_table(rows: Sequence[dict[str, str]], first: Sequence[str] = ()) -> str
 
 
 _CELL = "text-align:left;vertical-align:top;padding:3px 16px 3px 0"
-
-
-def file_key(file: str) -> str:
-    """A name for a file that says nothing of where it lies: a stored notebook holds it. It is FNV-1a, as
-    ``fileKey`` of the front end is."""
-    number = 0x811C9DC5
-    for byte in file.encode("utf-8", "replace"):
-        number = (number ^ byte) * 0x01000193 % 2**32
-    return f"{number:08x}"
 
 
 def linked(text: str, file: str, line: int) -> str:

@@ -1,0 +1,120 @@
+"""The steps of a program: what each trace break took, and when. A step goes from one break to the next."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from lazynb.config import config
+from lazynb.execute.observers import Run
+from lazynb.source import Spot, current_cell
+
+
+class Step(NamedTuple):
+    """The end of a step: a break, or a run that was asked for.
+
+    Times are those of ``time.perf_counter()``, in seconds.
+
+    Attributes:
+      kind: a key of :data:`lazynb.reasons.REASONS`.
+      spot: the user's line, with the lines that called its function.
+      detail: the function, argument or attribute that needed the value.
+      run: the execution of a notebook cell in which it came; None outside of a notebook.
+      thread: the identifier of the thread.
+      operations, compiles: operations that ran, and programs that were compiled.
+      recorded: from when to when each of the traces that it ran was recorded.
+      began, ended: the break, and the moment at which Python could go on.
+      compiling: making programs, or loading them.
+      running: handing the programs over; a program that Python waits for may run meanwhile.
+      waiting: until the value was there.
+    """
+
+    kind: str
+    spot: Spot
+    detail: str
+    run: int | None
+    thread: int
+    operations: int
+    compiles: int
+    recorded: tuple[tuple[float, float], ...]
+    began: float
+    ended: float
+    compiling: float
+    running: float
+    waiting: float
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """Equal for the breaks of one kind at one line; the key of their tally."""
+        return self.kind, self.detail, *self.spot.identity
+
+
+class StepLog:
+    """The newest ``config.max_events`` steps of this process.
+
+    A flush may take only ten microseconds, so it appends a plain tuple.
+
+    Attributes:
+      total: number of steps, with those that are forgotten.
+    """
+
+    def __init__(self) -> None:
+        self.total = 0
+        self._steps: collections.deque[tuple[Any, ...]] = collections.deque(maxlen=config.max_events)
+
+    def add(
+        self,
+        kind: str,
+        spot: Spot,
+        detail: str,
+        counts: tuple[int, int],
+        runs: Sequence[Run],
+        times: tuple[float, float, float, float],
+    ) -> None:
+        """Appends a step.
+
+        Arguments:
+          counts: operations and compilations.
+          times: ``began``, ``ended``, ``compiling`` and ``waiting``, see :class:`Step`.
+        """
+        self.total += 1
+        self._steps.append(
+            (kind, spot, detail, current_cell(), threading.get_ident(), counts, _times(runs), times)
+        )
+
+    def steps(self) -> list[Step]:
+        """The steps that are remembered, in the order in which they ended."""
+        return [_step(*fields) for fields in list(self._steps)]
+
+    def clear(self) -> None:
+        """Forgets all steps."""
+        self.total = 0
+        self._steps.clear()
+
+
+def _times(runs: Sequence[Run]) -> tuple[tuple[float, float, float], ...]:
+    """Of each run the beginning and the time of its recording, and the time to hand it over."""
+    return tuple([(run.began, run.record_seconds, run.seconds) for run in runs])
+
+
+def _step(
+    kind: str,
+    spot: Spot,
+    detail: str,
+    cell: int | None,
+    thread: int,
+    counts: tuple[int, int],
+    runs: tuple[tuple[float, float, float], ...],
+    times: tuple[float, float, float, float],
+) -> Step:
+    began, ended, compiling, waiting = times
+    recorded = tuple((start, start + seconds) for start, seconds, _ in runs)
+    running = sum(seconds for _, _, seconds in runs)
+    return Step(
+        kind, spot, detail, cell, thread, *counts, recorded, began, ended, compiling, running, waiting
+    )
+
+
+log = StepLog()

@@ -1,0 +1,99 @@
+"""%breaks shows where the time of the cells went: as text, and as HTML that needs no trust."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+
+import pytest
+
+import lazynb
+from lazynb.execute.timeline import of_cell
+
+LOOP = """\
+import time
+def helper(x):
+    return float(x.sum())
+x = jnp.ones(4)
+for step in range(30):
+    x = jnp.sin(x)
+    helper(x)
+time.sleep(0.05)
+"""
+
+
+def run(notebook, cell):
+    number = notebook.shell.execution_count
+    began = time.perf_counter()
+    notebook.run(cell)
+    return number, time.perf_counter() - began
+
+
+def test_the_timeline_of_a_cell_is_as_long_as_the_cell_ran(notebook):
+    number, took = run(notebook, LOOP)
+    timeline = of_cell(number)
+    assert timeline.title == f"cell {number}"
+    assert 0.05 < timeline.seconds <= took
+    assert sum(timeline.parts) == pytest.approx(timeline.seconds, abs=1e-9)
+    assert timeline.after >= 0.05
+    (row,) = timeline.rows
+    assert (row.count, row.location.line) == (30, 3)
+    assert [[place.line for place in one.places] for one in row.callers] == [[7]]
+    assert row.first > row.median
+
+
+def test_what_lies_between_two_cells_is_in_no_timeline(notebook):
+    first, _ = run(notebook, LOOP)
+    time.sleep(0.2)
+    second, _ = run(notebook, LOOP)
+    timeline = lazynb.breaks().timeline
+    assert timeline.title == "2 runs of cells"
+    both = of_cell(first).seconds + of_cell(second).seconds
+    assert timeline.seconds == pytest.approx(both, abs=1e-9)
+    assert sum(timeline.parts) == pytest.approx(both, abs=1e-9)
+
+
+def test_a_cell_that_failed_or_runs_still_has_an_end(notebook):
+    number = notebook.shell.execution_count
+    notebook.run("float(jnp.ones(3).sum())\n1 / 0", error=ZeroDivisionError)
+    ended = of_cell(number).seconds
+    time.sleep(0.05)
+    assert of_cell(number).seconds == ended
+    shown = notebook.run("float(jnp.ones(3).sum())\nimport lazynb\nlazynb.breaks()").shown
+    assert "2 runs of cells" in shown["text/plain"]
+
+
+def test_the_forms(notebook):
+    number, _ = run(notebook, LOOP)
+    for cell in ("%breaks", "import lazynb\nlazynb.breaks()"):
+        shown = notebook.run(cell).shown
+        text, page = shown["text/plain"], shown["text/html"]
+        lines = text.splitlines()
+        at = next(at for at, line in enumerate(lines) if line.startswith("Timeline of "))
+        assert re.fullmatch(
+            rf"Timeline of [\d.]+ m?s in cell {number}: ░ recording .*, · Python [\d.]+ m?s", lines[at]
+        )
+        assert re.fullmatch(r"  [░█▓▒·]{96}  over time", lines[at + 1])
+        assert re.fullmatch(
+            rf"  [░█▓▒· ]{{24}}  cell {number}, line 3  30 times, [\d.]+ m?s in all, "
+            r"median [\d.]+ (µs|ms), first [\d.]+ m?s",
+            lines[at + 2],
+        )
+        assert lines[at + 3].strip() == f"called from cell {number}, line 7"
+        assert (
+            lines[at + 4].split("  ")[2].strip() == "after the last break" or "after the last break" in text
+        )
+        assert max(map(len, lines)) < 150
+        # what an untrusted notebook takes away is not there
+        assert not re.search(r"<(svg|style|script|button|input)", page)
+        images = re.findall(r'<img alt="([^"]*)" [^>]*src="data:image/svg\+xml;base64,([^"]+)"', page)
+        assert any("over time: " in alt and "compiling" in alt for alt, _ in images)
+        assert all(base64.b64decode(data).startswith(b"<svg xmlns=") for _, data in images)
+        assert f"cell {number}, line 3" in page and "median" in page
+
+
+def test_nothing_is_drawn_where_nothing_broke(notebook):
+    notebook.run("x = jnp.ones(3) * 2")
+    shown = notebook.run("%breaks").shown
+    assert shown == {"text/plain": "no trace breaks", "text/html": "<p>no trace breaks</p>"}
