@@ -12,6 +12,8 @@ from lazynb.view.words import clip, plain, plural
 EMPTY: Table = {"columns": [], "rows": [], "nodes": [], "text": ""}
 ROWS = 60
 """Of a table, at most."""
+LETTERS = 1000
+"""Of a cell, at most: what has a sentence for each of many lines ends somewhere."""
 
 
 def table(records: Records[Any], noun: str, nodes_of: Callable[[Any], Sequence[int]] | None = None) -> Table:
@@ -22,7 +24,7 @@ def table(records: Records[Any], noun: str, nodes_of: Callable[[Any], Sequence[i
     """
     rows = []
     for row in records.rows(ROWS):
-        rows.append({name: clip(plain(cell), 160) for name, cell in row.items()})
+        rows.append({name: clip(plain(cell), LETTERS) for name, cell in row.items()})
     names = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
     # a line may have broken a thousand times: breaks say themselves how often
     phrases = [getattr(records, "summary", "") or plural(len(records), noun)]
