@@ -5,7 +5,7 @@ import { h, plain, prose, s } from "../ui/dom";
 import { listed } from "../model/format";
 import { type Part, contentsOf, linesOf, titleOf } from "../graph/parts";
 import { curve } from "../graph/layout";
-import { bar, chips } from "../ui/palette";
+import { bar, chips, kernelsIn } from "../ui/palette";
 import { type Relations, placeWords } from "../model/program";
 import { FRAME, type Item, type Scene, type Wire, isQuiet } from "../graph/scene";
 import type { Store } from "../model/store";
@@ -94,6 +94,7 @@ function single(node: Node, { literals, apart }: Item, store: Store): HTMLElemen
     names.length ? `kept as ${listed(names)}` : "",
     node.avals.join(", "),
     placeWords(node.place),
+    kernelsIn(clusters, relations),
     plain(fate?.text ?? ""),
     move ? `⇄ ${move.text}` : "",
   ];
@@ -176,7 +177,7 @@ function group(part: Part, held: Group, store: Store, toggle: (key: string) => v
   const made = h(
     `div.box.group${results.length ? ".result" : ""}`,
     {
-      title: `${title}\n${words}`,
+      title: [title, words, kernelsIn(clusters, store.relations)].filter(Boolean).join("\n"),
       style: `--bar:${bar(clusters, store.relations)}`,
       role: "group", // not a button: it has buttons inside
       "aria-label": `group ${title}, ${words}`,
