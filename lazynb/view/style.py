@@ -54,12 +54,16 @@ def paint(kind: str, dead: bool, inputs: bool = False) -> Paint:
 
 
 CLUSTERS = (
-    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#8C8C8C",
-    "#315200", "#840063", "#1010FF", "#FFADE6", "#E610D6", "#088421", "#52E6AD",
-    "#086B5A", "#730094", "#4ABD63", "#9C5284", "#6B10F7", "#4A8CFF", "#00CEBD",
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#6E6E6E",
+    "#882211", "#663366", "#3322CC", "#8877FF", "#005544", "#BBBB88",
 )  # fmt: skip
-"""Colours of fusion clusters: Okabe and Ito's and a grey; then those that are furthest from all before them,
-also for colour-blind eyes (glasbey 0.4, ``colorblind_safe``). Each cluster shows its number too."""
+"""Colours of fusion clusters: Okabe and Ito's and a grey; then those that are furthest from all before them.
+Any two differ by 10 or more in CIEDE2000, to normal, protan, deutan and tritan eyes (Machado, Oliveira and
+Fernandes, 2009): more colours would not. Each cluster shows its number too."""
+
+PATTERNS = 5
+"""Where the colours are used up they come again with a pattern: none, ``/``, ``-``, a half, ``x``. Look ``n``
+of a cluster has colour ``n % len(CLUSTERS)`` and pattern ``n // len(CLUSTERS) % PATTERNS``."""
 
 ADDED, CHANGED, REMOVED = "#56B4E9", "#E69F00", "#CC79A7"
 """Colours of a difference: blue, orange and purple. A sign (+, ~, −) stands with each."""

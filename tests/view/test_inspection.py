@@ -19,9 +19,8 @@ from lazynb.record.snapshot.snapshot import Place
 from lazynb.view.inspection import schema
 from lazynb.view.inspection.contents import inspection, size
 from lazynb.view.inspection.html import to_html
-from lazynb.view.inspection.index import Index, Notes
+from lazynb.view.inspection.index import Notes
 from lazynb.view.inspection.text import to_text
-from lazynb.view.style import CLUSTERS
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.fates.assignment import Fate
 
@@ -367,19 +366,6 @@ def test_a_loop_says_how_often_it_turns_and_what_is_in_it_how_often_it_runs(clea
     assert halved
     page = to_html(data, made.snapshot)
     assert "while, 7 turns" in page and "16 KiB → 16 KiB × 7" in page
-
-
-def test_colours_of_one_cluster_with_many_neighbours():
-    index = Index.__new__(Index)
-    index.clusters = [(0, SimpleNamespace(kind="loop")) for _ in range(40)]
-    found = index.colours([(0, other) for other in range(1, 40)])
-    assert all(found[0] != other for other in found[1:]) and set(found) <= set(range(len(CLUSTERS))) - {7}
-
-
-def test_each_cluster_has_a_colour_of_its_own_while_there_are_enough():
-    index = Index.__new__(Index)
-    index.clusters = [(0, SimpleNamespace(kind="loop")) for _ in range(len(CLUSTERS) - 1)]
-    assert len(set(index.colours([]))) == len(CLUSTERS) - 1
 
 
 def test_notes_say_a_thing_once():

@@ -34,7 +34,7 @@ export const isQuiet = (kind: string | undefined): boolean => kind !== undefined
 
 /** What the chips of kernels take, of which at most `most` are drawn. */
 function chipRoom(ids: readonly number[], most: number, relations: Relations): number {
-  const widths = ids.map((id) => Math.max(23, relations.kernel(id).length * 7.2 + 10) + 3);
+  const widths = ids.map((id) => Math.max(23, relations.kernel(id).length * 7.2 + 15) + 3);
   const shown = widths.length > most ? [...widths.slice(0, most - 1), 26] : widths;
   return shown.reduce((sum, width) => sum + width, 3);
 }

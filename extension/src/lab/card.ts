@@ -1,7 +1,7 @@
 /** The card of a line: its kernels, what became of its operations, its trace breaks. One a page. */
 
 import { h, prose } from "../ui/dom";
-import { PALETTE, inkOn } from "../ui/palette";
+import { look, paint } from "../ui/palette";
 import type { Break, Kernel, Line } from "./messages";
 import { costOf, inBrief, legendOf } from "./words";
 
@@ -103,11 +103,11 @@ export class Card {
 }
 
 function kernelRow({ chip, colour, name, kind, fates, cost }: Kernel, act: () => void): HTMLElement {
-  const paint = PALETTE[colour % PALETTE.length] ?? PALETTE[7];
+  const own = look(colour);
   return h(
     "button.row",
     { type: "button", onclick: act, title: "Select it in the inspector" },
-    h("span.chip", { style: `background:${paint};color:${inkOn(paint)}` }, chip),
+    h(`span.chip${own.pattern ? ".hatched" : ""}`, { style: `background:${paint(own)};color:${own.ink}` }, chip),
     h(
       "span.words",
       {},

@@ -3,7 +3,7 @@
 import { Compartment, EditorState, type Extension, RangeSet, StateEffect, StateField } from "@codemirror/state";
 import { type BlockInfo, type EditorView, GutterMarker, ViewPlugin, gutter } from "@codemirror/view";
 import { h, s } from "../ui/dom";
-import { PALETTE } from "../ui/palette";
+import { look, stripe } from "../ui/palette";
 import { type Held, follow, place } from "./held";
 import { coloursOf, weightOf } from "./marks";
 import type { Line } from "./messages";
@@ -69,7 +69,10 @@ class Mark extends GutterMarker {
       chosen ? "div.mark.chosen" : "div.mark",
       { "data-line": line.line, title: null, "aria-label": `${inBrief(line)}${chosen ? ", selected" : ""}` },
       weight ? diamond(weight) : null,
-      h(`span.stripe${line.kernels.length ? "" : ".none"}`, { style: `--stripe:${stripe(line)}`, hidden: isBare(line) }),
+      h(`span.stripe${line.kernels.length ? "" : ".none"}`, {
+        style: `--stripe:${stripe(coloursOf(line).map(look)) || "none"}`,
+        hidden: isBare(line),
+      }),
     );
   }
 }
@@ -77,14 +80,7 @@ class Mark extends GutterMarker {
 /** Breaks alone: there is no stripe. */
 const isBare = (line: Line): boolean => !line.kernels.length && !line.fates.length;
 
-function stripe(line: Line): string {
-  const colours = coloursOf(line).map((n) => PALETTE[n % PALETTE.length]);
-  const step = 100 / colours.length;
-  if (!colours.length) return "none";
-  return `linear-gradient(to bottom, ${colours.map((c, i) => `${c} ${i * step}% ${(i + 1) * step}%`).join(", ")})`;
-}
-
-function diamond(weight: 1 | 2 | 3): SVGElement {
+export function diamond(weight: 1 | 2 | 3): SVGElement {
   const r = [0, 5, 4.2, 3.2][weight] as number;
   return s(
     `svg.break.weight-${weight}`,

@@ -9,6 +9,7 @@ import type { Inspector } from "../inspector";
 import type { Comm } from "../model/comm";
 import type { Link } from "./link";
 import type { Links } from "./links";
+import { marksLegend } from "./legend";
 import type { Panel as Shown, State } from "./messages";
 
 export type ViewName = "graph" | "breaks" | "cache" | "compilation";
@@ -97,7 +98,7 @@ export class SidePanel extends Widget {
       { role: "tablist", "aria-label": "lazynb's views", onkeydown: (event: KeyboardEvent) => this.key(event) },
       ...this.tabs,
     );
-    this.node.append(h("div.top", {}, h("h2.name", {}, "lazynb"), this.line), list, this.news, this.body);
+    this.node.append(h("div.top", {}, h("h2.name", {}, "lazynb"), this.line), list, this.news, this.body, marksLegend());
     this.paintTabs();
     links.changed.connect(this.refresh, this);
   }

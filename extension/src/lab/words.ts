@@ -38,7 +38,7 @@ export function legendOf(line: Line): string {
   return said.join(" ");
 }
 
-const DIAMONDS = {
+export const DIAMONDS = {
   1: "A large diamond: the break that cost most in this session.",
   2: "A small full diamond: the second and third of the breaks that cost most.",
   3: "A hollow diamond: three breaks or more cost more.",

@@ -463,7 +463,7 @@ export interface Cluster {
   cycles: number | null;
   /** Null: to be asked for. */
   code: Code | null;
-  /** Index in the palette. */
+  /** Its look: the colour in the palette, and each time that is used up the next pattern. */
   colour: number;
 }
 

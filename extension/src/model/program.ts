@@ -146,3 +146,6 @@ export function placeWords(place: Place | null): string {
   if (!place) return "";
   return place.label || (place.cell !== null ? `cell ${place.cell}, line ${place.line}` : `line ${place.line}`);
 }
+
+/** A place and what stands there. */
+export const placeTitle = (place: Place | null): string => [placeWords(place), place?.text].filter(Boolean).join("\n");

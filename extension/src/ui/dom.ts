@@ -67,6 +67,12 @@ export function visibleIn(pane: HTMLElement, element: Element): boolean {
   return inner.bottom > outer.top && inner.top < outer.bottom && inner.right > outer.left && inner.left < outer.right;
 }
 
+/** A long text that may break after the signs of a name or of code, before it breaks anywhere. */
+export function breakable(text: string): (HTMLElement | string)[] {
+  if (text.length < 24) return [text];
+  return text.split(/(?<=[_.,([{=/])(?=[^\s=])/).flatMap((part, i) => (i ? [h("wbr"), part] : [part]));
+}
+
 /** A sentence without the backticks around what is code. */
 export const plain = (text: string): string => text.replaceAll("`", "");
 

@@ -100,7 +100,8 @@ function events({ programs, ran, target, form }: Inspection): HTMLElement[] {
   }
   if (first && programs.length === 1) {
     const words = came(first);
-    if (words) made.push(h("span.event", { title: CAME[first.cache] ?? "what the cache of executables did" }, words));
+    if (words)
+      made.push(h("span.event", { title: `${words}\n${CAME[first.cache] ?? "what the cache of executables did"}` }, words));
     if (first.backend) made.push(h("span.event", { title: "backend" }, first.backend));
   }
   return made;

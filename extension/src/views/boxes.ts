@@ -5,7 +5,7 @@ import { h, plain, prose, s } from "../ui/dom";
 import { listed } from "../model/format";
 import { type Part, contentsOf, keptAs, linesOf, titleOf } from "../graph/parts";
 import { curve } from "../graph/layout";
-import { bar, chips, tint } from "../ui/palette";
+import { bar, chips, kernelsIn, tint } from "../ui/palette";
 import { type Relations, placeWords } from "../model/program";
 import { FRAME, type Item, type Scene, type Wire } from "../graph/scene";
 import { isQuiet } from "../graph/sizes";
@@ -106,6 +106,7 @@ function single(node: Node, { part, literals, statement, apart }: Item, store: S
     node.avals.join(", "),
     placeWords(node.place),
     node.place?.text.trim(),
+    kernelsIn(clusters, relations),
     plain(fate?.text ?? ""),
     move ? `⇄ ${move.text}` : "",
   ];
@@ -190,7 +191,7 @@ function group(part: Part, held: Group, statement: string, store: Store, toggle:
   const made = h(
     `div.box.group${results.length ? ".result.banded" : ""}`,
     {
-      title: [title, words, statement].filter(Boolean).join("\n"),
+      title: [title, words, statement, kernelsIn(clusters, store.relations)].filter(Boolean).join("\n"),
       style: `--bar:${bar(clusters, store.relations)}${tint(clusters, store.relations)}`,
       role: "group", // not a button: it has buttons inside
       "aria-label": ["group " + title, words, statement, results.length ? `results ${listed(results)}` : ""]

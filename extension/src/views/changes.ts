@@ -2,7 +2,7 @@
 
 import type { Change } from "../model/data";
 import { h } from "../ui/dom";
-import { placeWords } from "../model/program";
+import { placeTitle, placeWords } from "../model/program";
 import { chips } from "../ui/palette";
 import type { Store } from "../model/store";
 import { light, tag } from "../ui/selectable";
@@ -54,7 +54,7 @@ function row(change: Change, query: string, store: Store): HTMLElement {
           tag(
             h(
               "span.member",
-              { title: node.place?.text ?? "" },
+              { title: placeTitle(node.place) },
               nodeTitle(node),
               h("span.muted", {}, ` ${placeWords(node.place)}`),
             ),

@@ -2,12 +2,12 @@
 
 import type { Bounds, Cluster, Inspection } from "../model/data";
 import { KINDS, kindWords } from "../ui/describe";
-import { fill, h, prose } from "../ui/dom";
+import { breakable, fill, h, prose } from "../ui/dom";
 import { executions } from "../ui/executions";
 import { ABSENT, bytes, figure, ratio, seconds } from "../model/format";
 import { moreButton } from "../ui/more";
 import { bar, chip, colourOf } from "../ui/palette";
-import { onAll, perDevice, placeWords } from "../model/program";
+import { onAll, perDevice, placeTitle, placeWords } from "../model/program";
 import { type Figure, calls, intensity, speed, total as allOf } from "../model/rates";
 import { times as readTimes } from "../model/read";
 import { light, reveal, tag } from "../ui/selectable";
@@ -196,13 +196,13 @@ export function costView({ store, comm, questions, signal }: Context): View {
           "td.kernel",
           {},
           chip(cluster.id, store.relations, false),
-          h("span.kernel-name", { title: cluster.name }, cluster.name),
+          h("span.kernel-name", { title: cluster.name }, ...breakable(cluster.name)),
           executions(cluster),
           h("div.kernel-more", {}, [kind, placeWords(cluster.place)].filter(Boolean).join(" · ")),
         ),
         h("td.kind", { title: kindWords(cluster) }, kind),
         ...COLUMNS.map((column, i) => cell(column, cluster, most[i] ?? 0)),
-        h("td.where", { title: cluster.place?.text ?? "" }, placeWords(cluster.place)),
+        h("td.where", { title: placeTitle(cluster.place) }, placeWords(cluster.place)),
       ),
       { kind: "cluster", id: cluster.id },
     );

@@ -4,7 +4,7 @@ import type { Fate, Label, Node } from "../model/data";
 import { h, plain, prose } from "../ui/dom";
 import { count } from "../model/format";
 import { bar, chips } from "../ui/palette";
-import { placeWords } from "../model/program";
+import { placeTitle, placeWords } from "../model/program";
 import { lit } from "../model/selection";
 import { isQuiet } from "../graph/sizes";
 import { light, tag } from "../ui/selectable";
@@ -61,7 +61,7 @@ export function fatesTable({ store, signal }: Context): View {
       { style: `--bar:${bar(clusters, relations)}` },
       h("span.id", {}, `#${node.id}`),
       h("span.name", { title: nodeWords(node) }, nodeWords(node)),
-      h("span.where", { title: node.place?.text ?? "" }, placeWords(node.place)),
+      h("span.where", { title: placeTitle(node.place) }, placeWords(node.place)),
       chips(clusters, relations, 3),
       fate ? badge(fate.label, true) : h("span", {}),
       h(

@@ -5,8 +5,8 @@ import { KINDS } from "../ui/describe";
 import { h, s } from "../ui/dom";
 import { turnWords } from "../ui/executions";
 import { bytes, clip, count, listed } from "../model/format";
-import { curve, layOut } from "../graph/layout";
-import { colourOf, inkOn } from "../ui/palette";
+import { type Point, type Size, curve, layOut } from "../graph/layout";
+import { type Look, hatchPath, lookOf } from "../ui/palette";
 import { kernelWords, lineKey, placeWords } from "../model/program";
 import type { Thing } from "../model/selection";
 import type { Store } from "../model/store";
@@ -14,11 +14,17 @@ import { tag } from "../ui/selectable";
 import { nodeTitle } from "../model/words";
 
 const MOST = 48;
-const WIDTH = 158;
-const HEIGHT = 46;
-/** Of one line of a block's name. */
+/** Of the colour at a block's left, and what is free around its text. */
+const CHIP = 30;
+const FREE = 14;
+const FOOT = 32;
+/** Of one line of a block's name, and lines at most. */
 const LETTERS = 16;
+const LINES = 3;
 const LINE = 14;
+/** What a letter takes, in the widest font of those that are likely. */
+const LETTER = 7.8;
+const SMALL = 6.9;
 
 /** What one block of the map stands for: a kernel, or all kernels of a line. */
 interface Block {
@@ -49,7 +55,15 @@ function together(clusters: readonly Cluster[], what: "line" | "cell"): Block[] 
       ? { kind: "line", source: place.source ?? 0, line: place.line }
       : { kind: "nodes", ids: all.flatMap(({ nodes }) => nodes), key: `map ${key}`, title: head };
     const words = line ? `line ${place.line}: ${kernels}` : kernels;
-    return { clusters: all, thing, head, words, title: `${placeWords(line || null)}\n${head}`.trim() };
+    const title = [
+      placeWords(line || null),
+      head,
+      `kernels ${listed(
+        all.map(({ label }) => label),
+        24,
+      )}`,
+    ];
+    return { clusters: all, thing, head, words, title: title.filter(Boolean).join("\n") };
   });
 }
 
@@ -62,9 +76,9 @@ function alone(cluster: Cluster, store: Store): Block {
   return {
     clusters: [cluster],
     thing: { kind: "cluster", id: cluster.id },
-    head: names.length ? names.slice(0, 6).join(" ") : cluster.opcode || cluster.name,
+    head: names.length ? names.join(" ") : cluster.opcode || cluster.name,
     words: kind,
-    title: `${cluster.name}\n${kind}\n${listed(names, 12)}`,
+    title: `kernel ${cluster.label}: ${cluster.name}\n${kind}\n${listed(names, 24)}`,
   };
 }
 
@@ -86,9 +100,13 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
   }
   const pairs = [...paired.values()];
   const links = pairs.map(([one]) => [at.get(one?.producer ?? -1) ?? 0, at.get(one?.consumer ?? -1) ?? 0] as const);
-  const height = HEIGHT + (blocks.some(({ head }) => inLines(head).length > 1) ? LINE : 0);
+  const written = blocks.map(({ head }) => inLines(head));
+  const size = {
+    width: Math.max(...blocks.map(({ words }, i) => room(written[i] ?? [], words))),
+    height: FOOT + LINE * Math.max(...written.map(({ length }) => length)),
+  };
   const laid = layOut(
-    blocks.map(() => ({ width: WIDTH, height })),
+    blocks.map(() => size),
     links,
     { across: true, between: 14, layers: 34, label: { width: 58, height: 14 } },
   );
@@ -122,8 +140,23 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
     );
     svg.append(tag(group, { kind: "boundary", id: one.id }));
   });
-  blocks.forEach((one, i) => svg.append(draw(one, laid.boxes[i] ?? { x: 0, y: 0 }, height)));
+  blocks.forEach((one, i) => svg.append(draw(one, written[i] ?? [], laid.boxes[i] ?? { x: 0, y: 0 }, size)));
   return h("div.map-pane", {}, note, svg as unknown as HTMLElement);
+}
+
+/** The pattern of a kernel above and below its number. */
+function hatched({ ink, pattern }: Look, height: number): SVGElement[] {
+  const band = height / 2 - 10;
+  if (!pattern) return [];
+  return [2, height - band - 2].map((y) =>
+    s("path", {
+      d: hatchPath(pattern, 12, band),
+      transform: `translate(${CHIP / 2 - 6},${y})`,
+      stroke: ink,
+      "stroke-width": pattern === 3 ? 6 : 1.5,
+      fill: "none",
+    }),
+  );
 }
 
 /** Colours of a block's kernels below each other. */
@@ -131,22 +164,37 @@ function stripes(clusters: Cluster[], height: number): SVGElement[] {
   const shown = clusters.slice(0, 6);
   const each = height / shown.length;
   return shown.map((cluster, i) =>
-    s("rect", { y: (i * each).toFixed(1), width: 30, height: each.toFixed(1), fill: colourOf(cluster) }),
+    s("rect", { y: (i * each).toFixed(1), width: CHIP, height: each.toFixed(1), fill: lookOf(cluster).colour }),
   );
 }
 
-/** A block's name in at most two lines, between words where it can be. */
+/** A block's name in a few lines, between words where it can be, or after the signs in a name. */
 function inLines(head: string): string[] {
-  if (head.length <= LETTERS) return [head];
-  const at = head.lastIndexOf(" ", LETTERS);
-  const first = head.slice(0, at > 0 ? at : LETTERS);
-  return [first, clip(head.slice(first.length).trim(), LETTERS)];
+  const lines: string[] = [];
+  let left = head;
+  while (left.length > LETTERS && lines.length < LINES - 1) {
+    const part = left.slice(0, LETTERS + 1);
+    const at = [part.lastIndexOf(" "), part.slice(0, LETTERS).lastIndexOf("_") + 1].find((one) => one > 3) ?? LETTERS;
+    lines.push(left.slice(0, at).trim());
+    left = left.slice(at).trim();
+  }
+  return [...lines, clip(left, LETTERS)];
 }
 
-function draw({ clusters, thing, head, words, title }: Block, { x, y }: { x: number; y: number }, height: number): SVGElement {
+/** The width of a block with this text. */
+function room(lines: readonly string[], words: string): number {
+  const longest = Math.max(...lines.map(({ length }) => length * LETTER), Math.min(words.length, LETTERS) * SMALL);
+  return Math.round(Math.max(120, CHIP + FREE + longest));
+}
+
+function draw(
+  { clusters, thing, head, words, title }: Block,
+  lines: readonly string[],
+  { x, y }: Point,
+  { width, height }: Size,
+): SVGElement {
   const [first] = clusters;
   const single = clusters.length === 1 && first;
-  const lines = inLines(head);
   const top = (height - lines.length * LINE - 16) / 2 + 11;
   const group = s(
     "g.block",
@@ -155,22 +203,23 @@ function draw({ clusters, thing, head, words, title }: Block, { x, y }: { x: num
       "aria-label": `${single ? `kernel ${first.label}` : head}, ${words}`,
     },
     s("title", {}, title),
-    s("rect.block-body", { width: WIDTH, height, rx: 6 }),
+    s("rect.block-body", { width, height, rx: 6 }),
     ...(single
       ? [
-          s("path", { d: `M6,0H30V${height}H6A6,6 0 0 1 0,${height - 6}V6A6,6 0 0 1 6,0Z`, fill: colourOf(first) }),
+          s("path", { d: `M6,0H${CHIP}V${height}H6A6,6 0 0 1 0,${height - 6}V6A6,6 0 0 1 6,0Z`, fill: lookOf(first).colour }),
+          ...hatched(lookOf(first), height),
           s(
             "text.block-number",
-            { x: 15, y: height / 2 + 4, "text-anchor": "middle", fill: inkOn(colourOf(first)) },
+            { x: CHIP / 2, y: height / 2 + 4, "text-anchor": "middle", fill: lookOf(first).ink },
             first.label,
           ),
         ]
       : stripes(clusters, height)),
     s(
       "svg",
-      { x: 37, width: WIDTH - 42, height },
+      { x: CHIP + 7, width: width - CHIP - 9, height },
       ...lines.map((line, i) => s("text.block-name", { y: top + i * LINE }, line)),
-      s("text.block-kind", { y: top + lines.length * LINE + 2 }, clip(words, 20)),
+      s("text.block-kind", { y: top + lines.length * LINE + 2 }, clip(words, LETTERS)),
     ),
   );
   return tag(group, thing);

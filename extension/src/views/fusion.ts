@@ -2,12 +2,12 @@
 
 import type { Boundary, Cluster, Value } from "../model/data";
 import { kindName, kindWords } from "../ui/describe";
-import { fill, h, prose } from "../ui/dom";
+import { breakable, fill, h, prose } from "../ui/dom";
 import { bytes, count, listed } from "../model/format";
 import { executions, inAll, turnWords } from "../ui/executions";
 import { moreButton } from "../ui/more";
 import { bar, chip } from "../ui/palette";
-import { between, kernelWords, perDevice, placeWords } from "../model/program";
+import { between, kernelWords, perDevice, placeTitle, placeWords } from "../model/program";
 import { boundaries, findings } from "../model/read";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
@@ -116,13 +116,13 @@ export function fusionView(context: Context): View {
         "div.card-head",
         {},
         chip(cluster.id, relations, false),
-        h("b.card-name", { title: cluster.name }, cluster.name),
+        h("b.card-name", { title: cluster.name }, ...breakable(cluster.name)),
         h("span.kind", { title: kindWords(cluster) }, kindName(cluster)),
         turnWords(cluster) ? h("b", {}, turnWords(cluster)) : null,
         cluster.inside === null ? null : h("span.muted", {}, `inside ${relations.kernel(cluster.inside)}`),
         cluster.kind === "control" ? null : executions(cluster),
         h("span.spring", {}),
-        h("span.muted.where", { title: cluster.place?.text ?? "" }, placeWords(cluster.place)),
+        h("span.muted.where", { title: placeTitle(cluster.place) }, placeWords(cluster.place)),
       ),
       members.length
         ? h("div.members", {}, ...members.slice(0, 24).map(op), rest > 0 ? h("span.muted", {}, `and ${rest} more`) : null)

@@ -1,8 +1,9 @@
 /** What the user wrote, each line with the kernels that its operations went into. */
 
 import type { Source } from "../model/data";
-import { h } from "../ui/dom";
-import { bar, chips } from "../ui/palette";
+import { breakable, h } from "../ui/dom";
+import { bar, chips, kernelsIn } from "../ui/palette";
+import { stripeLegend } from "../ui/legend";
 import { isQuiet } from "../graph/sizes";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
@@ -26,8 +27,8 @@ export function sourceView({ store }: Context): View {
       "div.code-line",
       { style: `--bar:${bar(clusters, relations)}`, title: text.length > 40 ? text : "" },
       h("span.number", {}, number),
-      h("span.bars", { "aria-hidden": "true" }),
-      h("code.text", {}, text || " "),
+      h("span.bars", { "aria-hidden": "true", title: kernelsIn(clusters, relations) || null }),
+      h("code.text", {}, ...breakable(text || " ")),
       gone ? h("span.gone", { title: `its operations: ${[...fates].join(", ")}` }, gone) : null,
       moves.length ? h(`span.flag${sent}`, { title: moves.map(({ text }) => text).join("\n") }, "⇄") : null,
       clusters.length ? chips(clusters, relations, 3) : null,
@@ -41,6 +42,8 @@ export function sourceView({ store }: Context): View {
     if (source.lines.length > MOST) code.append(h("div.muted", {}, `${source.lines.length - MOST} more lines are not shown`));
     element.append(h("section.file", {}, h("h3.file-name", { title: source.file }, title), code));
   }
+  const legend = data.sources.length ? stripeLegend(data.clusters) : null;
+  if (legend) element.append(legend);
   if (!data.sources.length) element.append(h("div.empty", {}, "The source of these operations is not known."));
   element.addEventListener("keydown", (event) => {
     const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;

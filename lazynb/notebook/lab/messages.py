@@ -49,9 +49,8 @@ class Compiled(TypedDict):
 
 
 class Kernel(TypedDict):
-    """A fusion cluster or other kernel: chip ``c2`` in the colour of number ``colour`` of the palette; for
-    the hover: its kind, what became of the line's operations in it, and its cost in words (empty where XLA
-    gives none)."""
+    """A fusion cluster or other kernel: chip ``c2`` in the look of number ``colour``; for the hover: its
+    kind, what became of the line's operations in it, and its cost in words (empty where XLA gives none)."""
 
     id: int
     chip: str

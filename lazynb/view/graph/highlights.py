@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from lazynb.view import style
-from lazynb.view.graph.model import Box, Highlight
+from lazynb.view.graph.model import Box, Chip, Highlight
 from lazynb.view.style import Paint
 
 _GREY = "#6b7280"
-Chip = tuple[str, str]
+HATCH = 6.0
+"""Width of the part of a chip that has its pattern."""
 
 
-def cluster_chip(label: str, colour: int) -> Chip:
-    """A cluster's label and colour: ``('c2', '#009E73')``."""
-    return label, style.CLUSTERS[colour % len(style.CLUSTERS)]
+def cluster_chip(label: str, look: int) -> Chip:
+    """A cluster's label and how it looks: ``('c2', '#009E73', 0)``."""
+    patterns, colour = divmod(look, len(style.CLUSTERS))
+    return Chip(label, style.CLUSTERS[colour], patterns % style.PATTERNS)
 
 
 def paint_of(box: Box, highlight: Highlight) -> Paint:
@@ -20,7 +22,7 @@ def paint_of(box: Box, highlight: Highlight) -> Paint:
     if highlight.look == "plain":
         return style.paint(box.kind, box.dead, not box.operations)
     if highlight.chips:
-        _, colour = highlight.chips[0]
+        colour = highlight.chips[0].colour
         return Paint(style.tint(colour), colour, dashed=highlight.look == "ghost")
     return style.UNRUN if box.operations else style.COMPILED_INPUT
 
@@ -28,14 +30,19 @@ def paint_of(box: Box, highlight: Highlight) -> Paint:
 def chips_of(highlight: Highlight, width: float) -> list[Chip]:
     """The chips that fit on a box: the clusters, or in grey what became of it otherwise."""
     if not highlight.chips:
-        return [(highlight.fate, _GREY)] if highlight.fate else []
+        return [Chip(highlight.fate, _GREY)] if highlight.fate else []
     shown: list[Chip] = []
     room = width - 8
     for number, chip in enumerate(highlight.chips):
         rest = len(highlight.chips) - number
-        size = style.width(chip[0], style.CHIP_TEXT) + 11
+        size = chip_width(chip) + 3
         if size + (28 if rest > 1 else 0) > room:
-            return [*shown, (f"+{rest}", _GREY)]
+            return [*shown, Chip(f"+{rest}", _GREY)]
         shown.append(chip)
         room -= size
     return shown
+
+
+def chip_width(chip: Chip) -> float:
+    """What a chip takes of a box, in pixels."""
+    return style.width(chip.text, style.CHIP_TEXT) + 8 + (HATCH if chip.pattern else 0)

@@ -8,6 +8,7 @@ show.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lazynb.record.snapshot.snapshot import Node, Place
 
@@ -80,16 +81,24 @@ class LineRegion:
     boxes: tuple[int, ...]
 
 
+class Chip(NamedTuple):
+    """A cluster's label on its colour; ``pattern`` is one of :data:`lazynb.view.style.PATTERNS`."""
+
+    text: str
+    colour: str
+    pattern: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Highlight:
-    """What became of a box when it was compiled: chips such as ``('c2', '#009E73')``, the cluster with most
-    of it first.
+    """What became of a box when it was compiled: a chip for each of its clusters, the one with most of it
+    first.
 
     Without chips nothing runs for it, and ``fate`` says why. ``look`` is ``plain`` for a box that nothing
     became of (then it is drawn as in a pending graph), ``ghost`` for one that is no longer there.
     """
 
-    chips: tuple[tuple[str, str], ...] = ()
+    chips: tuple[Chip, ...] = ()
     fate: str = ""
     look: str = ""
 

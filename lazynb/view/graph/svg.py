@@ -8,7 +8,7 @@ from html import escape
 
 from lazynb.view import style
 from lazynb.view.graph.box_labels import LINE_STEP, PAD_Y, TAG_STEP, TITLE_STEP, BoxLabel, box_labels, caption
-from lazynb.view.graph.highlights import chips_of, paint_of
+from lazynb.view.graph.highlights import HATCH, chip_width, chips_of, paint_of
 from lazynb.view.graph.layout import Frame, Layout, LayoutUnavailable, Point, lay_out
 from lazynb.view.graph.model import Box, GraphView, Highlight, LineRegion
 from lazynb.view.style import Font
@@ -139,13 +139,30 @@ def _colours(box: Box, highlight: Highlight | None) -> _Colours:
 def _chips(x: float, y: float, width: float, highlight: Highlight) -> list[str]:
     """The numbers of the clusters that a box went to, on its upper edge."""
     parts, at = [], x + 7
-    for text, colour in chips_of(highlight, width):
-        size = style.width(text, style.CHIP_TEXT) + 8
+    for chip in chips_of(highlight, width):
+        size, ink = chip_width(chip), style.ink_on(chip.colour)
         look = 'stroke="#ffffff" stroke-width="1"'
-        parts.append(_rect(at, y - 8, size, 14, 7, colour, look))
-        parts.append(_text(at + size / 2, y + 2.5, text, style.CHIP_TEXT, style.ink_on(colour), "middle"))
+        parts.append(_rect(at, y - 8, size, 14, 7, chip.colour, look))
+        middle = at + size / 2
+        if chip.pattern:
+            parts.append(_hatch(at + 4, y - 6, HATCH - 1, 10, chip.pattern, ink))
+            middle += HATCH / 2
+        parts.append(_text(middle, y + 2.5, chip.text, style.CHIP_TEXT, ink, "middle"))
         at += size + 3
     return parts
+
+
+def _hatch(x: float, y: float, w: float, h: float, pattern: int, ink: str) -> str:
+    """The pattern of a chip: ``/``, ``-``, a half, ``x``."""
+    if pattern == 3:
+        return _rect(x + w / 2, y, w / 2, h, 0, ink, "")
+    steps = [y + step for step in range(1, round(h - w) + 2, 4)]
+    strokes = {
+        1: "".join(f"M{x:.1f},{at + w:.1f}l{w:.1f},{-w:.1f}" for at in steps),
+        2: "".join(f"M{x:.1f},{y + at:.1f}h{w:.1f}" for at in (1, 5, 9)),
+        4: "".join(f"M{x:.1f},{at + w:.1f}l{w:.1f},{-w:.1f}m0,{w:.1f}l{-w:.1f},{-w:.1f}" for at in steps),
+    }
+    return f'<path d="{strokes[pattern]}" stroke="{ink}" stroke-width="1.4" fill="none"/>'
 
 
 def _lines(label: BoxLabel, x: float, y: float, dead: bool, tag_ink: str) -> list[str]:

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import combinations, islice
 from typing import Any
 
 from lazynb.record.snapshot.snapshot import Place, Snapshot
@@ -37,7 +37,7 @@ def clusters(
     Arguments:
       formed: by program and cluster, the passes that made it, if somebody has looked.
     """
-    pairs = []
+    pairs = _on_one_line(index, snapshot)
     for boundary in boundaries:
         if boundary["consumer"] is not None:
             pairs.append((boundary["producer"], boundary["consumer"]))
@@ -79,6 +79,19 @@ def clusters(
             }
         )
     return listed
+
+
+def _on_one_line(index: Index, snapshot: Snapshot) -> list[tuple[int, int]]:
+    """Pairs of clusters whose colours stand beside one line: a stripe has as many at most."""
+    clusters_of: dict[tuple[str, int], dict[int, None]] = {}
+    for id_, nodes in enumerate(index.nodes):
+        for place in (snapshot.nodes[node].place for node in nodes):
+            if place is not None:
+                clusters_of.setdefault((place.file, place.line), {})[id_] = None
+    return [pair for ids in clusters_of.values() for pair in combinations(list(ids)[:_STRIPE], 2)]
+
+
+_STRIPE = 6
 
 
 def _of_each_trace(index: Index, name: str, notes: Notes) -> list[dict[str, Any]]:

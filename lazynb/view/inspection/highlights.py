@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from lazynb.view.graph.highlights import Chip, cluster_chip
-from lazynb.view.graph.model import GraphView, Highlight
+from lazynb.view.graph.highlights import cluster_chip
+from lazynb.view.graph.model import Chip, GraphView, Highlight
 from lazynb.view.inspection.schema import Fate, Inspection
 from lazynb.view.inspection.words import is_kernel
+from lazynb.view.style import ink_on
 
 
 def highlights(view: GraphView, data: Inspection) -> dict[int, Highlight]:
@@ -60,3 +61,21 @@ def line_chips(data: Inspection) -> Mapping[tuple[int, int], list[Chip]]:
                 line = place["source"], place["line"]
                 clusters.setdefault(line, set()).update(kernels.intersection(fate["clusters"]))
     return {line: list(_chips(sorted(ids), chip_of)) for line, ids in clusters.items()}
+
+
+def hatched(chip: Chip) -> str:
+    """The pattern of a chip as CSS, apart from its colour: a page may take the one and not the other."""
+    ink = ink_on(chip.colour)
+    images = ("", *(image.format(ink=ink) for image in _HATCHES))[chip.pattern]
+    return (
+        f"background-image:{images};background-size:8px 100%;background-repeat:no-repeat;" if images else ""
+    )
+
+
+_HATCHES = (
+    "repeating-linear-gradient(135deg,{ink} 0 1.5px,transparent 1.5px 4px)",
+    "repeating-linear-gradient(0deg,{ink} 0 1.5px,transparent 1.5px 4px)",
+    "linear-gradient(90deg,transparent 50%,{ink} 50%)",
+    "repeating-linear-gradient(45deg,{ink} 0 1px,transparent 1px 4px),"
+    "repeating-linear-gradient(135deg,{ink} 0 1px,transparent 1px 4px)",
+)

@@ -15,14 +15,14 @@ from typing import Any
 from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.units import number, short_duration, size
 from lazynb.view.graph.boxes import build
-from lazynb.view.graph.highlights import Chip, cluster_chip
+from lazynb.view.graph.highlights import cluster_chip
 from lazynb.view.graph.html import fill
-from lazynb.view.graph.model import GraphView
+from lazynb.view.graph.model import Chip, GraphView
 from lazynb.view.graph.svg import Arrangement, LayoutUnavailable, draw
 from lazynb.view.graph.text import summary
 from lazynb.view.inspection import times_words, words
 from lazynb.view.inspection.findings import sentences
-from lazynb.view.inspection.highlights import highlights, line_chips
+from lazynb.view.inspection.highlights import hatched, highlights, line_chips
 from lazynb.view.inspection.line_costs import line_costs, transcendentals
 from lazynb.view.inspection.schema import Boundary, Cluster, Fate, Inspection, Source, Table
 from lazynb.view.inspection.tiles import drawings_html
@@ -541,10 +541,10 @@ def _chip_of(data: Inspection, id_: int) -> Chip:
 def _chips(chips: Iterable[Chip], most: int = 8) -> str:
     chips = list(chips)
     shown = "".join(
-        f'<span style="display:inline-block;background:{colour};color:{ink_on(colour)};'
-        "border-radius:8px;padding:0 6px;"
-        f'margin-right:3px;font-size:11px;font-weight:600;line-height:16px">{_text(text)}</span>'
-        for text, colour in chips[:most]
+        f'<span style="display:inline-block;background:{chip.colour};color:{ink_on(chip.colour)};'
+        f"{hatched(chip)}border-radius:8px;padding:0 6px{' 0 12px' if chip.pattern else ''};"
+        f'margin-right:3px;font-size:11px;font-weight:600;line-height:16px">{_text(chip.text)}</span>'
+        for chip in chips[:most]
     )
     if len(chips) > most:
         shown += f" +{len(chips) - most}"

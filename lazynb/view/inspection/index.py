@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
-from lazynb.view.style import CLUSTERS
+from lazynb.view.inspection.colours import looks
 from lazynb.xla.clusters import Cluster
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.hlo.module import Mark
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
 from lazynb.xla.program import CompiledTrace
-
-COLOURS = len(CLUSTERS)
-_LAST_RESORT = 7  # grey: for loops around clusters, and if nothing else is left
 
 
 class Notes(list[str]):
@@ -101,29 +97,8 @@ class Index:
         return [nodes[operation]]
 
     def colours(self, pairs: Iterable[tuple[int, int]]) -> list[int]:
-        """A colour for each cluster, each its own while there are enough; then neighbours differ if they can.
-
-        Arguments:
-          pairs: neighbours; clusters that run one after the other are neighbours too.
-        """
-        neighbours = [*pairs, *pairwise(range(len(self.clusters)))]
-        beside: dict[int, set[int]] = {}
-        for first, second in neighbours:
-            beside.setdefault(first, set()).add(second)
-            beside.setdefault(second, set()).add(first)
-        uses = [0] * COLOURS
-        colour_of: dict[int, int] = {}
-        for id_, (_, cluster) in enumerate(self.clusters):
-            if cluster.kind == "control":
-                continue
-            taken = {_LAST_RESORT, *(colour_of.get(other) for other in beside.get(id_, ()))}
-            free = [colour for colour in range(COLOURS) if colour not in taken]
-            colour = _LAST_RESORT
-            if free:
-                colour = min(free, key=lambda candidate: (uses[candidate], candidate))
-            colour_of[id_] = colour
-            uses[colour] += 1
-        return [colour_of.get(id_, _LAST_RESORT) for id_ in range(len(self.clusters))]
+        """The look of each cluster, as :func:`lazynb.view.inspection.colours.looks` gives them."""
+        return looks([cluster.kind == "control" for _, cluster in self.clusters], pairs)
 
 
 def _labels(clusters: Sequence[tuple[int, Cluster]]) -> list[str]:

@@ -9,6 +9,7 @@ from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.units import number, short_duration, size
 from lazynb.view import style
 from lazynb.view.graph.boxes import build
+from lazynb.view.graph.highlights import cluster_chip
 from lazynb.view.graph.model_explorer import ExplorerFile, ExplorerGraph, Style, explorer_graph
 from lazynb.view.inspection import words
 from lazynb.view.inspection.hlo_graph import Layer, hlo_graph
@@ -61,7 +62,7 @@ def _fate(fate: Fate, data: Inspection) -> tuple[Mapping[str, str], Style | None
     }
     if not clusters:
         return said, {"backgroundColor": style.UNRUN.fill, "borderColor": style.UNRUN.line}
-    colour = style.CLUSTERS[clusters[0]["colour"]]
+    colour = cluster_chip(clusters[0]["label"], clusters[0]["colour"]).colour
     return said, {"backgroundColor": style.tint(colour, 0.35), "borderColor": colour}
 
 

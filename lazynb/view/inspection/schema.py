@@ -422,7 +422,7 @@ class Cluster(TypedDict):
     at_least: AtLeast | None  # None: not for another chip
     cycles: int | None  # the compiler's own estimate of one execution
     code: Code | None  # None: to be asked for
-    colour: int  # index in the palette
+    colour: int  # its look: the colour in the palette, and each time that is used up the next pattern
 
 
 class Boundary(TypedDict):

@@ -13,6 +13,8 @@ from lazynb.view.words import clip, plain, plural
 EMPTY: Table = {"columns": [], "rows": [], "nodes": [], "places": [], "text": ""}
 ROWS = 60
 """Of a table, at most."""
+LETTERS = 1000
+"""Of a cell, at most: what has a sentence for each of many lines ends somewhere."""
 
 
 def table(
@@ -29,7 +31,7 @@ def table(
     """
     rows = []
     for row in records.rows(ROWS):
-        rows.append({name: clip(plain(cell), 160) for name, cell in row.items()})
+        rows.append({name: clip(plain(cell), LETTERS) for name, cell in row.items()})
     names = [name for name in rows[0] if any(row[name] for row in rows)] if rows else []
     # a line may have broken a thousand times: breaks say themselves how often
     phrases = [getattr(records, "summary", "") or plural(len(records), noun)]

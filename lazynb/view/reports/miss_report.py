@@ -20,7 +20,7 @@ from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.units import duration
 from lazynb.view.graph.boxes import build
 from lazynb.view.graph.html import fill
-from lazynb.view.graph.model import Box, GraphView, Highlight
+from lazynb.view.graph.model import Box, Chip, GraphView, Highlight
 from lazynb.view.graph.svg import Drawing, LayoutUnavailable, draw
 from lazynb.view.style import ADDED, CHANGED, REMOVED
 from lazynb.view.words import clip, plain, plural, short_avals
@@ -82,7 +82,7 @@ class ExplainedMiss:
         chips = []
         for sign, (_, colour) in SIGNS.items():
             if counts[sign]:
-                chips.append((_chip(sign, counts[sign]), colour))
+                chips.append(Chip(_chip(sign, counts[sign]), colour))
         if counts["-"] == len(box.members):
             return Highlight(tuple(chips), look="ghost")
         return Highlight(tuple(chips), look="" if chips else "plain")

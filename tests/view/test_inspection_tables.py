@@ -1,0 +1,19 @@
+"""Tables of the inspector: their cells say all that a record says."""
+
+from __future__ import annotations
+
+from lazynb.execute.records import Records
+from lazynb.view.inspection.tables import LETTERS, ROWS, table
+
+
+def test_a_reason_is_whole():
+    why = "; ".join(f"`name_{n}` was added: cell 3, line {n}" for n in range(20))
+    assert 160 < len(why) < LETTERS
+    made = table(Records([why], "", lambda record: {"n": "0", "reason": record}), "executable")
+    assert made["rows"] == [["0", why]]
+
+
+def test_what_never_ends_is_cut_and_counted():
+    made = table(Records(["x" * 5000] * (ROWS + 1), "", lambda record: {"reason": record}), "executable")
+    assert len(made["rows"][0][0]) <= LETTERS and made["rows"][0][0].endswith("…")
+    assert made["text"] == f"{ROWS + 1} executables, {ROWS} of them are shown"
