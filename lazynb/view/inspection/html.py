@@ -46,7 +46,7 @@ GLANCE = 40
 ALWAYS = ("lines", "graph", "kernels", "boundaries", "collectives")
 """Sections that are open unless something else was asked for."""
 
-_KERNELS, _BOUNDARIES, _FATES, _HLO, _LINES = 40, 30, 60, 40_000, 80
+_KERNELS, _BOUNDARIES, _FATES, _HLO, _LINES, _PROGRAMS = 40, 30, 60, 40_000, 80, 3
 _FITS = 1100  # pixels: a wider drawing would shrink below legibility, and is scrolled instead
 _CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
 _HEAD = _CELL + ";font-weight:600;opacity:0.75"
@@ -390,7 +390,7 @@ def _memory(data: Inspection) -> str:
     head += ["reused arguments", "on the chip", "source"]
     if not any(row[-2] for row in rows):
         rows, head = [row[:-2] + row[-1:] for row in rows], [*head[:-2], head[-1]]
-    return _table(head, rows, len(rows), "program")
+    return _table(head, rows[:_LINES], len(rows), "program")
 
 
 def _code_of_all(data: Inspection) -> str:
@@ -414,33 +414,38 @@ def _code_of_all(data: Inspection) -> str:
 
 
 def _hlo(data: Inspection) -> str:
-    parts = []
-    for program in data["programs"]:
-        text = program["hlo"]["after"]["text"]
-        if text:
-            cut = f"\n… {len(text) - _HLO:,} characters more" if len(text) > _HLO else ""
-            parts.append(
-                f'<pre style="max-height:480px;overflow:auto;color:inherit;background:none;{_MONO}">'
-                f"{_text(text[:_HLO] + cut)}</pre>"
-            )
-    return "".join(parts)
+    """The text of the programs, all together not longer than one may be."""
+    texts = [text for program in data["programs"] if (text := program["hlo"]["after"]["text"])]
+    parts, room = [], _HLO
+    for text in texts:
+        if not room:
+            break
+        cut = f"\n… {len(text) - room:,} characters more" if len(text) > room else ""
+        parts.append(
+            f'<pre style="max-height:480px;overflow:auto;color:inherit;background:none;{_MONO}">'
+            f"{_text(text[:room] + cut)}</pre>"
+        )
+        room -= min(room, len(text))
+    return "".join(parts) + _more_programs(len(texts) - len(parts))
+
+
+def _more_programs(left_out: int) -> str:
+    return _soft(f"{plural(left_out, 'program')} more") if left_out else ""
 
 
 def _times(data: Inspection) -> str:
     """Of each program what its compilation took, with a bar for each stage."""
     parts = []
-    for program in data["programs"]:
-        times = times_words.times_of(program)
-        if times is None:
-            continue
+    timed = [(one, times) for one in data["programs"] if (times := times_words.times_of(one)) is not None]
+    for program, times in timed[:_PROGRAMS]:
         of = f" of program {program['number'] + 1}" if len(data["programs"]) > 1 else ""
         parts.append(f"<div>{_text(times_words.summary(times, of))}</div>{_stages(times['stages'])}")
         for title, head, rows in times_words.tables(times):
             cells = [[_whole(row[0]), *map(_text, row[1:])] for row in rows]
-            parts.append(f"<div>{_text(title)}</div>{_table(head, cells, len(cells), 'row')}")
+            parts.append(f"<div>{_text(title)}</div>{_table(head, cells[:_LINES], len(cells), 'row')}")
         if times["inferred"]:
             parts.append(_soft(_text(f"XLA's time by line is {times['inferred']}.")))
-    return "".join(parts)
+    return "".join(parts) + _more_programs(len(timed[_PROGRAMS:]))
 
 
 def _stages(stages: Sequence[tuple[str, float]]) -> str:
@@ -468,7 +473,7 @@ def _rows(table: Table) -> str:
     if not table["rows"]:
         return ""
     cells = [list(map(_text, row)) for row in table["rows"]]
-    return _table(table["columns"], cells, len(cells), "row")
+    return _table(table["columns"], cells[:_LINES], len(cells), "row")
 
 
 def _shardings(data: Inspection) -> str:
