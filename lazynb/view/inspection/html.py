@@ -125,7 +125,7 @@ def _sources(data: Inspection) -> str:
 
 def _source(number: int, source: Source, chips: Mapping[tuple[int, int], list[Chip]]) -> str:
     rows = []
-    left = f"{_CELL};text-align:right;opacity:0.5;{_MONO}"
+    left = f"{_CELL};text-align:right;{_SOFT};{_MONO}"
     shown = source["lines"][:_LINES]
     for line, text in enumerate(shown, source["first"]):
         own_chips = chips.get((number, line), [])
@@ -145,6 +145,11 @@ def _source_name(source: Source) -> str:
     if source["cell"] is not None:
         return f"cell {source['cell']}"
     return source["file"].replace("\\", "/").rpartition("/")[2]
+
+
+def _reached(label: str) -> str:
+    """The attributes of an element that scrolls, with which a key reaches it too."""
+    return f'tabindex="0" role="region" aria-label="{escape(label, quote=True)}"'
 
 
 def clip_line(text: str, width: int = 120) -> str:
@@ -406,11 +411,16 @@ def _code_of_all(data: Inspection) -> str:
         if code["assembly"] and room > 0:
             shown.append(
                 f"<details><summary>{_text(code['language'])}</summary>"
-                f'<pre style="max-height:320px;overflow:auto;color:inherit;background:none;{_MONO}">'
-                f"{_text(code['assembly'])}</pre></details>"
+                f"{_pre(code['assembly'], 'code of the kernel', 320)}</details>"
             )
     notes = dict.fromkeys(cluster["code"]["note"] for cluster in data["clusters"] if cluster["code"])
     return "".join([*shown, *(_soft(_text(note)) for note in notes if note)]) if shown else ""
+
+
+def _pre(text: str, label: str, height: int) -> str:
+    """Text that scrolls where it is higher than ``height`` pixels."""
+    style = f"max-height:{height}px;overflow:auto;color:inherit;background:none;{_MONO}"
+    return f'<pre {_reached(label)} style="{style}">{_text(text)}</pre>'
 
 
 def _hlo(data: Inspection) -> str:
@@ -421,10 +431,7 @@ def _hlo(data: Inspection) -> str:
         if not room:
             break
         cut = f"\n… {len(text) - room:,} characters more" if len(text) > room else ""
-        parts.append(
-            f'<pre style="max-height:480px;overflow:auto;color:inherit;background:none;{_MONO}">'
-            f"{_text(text[:room] + cut)}</pre>"
-        )
+        parts.append(_pre(text[:room] + cut, "optimised HLO", 480))
         room -= min(room, len(text))
     return "".join(parts) + _more_programs(len(texts) - len(parts))
 
@@ -492,7 +499,7 @@ def _table(head: list[str], rows: list[list[str]], total: int, noun: str) -> str
         nouns = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
         more = _soft(f"{total - len(rows):,} more {nouns} not listed")
     return (
-        f'<div style="overflow-x:auto"><table style="{_TABLE}">'
+        f'<div style="overflow-x:auto" {_reached("table of " + head[0])}><table style="{_TABLE}">'
         f'<thead><tr style="background:none">{top}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{more}"
     )
