@@ -39,6 +39,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "lazynb"
 html_static_path = ["_static"]
 html_css_files = ["lazynb.css"]
+html_js_files = [("lazynb.js", {"defer": "defer"})]
 html_show_copyright = False
 html_show_sourcelink = False
 html_copy_source = False

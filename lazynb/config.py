@@ -50,6 +50,8 @@ class Config:
       persistent_cache: keep executables on disk, so that a restarted kernel need not compile again.
         Set the environment variable ``LAZYNB_PERSISTENT_CACHE=0`` to start without.
       persistent_cache_dir: their directory, unless the user has set a cache directory for JAX.
+      stored_data: store the inspector's data in its static form too, for pages without a kernel that have the
+        front end (the documentation's). The environment variable ``LAZYNB_STORED_DATA=1`` sets it.
     """
 
     max_executables: int = 1024
@@ -64,6 +66,7 @@ class Config:
     max_explained: int = 200_000
     persistent_cache: bool = os.environ.get("LAZYNB_PERSISTENT_CACHE", "1") != "0"
     persistent_cache_dir: Path = dataclasses.field(default_factory=_user_cache_dir)
+    stored_data: bool = os.environ.get("LAZYNB_STORED_DATA", "0") == "1"
 
 
 config = Config()

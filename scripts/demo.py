@@ -58,6 +58,7 @@ def execute(
       prepare: changes the notebook before it runs; the file stays as it is.
     """
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
+    os.environ["LAZYNB_STORED_DATA"] = "1"  # the pages of the documentation make inspectors of it
     notebook = nbformat.read(path, as_version=4)
     if prepare is not None:
         prepare(notebook)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from docs_reference import ROOT, fill, table, write_reference
 
+BUNDLE = ROOT / "lazynb" / "notebook" / "static" / "inspector.js"
 COPIED = {
     "CONTRIBUTING.md": "contribute.md",
     "CHANGELOG.md": "changelog.md",
@@ -42,8 +43,15 @@ def gather(folder: Path) -> None:
     )
     (folder / "measurements").mkdir(exist_ok=True)
     (folder / "measurements" / "index.md").write_text(measurements_page(pages), encoding="utf-8")
+    write_front_end(folder / "_static" / "lazynb-inspector.js")
     draw(folder / "how-it-works.dot", folder / "how-it-works.svg")
     write_reference(folder / "reference")
+
+
+def write_front_end(target: Path) -> None:
+    """The inspector's module as text in a script: a page that is opened as a file may load no module."""
+    code = BUNDLE.read_text(encoding="utf-8")
+    target.write_text(f"window.lazynbInspector = {json.dumps(code)};\n", encoding="utf-8")
 
 
 def page_names() -> dict[str, str]:

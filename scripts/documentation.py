@@ -34,7 +34,7 @@ def build(target: Path) -> int:
 
 def kernels(folder: Path) -> Path:
     """Describes the kernel of the guide's cells in ``folder``: this Python, without what an earlier kernel
-    left on disk."""
+    left on disk, and with the data of inspectors in what is shown."""
     command = [
         sys.executable,
         "-m",
@@ -47,7 +47,7 @@ def kernels(folder: Path) -> Path:
         "argv": command,
         "display_name": "Python 3",
         "language": "python",
-        "env": {"LAZYNB_PERSISTENT_CACHE": "0"},
+        "env": {"LAZYNB_PERSISTENT_CACHE": "0", "LAZYNB_STORED_DATA": "1"},
     }
     file = folder / "kernels" / "python3" / "kernel.json"
     file.parent.mkdir(parents=True)

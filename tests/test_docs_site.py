@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import html.parser
 import os
 import re
@@ -34,14 +35,22 @@ class Page(html.parser.HTMLParser):
             self.loaded.append(found["href"])
 
 
+@functools.cache
+def built(parent):
+    """The folder of the site, built once for the tests of one process, and what the build said."""
+    for name in ("myst_nb", "pydata_sphinx_theme", "ipykernel"):
+        pytest.importorskip(name, reason="needs lazynb[docs]")
+    target = parent / "docs" / "site"
+    target.parent.mkdir()
+    done = run(ROOT / "scripts" / "documentation.py", target, timeout=900)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    return target, done
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """The pages by their path, and what the build said."""
-    for name in ("myst_nb", "pydata_sphinx_theme", "ipykernel"):
-        pytest.importorskip(name, reason="needs lazynb[docs]")
-    target = tmp_path_factory.mktemp("docs") / "site"
-    done = run(ROOT / "scripts" / "documentation.py", target, timeout=900)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    target, done = built(tmp_path_factory.getbasetemp())
     return (
         {str(page.relative_to(target)): Page(page.read_text()) for page in target.rglob("*.html")},
         target,

@@ -12,6 +12,9 @@ from lazynb.source import Place
 from lazynb.units import duration
 
 T = TypeVar("T")
+_CELL = (
+    "text-align:left;vertical-align:top;padding:2px 14px 2px 0"  # also where a page has no style for tables
+)
 SHOWN = 40  # records in a display: a training loop makes thousands of them
 
 
@@ -120,7 +123,7 @@ class Records(Sequence[T], Generic[T]):
             return f"<p>{html.escape(self._empty)}</p>"
         below = _sentences(rows)
         names = [name for name in rows[0] if name not in below]
-        head = "".join(f'<th style="text-align:left">{html.escape(name)}</th>' for name in names)
+        head = "".join(f'<th style="{_CELL}">{html.escape(name)}</th>' for name in names)
         drawings = [""] * len(rows)
         if self._drawing is not None:
             head += "<th></th>"
@@ -153,7 +156,7 @@ def _html_cell(text: str, below: Sequence[tuple[str, str]]) -> str:
     )
     room = f";min-width:{_ROOM}em" if len(text) > _LONG or told else ""
     whole = ";white-space:nowrap" if len(text) <= _BRIEF and not told else ""
-    return f'<td style="text-align:left{room}{whole}">{_words(text)}{told}</td>'
+    return f'<td style="{_CELL}{room}{whole}">{_words(text)}{told}</td>'
 
 
 def _words(text: str) -> str:

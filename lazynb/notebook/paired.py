@@ -6,7 +6,8 @@ from typing import Any
 
 from IPython.display import display
 
-from lazynb.notebook.showing import no_widget, somebody_looks
+from lazynb.notebook.page import somebody_looks
+from lazynb.notebook.showing import no_widget
 from lazynb.view.reports.beside import compared
 from lazynb.view.reports.comparison import Diff
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from lazynb.notebook.defined import inspecting, is_for_arrays
-from lazynb.notebook.page import lab
+from lazynb.notebook.page import lab, somebody_looks
 from lazynb.record.snapshot.names import user_namespace
 from lazynb.record.tensor import LazyTensor
 from lazynb.view.graph.graph import Graph
@@ -190,18 +190,3 @@ def no_widget() -> str:
             "(lazynb/notebook/static/inspector.js)."
         )
     return ""
-
-
-def somebody_looks() -> bool:
-    """Whether a front end that shows widgets asked for this cell.
-
-    Such a front end says which of its cells it is. nbclient does not, and it would store the widget's state
-    in the notebook, where only a page with a network could show it.
-    """
-    try:
-        from IPython import get_ipython
-
-        kernel = getattr(get_ipython(), "kernel", None)
-        return kernel is not None and bool(kernel.get_parent("shell").get("metadata"))
-    except Exception:
-        return False

@@ -10,7 +10,8 @@ from IPython.display import display
 
 from lazynb.notebook.cluster.differing import Difference, as_html, as_text
 from lazynb.notebook.cluster.sent import INSPECTION, inspection_of
-from lazynb.notebook.showing import no_widget, somebody_looks
+from lazynb.notebook.page import somebody_looks
+from lazynb.notebook.showing import no_widget
 
 
 class Shown:

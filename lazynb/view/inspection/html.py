@@ -49,7 +49,7 @@ GLANCE = 40
 ALWAYS = ("lines", "graph", "kernels", "boundaries", "collectives")
 """Sections that are open unless something else was asked for."""
 
-_KERNELS, _BOUNDARIES, _FATES, _HLO, _LINES = 40, 30, 60, 40_000, 80
+_KERNELS, _BOUNDARIES, _FATES, _HLO, _LINES, _PROGRAMS = 40, 30, 60, 40_000, 80, 3
 _FITS = 1100  # pixels: a wider drawing would shrink below legibility, and is scrolled instead
 _CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
 _HEAD = _CELL + ";font-weight:600;opacity:0.75"
@@ -137,7 +137,7 @@ def _sources(data: Inspection) -> str:
 
 def _source(number: int, source: Source, chips: Mapping[tuple[int, int], list[Chip]]) -> str:
     rows = []
-    left = f"{_CELL};text-align:right;opacity:0.5;{_MONO}"
+    left = f"{_CELL};text-align:right;{_SOFT};{_MONO}"
     shown = source["lines"][:_LINES]
     for line, text in enumerate(shown, source["first"]):
         own_chips = chips.get((number, line), [])
@@ -157,6 +157,11 @@ def _source_name(source: Source) -> str:
     if source["cell"] is not None:
         return f"cell {source['cell']}"
     return source["file"].replace("\\", "/").rpartition("/")[2]
+
+
+def _reached(label: str) -> str:
+    """The attributes of an element that scrolls, with which a key reaches it too."""
+    return f'tabindex="0" role="region" aria-label="{escape(label, quote=True)}"'
 
 
 def clip_line(text: str, width: int = 120) -> str:
@@ -423,7 +428,7 @@ def _memory(data: Inspection) -> str:
     head += ["reused arguments", "on the chip", "source"]
     if not any(row[-2] for row in rows):
         rows, head = [row[:-2] + row[-1:] for row in rows], [*head[:-2], head[-1]]
-    return _table(head, rows, len(rows), "program")
+    return _table(head, rows[:_LINES], len(rows), "program")
 
 
 def _code_of_all(data: Inspection) -> str:
@@ -439,41 +444,48 @@ def _code_of_all(data: Inspection) -> str:
         if code["assembly"] and room > 0:
             shown.append(
                 f"<details><summary>{_text(code['language'])}</summary>"
-                f'<pre style="max-height:320px;overflow:auto;color:inherit;background:none;{_MONO}">'
-                f"{_text(code['assembly'])}</pre></details>"
+                f"{_pre(code['assembly'], 'code of the kernel', 320)}</details>"
             )
     notes = dict.fromkeys(cluster["code"]["note"] for cluster in data["clusters"] if cluster["code"])
     return "".join([*shown, *(_soft(_text(note)) for note in notes if note)]) if shown else ""
 
 
+def _pre(text: str, label: str, height: int) -> str:
+    """Text that scrolls where it is higher than ``height`` pixels."""
+    style = f"max-height:{height}px;overflow:auto;color:inherit;background:none;{_MONO}"
+    return f'<pre {_reached(label)} style="{style}">{_text(text)}</pre>'
+
+
 def _hlo(data: Inspection) -> str:
-    parts = []
-    for program in data["programs"]:
-        text = program["hlo"]["after"]["text"]
-        if text:
-            cut = f"\n… {len(text) - _HLO:,} characters more" if len(text) > _HLO else ""
-            parts.append(
-                f'<pre style="max-height:480px;overflow:auto;color:inherit;background:none;{_MONO}">'
-                f"{_text(text[:_HLO] + cut)}</pre>"
-            )
-    return "".join(parts)
+    """The text of the programs, all together not longer than one may be."""
+    texts = [text for program in data["programs"] if (text := program["hlo"]["after"]["text"])]
+    parts, room = [], _HLO
+    for text in texts:
+        if not room:
+            break
+        cut = f"\n… {len(text) - room:,} characters more" if len(text) > room else ""
+        parts.append(_pre(text[:room] + cut, "optimised HLO", 480))
+        room -= min(room, len(text))
+    return "".join(parts) + _more_programs(len(texts) - len(parts))
+
+
+def _more_programs(left_out: int) -> str:
+    return _soft(f"{plural(left_out, 'program')} more") if left_out else ""
 
 
 def _times(data: Inspection) -> str:
     """Of each program what its compilation took, with a bar for each stage."""
     parts = []
-    for program in data["programs"]:
-        times = times_words.times_of(program)
-        if times is None:
-            continue
+    timed = [(one, times) for one in data["programs"] if (times := times_words.times_of(one)) is not None]
+    for program, times in timed[:_PROGRAMS]:
         of = f" of program {program['number'] + 1}" if len(data["programs"]) > 1 else ""
         parts.append(f"<div>{_text(times_words.summary(times, of))}</div>{_stages(times['stages'])}")
         for title, head, rows in times_words.tables(times):
             cells = [[_whole(row[0]), *map(_text, row[1:])] for row in rows]
-            parts.append(f"<div>{_text(title)}</div>{_table(head, cells, len(cells), 'row')}")
+            parts.append(f"<div>{_text(title)}</div>{_table(head, cells[:_LINES], len(cells), 'row')}")
         if times["inferred"]:
             parts.append(_soft(_text(f"XLA's time by line is {times['inferred']}.")))
-    return "".join(parts)
+    return "".join(parts) + _more_programs(len(timed[_PROGRAMS:]))
 
 
 def _stages(stages: Sequence[tuple[str, float]]) -> str:
@@ -501,7 +513,7 @@ def _rows(table: Table) -> str:
     if not table["rows"]:
         return ""
     cells = [list(map(_text, row)) for row in table["rows"]]
-    return _table(table["columns"], cells, len(cells), "row")
+    return _table(table["columns"], cells[:_LINES], len(cells), "row")
 
 
 def _breaks(data: Inspection) -> str:
@@ -524,7 +536,7 @@ def _table(head: list[str], rows: list[list[str]], total: int, noun: str) -> str
         nouns = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
         more = _soft(f"{total - len(rows):,} more {nouns} not listed")
     return (
-        f'<div style="overflow-x:auto"><table style="{_TABLE}">'
+        f'<div style="overflow-x:auto" {_reached("table of " + head[0])}><table style="{_TABLE}">'
         f'<thead><tr style="background:none">{top}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>{more}"
     )

@@ -8,6 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from lazynb.config import config
 from lazynb.view.graph.model_explorer import ExplorerFile
 from lazynb.view.graph.svg import Arrangement
 from lazynb.view.inspection.contents import inspection
@@ -16,6 +17,7 @@ from lazynb.view.inspection.model_explorer import explorer_file, model_explorer
 from lazynb.view.inspection.page import save_html
 from lazynb.view.inspection.perfetto import PerfettoTrace, perfetto
 from lazynb.view.inspection.schema import Inspection
+from lazynb.view.inspection.stored import stored
 from lazynb.view.inspection.text import to_text
 from lazynb.xla.compilation import Compilation
 
@@ -51,6 +53,8 @@ def bundle(
         if other is not None:
             assert compilation.counterpart is not None and compilation.counterpart.compilation is not None
             html += to_html(other, compilation.counterpart.compilation.snapshot, opened=opened)
+        if config.stored_data:
+            html += stored(data)
         shown["text/html"] = html
     except Exception:  # a rendering bug must not cost the user the text
         pass

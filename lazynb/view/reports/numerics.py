@@ -229,7 +229,9 @@ def _table(rows: list[Row]) -> str:
         parts = ' style="background:rgba(213,94,0,0.14)"' if row.get("verdict") == "parts" else ""
         body += f"<tr{parts}>{''.join(_cell(name, text) for name, text in row.items())}</tr>"
     inner = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-    return f'<div style="overflow-x:auto"><table style="{_TABLE}">{inner}</table></div>'
+    first = showing.escaped(next(iter(rows[0])))
+    reached = f'tabindex="0" role="region" aria-label="table of {first}"'  # what scrolls, by key too
+    return f'<div style="overflow-x:auto" {reached}><table style="{_TABLE}">{inner}</table></div>'
 
 
 def _cell(name: str, text: str) -> str:
