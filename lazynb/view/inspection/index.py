@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from lazynb.view.style import CLUSTERS
-from lazynb.xla.clusters import Cluster
+from lazynb.xla.clusters import Cluster, cluster_labels
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.hlo.module import Mark
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
@@ -68,7 +67,7 @@ class Index:
             self._ids[number, cluster.name] = id_
             for name in cluster.instructions:
                 self._homes[number, name] = id_
-        self.labels = _labels(self.clusters)
+        self.labels = cluster_labels(self.clusters)
         self.nodes = self._members(notes)
 
     def _members(self, notes: Notes) -> list[list[int]]:
@@ -124,18 +123,6 @@ class Index:
             colour_of[id_] = colour
             uses[colour] += 1
         return [colour_of.get(id_, _LAST_RESORT) for id_ in range(len(self.clusters))]
-
-
-def _labels(clusters: Sequence[tuple[int, Cluster]]) -> list[str]:
-    """``c0``, ``c1``, and ``c1.0``, ``c1.1`` for what the loop, branch or call ``c1`` runs; no number is left
-    out."""
-    label_of: dict[tuple[int, str], str] = {}
-    counts: Counter[str] = Counter()
-    for number, cluster in clusters:
-        around = label_of.get((number, cluster.inside), "") if cluster.inside else ""
-        label_of[number, cluster.name] = f"{around}.{counts[around]}" if around else f"c{counts['']}"
-        counts[around] += 1
-    return [label_of[number, cluster.name] for number, cluster in clusters]
 
 
 def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[Mark, set[tuple[str, str]]]:
