@@ -28,6 +28,7 @@ from lazynb.record.mode import recording
 from lazynb.session.prediction import BadPrediction
 from lazynb.view.inspection.html import TABS
 from lazynb.view.inspection.show import remember
+from lazynb.view.inspection.svg_figures import FIGURES
 from lazynb.view.reports.comparison import Diff
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import written_down
@@ -176,6 +177,14 @@ class CompileMagics(ShellMagics):
     )
     @argument(
         "--html", metavar="FILE", help="write the inspector to FILE, which needs no kernel and no network"
+    )
+    @argument("--svg", metavar="FILE", help="write a figure to FILE as SVG, for slides")
+    @argument(
+        "--figure",
+        choices=sorted(FIGURES),
+        default="graph",
+        help="which: the graph in the colours of its kernels; fusion: the kernels and what goes between; "
+        "memory: which values live at which step",
     )
     @argument("--model-explorer", metavar="FILE", help="write the graphs to FILE as JSON of Model Explorer's")
     @argument(

@@ -13,8 +13,8 @@ from lazynb.source import Place
 from lazynb.view.reports.kernel_lines import KernelQuestion
 
 _HLO = (
-    "margin:4px 0;padding:4px 8px;overflow-wrap:anywhere;max-height:260px;overflow:auto;white-space:pre-wrap;line-height:1.35;"
-    "font-size:12px;border:1px solid var(--jp-border-color2, #ccc)"
+    "margin:4px 0;padding:4px 8px;max-height:260px;overflow:auto;white-space:pre-wrap;"
+    "overflow-wrap:anywhere;line-height:1.35;font-size:12px;border:1px solid var(--jp-border-color2, #ccc)"
 )
 
 
