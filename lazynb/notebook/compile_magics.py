@@ -20,15 +20,17 @@ from lazynb.notebook.compile_options import asked_for
 from lazynb.notebook.compiling import compiled
 from lazynb.notebook.defined import what_to_do
 from lazynb.notebook.leftovers import holders
+from lazynb.notebook.predictions import asked_prediction
 from lazynb.notebook.runs import CellRuns
 from lazynb.notebook.shell_magics import ShellMagics
 from lazynb.notebook.showing import compilation_of, inspect, shown
 from lazynb.record.mode import recording
-from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
+from lazynb.session.prediction import BadPrediction
 from lazynb.view.inspection.html import TABS
 from lazynb.view.inspection.show import remember
+from lazynb.view.inspection.svg_figures import FIGURES
 from lazynb.view.reports.comparison import Diff
-from lazynb.view.reports.prediction import Reveal
+from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import written_down
 
 
@@ -126,6 +128,15 @@ class CompileMagics(ShellMagics):
         nargs="*",
         help="lines that you expect to share a kernel, such as: 2-4 | 5 7; without: a form asks",
     )
+    @argument(
+        "--kernel",
+        metavar="LABEL",
+        nargs="?",
+        const="",
+        default=None,
+        help="the other way round: show a kernel, such as c1 (without LABEL: that of most lines), and ask "
+        "which lines are in it; with groups: the lines that you expect, such as: --kernel c1 2-3",
+    )
     @cell_magic
     def predict(self, line: str, cell: str) -> None:
         """Runs the cell lazily, compiles it, and shows which lines share a kernel, beside what you expected,
@@ -137,28 +148,25 @@ class CompileMagics(ShellMagics):
         """
         __tracebackhide__ = True
         try:
-            groups = parse_groups(line) if line.strip() else None
-            runs = self._runs()
-            value = self._run_lazily(cell, runs)
-            waiting = execution.waiting([])
-            runs.describe(waiting)
-            runs.compile(waiting)
-            compilation = remember(runs.compilation(holders(tensors_in([value]))))
-            if any(boundary.code == "unknown" for boundary in compilation.boundaries):
-                compilation.ask()
-            if groups is not None:
-                display(Reveal(compare(compilation, groups)))
-                return
+            asked = asked_prediction(parse_argstring(self.predict, line))
+            compilation = self._predicted(cell)
+            shown_first = asked.question(compilation)
         except BadPrediction as error:
             raise UsageError(f"%%predict: {error}") from None
-        from lazynb.notebook.predict import PredictForm  # needs ipywidgets
+        display(shown_first)
 
-        display(
-            PredictForm(
-                written_lines(compilation.snapshot),
-                lambda chosen: [Reveal(compare(compilation, chosen)), shown(compilation)],
-            )
-        )
+    def _predicted(self, cell: str) -> Compilation:
+        """What XLA makes of ``cell``; what is pending stays so."""
+        __tracebackhide__ = True
+        runs = self._runs()
+        value = self._run_lazily(cell, runs)
+        waiting = execution.waiting([])
+        runs.describe(waiting)
+        runs.compile(waiting)
+        compilation = remember(runs.compilation(holders(tensors_in([value]))))
+        if any(boundary.code == "unknown" for boundary in compilation.boundaries):
+            compilation.ask()
+        return compilation
 
     @magic_arguments()
     @argument(
@@ -169,6 +177,14 @@ class CompileMagics(ShellMagics):
     )
     @argument(
         "--html", metavar="FILE", help="write the inspector to FILE, which needs no kernel and no network"
+    )
+    @argument("--svg", metavar="FILE", help="write a figure to FILE as SVG, for slides")
+    @argument(
+        "--figure",
+        choices=sorted(FIGURES),
+        default="graph",
+        help="which: the graph in the colours of its kernels; fusion: the kernels and what goes between; "
+        "memory: which values live at which step",
     )
     @argument("--model-explorer", metavar="FILE", help="write the graphs to FILE as JSON of Model Explorer's")
     @argument(

@@ -22,7 +22,7 @@ def write_all(compilation: Compilation, options: argparse.Namespace) -> Iterator
 
     Raises:
       OSError: one cannot be written.
-      NotReproducible, NotProfiled, InputsGone: see the methods of a compilation.
+      NotReproducible, NotProfiled, InputsGone, NoFigure, LayoutUnavailable: see the methods of a compilation.
     """
     for name, write in _FORMS.items():
         file = getattr(options, name)
@@ -32,6 +32,11 @@ def write_all(compilation: Compilation, options: argparse.Namespace) -> Iterator
 
 def _explorer(compilation: Any, file: str, options: argparse.Namespace) -> str:
     Path(file).write_text(json.dumps(compilation.to_model_explorer()), encoding="utf-8")
+    return file
+
+
+def _svg(compilation: Any, file: str, options: argparse.Namespace) -> str:
+    Path(file).write_text(compilation.to_svg(options.figure), encoding="utf-8")
     return file
 
 
@@ -46,5 +51,6 @@ _FORMS: dict[str, Callable[[Any, str, argparse.Namespace], str | Path]] = {
     "html": lambda compilation, file, options: save_html(compilation, file),
     "model_explorer": _explorer,
     "perfetto": _perfetto,
+    "svg": _svg,
     "reproducer": lambda compilation, file, options: compilation.reproducer(file, options.question),
 }

@@ -129,11 +129,7 @@ def compare(compilation: Compilation, groups: Sequence[Iterable[int]]) -> Compar
     """
     places = written_lines(compilation.snapshot)
     group_of = {line: number for number, group in enumerate(groups) for line in group}
-    known = {place.line: place for place in places}
-    missing = sorted(group_of.keys() - known.keys())
-    if missing and known:
-        lines = ", ".join(str(line) for line in known)
-        raise BadPrediction(f"no operation was recorded on line {missing[0]}; lines with operations: {lines}")
+    check_known(group_of, places)
     program = _ProgramLines(compilation)
     verdicts = []
     for producer, consumer in program.pairs(places):
@@ -150,6 +146,20 @@ def compare(compilation: Compilation, groups: Sequence[Iterable[int]]) -> Compar
             names = tuple([name for _, name in program.kernels[place]])
             splits.append(Split(place, names, boundaries))
     return ComparedPrediction(tuple(verdicts), tuple(splits))
+
+
+def check_known(lines: Iterable[int], places: Sequence[Place]) -> None:
+    """
+    Raises:
+      BadPrediction: one of the lines wrote no operation, where ``places`` did.
+    """
+    known = [place.line for place in places]
+    missing = sorted(set(lines).difference(known))
+    if missing and known:
+        listed = ", ".join(map(str, known))
+        raise BadPrediction(
+            f"no operation was recorded on line {missing[0]}; lines with operations: {listed}"
+        )
 
 
 _Kernel = tuple[int, str]  # number of the program, name of the cluster

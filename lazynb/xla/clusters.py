@@ -7,6 +7,7 @@ clusters of their own inside that loop's. Snider & Liang, "Operator Fusion in XL
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from lazynb.xla.hlo.module import Computation, Instruction, Module
@@ -116,6 +117,22 @@ def running(module: Module) -> Iterator[tuple[Instruction, str]]:
         if instruction.opcode in CONTROL:
             name = instruction.name
             waiting.extend(_working(module, called, name) for called in reversed(instruction.calls))
+
+
+def cluster_labels(clusters: Sequence[tuple[int, Cluster]]) -> list[str]:
+    """``c0``, ``c1``, and ``c1.0``, ``c1.1`` for what the loop, branch or call ``c1`` runs; no number is left
+    out.
+
+    Arguments:
+      clusters: those of all programs, each with the number of its program.
+    """
+    label_of: dict[tuple[int, str], str] = {}
+    counts: Counter[str] = Counter()
+    for number, cluster in clusters:
+        around = label_of.get((number, cluster.inside), "") if cluster.inside else ""
+        label_of[number, cluster.name] = f"{around}.{counts[around]}" if around else f"c{counts['']}"
+        counts[around] += 1
+    return [label_of[number, cluster.name] for number, cluster in clusters]
 
 
 def _working(module: Module, name: str, inside: str) -> Iterator[tuple[Instruction, str]]:

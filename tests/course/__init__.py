@@ -15,6 +15,11 @@ wrong and with a right answer::
 
     {"lazynb": {"wrong": "answer = 3\\ncheck(...)", "right": "answer = 2\\ncheck(...)"}}
 
+and those of nbgrader, by which it is a manually graded answer (``test_assignments`` has the rules)::
+
+    {"nbgrader": {"grade": true, "grade_id": "05-cartpole-1", "locked": false, "points": 1,
+                  "schema_version": 3, "solution": true, "task": false}}
+
 ``executed`` runs both directly after the cell, in this order and in the tests alone; ``check_exercises``
 asserts what the three say: "Replace the ...", "Not yet", "Right.". So a notebook's test is::
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from course import NOTEBOOKS, check_exercises, check_quiet, code_cells, executed, nbformat
+from course import NOTEBOOKS, check_exercises, check_quiet, code_cells, executed, nbformat, shown
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +53,23 @@ def test_tour_exercises_know_right_from_wrong(tour):
 
 def test_the_tours_repeated_cell_is_the_same():
     """What is called a re-run in the text is one: the same source, letter by letter."""
-    sources = [cell.source for cell in code_cells(nbformat.read(NOTEBOOKS / "01-tour.ipynb", as_version=4))]
-    training = [source for source in sources if "step(" in source]
-    assert len(training) > len(set(training))
+    cells = nbformat.read(NOTEBOOKS / "01-tour.ipynb", as_version=4).cells
+    [at] = [at for at, cell in enumerate(cells) if cell.source.startswith("## The same cell again")]
+    assert cells[at + 1].source in [
+        cell.source for cell in code_cells(nbformat.v4.new_notebook(cells=cells[:at]))
+    ]
+
+
+def test_the_first_picture_needs_lazynb_and_jax_alone():
+    """It comes within half a minute of opening: what takes long to import is imported where it is used."""
+    cells = code_cells(nbformat.read(NOTEBOOKS / "01-tour.ipynb", as_version=4))
+    assert cells[0].source == "%load_ext lazynb\nimport jax.numpy as jnp"
+    assert "import" not in cells[1].source and cells[1].source.splitlines()[-1] == "standard"
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("tour")
+def test_the_first_picture_is_a_graph_that_nobody_ran(tour):
+    first, second = code_cells(tour.notebook)[1:3]
+    assert "operations pending" in shown(first) and "0 misses" in shown(second)
+    assert any("text/html" in output.get("data", {}) for output in first.outputs)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
 from lazynb.view.inspection.colours import looks
-from lazynb.xla.clusters import Cluster
+from lazynb.xla.clusters import Cluster, cluster_labels
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.hlo.module import Mark
 from lazynb.xla.hlo.opcodes import Trait, opcodes_of
@@ -64,7 +63,7 @@ class Index:
             self._ids[number, cluster.name] = id_
             for name in cluster.instructions:
                 self._homes[number, name] = id_
-        self.labels = _labels(self.clusters)
+        self.labels = cluster_labels(self.clusters)
         self.nodes = self._members(notes)
 
     def _members(self, notes: Notes) -> list[list[int]]:
@@ -99,18 +98,6 @@ class Index:
     def colours(self, pairs: Iterable[tuple[int, int]]) -> list[int]:
         """The look of each cluster, as :func:`lazynb.view.inspection.colours.looks` gives them."""
         return looks([cluster.kind == "control" for _, cluster in self.clusters], pairs)
-
-
-def _labels(clusters: Sequence[tuple[int, Cluster]]) -> list[str]:
-    """``c0``, ``c1``, and ``c1.0``, ``c1.1`` for what the loop, branch or call ``c1`` runs; no number is left
-    out."""
-    label_of: dict[tuple[int, str], str] = {}
-    counts: Counter[str] = Counter()
-    for number, cluster in clusters:
-        around = label_of.get((number, cluster.inside), "") if cluster.inside else ""
-        label_of[number, cluster.name] = f"{around}.{counts[around]}" if around else f"c{counts['']}"
-        counts[around] += 1
-    return [label_of[number, cluster.name] for number, cluster in clusters]
 
 
 def shared_instructions(trace: CompiledTrace, cluster: Cluster) -> dict[Mark, set[tuple[str, str]]]:

@@ -18,6 +18,7 @@ from lazynb.view.inspection.page import save_html
 from lazynb.view.inspection.perfetto import PerfettoTrace, perfetto
 from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.stored import stored
+from lazynb.view.inspection.svg_figures import svg_figure
 from lazynb.view.inspection.text import to_text
 from lazynb.xla.compilation import Compilation
 
@@ -82,6 +83,7 @@ def install() -> None:
     hooks.save_html = _save_html
     hooks.to_model_explorer = _to_model_explorer
     hooks.to_perfetto = _to_perfetto
+    hooks.to_svg = _to_svg
 
 
 def _repr_mimebundle_(
@@ -116,6 +118,20 @@ def _to_perfetto(self: Compilation, path: str | os.PathLike[str] | None = None) 
     if path is not None:
         Path(path).write_text(json.dumps(trace), encoding="utf-8")
     return trace
+
+
+def _to_svg(self: Compilation, figure: str = "graph") -> str:
+    """A figure for slides, as a stand-alone SVG document.
+
+    Arguments:
+      figure: ``graph``, the recorded graph in the colours of its kernels; ``fusion``, the kernels and
+        what goes between them; ``memory``, which values live at which step.
+
+    Raises:
+      NoFigure: there is nothing to draw, or more than could be read.
+      LayoutUnavailable: ``graph`` and ``fusion`` need a layout engine, and there is none.
+    """
+    return svg_figure(inspection(self, full=False), self.snapshot, figure)
 
 
 def _save_html(self: Compilation, path: str | os.PathLike[str], *, title: str = "") -> Path:

@@ -51,24 +51,25 @@ class Reveal:
 
     def _html(self) -> str:
         rows = "\n".join(map(_row, self.comparison.verdicts))
-        splits = "".join(f'<div style="margin-top:6px">{_words(text)}</div>' for text in self.splits())
+        splits = "".join(f'<div style="margin-top:6px">{words_html(text)}</div>' for text in self.splits())
         return fill("prediction", headline=escape(self.headline()), rows=rows, splits=splits)
 
 
 def _row(verdict: Verdict) -> str:
     """A pair of lines, and below it what became of it: no column that a narrow page could cut off."""
     sign = "✓ right" if verdict.right else "✗ wrong"
-    pair = f"{_line(verdict.producer)} <span>→</span> {_line(verdict.consumer)}"
-    said = f"You expected {_kernels(verdict.expected)}. {_words(verdict.text)}"
+    pair = f"{line_html(verdict.producer)} <span>→</span> {line_html(verdict.consumer)}"
+    said = f"You expected {_kernels(verdict.expected)}. {words_html(verdict.text)}"
     return f'<div style="margin:0 0 8px"><div><b>{sign}</b>&ensp;{pair}</div><div>{said}</div></div>'
 
 
-def _line(place: Place) -> str:
+def line_html(place: Place) -> str:
+    """A line: its number and its code."""
     code = f'<code style="white-space:pre-wrap;overflow-wrap:anywhere">{escape(plain(place.text))}</code>'
     return f"<span>line {place.line}</span>&nbsp; {code}"
 
 
-def _words(text: str) -> str:
+def words_html(text: str) -> str:
     """A sentence, with what stands in backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(plain(text)))
 

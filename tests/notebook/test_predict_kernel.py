@@ -1,0 +1,146 @@
+"""``%%predict --kernel``: here is a kernel, which lines are in it? As text, and by a form."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from IPython.core.error import UsageError
+
+CELL = """
+%%predict {line}
+p = a * b
+t = jnp.tanh(p)
+y = t @ t.T
+del p, t
+"""
+
+
+@pytest.fixture
+def lazy_notebook(notebook):
+    notebook.run("import jax.numpy as jnp\na, b = jnp.ones((256, 128)), jnp.ones((256, 128))")
+    return notebook
+
+
+def shown(captured) -> str:
+    return "\n".join(output.data["text/plain"] for output in captured.outputs)
+
+
+def ask(notebook, line: str) -> str:
+    return shown(notebook.run(CELL.format(line=line).strip()))
+
+
+def test_a_right_answer(lazy_notebook):
+    text = ask(lazy_notebook, "--kernel c0 2-3")
+    assert "Kernel c0: 3 of 3 lines right" in text and "WRONG" not in text
+    assert "line 2 is in it, as you expected. `multiply` is computed in c0" in text
+    assert lazy_notebook["y"].is_pending
+
+
+def test_a_wrong_answer_says_where_the_line_went_and_why(lazy_notebook):
+    text = ask(lazy_notebook, "--kernel c0 2 4")
+    assert "Kernel c0: 1 of 3 lines right" in text
+    assert "WRONG  line 3 is in it, and you expected otherwise" in text
+    [line] = re.findall(r"WRONG  line 4.*", text)
+    assert "is not in it, and you expected otherwise. `matmul` is computed in c1: " in line
+    assert "(rule inferred)" in line or "(compiler said)" in line
+
+
+def test_it_agrees_with_the_inspector(lazy_notebook):
+    """What it says of each line of each kernel is what the fates say."""
+    lazy_notebook.run(
+        "%%compile made --no-run\nq = a - b\nr = jnp.exp(q).sum(1)\ny = q.T @ jnp.sin(q)\ndel q"
+    )
+    compilation = lazy_notebook["made"]
+    assert len(compilation.clusters) > 2
+    from lazynb.session.kernel_lines import asked_kernel, compare_lines
+    from lazynb.view.inspection.contents import inspection
+
+    data = inspection(compilation)
+    for cluster in data["clusters"]:
+        lines = {data["nodes"][node]["place"]["line"] for node in cluster["nodes"]}
+        found = compare_lines(compilation, asked_kernel(compilation, cluster["label"]), lines)
+        assert found.right == len(found.verdicts), (cluster["label"], found)
+        assert {one.place.line for one in found.verdicts if one.inside} == lines
+
+
+def test_an_operation_in_two_kernels_is_told(lazy_notebook):
+    cell = "%%predict --kernel c1 2\nm = a * a\ny = jnp.tanh(m) @ m.T\ndel m"
+    text = shown(lazy_notebook.run(cell))
+    assert re.search(
+        r"line 2 is in it, as you expected. `multiply` is computed in c1, and in c\d too", text
+    ), text
+
+
+def test_a_line_that_no_kernel_computes(lazy_notebook):
+    text = shown(lazy_notebook.run("%%predict --kernel c0 2\nm = a.T\ny = m.T * 2.0\ndel m"))
+    assert re.search(
+        r"line 2 is not in it.*No kernel computes `transpose`: .*\(absent in the first pass", text
+    ), text
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ("--kernel c9 2", "c9 is no kernel; there are c0, c1"),
+        ("--kernel c0 2 | 3", "without |"),
+        ("--kernel c0 9", "no operation was recorded on line 9"),
+        ("--kernel c0 two", "is no group of lines"),
+    ],
+)
+def test_what_cannot_be_meant_says_what_to_write(lazy_notebook, line, words):
+    captured = lazy_notebook.run(CELL.format(line=line).strip(), error=UsageError)
+    assert words in str(captured.error)
+
+
+def test_a_cell_without_kernels(lazy_notebook):
+    captured = lazy_notebook.run("%%predict --kernel\nprint(3)", error=UsageError)
+    assert "no kernel runs" in str(captured.error)
+
+
+def test_without_a_label_it_is_the_kernel_of_most_lines(lazy_notebook):
+    assert "Kernel c0: 3 of 3 lines right" in ask(lazy_notebook, "--kernel 2-3")
+
+
+def test_the_form(lazy_notebook):
+    pytest.importorskip("ipywidgets")
+    text = ask(lazy_notebook, "--kernel c0")
+    assert "Form(" not in text and "\n    4  y = t @ t.T\n" in text
+    assert "tanh(" in text, "the kernel itself"
+    answer = text.rpartition("%%predict ")[2]
+    assert "lines right" in ask(lazy_notebook, answer)
+
+
+def test_the_form_says_which_lines_are_ticked():
+    pytest.importorskip("ipywidgets")
+    from lazynb.notebook.predict_lines import KernelForm
+    from lazynb.session.kernel_lines import Kernel
+    from lazynb.source import Place
+    from lazynb.view.reports.kernel_lines import KernelQuestion
+
+    places = [Place("cell", line, f"line <{line}>", 3) for line in (2, 3, 5)]
+    asked = []
+    form = KernelForm(
+        KernelQuestion(Kernel("c1", 0, None, "%a = <b>"), places), lambda lines: asked.append(lines) or []
+    )
+    form.boxes[1].value = True
+    form.button.click()
+    assert asked == [{3}]
+    assert [box.description for box in form.boxes] == ["line 2", "line 3", "line 5"]
+    assert "&lt;b&gt;" in form.children[0].value and "&lt;2&gt;" in form.children[1].children[1].value
+    assert "&lt;2&gt;" not in form.boxes[0].tooltip, "text, not HTML"
+
+
+def test_where_no_widgets_are_the_question_is_text(lazy_notebook, monkeypatch):
+    import importlib.util
+
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "ipywidgets" else real(name)
+    )
+    text = ask(lazy_notebook, "--kernel c0")
+    assert text.startswith("Which of your lines are in the kernel c0?") and "--kernel c0 2 3" in text
+
+
+def test_it_has_help(lazy_notebook):
+    assert "--kernel" in lazy_notebook.shell.find_cell_magic("predict").__doc__
