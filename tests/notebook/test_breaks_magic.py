@@ -48,7 +48,7 @@ def test_the_table(notebook):
     assert max(map(len, lines)) < 150
     page = shown["text/html"]
     assert (
-        page.startswith(f"<p>{lines[0]}</p><table>")
+        page.startswith(f'<p>{lines[0]}</p><div style="overflow-x:auto"><table>')
         and page.count("<tr>") == 3
         and REASONS["float"].hint in page
     )
