@@ -130,6 +130,7 @@ class Records(Sequence[T], Generic[T]):
             drawings = [f"<td>{self._drawing(record)}</td>" for record in self.shown()]
         body = "".join(_html_row(row, below, drawing) for row, drawing in zip(rows, drawings, strict=True))
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        table = f'<div style="overflow-x:auto">{table}</div>'  # it scrolls by itself in a narrow page
         left_out = self._left_out()
         return f"<p>{left_out}</p>{table}" if left_out else table
 
@@ -155,6 +156,8 @@ def _html_cell(text: str, below: Sequence[tuple[str, str]]) -> str:
         f'<div style="opacity:0.8">{html.escape(name)}: {_words(each)}</div>' for name, each in below if each
     )
     room = f";min-width:{_ROOM}em" if len(text) > _LONG or told else ""
+    if room:
+        room += ";overflow-wrap:anywhere"
     whole = ";white-space:nowrap" if len(text) <= _BRIEF and not told else ""
     return f'<td style="{_CELL}{room}{whole}">{_words(text)}{told}</td>'
 

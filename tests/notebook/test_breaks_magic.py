@@ -49,7 +49,7 @@ def test_the_table(notebook):
     page, _, timeline = shown["text/html"].partition("<p>Timeline of ")
     assert timeline.count("<tr>") == 2 + ("after the last break" in timeline)
     assert (
-        page.startswith(f"<p>{lines[0]}</p><table>")
+        page.startswith(f'<p>{lines[0]}</p><div style="overflow-x:auto"><table>')
         and page.count("<tr>") == 3
         and REASONS["float"].hint in page
     )

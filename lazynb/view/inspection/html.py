@@ -52,6 +52,7 @@ ALWAYS = ("lines", "graph", "kernels", "boundaries", "collectives")
 _KERNELS, _BOUNDARIES, _FATES, _HLO, _LINES, _PROGRAMS = 40, 30, 60, 40_000, 80, 3
 _FITS = 1100  # pixels: a wider drawing would shrink below legibility, and is scrolled instead
 _CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0"
+_BELOW = "text-align:left;vertical-align:top;padding:0 14px 6px 0;white-space:normal;overflow-wrap:anywhere"
 _HEAD = _CELL + ";font-weight:600;opacity:0.75"
 _TABLE = "text-align:left;border-collapse:collapse;margin:4px 0;font-size:12px;color:inherit;border:0"
 _SOFT = "opacity:0.75"
@@ -144,8 +145,9 @@ def _source(number: int, source: Source, chips: Mapping[tuple[int, int], list[Ch
         ink = "" if own_chips else ";" + _SOFT
         rows.append(
             f'<tr style="background:none"><td style="{left}">{line}</td>'
-            f'<td style="{_CELL};white-space:pre;{_MONO}{ink}">{_text(clip_line(text))}</td>'
-            f'<td style="{_CELL}">{_chips(own_chips, 12)}</td></tr>'
+            f'<td style="{_CELL};white-space:pre-wrap;overflow-wrap:anywhere;{_MONO}{ink}">'
+            f"{_text(text.expandtabs(4))}</td>"
+            f'<td style="{_CELL};min-width:36px">{_chips(own_chips, 12)}</td></tr>'
         )
     left_out = len(source["lines"]) - len(shown)
     more = _soft(f"{plural(left_out, 'line')} more") if left_out else ""
@@ -283,7 +285,7 @@ def _computed_twice(cluster: Cluster, data: Inspection) -> str:
     names = dict.fromkeys(data["nodes"][node]["name"] for node in cluster["duplicated"][:6])
     if not any(names):
         return ""
-    return _soft(f"computed elsewhere too: {_text(clip(', '.join(names), 48))}")
+    return _soft(f"computed elsewhere too: {_brief(', '.join(names), 48)}")
 
 
 def _flops(cluster: Cluster) -> str:
@@ -316,7 +318,7 @@ def _boundaries(data: Inspection) -> str:
     rows = [_boundary(group, data) for group in list(groups.values())[:_BOUNDARIES]]
     table = ""
     if rows:
-        table = _table(["between", "what is written", "why", "how we know"], rows, len(groups), "boundary")
+        table = _table(["between", "what is written", "how we know"], rows, len(groups), "boundary")
     return table + _results(results, data)
 
 
@@ -347,8 +349,8 @@ def _boundary(group: list[Boundary], data: Inspection) -> list[str]:
     return [
         f"{_chips([_chip_of(data, boundary['producer'])])} → {readers}",
         f"{_text(words.value(boundary, data))}<div>{_whole(size(boundary['bytes']))}</div>",
-        reason,
         label,
+        reason,
     ]
 
 
@@ -356,9 +358,7 @@ def _fates(data: Inspection) -> str:
     """A row for each stretch of operations of one line with one fate: exactly one fate each."""
     groups = [list(group) for _, group in groupby(data["fates"], key=partial(_alike, data))]
     rows = [_fate(group, data) for group in groups[:_FATES]]
-    return _table(
-        ["#", "operations", "written as", "what became of them", "kernels", "by"], rows, len(groups), "row"
-    )
+    return _table(["#", "operations", "kernels", "by"], rows, len(groups), "row")
 
 
 def _alike(data: Inspection, fate: Fate) -> tuple[Any, ...]:
@@ -379,7 +379,7 @@ def _fate(fates: Sequence[Fate], data: Inspection) -> list[str]:
     numbers = f"%{nodes[0]['id']}"
     if len(nodes) > 1:
         numbers += f" … %{nodes[-1]['id']}"
-    operations = _text(clip(tally((node["name"] for node in nodes), 4), 60))
+    operations = _brief(tally((node["name"] for node in nodes), 4), 60)
     variables: list[str] = []
     for node in nodes:
         variables += node["names"][:2]
@@ -387,15 +387,10 @@ def _fate(fates: Sequence[Fate], data: Inspection) -> list[str]:
         operations += f" → <b>{_text(', '.join(variables[:4]))}</b>"
     place, where = nodes[0]["place"], ""
     if place is not None:
-        where = f"{_text(place['label'])} {_code(clip(place['text'], 48))}"
-    return [
-        numbers,
-        operations,
-        where,
-        f"<b>{_text(fate['kind'])}</b>: {_words(fate['text'])} ({_text(fate['label'])})",
-        _chips([_chip_of(data, id_) for id_ in fate["clusters"]], 4),
-        _text(fate["by"]),
-    ]
+        where = f"<div>{_text(place['label'])} {_code(place['text'].strip())}</div>"
+    became = f"<b>{_text(fate['kind'])}</b>: {_words(fate['text'])} ({_text(fate['label'])})"
+    chips = _chips([_chip_of(data, id_) for id_ in fate["clusters"]], 4)
+    return [numbers, operations, chips, _text(fate["by"]), f"{became}{where}"]
 
 
 def _memory(data: Inspection) -> str:
@@ -505,15 +500,28 @@ def _earlier(data: Inspection) -> str:
         return ""
     rows = []
     for line in lines[:_LINES]:
-        rows.append([_text(line["label"]), _code(clip(line["text"], 100)), f"{line['operations']:,}"])
+        rows.append([_text(line["label"]), _code(line["text"].strip()), f"{line['operations']:,}"])
     return _table(["where", "line", "operations"], rows, len(lines), "line")
 
 
 def _rows(table: Table) -> str:
     if not table["rows"]:
         return ""
-    cells = [list(map(_text, row)) for row in table["rows"]]
-    return _table(table["columns"], cells[:_LINES], len(cells), "row")
+    names, rows = table["columns"], table["rows"]
+    long = [at for at in range(len(names)) if any(len(row[at]) > _SENTENCE for row in rows)]
+    short = [at for at in range(len(names)) if at not in long]
+    cells = []
+    for row in rows:
+        below = "".join(_named(names[at], row[at]) for at in long)
+        cells.append([_text(row[at]) for at in short] + ([below] if below else []))
+    return _table([names[at] for at in short], cells[:_LINES], len(cells), "row")
+
+
+def _named(name: str, text: str) -> str:
+    return f"<div>{_text(name)}: {_words(text)}</div>" if text else ""
+
+
+_SENTENCE = 32  # letters: more has no room in a column of a narrow page
 
 
 def _breaks(data: Inspection) -> str:
@@ -526,11 +534,16 @@ def _shardings(data: Inspection) -> str:
 
 
 def _table(head: list[str], rows: list[list[str]], total: int, noun: str) -> str:
+    """A table that scrolls by itself where it has no room. What a row has more than the head stands below it:
+    a sentence, which a narrow column would cut into words."""
     top = "".join(f'<th style="{_HEAD}">{_text(name)}</th>' for name in head)
     body = ""
     for row in rows:
-        cells = "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row)
+        cells = "".join(f'<td style="{_CELL}">{cell}</td>' for cell in row[: len(head)])
         body += f'<tr style="background:none">{cells}</tr>'
+        for below in row[len(head) :]:
+            whole = f'<td style="{_BELOW}" colspan="{len(head) or 1}">{below}</td>'
+            body += f'<tr style="background:none">{whole}</tr>'
     more = ""
     if total > len(rows):
         nouns = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
@@ -571,6 +584,11 @@ def _soft(html: str) -> str:
 def _titled(title: str, text: str) -> str:
     """Text with what is shown when the mouse rests on it."""
     return f'<span title="{_text(title)}">{_text(text)}</span>'
+
+
+def _brief(text: str, letters: int) -> str:
+    """A text of so many letters at most, with the whole of it where the mouse rests."""
+    return _text(text) if len(text) <= letters else _titled(text, clip(text, letters))
 
 
 def _whole(text: str) -> str:
