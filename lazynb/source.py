@@ -341,11 +341,19 @@ def is_machinery(code: CodeType) -> bool:
 
 def _forwards(code: CodeType) -> bool:
     file, name = code.co_filename, code.co_name
-    if file.endswith(MACHINERY_FILES) or file.startswith(OWN_ROOT):
+    if file.endswith(MACHINERY_FILES) or file.startswith(OWN_ROOT) or _runs_magic(file):
         return True
     if PRIVATE_FOLDER not in file:
         return False
     return name in FORWARDING_FUNCTIONS or name.startswith(OPERATOR_PREFIX)
+
+
+def _runs_magic(file: str) -> bool:
+    """Whether ``file`` is of what runs the code of ``%time`` and ``%timeit``, or that code, whose lines are
+    shown as the magic's."""
+    if file.startswith(("<timed ", "<magic-timeit")) or file.endswith(f"{os.sep}timeit.py"):
+        return True
+    return f"{os.sep}IPython{os.sep}" in file
 
 
 class Spot(NamedTuple):

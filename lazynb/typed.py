@@ -18,10 +18,23 @@ def as_typed(text: str, number: int, compiled: Sequence[str], cell: str) -> str:
     """
     if _CALL not in text:
         return text
-    typed = cell.rstrip().splitlines()
+    lines = typed_lines(compiled, cell)
+    return lines[number - 1].strip() if lines is not compiled and number <= len(lines) else text
+
+
+def typed_lines(compiled: Sequence[str], cell: str) -> Sequence[str]:
+    """The lines of a cell as they were typed, each at the place of what IPython compiled for it; ``compiled``
+    itself if they are not the same lines.
+
+    Arguments:
+      compiled: all lines of what IPython compiled.
+      cell: the cell's text.
+    """
+    typed = cell.rstrip().splitlines(keepends=True)
     while typed and not typed[0].strip():  # IPython drops empty lines at the beginning
         typed = typed[1:]
-    if text.startswith(_CELL_MAGIC):
-        return typed[0].strip() if typed else text
-    lines = "".join(compiled).rstrip().splitlines()
-    return typed[number - 1].strip() if len(lines) == len(typed) and number <= len(typed) else text
+    # A magic's body has one for the magic's own line.
+    before = next((at for at, line in enumerate(compiled) if line.strip()), len(compiled))
+    is_cell_magic = before < len(compiled) and compiled[before].startswith(_CELL_MAGIC)
+    same = len("".join(compiled).rstrip().splitlines()) == before + len(typed)
+    return ["\n"] * before + typed if typed and (same or is_cell_magic) else compiled

@@ -13,6 +13,7 @@ import jax
 
 from lazynb.errors import HostsError
 from lazynb.execute.program import Program, lower
+from lazynb.execute.records import plural
 from lazynb.execute.request import Request
 from lazynb.record.pending import Pending
 from lazynb.record.trie import State
@@ -105,14 +106,14 @@ def _note(operations: int, lines: list[str], certain: bool) -> str:
     Arguments:
       certain: whether exactly one operation is known to fail.
     """
-    subject = "This operation was" if certain else f"These {operations} operations were"
     if len(lines) > 4:
-        lines = [*lines[:2], f"... {len(lines) - 3} lines more", lines[-1]]
-    return (
-        f"lazynb: {subject} recorded at\n  "
-        + "\n  ".join(lines)
-        + "\nWhat was pending still is; what does not depend on it can be used."
-    )
+        lines = [*lines[:2], f"... {plural(len(lines) - 3, 'line')} more", lines[-1]]
+    where = f" {lines[0]}" if len(lines) == 1 else "\n  ".join(["", *lines])
+    subject = "" if certain else f"{plural(operations, 'operation')}, "
+    return f"lazynb: {subject}recorded lazily at{where}\n{_AFTERWARDS}"
+
+
+_AFTERWARDS = "What was pending still is; what does not depend on it can be used."
 
 
 def _may_fail(step: State) -> bool:

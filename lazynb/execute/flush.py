@@ -534,6 +534,14 @@ def tensors_in(trees: Sequence[Any]) -> list[LazyTensor]:
     return [leaf for leaf in jax.tree.leaves(list(trees)) if isinstance(leaf, LazyTensor)]
 
 
+def await_values(tree: Any) -> None:
+    """Waits until the values in ``tree`` that are not pending are computed. An interrupt ends the wait."""
+    leaves = [leaf._value if isinstance(leaf, LazyTensor) else leaf for leaf in jax.tree.leaves(tree)]
+    arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array) and not leaf.is_deleted()]
+    if not all(map(jc.is_ready, arrays)):
+        wait_apart(lambda: jax.block_until_ready(arrays))
+
+
 def _slots(tensors: Sequence[LazyTensor]) -> tuple[int, ...]:
     return tuple(map(_slot, tensors))
 

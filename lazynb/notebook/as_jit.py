@@ -110,8 +110,11 @@ def _holds(array: Any, host: np.ndarray) -> bool:
 
 
 def has_value(body: str) -> bool:
-    """Whether a cell ends in an expression."""
-    last = ast.parse(body).body[-1:]
+    """Whether a cell ends in an expression. A cell that is no Python may: who runs it says what is wrong."""
+    try:
+        last = ast.parse(body).body[-1:]
+    except SyntaxError:
+        return True
     return bool(last) and isinstance(last[0], ast.Expr)
 
 

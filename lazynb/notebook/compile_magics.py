@@ -15,7 +15,7 @@ from lazynb.execute.flush import execution, tensors_in
 from lazynb.execute.observers import observing
 from lazynb.notebook import exports
 from lazynb.notebook.against import side_named
-from lazynb.notebook.cell import NOTHING, run_body
+from lazynb.notebook.cell import run_body
 from lazynb.notebook.compile_options import asked_for
 from lazynb.notebook.compiling import compiled
 from lazynb.notebook.defined import what_to_do
@@ -117,8 +117,7 @@ class CompileMagics(ShellMagics):
             self.shell.user_ns[asked.name] = made.held
         if asked.runs:
             execution.run_all("compile")
-        if made.value is not NOTHING:
-            self.shell.displayhook(made.value)
+        self.show_value(made.value)
         for one in made.shown():
             display(one)
 

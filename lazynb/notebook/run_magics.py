@@ -11,7 +11,7 @@ from IPython.display import display
 
 from lazynb import source
 from lazynb.execute.flush import execution
-from lazynb.notebook.cell import NOTHING, run_body
+from lazynb.notebook.cell import run_body
 from lazynb.notebook.explain import explain_cell
 from lazynb.notebook.numerics import numerics_of_cell
 from lazynb.notebook.shell_magics import ShellMagics
@@ -39,8 +39,7 @@ class RunMagics(ShellMagics):
         explanation = explain_cell(self.shell, cell)
         if name is not None:
             self.shell.user_ns[name] = explanation
-        if explanation.result is not NOTHING:
-            self.shell.displayhook(explanation.result)
+        self.show_value(explanation.result)
         display(explanation)
 
     @magic_arguments()
@@ -66,8 +65,7 @@ class RunMagics(ShellMagics):
         if name is not None:
             self.shell.user_ns[name] = numerics
         execution.run_all("compile")
-        if value is not NOTHING:
-            self.shell.displayhook(value)
+        self.show_value(value)
         display(numerics)
 
     @cell_magic
@@ -76,9 +74,7 @@ class RunMagics(ShellMagics):
         __tracebackhide__ = True
         _no_arguments("eager", line, "%%")
         with eager():
-            value = run_body(self.shell, cell)
-            if value is not NOTHING:
-                self.shell.displayhook(value)
+            self.show_value(run_body(self.shell, cell))
 
 
 def _no_arguments(name: str, line: str, prefix: str = "%") -> None:

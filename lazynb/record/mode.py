@@ -14,6 +14,8 @@ from lazynb import _jax as jc, raised
 from lazynb.record.blocks import Block, blocks, here
 from lazynb.record.runtime import Hooks
 from lazynb.record.trace import LazyTrace, thread_trace
+from lazynb.trimmed import leave_out
+from lazynb.uncaught import hook
 
 
 class Region:
@@ -58,6 +60,8 @@ class Region:
             if error is None and Hooks.leaving is not None and blocks.is_outermost(block):
                 Hooks.leaving()
             self._close(block)
+            if error is not None:
+                leave_out(error)
         except BaseException:
             self._close(block or self._last())
             raise
@@ -130,6 +134,8 @@ def lazy(*, strict: bool | None = None) -> Region:
     thread is recorded too. A decorated generator, coroutine or asynchronous generator function is lazy only
     while its own code runs. Bodies may end in any order, and in another thread.
     """
+
+    hook.set()
 
     def block() -> Block:
         now = jc.current_trace()

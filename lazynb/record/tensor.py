@@ -446,11 +446,11 @@ class LazyTensor(jc.Tracer):
         # ``__cuda_array_interface__``, ...). A name that no array has never runs anything.
         try:
             return super().__getattr__(name)
-        except AttributeError as error:
+        except AttributeError:
             # dir() reads __dict__, and copy reads other special names.
             special = name.startswith("__") and name != "__cuda_array_interface__"
             if special or not jc.concrete_array_has(self.aval, name):
-                raise jc.array_attribute_error(self.aval, name) from error
+                raise jc.array_attribute_error(self.aval, name) from None
         devices = self._known_devices()
         if devices is not None and name in _ASKED_OF_ANY:
             getattr(jc.stand_in(devices[0]), name)
