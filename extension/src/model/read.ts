@@ -315,7 +315,7 @@ function total(x: unknown): Total | null {
 
 function program(x: unknown): Program {
   const made = fill(PROGRAM, x);
-  const hlo = fill({ before: {}, after: {}, passes: [], formation: null }, made.hlo);
+  const hlo = fill({ before: {}, after: {}, passes: [], kernels: [], formation: null }, made.hlo);
   return {
     ...made,
     memory: memory(made.memory),
@@ -325,6 +325,7 @@ function program(x: unknown): Program {
       before: stage(hlo.before),
       after: stage(hlo.after),
       passes: passes(hlo.passes),
+      kernels: numbers(hlo.kernels),
       formation: isObject(hlo.formation) ? formation(hlo.formation) : null,
     },
   };

@@ -6,7 +6,7 @@ import { placeWords } from "../model/program";
 import type { Store } from "../model/store";
 import { nodeTitle } from "../model/words";
 import { BOX, Formed, type Frame, type Hull } from "../graph/formed";
-import type { Point } from "../graph/layout";
+import type { Point, Size } from "../graph/layout";
 import { h, s } from "../ui/dom";
 import { bar, chip, colourOf } from "../ui/palette";
 import { light, tag } from "../ui/selectable";
@@ -21,6 +21,8 @@ interface Actor {
   at: Point;
   fades: [from: number, to: number];
   said: string;
+  /** It moves before the eye, and not out of sight. */
+  seen: boolean;
 }
 
 interface Skin {
@@ -54,6 +56,8 @@ export class FormedDrawing {
     shown: ReadonlySet<number>,
     private readonly store: Store,
     private readonly program: number,
+    /** What of the drawing can be seen. */
+    private readonly window: () => Point & Size = () => ({ x: 0, y: 0, width: Infinity, height: Infinity }),
   ) {
     this.layout = new Formed(formation, shown);
     const lines = store.data.programs.find(({ number }) => number === program)?.hlo.after.lines ?? [];
@@ -79,6 +83,10 @@ export class FormedDrawing {
     this.dress();
     cancelAnimationFrame(this.request);
     light(this.element, this.store);
+    const window = this.window();
+    const seen = ({ x, y }: Point) =>
+      x < window.x + window.width && y < window.y + window.height && x + BOX.width > window.x && y + BOX.height > window.y;
+    for (const actor of this.boxes.values()) actor.seen = seen(actor.from) || seen(actor.to);
     if (first || slow <= 0 || reduced()) return this.draw(1);
     const began = performance.now();
     const step = (now: number) => {
@@ -97,7 +105,7 @@ export class FormedDrawing {
     let actor = this.boxes.get(id);
     const hidden = !actor || actor.element.hidden;
     if (!actor) {
-      actor = { element: h("div.formed-box"), from: place, to: place, at: place, fades: [0, 1], said: "" };
+      actor = { element: h("div.formed-box"), from: place, to: place, at: place, fades: [0, 1], said: "", seen: true };
       actor.element.style.width = `${BOX.width}px`;
       actor.element.style.height = `${BOX.height}px`;
       this.boxes.set(id, actor);
@@ -201,6 +209,7 @@ export class FormedDrawing {
       const { element, from, to, fades } = actor;
       if (element.hidden) continue;
       actor.at = { x: mix(from.x, to.x, t), y: mix(from.y, to.y, t) };
+      if (!actor.seen && t < 1) continue;
       const { style } = element;
       const place = `translate(${actor.at.x.toFixed(1)}px,${actor.at.y.toFixed(1)}px)`;
       if (style.transform !== place) style.transform = place;
@@ -213,7 +222,11 @@ export class FormedDrawing {
       if (element.hidden) continue;
       const part = (key: "x" | "y" | "width" | "height") => mix(from[key], to[key], t);
       skin.at = { ...to, x: part("x"), y: part("y"), width: part("width"), height: part("height") };
-      element.style.cssText += `;transform:translate(${skin.at.x}px,${skin.at.y}px);width:${skin.at.width}px;height:${skin.at.height}px;opacity:${mix(...fades, t)}`;
+      const { style } = element;
+      style.transform = `translate(${skin.at.x.toFixed(1)}px,${skin.at.y.toFixed(1)}px)`;
+      style.width = `${skin.at.width.toFixed(1)}px`;
+      style.height = `${skin.at.height.toFixed(1)}px`;
+      style.opacity = String(mix(...fades, t));
       if (t === 1 && fades[1] === 0) element.hidden = true;
     }
     this.wire();
