@@ -13,9 +13,6 @@ import type {
   Cost,
   Fate,
   Formation,
-  FormationStep,
-  FormedBox,
-  Gone,
   Group,
   HloLine,
   Inspection,
@@ -32,7 +29,6 @@ import type {
   Resharding,
   Source,
   Stage,
-  Stand,
   Table,
   Tile,
   Time,
@@ -359,29 +355,10 @@ function pass(x: unknown): PassInfo {
 
 export const passes = (x: unknown): PassInfo[] => each(x, pass);
 
-const STAND: Stand = { stage: 0, name: "", opcode: "", kernel: "", nodes: [] };
-const STEP: FormationStep = { kernels: 0, together: 0, apart: 0, copied: 0, added: 0, merged: 0, removed: 0, rewritten: 0 };
-
-function formedBox(x: unknown): FormedBox {
-  const made = figures(fill<FormedBox>({ shape: "", stands: [], end: null, source: null, into: null }, x), [
-    "end",
-    "source",
-    "into",
-  ]);
-  made.stands = each(made.stands, (one) => {
-    const stand = fill(STAND, one);
-    return { ...stand, nodes: numbers(stand.nodes) };
-  });
-  return made;
-}
-
-export function formation(x: unknown): Formation {
+/** All or nothing: the numbers in it are places in its lists. */
+export function formation(x: unknown): Formation | null {
   const made = fill<Formation>({ boxes: [], links: [], steps: [], gone: [] }, x);
-  made.boxes = each(made.boxes, formedBox);
-  made.links = made.links.filter((one) => Array.isArray(one) && one.length === 4 && numbers(one).length === 4);
-  made.steps = each(made.steps, (one) => fill(STEP, one));
-  made.gone = each(made.gone, (one) => fill<Gone>({ node: -1, stage: 0, text: "" }, one));
-  return made;
+  return made.boxes.every((box) => isObject(box) && Array.isArray(box.stands) && box.stands.length) ? made : null;
 }
 
 function line(x: unknown): HloLine {

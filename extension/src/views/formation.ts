@@ -11,6 +11,7 @@ import { player } from "../ui/player";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { changeList } from "./changes";
+import { badge } from "./fates";
 import { FormedDrawing } from "./formed";
 import { BOX } from "../graph/formed";
 import { drag } from "./graph";
@@ -189,6 +190,7 @@ export function formationView(context: Context): View {
       pass ? h("span.muted", {}, pass.pipeline ? `pipeline ${pass.pipeline}` : "") : null,
       pass && pass.seconds !== null ? h("span.muted", {}, seconds(pass.seconds)) : null,
       step ? stepWords(step, drawn.formation.steps[at - 1]) : null,
+      at ? badge("rule inferred") : null,
     );
     clearTimeout(telling);
     telling = setTimeout(() => tellChanges(at, pass), TELL);
