@@ -28,6 +28,7 @@ from lazynb.xla.cost.total import NOTHING, Total, program_total
 from lazynb.xla.fates.assignment import Fate, fates, standing
 from lazynb.xla.fates.operation_graph import OperationGraph, graph_of
 from lazynb.xla.formation.formation import Formation, formation
+from lazynb.xla.formation.homes import kernel_count
 from lazynb.xla.fusion.backend_rules import BackendRules
 from lazynb.xla.fusion.backends import rules_of
 from lazynb.xla.fusion.boundaries import Boundary, find_boundaries, spoken
@@ -45,6 +46,7 @@ from lazynb.xla.value_names import input_nodes, result_names, value_names
 from lazynb.xla.verify import NotTestable, verify
 
 _EARLY = 3  # passes: one of the first resolves calls
+_QUICK = 20_000  # instructions of all modules of a program whose kernels are counted pass by pass
 _SMALL = 500  # instructions of a program that is compiled once more without being asked for
 
 
@@ -246,6 +248,18 @@ class CompiledTrace:
         if history is None:
             raise ValueError("what XLA wrote of its passes cannot be followed")
         return formation(history)
+
+    @property
+    def kernel_counts(self) -> list[int] | None:
+        """How many kernels would run before the first pass and after each; None if that is not at hand, or
+        would take long."""
+        history = self.written.history_to(self.module) if self.has_dump and self.module is not None else None
+        if history is None:
+            return None
+        modules = [history.module(stage) for stage in range(len(history))]
+        if sum(len(module.by_name) for module in modules) > _QUICK:
+            return None
+        return [kernel_count(module) for module in modules]
 
     @property
     def compile_times(self) -> CompileTimes:

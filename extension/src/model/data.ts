@@ -263,6 +263,8 @@ export interface Hlo {
   before: Stage;
   after: Stage;
   passes: PassInfo[];
+  /** That would run before the first pass and after each; empty: not counted. */
+  kernels: number[];
   /** Null: to be asked for. */
   formation: Formation | null;
 }

@@ -17,9 +17,6 @@ import type {
   Fate,
   Finding,
   Formation,
-  FormationStep,
-  FormedBox,
-  Gone,
   Fixed,
   Group,
   HloLine,
@@ -38,7 +35,6 @@ import type {
   Source,
   Spot,
   Stage,
-  Stand,
   Table,
   Tile,
   Time,
@@ -399,7 +395,7 @@ function total(x: unknown): Total | null {
 
 function program(x: unknown): Program {
   const made = fill(PROGRAM, x);
-  const hlo = fill({ before: {}, after: {}, passes: [], formation: null }, made.hlo);
+  const hlo = fill({ before: {}, after: {}, passes: [], kernels: [], formation: null }, made.hlo);
   return {
     ...made,
     memory: memory(made.memory),
@@ -409,6 +405,7 @@ function program(x: unknown): Program {
       before: stage(hlo.before),
       after: stage(hlo.after),
       passes: passes(hlo.passes),
+      kernels: numbers(hlo.kernels),
       formation: isObject(hlo.formation) ? formation(hlo.formation) : null,
     },
   };
@@ -442,29 +439,10 @@ function pass(x: unknown): PassInfo {
 
 export const passes = (x: unknown): PassInfo[] => each(x, pass);
 
-const STAND: Stand = { stage: 0, name: "", opcode: "", kernel: "", nodes: [] };
-const STEP: FormationStep = { kernels: 0, together: 0, apart: 0, copied: 0, added: 0, merged: 0, removed: 0, rewritten: 0 };
-
-function formedBox(x: unknown): FormedBox {
-  const made = figures(fill<FormedBox>({ shape: "", stands: [], end: null, source: null, into: null }, x), [
-    "end",
-    "source",
-    "into",
-  ]);
-  made.stands = each(made.stands, (one) => {
-    const stand = fill(STAND, one);
-    return { ...stand, nodes: numbers(stand.nodes) };
-  });
-  return made;
-}
-
-export function formation(x: unknown): Formation {
+/** All or nothing: the numbers in it are places in its lists. */
+export function formation(x: unknown): Formation | null {
   const made = fill<Formation>({ boxes: [], links: [], steps: [], gone: [] }, x);
-  made.boxes = each(made.boxes, formedBox);
-  made.links = made.links.filter((one) => Array.isArray(one) && one.length === 4 && numbers(one).length === 4);
-  made.steps = each(made.steps, (one) => fill(STEP, one));
-  made.gone = each(made.gone, (one) => fill<Gone>({ node: -1, stage: 0, text: "" }, one));
-  return made;
+  return made.boxes.every((box) => isObject(box) && Array.isArray(box.stands) && box.stands.length) ? made : null;
 }
 
 function line(x: unknown): HloLine {

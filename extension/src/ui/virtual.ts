@@ -13,6 +13,8 @@ export class Rows {
   private to = 0;
   /** The upper edge of each row, and the lower of the last. */
   private edges = new Float64Array(1);
+  /** Where it is scrolled to. */
+  private top = 0;
   private readonly watch: ResizeObserver;
 
   /** `render` makes row i; `tall` is the height of row i, in pixels, for a width of the list; `activate` is Enter on the
@@ -24,7 +26,11 @@ export class Rows {
   ) {
     this.sheet = h("div.sheet", {});
     this.element = h("div.rows", { tabindex: 0, role: "list", "aria-label": hooks.label }, this.sheet);
-    this.element.addEventListener("scroll", () => this.draw(), { passive: true });
+    const scrolled = () => {
+      this.top = this.element.scrollTop;
+      this.draw();
+    };
+    this.element.addEventListener("scroll", scrolled, { passive: true });
     this.element.addEventListener("keydown", (event) => this.key(event));
     this.watch = new ResizeObserver(() => this.stretch());
     this.watch.observe(this.element);
@@ -36,12 +42,22 @@ export class Rows {
     this.stretch();
   }
 
-  /** Narrow rows may be higher. */
+  /** Came to the front: an element that was taken out forgets where it was scrolled to. */
+  shown(): void {
+    this.stretch();
+    this.element.scrollTop = this.top;
+    this.draw(true);
+  }
+
+  /** Narrow rows may be higher; the first in sight stays. */
   private stretch(): void {
-    const width = this.element.clientWidth;
+    const { clientWidth: width, scrollTop } = this.element;
+    const first = this.rowAt(scrollTop);
+    const over = scrollTop - this.edge(first);
     this.edges = new Float64Array(this.count + 1);
     for (let i = 0; i < this.count; i += 1) this.edges[i + 1] = this.edge(i) + this.tall(width, i);
     this.sheet.style.height = `${this.edge(this.count)}px`;
+    if (scrollTop) this.element.scrollTop = this.edge(first) + over;
     this.draw(true);
   }
 
@@ -51,7 +67,7 @@ export class Rows {
 
   /** The row at a height. */
   private rowAt(height: number): number {
-    let [low, high] = [0, this.count];
+    let [low, high] = [0, Math.min(this.count, this.edges.length - 1)];
     while (low < high) {
       const middle = (low + high) >> 1;
       if (this.edge(middle + 1) <= height) low = middle + 1;

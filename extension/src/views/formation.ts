@@ -11,18 +11,21 @@ import { player } from "../ui/player";
 import { light, reveal, tag } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { changeList } from "./changes";
+import { badge } from "./fates";
 import { FormedDrawing } from "./formed";
 import { BOX } from "../graph/formed";
 import { drag } from "../ui/drag";
 
 const LEAST = 0.6; // scale of the first picture
 const STEP = 1.2;
+const TELL = 90; // milliseconds that a stage stands before its changes are written: a slider is dragged over many
 
 export function formationView(context: Context): View {
   const { store, comm, questions, signal } = context;
   let drawing: FormedDrawing | null = null;
   let drawn: { program: Program; formation: Formation } | null = null;
   let zoom = 0;
+  let telling: ReturnType<typeof setTimeout> | undefined;
   const control = player((stage) => show(stage));
   const title = h("div.stage-title", { role: "status" });
   const notice = h("div.muted.map-note", { hidden: true });
@@ -147,12 +150,22 @@ export function formationView(context: Context): View {
       seeds.length ? "around what is selected" : "the first: select a line, an operation or a kernel for those around it"
     }.`;
     drawing?.stop();
-    drawing = new FormedDrawing(formation, shown, store, program.number);
+    drawing = new FormedDrawing(formation, shown, store, program.number, sight);
     stage.replaceChildren(drawing.element);
     zoom = 0;
     fit();
     show(control.position());
     toTop();
+  };
+  /** What of the drawing can be seen. */
+  const sight = () => {
+    const [outer, inner] = [canvas.getBoundingClientRect(), stage.getBoundingClientRect()];
+    return {
+      x: (outer.left - inner.left) / zoom,
+      y: (outer.top - inner.top) / zoom,
+      width: outer.width / zoom,
+      height: outer.height / zoom,
+    };
   };
   /** Scrolls to where the drawing begins, which may be far from the left of a wide one. */
   const toTop = () => {
@@ -177,8 +190,10 @@ export function formationView(context: Context): View {
       pass ? h("span.muted", {}, pass.pipeline ? `pipeline ${pass.pipeline}` : "") : null,
       pass && pass.seconds !== null ? h("span.muted", {}, seconds(pass.seconds)) : null,
       step ? stepWords(step, drawn.formation.steps[at - 1]) : null,
+      at ? badge("rule inferred") : null,
     );
-    tellChanges(at, pass);
+    clearTimeout(telling);
+    telling = setTimeout(() => tellChanges(at, pass), TELL);
   };
 
   const tellChanges = (at: number, pass: PassInfo | undefined) => {
@@ -263,6 +278,7 @@ export function formationView(context: Context): View {
     },
     dispose: () => {
       control.stop();
+      clearTimeout(telling);
       drawing?.stop();
       watch.disconnect();
       off.forEach((end) => end());

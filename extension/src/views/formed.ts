@@ -6,32 +6,30 @@ import { placeWords } from "../model/program";
 import type { Store } from "../model/store";
 import { nodeTitle } from "../model/words";
 import { BOX, Formed, type Frame, type Hull } from "../graph/formed";
-import type { Point } from "../graph/layout";
+import type { Point, Size } from "../graph/layout";
 import { h, s } from "../ui/dom";
 import { bar, chip, colourOf } from "../ui/palette";
 import { light, tag } from "../ui/selectable";
 
 const MOVES = 520; // milliseconds
 
-/** A box as it stands on the screen. */
+type Rect = Point & Size;
+
+/** A box, or the hull of a kernel, as it stands on the screen. */
 interface Actor {
   element: HTMLElement;
-  from: Point;
-  to: Point;
-  at: Point;
+  from: Rect;
+  to: Rect;
+  at: Rect;
   fades: [from: number, to: number];
   said: string;
-}
-
-interface Skin {
-  element: HTMLElement;
-  from: Hull;
-  to: Hull;
-  at: Hull;
-  fades: [from: number, to: number];
+  /** It moves before the eye, and not out of sight. */
+  seen: boolean;
 }
 
 const mix = (a: number, b: number, t: number): number => a + (b - a) * t;
+/** As a browser writes it, so that what stays the same is not set again. */
+const tenth = (x: number): number => Math.round(10 * x) / 10;
 const reduced = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 export class FormedDrawing {
@@ -39,7 +37,7 @@ export class FormedDrawing {
   readonly layout: Formed;
   stage = -1;
   private readonly boxes = new Map<number, Actor>();
-  private readonly skins = new Map<string, Skin>();
+  private readonly skins = new Map<string, Actor>();
   private readonly within = s("path.line");
   private readonly crossing = s("path.line.crossing");
   private readonly lit = s("path.line.lit");
@@ -54,6 +52,8 @@ export class FormedDrawing {
     shown: ReadonlySet<number>,
     private readonly store: Store,
     private readonly program: number,
+    /** What of the drawing can be seen. */
+    private readonly window: () => Point & Size = () => ({ x: 0, y: 0, width: Infinity, height: Infinity }),
   ) {
     this.layout = new Formed(formation, shown);
     const lines = store.data.programs.find(({ number }) => number === program)?.hlo.after.lines ?? [];
@@ -70,15 +70,18 @@ export class FormedDrawing {
 
   /** Shows a stage; boxes move there within `slow` milliseconds, 0 for at once. */
   show(stage: number, slow = MOVES): void {
-    const before = this.frame;
     const first = this.stage < 0;
     this.stage = stage;
     this.frame = this.layout.frame(stage);
-    for (const [id, place] of this.frame.places) this.enter(id, place, before, first);
-    for (const [id, actor] of this.boxes) if (!this.frame.places.has(id)) this.leave(id, actor);
+    for (const [id, place] of this.frame.places) this.enter(id, place);
+    for (const [id, actor] of this.boxes) if (!this.frame.places.has(id)) this.leave(actor, this.beside(id));
     this.dress();
     cancelAnimationFrame(this.request);
     light(this.element, this.store);
+    const window = this.window();
+    const seen = ({ x, y }: Point) =>
+      x < window.x + window.width && y < window.y + window.height && x + BOX.width > window.x && y + BOX.height > window.y;
+    for (const actor of this.boxes.values()) actor.seen = seen(actor.from) || seen(actor.to);
     if (first || slow <= 0 || reduced()) return this.draw(1);
     const began = performance.now();
     const step = (now: number) => {
@@ -90,35 +93,42 @@ export class FormedDrawing {
     this.request = requestAnimationFrame(step);
   }
 
-  /** A box is there: it moves from where it was, or comes out of the one that it is a copy of. */
-  private enter(id: number, place: Point, before: Frame, first: boolean): void {
-    const box = this.formation.boxes[id] as FormedBox;
-    const stand = standAt(box, this.stage) as Stand;
-    let actor = this.boxes.get(id);
+  /** What stands at a place now: it moves there from where it was, or comes out of `origin`. */
+  private move<K>(actors: Map<K, Actor>, key: K, kind: string, to: Rect, origin?: Rect): Actor {
+    let actor = actors.get(key);
     const hidden = !actor || actor.element.hidden;
     if (!actor) {
-      actor = { element: h("div.formed-box"), from: place, to: place, at: place, fades: [0, 1], said: "" };
-      actor.element.style.width = `${BOX.width}px`;
-      actor.element.style.height = `${BOX.height}px`;
-      this.boxes.set(id, actor);
-      this.element.append(actor.element);
+      actor = { element: h(kind), from: to, to, at: to, fades: [0, 1], said: "", seen: true };
+      actors.set(key, actor);
     }
-    const origin = hidden && box.source !== null ? (this.boxes.get(box.source)?.at ?? before.places.get(box.source)) : undefined;
-    actor.from = origin ?? (hidden ? place : actor.at);
-    actor.to = place;
-    actor.fades = [hidden && !first ? 0 : Number(actor.element.style.opacity || 1), 1];
+    actor.from = hidden ? (origin ?? to) : actor.at;
+    actor.to = to;
+    actor.fades = [hidden ? 0 : Number(actor.element.style.opacity), 1];
     actor.element.hidden = false;
-    this.write(actor, stand, box);
+    return actor;
   }
 
-  /** A box is no more, or not yet: it fades, into the one that is read in its place. */
-  private leave(id: number, actor: Actor): void {
-    if (actor.element.hidden) return;
+  /** A box is there: it moves from where it was, or comes out of the one that it is a copy of. */
+  private enter(id: number, place: Point): void {
     const box = this.formation.boxes[id] as FormedBox;
-    const other = this.stage < (box.stands[0]?.stage ?? 0) ? box.source : box.into;
+    const origin = box.source === null ? undefined : this.boxes.get(box.source)?.at;
+    const actor = this.move(this.boxes, id, "div.formed-box", { ...place, ...BOX }, origin);
+    if (!actor.element.parentNode) this.element.append(actor.element);
+    this.write(actor, standAt(box, this.stage) as Stand, box);
+  }
+
+  /** What is no more, or not yet, fades; a box into the one that is read in its place. */
+  private leave(actor: Actor, other?: Point): void {
+    if (actor.element.hidden) return;
     actor.from = actor.at;
-    actor.to = (other !== null ? this.frame.places.get(other) : undefined) ?? actor.at;
-    actor.fades = [Number(actor.element.style.opacity || 1), 0];
+    actor.to = { ...actor.at, ...other };
+    actor.fades = [Number(actor.element.style.opacity), 0];
+  }
+
+  /** The box into which one goes, or out of which it came. */
+  private beside(id: number): Point | undefined {
+    const { stands, source, into } = this.formation.boxes[id] as FormedBox;
+    return this.frame.places.get((this.stage < (stands[0]?.stage ?? 0) ? source : into) ?? -1);
   }
 
   private write(actor: Actor, stand: Stand, box: FormedBox): void {
@@ -159,25 +169,12 @@ export class FormedDrawing {
 
   /** The hulls of this stage: new ones come, others go. */
   private dress(): void {
-    const now = new Map(this.frame.hulls.map((hull) => [hull.key, hull]));
-    for (const [key, skin] of this.skins) {
-      if (now.has(key)) continue;
-      skin.from = skin.to = skin.at;
-      skin.fades = [Number(skin.element.style.opacity || 1), 0];
-    }
-    for (const [key, hull] of now) {
-      let skin = this.skins.get(key);
-      const hidden = !skin || skin.element.hidden;
-      if (!skin) {
-        skin = { element: h("div.skin"), from: hull, to: hull, at: hull, fades: [0, 1] };
-        this.skins.set(key, skin);
-        this.sheet.append(skin.element);
-      }
-      skin.from = hidden ? hull : skin.at;
-      skin.to = hull;
-      skin.fades = [hidden ? 0 : Number(skin.element.style.opacity || 1), 1];
-      skin.element.hidden = false;
-      this.name(skin.element, hull);
+    const { hulls } = this.frame;
+    for (const [key, skin] of this.skins) if (!hulls.some((hull) => hull.key === key)) this.leave(skin);
+    for (const hull of hulls) {
+      const { element } = this.move(this.skins, hull.key, "div.skin", hull);
+      if (!element.parentNode) this.sheet.append(element);
+      this.name(element, hull);
     }
   }
 
@@ -197,24 +194,21 @@ export class FormedDrawing {
 
   /** Draws everything at a time of the movement, from 0 to 1. */
   private draw(t: number): void {
-    for (const actor of this.boxes.values()) {
+    for (const actor of [...this.boxes.values(), ...this.skins.values()]) {
       const { element, from, to, fades } = actor;
       if (element.hidden) continue;
-      actor.at = { x: mix(from.x, to.x, t), y: mix(from.y, to.y, t) };
+      const part = (key: keyof Rect) => mix(from[key], to[key], t);
+      actor.at = { x: part("x"), y: part("y"), width: part("width"), height: part("height") };
+      if (!actor.seen && t < 1) continue;
       const { style } = element;
-      const place = `translate(${actor.at.x.toFixed(1)}px,${actor.at.y.toFixed(1)}px)`;
-      if (style.transform !== place) style.transform = place;
-      const opacity = String(mix(...fades, t));
-      if (style.opacity !== opacity) style.opacity = opacity;
-      if (t === 1 && fades[1] === 0) element.hidden = true;
-    }
-    for (const skin of this.skins.values()) {
-      const { element, from, to, fades } = skin;
-      if (element.hidden) continue;
-      const part = (key: "x" | "y" | "width" | "height") => mix(from[key], to[key], t);
-      skin.at = { ...to, x: part("x"), y: part("y"), width: part("width"), height: part("height") };
-      element.style.cssText += `;transform:translate(${skin.at.x}px,${skin.at.y}px);width:${skin.at.width}px;height:${skin.at.height}px;opacity:${mix(...fades, t)}`;
-      if (t === 1 && fades[1] === 0) element.hidden = true;
+      const set = (key: "transform" | "width" | "height" | "opacity", value: string) => {
+        if (style[key] !== value) style[key] = value;
+      };
+      set("transform", `translate(${tenth(actor.at.x)}px, ${tenth(actor.at.y)}px)`);
+      set("width", `${tenth(actor.at.width)}px`);
+      set("height", `${tenth(actor.at.height)}px`);
+      set("opacity", String(tenth(10 * mix(...fades, t)) / 10));
+      if (t === 1 && !fades[1]) element.hidden = true;
     }
     this.wire();
   }

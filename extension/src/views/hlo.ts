@@ -17,14 +17,14 @@ import { timesPane } from "./times";
 
 const PLAY = 1100;
 const LINE = 20;
-/** Pixels of a letter at most (12 px, monospaced), what stands before the text, and the indent of what is wrapped. */
-const LETTER = 7.3;
-const BEFORE = 110;
+/** Pixels beside the text of a line: number, chip, margin. */
+const BESIDE = 100;
+/** Letters by which what is wrapped is indented. */
 const INDENT = 4;
 
-/** How many lines a text takes in a list of a width. */
-function linesOf(letters: number, width: number): number {
-  const room = Math.max(12, Math.floor((width - BEFORE) / LETTER));
+/** How many lines a text takes in a list of a width, with letters so wide. */
+function linesOf(letters: number, width: number, wide: number): number {
+  const room = Math.max(12, Math.floor((width - BESIDE) / wide));
   return 1 + Math.ceil(Math.max(0, letters - room) / (room - INDENT));
 }
 
@@ -43,7 +43,7 @@ export function hloView(context: Context): View {
   const last = (): number => passes().length + 1;
 
   const rows = new Rows(
-    (width, i) => LINE * linesOf(cut(lines[i]?.text ?? "").length, width),
+    (width, i) => LINE * linesOf(cut(lines[i]?.text ?? "").length, width, (wide ||= letter()) || 7.3),
     (i) => lineRow(lines[i] as HloLine, i),
     {
       label: "instructions",
@@ -55,6 +55,15 @@ export function hloView(context: Context): View {
       },
     },
   );
+  let wide = 0;
+  /** The width of a letter; 0 as long as the list has none. */
+  const letter = (): number => {
+    const sample = h("code.hlo-text.sample", {}, "x".repeat(100));
+    rows.element.append(sample);
+    const width = sample.getBoundingClientRect().width / 100;
+    sample.remove();
+    return width;
+  };
   const thingOf = (i: number): Thing | null => {
     const line = lines[i];
     return line?.name ? { kind: "instruction", program: store.program, line } : null;
@@ -295,7 +304,7 @@ export function hloView(context: Context): View {
     element,
     update: () => light(element, store),
     shown: () => {
-      rows.draw(true);
+      rows.shown();
       if (unopened) toEntry();
     },
     reveal: () => {

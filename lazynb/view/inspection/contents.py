@@ -316,6 +316,9 @@ def _program(
             "before": notes.attempt("HLO before the passes is missing", before, hlo.NONE),
             "after": notes.attempt("Optimised HLO is missing", after, hlo.NONE),
             "passes": notes.attempt("XLA's passes are missing", passes, []),
+            "kernels": notes.attempt(
+                "The kernels after each pass are missing", lambda: trace.kernel_counts or [], []
+            ),
             "formation": notes.attempt("How the kernels came about is missing", formed, None),
         },
         "memory": notes.attempt("Memory is missing", lambda: parts.memory(index, number), None),

@@ -32,7 +32,7 @@ from lazynb.view.words import clip, plain, plural, tally
 
 TABS: dict[str, tuple[str, ...]] = {
     "graph": ("lines", "graph"),
-    "fusion": ("kernels", "boundaries", "fates"),
+    "fusion": ("kernels", "boundaries", "passes", "fates"),
     "hlo": ("hlo", "times"),
     "code": ("code",),
     "cost": ("kernels",),
@@ -109,6 +109,7 @@ def sections(
         "graph": ("Graph, coloured by kernel", lambda: _graph(data, snapshot, arranged)),
         "kernels": ("Kernels, in the order in which they run", lambda: _kernels(data)),
         "boundaries": ("Why the boundaries lie where they do", lambda: _boundaries(data)),
+        "passes": ("How the kernels came about, pass by pass", lambda: _passes(data)),
         "collectives": ("What the devices say to each other", lambda: _rows(data["collectives"])),
         "shardings": ("How values lie on the devices", lambda: _shardings(data)),
         "fates": ("What became of each operation", lambda: _fates(data)),
@@ -466,6 +467,24 @@ def _hlo(data: Inspection) -> str:
 
 def _more_programs(left_out: int) -> str:
     return _soft(f"{plural(left_out, 'program')} more") if left_out else ""
+
+
+def _passes(data: Inspection) -> str:
+    """The passes that left another number of kernels."""
+    rows = []
+    for program in data["programs"]:
+        passes, kernels = program["hlo"]["passes"], program["hlo"].get("kernels") or []
+        of = [f"{program['number'] + 1}"] if len(data["programs"]) > 1 else []
+        for step, before, after in zip(passes, kernels, kernels[1:], strict=False):
+            if before != after:
+                rows.append(
+                    [*of, _code(step["name"]), _text(step["pipeline"]), f"{before:,} → <b>{after:,}</b>"]
+                )
+    if not rows:
+        return ""
+    program_head = ["program"] if len(data["programs"]) > 1 else []
+    head = [*program_head, "pass", "pipeline", "kernels that would run"]
+    return _table(head, rows, len(rows), "pass")
 
 
 def _times(data: Inspection) -> str:

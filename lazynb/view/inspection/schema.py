@@ -243,6 +243,7 @@ class Hlo(TypedDict):
     before: Stage
     after: Stage
     passes: list[PassInfo]
+    kernels: list[int]  # that would run before the first pass and after each; empty: not counted
     formation: Formation | None  # None: to be asked for
 
 

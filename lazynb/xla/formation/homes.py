@@ -26,6 +26,11 @@ def homes(module: Module) -> dict[str, str]:
     return found
 
 
+def kernel_count(module: Module) -> int:
+    """How many kernels, loops and branches would run, were the module compiled as it is."""
+    return len({kernel.name for kernel, _ in running(module)})
+
+
 def _members(module: Module, kernel: Instruction) -> Iterator[Instruction]:
     """A kernel's instruction and those that it runs; the last of several is a root."""
     yield kernel
