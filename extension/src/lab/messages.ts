@@ -37,6 +37,7 @@ export interface Kernel {
   kind: string;
   fates: string[];
   cost: string;
+  heading: string;
 }
 
 export interface Break {

@@ -50,8 +50,9 @@ class Compiled(TypedDict):
 
 class Kernel(TypedDict):
     """A fusion cluster or other kernel: chip ``c2`` in the colour of number ``colour`` of the palette; for
-    the hover: its kind, what became of the line's operations in it, and its cost in words (empty where XLA
-    gives none)."""
+    the hover: its kind, what became of the line's operations in it, its cost in words (empty where XLA gives
+    none), and the heading above it and those beside it that have the same: the program, and all of the line's
+    kernels in it."""
 
     id: int
     chip: str
@@ -60,6 +61,7 @@ class Kernel(TypedDict):
     kind: str
     fates: list[str]
     cost: str
+    heading: str
 
 
 class Break(TypedDict):
