@@ -12,6 +12,7 @@ import { compilingWords, costOf, figures, inBrief, legendOf } from "../src/lab/w
 const kernel = (id: number, colour = id) => ({
   id,
   chip: `c${id}`,
+  heading: "",
   colour,
   name: "fusion",
   kind: "loop fusion",

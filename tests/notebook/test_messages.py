@@ -20,7 +20,7 @@ _ANY = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=6,
 )
-_LAB = st.sampled_from(["hello", "settings", "ask", "show", "lazy", "compile", "clear"])
+_LAB = st.sampled_from(["hello", "settings", "ask", "show", "lazy", "compile", "clear", "value"])
 _ANSWERS = st.sampled_from(["pass", "stage", "ask", "verify", "answer"])
 _VIEWS = st.sampled_from(["graph", "breaks", "cache", "compilation", "before", "after"])
 
@@ -40,6 +40,8 @@ def _requests(kinds):
             "index": _ANY,
             "which": _VIEWS | _ANY,
             "boundary": _ANY,
+            "key": _ANY,
+            "do": st.sampled_from(["look", "run", "compile"]) | _ANY,
         },
     )
 
@@ -78,7 +80,14 @@ def test_the_lab_comm(lab, data, wrap):
     lab.sent.clear()
     lab._receive({wrap: data})
     request = data.get("data") if wrap == "content" else None
-    if isinstance(request, dict) and request.get("type") in ("ask", "show", "lazy", "compile", "clear"):
+    if isinstance(request, dict) and request.get("type") in (
+        "ask",
+        "show",
+        "lazy",
+        "compile",
+        "clear",
+        "value",
+    ):
         assert any("id" in json.loads(message) for message in lab.sent), "who asks is answered"
 
 

@@ -380,7 +380,7 @@ def test_a_graph_in_an_output(notebook):
     box = graph.locator(".lz-box", has_text="tanh")
     box.wait_for()
     notebook.page.mouse.move(0, 0)
-    expect(graph.locator(".lz-foot")).to_contain_text("Reading it runs 4 operations: not compiled yet.")
+    expect(graph.locator(".lz-ahead")).to_contain_text("Reading it runs 4 operations: not compiled yet.")
     box.hover()
     said = graph.locator(".lz-foot").inner_text()
     assert "f32[256,512]" in said and "line 1" in said and "jnp.tanh(x)" in said

@@ -63,12 +63,13 @@ export class Card {
         tabindex: -1,
         onkeydown: (event: KeyboardEvent) => this.key(event),
       },
-      ...line.kernels.map((one) =>
+      ...line.kernels.flatMap((one, i) => [
+        one.heading && one.heading !== line.kernels[i - 1]?.heading ? h("p.program", {}, one.heading) : "",
         kernelRow(
           one,
           act(() => choices.kernel(one.id)),
         ),
-      ),
+      ]),
       line.fates.length ? h("ul.fates", {}, ...line.fates.map((fate) => h("li", {}, fate))) : null,
       ...line.breaks.map((one) => breakRow(one, act(choices.breaks))),
       legend ? h("p.legend", {}, legend) : null,

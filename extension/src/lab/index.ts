@@ -13,6 +13,7 @@ import { Editors } from "./editors";
 import { icon } from "./icon";
 import { Links } from "./links";
 import { MarkStore } from "./marks";
+import { changed, provide } from "./nearby";
 import { SidePanel, type ViewName } from "./panel";
 import { Progress } from "./progress";
 import { Selection } from "./selection";
@@ -70,6 +71,8 @@ function activate(
   });
   editors.register(registry);
   links.changed.connect(() => editors.refresh());
+  links.changed.connect(changed);
+  provide((element) => links.of(tracker.find(({ node }) => node.contains(element)) ?? null));
 
   const panel = new SidePanel(links, tracker);
   panel.title.icon = icon;

@@ -6,6 +6,7 @@
 import type {
   Answer,
   Ask,
+  AskValue,
   Clear,
   Compile,
   Compiling,
@@ -17,6 +18,7 @@ import type {
   Panel,
   Show,
   State,
+  Value,
 } from "./messages";
 
 /** What arrives from a kernel, whatever carries it. */
@@ -49,8 +51,14 @@ export interface Listener {
 }
 
 type Plain<T> = Omit<T, "id">;
-type Question = Plain<Show> | Plain<Lazy> | Plain<Compile> | Plain<Clear> | Plain<Ask>;
-type AnswerTo<Q> = Q extends { type: "show" } ? Panel : Q extends { type: "ask" } ? Answer : Done;
+type Question = Plain<Show> | Plain<Lazy> | Plain<Compile> | Plain<Clear> | Plain<Ask> | Plain<AskValue>;
+type AnswerTo<Q> = Q extends { type: "show" }
+  ? Panel
+  : Q extends { type: "ask" }
+    ? Answer
+    : Q extends { type: "value" }
+      ? Value
+      : Done;
 
 /** A compilation under way; `since` in milliseconds of the clock. */
 export type Busy = Compiling & { since: number };
@@ -171,6 +179,7 @@ export class Link {
       case "panel":
       case "answer":
         return this.settle(message.id, (waiting) => waiting.resolve(message as never));
+      case "value":
       case "done":
         return this.settle(message.id, (waiting) =>
           message.error === undefined ? waiting.resolve(message as never) : waiting.reject(new Error(message.error)),

@@ -37,6 +37,7 @@ export interface Kernel {
   kind: string;
   fates: string[];
   cost: string;
+  heading: string;
 }
 
 export interface Break {
@@ -84,13 +85,30 @@ export interface Done {
   error?: string;
 }
 
+export interface Standing {
+  state: string;
+  text: string;
+  seconds: number | null;
+  compilation: number | null;
+}
+
+export interface Value {
+  type: "value";
+  id: number;
+  state: string;
+  text: string;
+  seconds: number | null;
+  compilation: number | null;
+  error?: string;
+}
+
 export interface Answer {
   type: "answer";
   id: number;
   answer: Record<string, unknown>;
 }
 
-export type FromKernel = State | Compiling | Compiled | Marks | Panel | Done | Answer;
+export type FromKernel = State | Compiling | Compiled | Marks | Panel | Done | Value | Answer;
 
 export interface Hello {
   type: "hello";
@@ -126,9 +144,16 @@ export interface Ask {
   request: Record<string, unknown>;
 }
 
+export interface AskValue {
+  type: "value";
+  id: number;
+  key: string;
+  do: string;
+}
+
 export interface Settings {
   type: "settings";
   autocompile: boolean;
 }
 
-export type FromFrontEnd = Hello | Show | Lazy | Compile | Clear | Ask | Settings;
+export type FromFrontEnd = Hello | Show | Lazy | Compile | Clear | Ask | AskValue | Settings;

@@ -3,14 +3,14 @@
 import type { INotebookTracker } from "@jupyterlab/notebook";
 import type { Message } from "@lumino/messaging";
 import { Widget } from "@lumino/widgets";
-import type { Answer, Request, Table } from "../model/data";
+import type { Table } from "../model/data";
 import { fill, h } from "../ui/dom";
 import type { Inspector } from "../inspector";
-import type { Comm } from "../model/comm";
 import type { Link } from "./link";
 import type { Links } from "./links";
 import { marksLegend } from "./legend";
 import type { Panel as Shown, State } from "./messages";
+import { commOver } from "./over";
 
 export type ViewName = "graph" | "breaks" | "cache" | "compilation";
 
@@ -30,21 +30,6 @@ const EMPTY: Record<ViewName, string> = {
   cache: "There are no executables yet: nothing was compiled.",
   compilation: "Nothing was compiled yet.",
 };
-
-/** The inspector's questions, answered by a link. */
-function commOver(link: Link, compilation: number): Comm {
-  return {
-    async ask<T extends Answer["type"]>(request: Request, expected: T) {
-      const { answer } = await link.ask({ type: "ask", compilation, request: { ...request } });
-      const given = answer as unknown as Answer;
-      if (given.type === "error") throw new Error(given.message || "unknown error");
-      if (given.type !== expected) throw new Error(`unexpected answer "${String(given.type)}"`);
-      return given as Extract<Answer, { type: T }>;
-    },
-    onError: () => () => {},
-    dispose() {},
-  };
-}
 
 /** What stands in the panel now. */
 interface Content {

@@ -10,13 +10,14 @@ import { addStyles } from "../inspector";
 import { listen } from "../ui/selectable";
 import { graphView } from "../views/graph";
 import { inspectionOf, isGraph } from "./graphdata";
+import { type Given, PendingBar } from "./pending";
 
 export interface Picture {
   dispose(): void;
 }
 
 /** Room for the toolbar, the legend and a margin. */
-const AROUND = 96;
+const AROUND = 104;
 
 /** Draws a graph's MIME data in an element. Throws on data that it does not know. */
 export function mountGraph(el: HTMLElement, given: unknown, fills = false): Picture {
@@ -32,19 +33,29 @@ export function mountGraph(el: HTMLElement, given: unknown, fills = false): Pict
   const toolbar = view.element.querySelector(".lz-toolbar");
   if (data.title) toolbar?.prepend(h("h2.title", { title: data.title }, data.title));
   toolbar?.querySelector(".lz-spring")?.before(h("span.muted", {}, besides(given)));
-  const root = h("div", {}, body, foot);
+  const below = h("div.below", {});
+  const bar = new PendingBar(
+    given as Given,
+    (value) => {
+      body.replaceWith(value);
+      foot.remove();
+      root.classList.add("lz-computed");
+    },
+    below,
+  );
+  const root = h("div", {}, bar.element, body, foot);
   root.className = "lazynb-inspector lazynb-picture";
   const tell = () => {
     view.update?.();
     root.classList.toggle("lz-pointing", store.shown !== null);
     foot.classList.toggle("lz-idle", !store.shown);
-    fillFoot(foot, store, [ahead(given), "Point at a box for its types and its line."].filter(Boolean).join(" "));
+    fillFoot(foot, store, "Point at a box for its types and its line.");
   };
   root.addEventListener("keydown", (event) => event.key === "Escape" && store.clear(), { signal });
   keepKeys(root, signal);
   const stop = listen(root, store);
   const off = store.on("selection", tell);
-  el.append(root);
+  el.append(root, below);
   const height = Number.parseFloat(root.querySelector<HTMLElement>(".lz-scene")?.style.height ?? "0");
   if (!fills) root.style.setProperty("--lz-body", `clamp(120px, ${Math.ceil(height) + AROUND}px, min(70vh, 760px))`);
   tell();
@@ -54,16 +65,12 @@ export function mountGraph(el: HTMLElement, given: unknown, fills = false): Pict
       ending.abort();
       stop();
       off();
+      bar.dispose();
       view.dispose?.();
       root.remove();
+      below.remove();
     },
   };
-}
-
-/** What reading the value runs, where Python said so. */
-function ahead({ outlook }: Record<string, unknown>): string {
-  const text = (outlook as { text?: unknown } | null | undefined)?.text;
-  return typeof text === "string" ? text : "";
 }
 
 /** What the drawing does not tell. */

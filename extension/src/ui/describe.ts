@@ -2,7 +2,7 @@
 
 import type { Cluster } from "../model/data";
 import { bytes, count, listed, seconds } from "../model/format";
-import { type Relations, placeWords } from "../model/program";
+import { type Relations, add, placeWords } from "../model/program";
 import type { Thing } from "../model/selection";
 import type { Store } from "../model/store";
 import { nodeWords, shortAval } from "../model/words";
@@ -84,7 +84,34 @@ function ofCluster(id: number, relations: Relations): Description {
   return { title: `${cluster.label} ${cluster.name}`, facts };
 }
 
-function ofNodes(thing: Extract<Thing, { kind: "nodes" }>, relations: Relations): Description {
+/** "c0–c4, c7": labels that follow each other as one. */
+export function ranges(labels: readonly string[]): string {
+  const parts: [string, string][] = [];
+  const next = (label: string) => (/^c\d+$/.test(label) ? `c${Number(label.slice(1)) + 1}` : null);
+  for (const label of labels) {
+    const last = parts[parts.length - 1];
+    if (last && next(last[1]) === label) last[1] = label;
+    else parts.push([label, label]);
+  }
+  return parts.map(([from, to]) => (from === to ? from : next(from) === to ? `${from}, ${to}` : `${from}–${to}`)).join(", ");
+}
+
+/** "in c0–c4"; of several programs, which of each: "in program 1, run 1×: c0, c1; program 2, run 11×: c2, c3". */
+function kernelsIn(ids: readonly number[], store: Store): string {
+  const { relations, data } = store;
+  const groups = new Map<number, string[]>();
+  for (const id of [...ids].sort((a, b) => a - b)) add(groups, relations.clusters.get(id)?.program ?? 0, relations.kernel(id));
+  if (data.programs.length < 2 || !groups.size) return `in ${ranges([...groups.values()].flat()) || "no kernel"}`;
+  const said = [...groups].map(([number, labels]) => {
+    const runs = data.programs.find((one) => one.number === number)?.runs || Number(data.ran);
+    return `program ${number + 1}${runs ? `, run ${runs.toLocaleString("en")}×` : ""}: ${ranges(labels)}`;
+  });
+  const rest = said.length - 4;
+  return `in ${said.slice(0, 4).join("; ")}${rest > 0 ? `; ${count(rest, "more program")}` : ""}`;
+}
+
+function ofNodes(thing: Extract<Thing, { kind: "nodes" }>, store: Store): Description {
+  const { relations } = store;
   const clusters = new Set(thing.ids.flatMap((id) => relations.clustersOf(id)));
   const inputs = thing.ids.filter((id) => relations.nodes.get(id)?.kind === "input").length;
   const operations = thing.ids.length - inputs;
@@ -93,12 +120,7 @@ function ofNodes(thing: Extract<Thing, { kind: "nodes" }>, relations: Relations)
     facts: [
       operations || !inputs ? count(operations, "operation") : "",
       inputs ? count(inputs, "input") : "",
-      `in ${
-        listed(
-          [...clusters].map((id) => relations.kernel(id)),
-          8,
-        ) || "no kernel"
-      }`,
+      kernelsIn([...clusters], store),
     ],
   };
 }
@@ -110,15 +132,7 @@ function ofLine(thing: Extract<Thing, { kind: "line" }>, store: Store): Descript
   const where = source?.cell != null ? `cell ${source.cell}, line ${thing.line}` : `${source?.file ?? ""}:${thing.line}`;
   return {
     title: where,
-    facts: [
-      count(nodes.length, "operation"),
-      `in ${
-        listed(
-          clusters.map((id) => store.relations.kernel(id)),
-          8,
-        ) || "no kernel"
-      }`,
-    ],
+    facts: [count(nodes.length, "operation"), kernelsIn(clusters, store)],
     code: source?.lines[thing.line - source.first]?.trim(),
   };
 }
@@ -134,7 +148,7 @@ export function describe(thing: Thing, store: Store): Description {
     case "node":
       return ofNode(thing.id, relations);
     case "nodes":
-      return ofNodes(thing, relations);
+      return ofNodes(thing, store);
     case "cluster":
       return ofCluster(thing.id, relations);
     case "line":

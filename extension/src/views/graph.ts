@@ -42,6 +42,7 @@ export function graphView(context: Context): View {
   let stopZoom = () => {};
   let size = { width: 0, height: 0 };
   let fitted = false;
+  let seen = { left: 0, top: 0 }; // how far it is scrolled
 
   const setZoom = (next: number, centre = true) => {
     const before = zoom;
@@ -236,6 +237,10 @@ export function graphView(context: Context): View {
     },
     { signal, passive: false },
   );
+  canvas.addEventListener("scroll", () => canvas.isConnected && (seen = { left: canvas.scrollLeft, top: canvas.scrollTop }), {
+    signal,
+    passive: true,
+  });
   drag(canvas, signal);
   draw();
   tell();
@@ -254,7 +259,9 @@ export function graphView(context: Context): View {
     },
     reveal: () => (canvas.hidden ? table?.reveal?.() : smoothly(canvas, () => reveal(canvas, stage))),
     shown: () => {
+      canvas.scrollTo(seen.left, seen.top); // an element that was taken out of the page forgets it
       if (!fitted) begin();
+      else map.follow();
       table?.shown?.();
     },
     search: () => {

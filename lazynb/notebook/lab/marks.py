@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from lazynb import source
 from lazynb.execute.breaks import Sums, Tally, break_log
+from lazynb.notebook.lab.by_program import by_program
 from lazynb.notebook.lab.messages import Break, Kernel, Line, Marks
 from lazynb.plain import plain_data
 from lazynb.source import Spot
@@ -15,8 +16,6 @@ from lazynb.view.file_key import file_key
 from lazynb.view.inspection.schema import Cluster, Fate, Inspection, Node
 from lazynb.view.inspection.words import is_kernel, kind as kind_words
 from lazynb.view.words import tally
-
-_KERNELS = 8  # of one line
 
 
 class Cells:
@@ -127,7 +126,7 @@ def kernel_lines(cells: Cells, data: Inspection) -> dict[str, dict[int, LineKern
     clusters = {cluster["id"]: cluster for cluster in data["clusters"] if is_kernel(cluster)}
     by_cell: dict[str, dict[int, LineKernels]] = {}
     for (cell, line), fates in _fates_by_line(cells, data).items():
-        by_cell.setdefault(cell, {})[line] = _kernels(fates, clusters), _fates_in_none(fates)
+        by_cell.setdefault(cell, {})[line] = _kernels(fates, clusters, data), _fates_in_none(fates)
     return by_cell
 
 
@@ -151,14 +150,18 @@ def _lines(cells: Cells, data: Inspection, node: Node) -> Iterator[tuple[str, in
                 yield cell, place["line"]
 
 
-def _kernels(fates: list[_NamedFate], clusters: Mapping[int, Cluster]) -> list[Kernel]:
-    """The kernels that a line's operations went to, with the operations of each."""
+def _kernels(fates: list[_NamedFate], clusters: Mapping[int, Cluster], data: Inspection) -> list[Kernel]:
+    """The kernels that a line's operations went to, with the operations of each; of many, some."""
     by_cluster: dict[int, list[_NamedFate]] = {}
     for named in fates:
         for id_ in dict.fromkeys(named.fate["clusters"]):
             if id_ in clusters:
                 by_cluster.setdefault(id_, []).append(named)
-    return [_kernel(clusters[id_], by_cluster[id_]) for id_ in sorted(by_cluster)[:_KERNELS]]
+    return [
+        _kernel(clusters[id_], by_cluster[id_], heading)
+        for ids, heading in by_program(sorted(by_cluster), clusters, data)
+        for id_ in ids
+    ]
 
 
 def _fates_in_none(fates: list[_NamedFate]) -> list[str]:
@@ -170,7 +173,7 @@ def _fates_in_none(fates: list[_NamedFate]) -> list[str]:
     return list(dict.fromkeys(phrases))
 
 
-def _kernel(cluster: Cluster, fates: list[_NamedFate]) -> Kernel:
+def _kernel(cluster: Cluster, fates: list[_NamedFate], heading: str) -> Kernel:
     by_kind: dict[str, list[str]] = {}
     for name, fate in fates:
         by_kind.setdefault(fate["kind"], []).append(name)
@@ -182,6 +185,7 @@ def _kernel(cluster: Cluster, fates: list[_NamedFate]) -> Kernel:
         "kind": kind_words(cluster),
         "fates": [f"{tally(names)}: {kind}" for kind, names in by_kind.items()],
         "cost": _cost(cluster),
+        "heading": heading,
     }
 
 

@@ -50,7 +50,9 @@ class Compiled(TypedDict):
 
 class Kernel(TypedDict):
     """A fusion cluster or other kernel: chip ``c2`` in the look of number ``colour``; for the hover: its
-    kind, what became of the line's operations in it, and its cost in words (empty where XLA gives none)."""
+    kind, what became of the line's operations in it, its cost in words (empty where XLA gives none), and the
+    heading above it and those beside it that have the same: the program, and all of the line's kernels in
+    it."""
 
     id: int
     chip: str
@@ -59,6 +61,7 @@ class Kernel(TypedDict):
     kind: str
     fates: list[str]
     cost: str
+    heading: str
 
 
 class Break(TypedDict):
@@ -127,6 +130,26 @@ class Done(TypedDict):
     error: NotRequired[str]
 
 
+class Standing(TypedDict):
+    """How a pending value stands that the page shows. ``state``: ``pending``, and ``text`` says what reading
+    it runs; ``computed`` since it was drawn; ``gone``, and ``text`` says why; ``value``, and ``text`` is its
+    own, as eager JAX shows it, with the ``seconds`` until it was there (None: it was there before).
+    ``compilation``: the number of the one that was asked for."""
+
+    state: str
+    text: str
+    seconds: float | None
+    compilation: int | None
+
+
+class Value(Standing):
+    """The answer to ``value``; ``error`` where it failed, and the value is as it was."""
+
+    type: Literal["value"]
+    id: int
+    error: NotRequired[str]
+
+
 # ---- from the front end ------------------------------------------------------------------------------------
 
 
@@ -176,6 +199,16 @@ class Ask(TypedDict):
     id: int
     compilation: int
     request: dict[str, Any]
+
+
+class AskValue(TypedDict):
+    """About the pending value that a graph shows, by its ``key``: how it stands (``do`` is ``look``, which
+    runs and compiles nothing); ``run`` what it needs; ``compile`` that, and run nothing."""
+
+    type: Literal["value"]
+    id: int
+    key: str
+    do: str
 
 
 class Settings(TypedDict):

@@ -20,6 +20,7 @@ from lazynb.execute.observers import Observer, observe
 from lazynb.notebook.answers import Answers
 from lazynb.notebook.lab.marks import Cells, LineKernels, break_lines, kernel_lines, line_marks
 from lazynb.notebook.lab.messages import TARGET, VERSION, Marks, State
+from lazynb.notebook.lab.values import standing
 from lazynb.notebook.page import lab
 from lazynb.notebook.runs import CellRuns
 from lazynb.record.mode import eager
@@ -257,6 +258,11 @@ class Lab(Observer):
             view = request.get("view")
             panel = self._panel(view, self._number(request))
             self._send({"type": "panel", "id": request.get("id"), "view": str(view), **panel})
+        elif kind == "value":
+            self._send({"type": "value", "id": request.get("id"), **self._value(request)})
+            if request.get("do") in ("run", "compile"):
+                self._send_line_marks({}, None, None)
+                self._tell()
         elif kind in ("lazy", "compile", "clear"):
             self._send({"type": "done", "id": request.get("id"), **self._do(kind, request)})
             self._send_line_marks({}, None, None)
@@ -310,9 +316,16 @@ class Lab(Observer):
             return {"data": None, "text": f"{type(error).__name__}: {error}"}
         return {"data": None, "text": f"There is no view {view!r}."}
 
+    def _value(self, request: dict[str, Any]) -> dict[str, Any]:
+        def keep(compilation: Compilation) -> int:
+            return self._remember(compilation, inspection(compilation, ran=False, live=True, full=False))
+
+        names = self._extension.shell.user_ns
+        return _attempted(lambda: dict(standing(request.get("key"), request.get("do"), names, keep)))
+
     def _do(self, kind: str, request: dict[str, Any]) -> dict[str, Any]:
-        began = time.perf_counter()
-        try:
+        def act() -> dict[str, Any]:
+            began = time.perf_counter()
             if kind == "lazy":
                 self._extension.switch(bool(request.get("on")))
             elif kind == "compile":
@@ -320,11 +333,19 @@ class Lab(Observer):
                 return {"text": f"{self._status()} ({time.perf_counter() - began:.2f} s)"}
             else:
                 clear_cache()
-        except KeyboardInterrupt:
-            return {"text": "", "error": "interrupted; everything is as it was"}
-        except (Exception, LazynbError) as error:
-            return {"text": "", "error": f"{type(error).__name__}: {error}"}
-        return {"text": self._status()}
+            return {"text": self._status()}
+
+        return _attempted(act)
+
+
+def _attempted(act: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What ``act`` gives, or why it failed: an error that a page asked for is the page's."""
+    try:
+        return act()
+    except KeyboardInterrupt:
+        return {"text": "", "error": "interrupted; everything is as it was"}
+    except (Exception, LazynbError) as error:
+        return {"text": "", "error": f"{type(error).__name__}: {error}"}
 
 
 def _broken() -> dict[str, Any]:

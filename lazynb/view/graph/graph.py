@@ -52,6 +52,8 @@ class Graph:
         self._stablehlo = stablehlo
         self._pending = pending
         self.outlook = outlook
+        self.hint = ""  # what to type to get the value
+        self.shown = ""  # the key by which a page asks for the value
         self._views: dict[tuple[int | None, bool], GraphView] = {}
 
     @property
@@ -127,7 +129,9 @@ class Graph:
 
     @property
     def _ahead(self) -> str:
-        return self.outlook.text if self.outlook is not None else ""
+        if self.outlook is None:
+            return ""
+        return f"{self.outlook.text} {self.hint}".rstrip()
 
     def __repr__(self) -> str:
         # A debugger or a logger must get a line of text, whatever is wrong with the drawing code.
@@ -140,9 +144,10 @@ class Graph:
         forms: dict[str, Callable[[], Any]] = {
             "text/plain": self.__repr__,
             "text/html": lambda: to_html(self.view(limit=GLANCE), heading=self.title, outlook=self._ahead),
-            MIME_TYPE: lambda: to_json(
-                self.view(limit=GLANCE), title=self.title, nodes=_JSON_NODES, outlook=self.outlook
-            ),
+            MIME_TYPE: lambda: {
+                **to_json(self.view(limit=GLANCE), title=self.title, nodes=_JSON_NODES, outlook=self.outlook),
+                **({"key": self.shown, "hint": self.hint} if self.shown else {}),
+            },
         }
         wanted = set(include or forms).difference(exclude or ())
         bundle = {mime: _attempt(make) for mime, make in forms.items() if mime in wanted}

@@ -17,6 +17,7 @@ from lazynb.record.snapshot.names import names_of, user_namespace
 from lazynb.record.tensor import LazyTensor
 from lazynb.session.read_cost import ReadCost, read_cost
 from lazynb.view.graph.graph import Graph
+from lazynb.view.graph.shown import key_of
 
 
 def graph_of(tensors: Sequence[Any], namespace: Mapping[str, Any]) -> Graph:
@@ -123,4 +124,14 @@ class _Recorded:
 
 def show(tensor: LazyTensor) -> dict[str, Any]:
     """MIME bundle of a pending tensor: its graph, with the names that the running line can see."""
-    return graph_of([tensor], user_namespace())._repr_mimebundle_()
+    graph = graph_of([tensor], user_namespace())
+    if tensor.is_pending:
+        names = [name for name in names_of(user_namespace()).get(id(tensor), ()) if name.isidentifier()]
+        graph.hint = hint(names[0] if names else "")
+        graph.shown = key_of(tensor)
+    return graph._repr_mimebundle_()
+
+
+def hint(name: str) -> str:
+    """What to type to get the value of variable ``name``; without a name, of what is shown last."""
+    return f"print({name or '_'}) gives its value; %%compile shows what XLA makes of its cell."
