@@ -8,7 +8,7 @@ from reading import CONTRAST, tab, thing, things
 
 KEPT = {
     "kind": "held",
-    "text": "`h` (512 KiB) is written only because its name still holds it: deleting it before the run would "
+    "text": "`h` (512 KiB) is written because its name still holds it: deleting it before the run would "
     "spare that.",
     "bytes": 524288,
     "label": "rule inferred",
