@@ -151,6 +151,6 @@ def test_an_experiment_that_fails_says_so(show):
 def test_nothing_is_cut_and_all_can_be_read(show, theme, width):
     long = [{**one, "text": one["text"] + " " + "`averyveryverylongname_`" * 12} for one in FINDINGS]
     page = show(data.small(live=True, findings=long), theme, width, kernel="() => {}")
-    for text in page.locator(".lz-finding, .lz-finding-text").all():
+    for text in page.locator(".lz-finding, .lz-finding-said, .lz-finding p").all():
         assert text.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
     assert page.evaluate(CONTRAST) == []
