@@ -372,7 +372,7 @@ def test_peak_and_donation(show):
     tab(page, "Memory")
     assert page.locator(".lz-tile").first.inner_text().split("\n") == ["Allocated", "3 MiB"]
     assert page.locator(".lz-range", has_text="donated").count() == 1
-    page.locator(thing("value:i6")).click()
+    page.locator(f".lz-range{thing('value:i6')}").click()
     tab(page, "Graph")
     assert "node:6" in things(page, ".lz-canvas")
 

@@ -8,7 +8,7 @@ from reading import CONTRAST, tab, thing, things
 
 KEPT = {
     "kind": "held",
-    "text": "`h` (512 KiB) is written only because its name still holds it: deleting it before the run would "
+    "text": "`h` (512 KiB) is written because its name still holds it: deleting it before the run would "
     "spare that.",
     "bytes": 524288,
     "label": "rule inferred",
@@ -151,6 +151,6 @@ def test_an_experiment_that_fails_says_so(show):
 def test_nothing_is_cut_and_all_can_be_read(show, theme, width):
     long = [{**one, "text": one["text"] + " " + "`averyveryverylongname_`" * 12} for one in FINDINGS]
     page = show(data.small(live=True, findings=long), theme, width, kernel="() => {}")
-    for text in page.locator(".lz-finding, .lz-finding-text").all():
+    for text in page.locator(".lz-finding, .lz-finding-said, .lz-finding p").all():
         assert text.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
     assert page.evaluate(CONTRAST) == []

@@ -52,7 +52,7 @@ def test_in_text_and_html(kept, tmp_path):
     text = to_text(data)
     assert first in text.replace("`", "").split("Why they are not one kernel")[0]
     html = to_html(data, kept.snapshot)
-    assert html.count("(rule inferred).") == len(data["findings"]) and "written only because" in html
+    assert html.count("(rule inferred).") == len(data["findings"]) and "written because" in html
 
 
 def test_nothing_is_shown_where_nothing_stands_out(plain):

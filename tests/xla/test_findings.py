@@ -145,7 +145,7 @@ def test_values_that_a_name_alone_keeps(x, w):
     compilation, kept = named(x, w)
     [finding] = of_kind(compilation, "held")
     assert finding.variables == ("h", "k") and finding.bytes == 2 * BYTES and finding.label == INFERRED
-    assert finding.text.startswith("`h` and `k` (1 MiB) are written only because their names still hold them")
+    assert finding.text.startswith("`h` and `k` (1 MiB) are written because their names still hold them")
     assert not {"h", "k"} & {name for one in of_kind(compilation, "library") for name in one.variables}
     del kept
 
@@ -153,7 +153,7 @@ def test_values_that_a_name_alone_keeps(x, w):
 def test_what_was_asked_for_is_wanted(x, w):
     compilation, kept = named(x, w, wants_h=True)
     [finding] = of_kind(compilation, "held")
-    assert finding.variables == ("k",) and "is written only because its name still holds it" in finding.text
+    assert finding.variables == ("k",) and "is written because its name still holds it" in finding.text
     del kept
 
 

@@ -52,8 +52,12 @@ export function findingsView(context: Context): View {
     const made = h(
       "div.finding",
       { role: "group", "aria-label": `${listed(labels)}: ${plain(finding.text)}`.replace(/^: /, "") },
-      finding.clusters.length ? chips(finding.clusters, store.relations, 4, false) : null,
-      h("p.finding-text", {}, ...prose(finding.text), finding.verdict && " ", ...prose(finding.verdict)),
+      h(
+        "div.finding-said",
+        {},
+        finding.clusters.length ? chips(finding.clusters, store.relations, 4, false) : null,
+        h("p", {}, ...prose(finding.text), finding.verdict && " ", ...prose(finding.verdict)),
+      ),
       badge(finding.label),
       experiment(finding),
     );

@@ -12,7 +12,7 @@ LEAST = 4096
 """Bytes. What is about less is not worth a sentence."""
 
 SHARE = 0.01
-"""Nor is what is about a smaller part of all that a program's kernels read and write."""
+"""Nor is what is about a smaller part of all that the kernels read and write."""
 
 _NAMED = 4
 

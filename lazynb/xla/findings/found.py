@@ -8,7 +8,7 @@ from lazynb.record.snapshot.snapshot import Snapshot
 from lazynb.xla.findings.again import again
 from lazynb.xla.findings.between import between
 from lazynb.xla.findings.finding import LEAST, SHARE, Finding
-from lazynb.xla.findings.held import Spared, Value, held
+from lazynb.xla.findings.held import Spared, Value, held, readers_of
 from lazynb.xla.findings.padded import padded
 from lazynb.xla.program import CompiledTrace
 
@@ -29,12 +29,13 @@ def found(
       spared: see :func:`lazynb.xla.findings.held.held`.
     """
     findings: list[Finding] = []
+    reads = readers_of(snapshot)
+    least = max(LEAST, SHARE * sum(map(_traffic, traces)))
     for number, (trace, ran) in enumerate(zip(traces, runs, strict=True)):
         if trace.module is not None:
-            least = max(LEAST, SHARE * _traffic(trace))
             kept: list[Finding] = []
             if asked is not None and not ran and not trace.is_function:
-                kept = list(held(trace, snapshot, number, asked, spared))
+                kept = list(held(trace, snapshot, number, reads, asked, spared))
             rest = [*between(trace, snapshot, number), *again(trace, snapshot, number)]
             rest += padded(trace, snapshot, number)
             all_ = [*kept, *_others(rest, kept)]

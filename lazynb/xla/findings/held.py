@@ -16,11 +16,11 @@ from lazynb.xla.clusters import leaves, writer
 from lazynb.xla.evidence import INFERRED, VERIFIED
 from lazynb.xla.findings.finding import LEAST, Finding, code
 from lazynb.xla.hlo.module import Computation
-from lazynb.xla.origins import Origins
 from lazynb.xla.program import CompiledTrace
 from lazynb.xla.value_names import result_names
 
 Value = tuple[int, int]
+Readers = Mapping[Value, set[int]]
 Spared = Mapping[frozenset[str], int]
 """By names, how many bytes less the kernels write without them: what recompiling showed."""
 
@@ -33,18 +33,26 @@ class _Array(NamedTuple):
 
 
 def held(
-    trace: CompiledTrace, snapshot: Snapshot, number: int, asked: Collection[Value], spared: Spared
+    trace: CompiledTrace,
+    snapshot: Snapshot,
+    number: int,
+    reads: Readers,
+    asked: Collection[Value],
+    spared: Spared,
 ) -> Iterator[Finding]:
     """One finding about all such values of a program, or none.
 
     Arguments:
       number: of the program.
+      reads: see :func:`readers_of`.
       asked: values that the user asked for, beside holding them.
       spared: what was tried.
     """
     assert trace.module is not None
     entry = trace.module.computations[trace.module.entry]
-    between = _read_inside(trace.origins, snapshot) - set(asked)
+    own = set(trace.origins.operations.values())
+    between = {value for value in trace.origins.results if value in reads and reads[value] <= own}
+    between.difference_update(asked)
     written = _written(trace, snapshot, entry)
     readers = _readers(trace, entry)
     kernels = {cluster.name for cluster in trace.clusters}
@@ -72,12 +80,9 @@ def _finding(
             return  # it was tried, and is written all the same
         label = VERIFIED
         verdict = f"Compiled again without: kernels write {size(less)} less."
-    one = len(names) == 1
     yield Finding(
         kind="held",
-        text=f"{code(names)} ({size(taken)}) {'is' if one else 'are'} written only because "
-        f"{'its name still holds it' if one else 'their names still hold them'}: deleting "
-        f"{'it' if one else 'them'} before the run {'would spare' if less is None else 'spares'} that.",
+        text=_sentence(names, taken, "would spare" if less is None else "spares"),
         bytes=taken,
         label=label,
         program=number,
@@ -88,15 +93,27 @@ def _finding(
     )
 
 
-def _read_inside(origins: Origins, snapshot: Snapshot) -> set[Value]:
-    """The values that operations of the program read, and no other operation does."""
-    own = set(origins.operations.values())
-    inside: set[Value] = set()
-    outside: set[Value] = set()
+def _sentence(names: Sequence[str], taken: int, spares: str) -> str:
+    what = f"{code(names)} ({size(taken)})"
+    if len(names) == 1:
+        return (
+            f"{what} is written because its name still holds it: deleting it before the run {spares} that, "
+            "if nothing else holds it."
+        )
+    return (
+        f"{what} are written because their names still hold them: deleting them before the run {spares} "
+        "that, if nothing else holds them."
+    )
+
+
+def readers_of(snapshot: Snapshot) -> Readers:
+    """By value, the operations that read it."""
+    readers: dict[Value, set[int]] = {}
     for node in snapshot.nodes:
         if node.kind == "op" and not node.dead:
-            (inside if node.id in own else outside).update(node.operands)
-    return inside - outside
+            for operand in node.operands:
+                readers.setdefault(operand, set()).add(node.id)
+    return readers
 
 
 def _written(trace: CompiledTrace, snapshot: Snapshot, entry: Computation) -> dict[str, _Array]:
