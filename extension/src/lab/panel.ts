@@ -224,7 +224,7 @@ export class SidePanel extends Widget {
     } else {
       const table = { nodes: [], places: [], ...(data as Omit<Table, "nodes" | "places">) };
       if (!table.rows.length) return this.message(table.text || EMPTY[view]);
-      const root = h("div", {}, h("div.panel", {}, this.listOf(view, table, heavy)));
+      const root = h("div", {}, h("div.panel.listed", {}, this.listOf(view, table, heavy)));
       root.className = "lazynb-inspector";
       heavy.addStyles(this.body);
       this.body.append(root);

@@ -81,7 +81,7 @@ def _row(row: LineTime, breaks: Breaks, placed: Placed) -> BrokenLine:
         "text": f"{reason.text} ({row.detail})" if row.detail else reason.text,
         "hint": record.hint if record is not None else reason.hint_for(row.count),
         "place": placed(row.location),
-        "library": row.library.label if row.library is not None else "",
+        "library": row.library.label if row.library is not None and row.kind != ASKED_FOR else "",
         "count": row.count,
         "operations": row.operations,
         "compiles": row.compiles,
