@@ -59,7 +59,7 @@ def test_an_inspector_stands_in_place_of_the_form(opened, tmp_path):
     assert page.get_by_role("tabpanel").is_visible()
 
 
-@pytest.mark.parametrize("held", ["", '<div hidden data-lazynb-inspector="bm9uc2Vuc2U="></div>'])
+@pytest.mark.parametrize("held", ["", '<div hidden data-lazynb-stored="bm9uc2Vuc2U="></div>'])
 def test_the_form_stays_where_there_is_no_data(opened, tmp_path, held):
     page = opened(own_page(tmp_path, held))
     page.wait_for_timeout(500)
@@ -84,7 +84,7 @@ def site(tmp_path_factory):
 
 def shown(opened, site, name, theme="light"):
     page = opened(site / name, theme)
-    holders = page.locator("[data-lazynb-inspector]").count()
+    holders = page.locator("[data-lazynb-stored]").count()
     if holders:
         page.locator(".lazynb-live .lazynb-inspector").nth(holders - 1).wait_for()
     return page, holders
@@ -103,7 +103,7 @@ class TestSite:
 
     @pytest.mark.parametrize("name", ["01-tour", "02-fusion"])
     def test_a_notebook_that_stored_its_data_has_them_too(self, opened, site, name):
-        kept = (ROOT / "notebooks" / f"{name}.ipynb").read_text().count("data-lazynb-inspector")
+        kept = (ROOT / "notebooks" / f"{name}.ipynb").read_text().count("data-lazynb-stored")
         if not kept:
             pytest.skip("stored before static forms held their data: `make notebooks`")
         assert shown(opened, site, f"notebooks/{name}.html")[1] == kept
