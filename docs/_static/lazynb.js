@@ -1,10 +1,10 @@
 // Puts an inspector in the place of each static form that holds its data (lazynb/view/inspection/stored.py). No kernel answers it.
 // Where that fails, the static form stays.
 {
-  const holders = [...document.querySelectorAll("[data-lazynb-inspector]")];
+  const holders = [...document.querySelectorAll("[data-lazynb-stored]")];
 
   const dataOf = async (holder) => {
-    const bytes = Uint8Array.from(atob(holder.dataset.lazynbInspector), (c) => c.charCodeAt(0));
+    const bytes = Uint8Array.from(atob(holder.dataset.lazynbStored), (c) => c.charCodeAt(0));
     const inflated = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
     return new Response(inflated).json();
   };

@@ -19,4 +19,4 @@ def stored(data: Inspection) -> str:
     """
     text = json.dumps({**data, "live": False}, separators=(",", ":"))
     packed = b64encode(zlib.compress(text.encode(), 9)).decode("ascii")
-    return f'<div hidden data-lazynb-inspector="{packed}"></div>' if len(packed) <= _MOST else ""
+    return f'<div hidden data-lazynb-stored="{packed}"></div>' if len(packed) <= _MOST else ""
