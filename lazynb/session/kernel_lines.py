@@ -98,10 +98,11 @@ def compare_lines(compilation: Compilation, kernel: Kernel, expected: Iterable[i
     places = written_lines(compilation.snapshot)
     check_known(wanted, places)
     made = _Programs(compilation)
+    inside = made.lines_of(kernel.label)
     verdicts = []
     for place in places:
-        inside = place in made.lines_of(kernel.label)
-        verdicts.append(LineVerdict(place, place.line in wanted, inside, made.told(place, kernel.label)))
+        told = made.told(place, kernel.label)
+        verdicts.append(LineVerdict(place, place.line in wanted, place in inside, told))
     return ComparedKernel(kernel, tuple(verdicts))
 
 
@@ -127,17 +128,17 @@ class _Programs:
                 names = [labels[number, name] for name in fate.clusters if (number, name) in labels]
                 self._kernels[node] = names
         self._nodes: dict[Place, list[Node]] = {}
+        self._lines: dict[str, set[Place]] = {}
+        self._boundaries: dict[str, list[Boundary]] = {}
         for operation in compilation.snapshot.nodes:
             if operation.kind == "op" and operation.place is not None:
                 self._nodes.setdefault(operation.place, []).append(operation)
+                for label in self._kernels.get(operation.id, ()):
+                    self._lines.setdefault(label, set()).add(operation.place)
 
     def lines_of(self, label: str) -> set[Place]:
         """The lines of which an operation is in a kernel."""
-        return {
-            place
-            for place, nodes in self._nodes.items()
-            if any(label in self._kernels.get(node.id, ()) for node in nodes)
-        }
+        return self._lines.get(label, set())
 
     def told(self, place: Place, label: str) -> str:
         """Where the operations of a line are: in the kernel, in others, in none; and why."""
@@ -152,13 +153,15 @@ class _Programs:
 
     def _inside(self, nodes: Sequence[Node], label: str) -> str:
         others = dict.fromkeys(name for node in nodes for name in self._kernels[node.id] if name != label)
-        again = f", and in {all_of(list(others))} too" if others else ""
+        again = f", and in {_some(list(others))} too" if others else ""
         sources = all_of(list(dict.fromkeys(self._fates[node.id].label for node in nodes)))
         return f"{_operations(nodes)} {_is(nodes)} computed in {label}{again} ({sources})."
 
     def _elsewhere(self, nodes: Sequence[Node], label: str) -> str:
         others = list(dict.fromkeys(name for node in nodes for name in self._kernels[node.id]))
-        said = f"{_operations(nodes)} {_is(nodes)} computed in {all_of(others)}"
+        said = f"{_operations(nodes)} {_is(nodes)} computed in {_some(others)}"
+        if all(self.labelled[other][0] != self.labelled[label][0] for other in others):
+            return f"{said}, in another program: the trace was cut between the two."
         reasons = dict.fromkeys(f"{one.text} ({one.label})" for one in self._between(label, others))
         if reasons:
             return f"{said}: {'; '.join(reasons)}."
@@ -171,14 +174,24 @@ class _Programs:
 
     def _between(self, label: str, others: Collection[str]) -> list[Boundary]:
         """The boundaries between a kernel and others, whichever writes."""
-        number, cluster = self.labelled[label]
+        number, _ = self.labelled[label]
         names = {self.labelled[other][1].name for other in others if self.labelled[other][0] == number}
-        return [
-            one
-            for one in self._compilation.traces[number].boundaries
-            if (one.producer == cluster.name and one.consumer in names)
-            or (one.consumer == cluster.name and one.producer in names)
-        ]
+        return [one for one in self._around(label) if (one.producer in names) != (one.consumer in names)]
+
+    def _around(self, label: str) -> list[Boundary]:
+        """The boundaries at a kernel."""
+        if label not in self._boundaries:
+            number, cluster = self.labelled[label]
+            every = self._compilation.traces[number].boundaries
+            self._boundaries[label] = [one for one in every if cluster.name in (one.producer, one.consumer)]
+        return self._boundaries[label]
+
+
+def _some(labels: Sequence[str], most: int = 6) -> str:
+    """``c0, c1 and c4``; of many only the first."""
+    if len(labels) > most:
+        return all_of([*labels[: most - 1], f"{len(labels) - most + 1:,} more"])
+    return all_of(labels)
 
 
 def _operations(nodes: Sequence[Node], most: int = 6) -> str:
@@ -194,6 +207,4 @@ def _is(nodes: Sequence[Node]) -> str:
 
 
 def _listed(labels: Sequence[str]) -> str:
-    shown = ", ".join(labels[:12])
-    more = f" and {len(labels) - 12} more" if len(labels) > 12 else ""
-    return f"is {shown}" if len(labels) == 1 else f"are {shown}{more}"
+    return f"{'is' if len(labels) == 1 else 'are'} {_some(labels, 12)}"

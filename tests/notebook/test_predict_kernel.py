@@ -79,10 +79,25 @@ def test_a_line_that_no_kernel_computes(lazy_notebook):
     ), text
 
 
+def test_a_line_in_many_kernels_names_the_first(lazy_notebook):
+    cell = "%%predict --kernel c1 4\nw = jnp.ones((128, 128))\nfor _ in range(12):\n    a = jnp.tanh(a @ w)"
+    text = shown(lazy_notebook.run(cell))
+    assert re.search(r"line 4 is in it.* computed in c1 .* computed in (c\d+, ){4}c\d+ and \d+ more", text), (
+        text
+    )
+
+
+def test_another_program_is_told(lazy_notebook):
+    text = shown(
+        lazy_notebook.run("%%predict --kernel c0 2\np = a * b\nf = float(p.sum())\ny = jnp.tanh(p) + f")
+    )
+    assert re.search(r"line 4 is not in it.*in another program: the trace was cut", text), text
+
+
 @pytest.mark.parametrize(
     "line, words",
     [
-        ("--kernel c9 2", "c9 is no kernel; there are c0, c1"),
+        ("--kernel c9 2", "c9 is no kernel; there are c0 and c1"),
         ("--kernel c0 2 | 3", "without |"),
         ("--kernel c0 9", "no operation was recorded on line 9"),
         ("--kernel c0 two", "is no group of lines"),
