@@ -25,6 +25,8 @@ const LINE = 14;
 /** What a letter takes, in the widest font of those that are likely. */
 const LETTER = 7.8;
 const SMALL = 6.9;
+/** Of what stands below a block's name. */
+const BELOW = 26;
 
 /** What one block of the map stands for: a kernel, or all kernels of a line. */
 interface Block {
@@ -183,7 +185,7 @@ function inLines(head: string): string[] {
 
 /** The width of a block with this text. */
 function room(lines: readonly string[], words: string): number {
-  const longest = Math.max(...lines.map(({ length }) => length * LETTER), Math.min(words.length, LETTERS) * SMALL);
+  const longest = Math.max(...lines.map(({ length }) => length * LETTER), Math.min(words.length, BELOW) * SMALL);
   return Math.round(Math.max(120, CHIP + FREE + longest));
 }
 
@@ -219,7 +221,7 @@ function draw(
       "svg",
       { x: CHIP + 7, width: width - CHIP - 9, height },
       ...lines.map((line, i) => s("text.block-name", { y: top + i * LINE }, line)),
-      s("text.block-kind", { y: top + lines.length * LINE + 2 }, clip(words, LETTERS)),
+      s("text.block-kind", { y: top + lines.length * LINE + 2 }, clip(words, BELOW)),
     ),
   );
   return tag(group, thing);
