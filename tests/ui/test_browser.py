@@ -71,7 +71,7 @@ def test_a_selection_is_seen_in_every_view(show):
     assert things(page, ".lz-rows") == ["cluster:0", "instruction:0:tanh_multiply_fusion"]
     page.locator(".lz-rows").evaluate("rows => { rows.scrollTop = 0; }")
     page.wait_for_timeout(60)
-    assert set(things(page, ".lz-rows")) == {"cluster:0", "instruction:0:i3", "instruction:0:i4"}
+    assert {"cluster:0", "instruction:0:i3", "instruction:0:i4"} <= set(things(page, ".lz-rows"))
     tab(page, "Cost")
     assert things(page, ".lz-costs") == ["cluster:0"]
     assert things(page, ".lz-roofline") == ["cluster:0"]

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
+from lazynb.xla.clusters import CONTROL
 from lazynb.xla.formation.homes import homes
 from lazynb.xla.formation.own_marks import own_marks
 from lazynb.xla.formation.pairing import Pairing
@@ -79,7 +80,7 @@ class Step:
     """What a pass did to the boxes.
 
     Attributes:
-      kernels: how many would run after it.
+      kernels: how many would run after it, without the loops, branches and calls around them.
       together, apart: boxes that were alone and now are in a kernel with others, and the reverse.
       copied: new boxes that are copies.
       added: other new boxes.
@@ -133,7 +134,7 @@ class Formation:
         changed = [(box.at(stage - 1), box.at(stage)) for box in self.boxes]
         both = [(was, now) for was, now in changed if was is not None and now is not None]
         return Step(
-            kernels=len(here),
+            kernels=sum(not self._is_control(boxes, stage) for boxes in here.values()),
             together=sum(len(before[was.kernel]) == 1 < len(here[now.kernel]) for was, now in both),
             apart=sum(len(before[was.kernel]) > 1 == len(here[now.kernel]) for was, now in both),
             copied=sum(box.source is not None for box in starting),
@@ -142,6 +143,11 @@ class Formation:
             removed=sum(box.into is None for box in ending),
             rewritten=sum(was.opcode != now.opcode for was, now in both),
         )
+
+    def _is_control(self, boxes: set[int], stage: int) -> bool:
+        """Whether what would run is a loop, a branch or a call around others."""
+        stands = (self.boxes[number].at(stage) for number in boxes)
+        return any(stand is not None and stand.opcode in CONTROL for stand in stands)
 
     @cached_property
     def ends(self) -> Mapping[Mark, int]:

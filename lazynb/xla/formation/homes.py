@@ -27,8 +27,8 @@ def homes(module: Module) -> dict[str, str]:
 
 
 def kernel_count(module: Module) -> int:
-    """How many kernels, loops and branches would run, were the module compiled as it is."""
-    return len({kernel.name for kernel, _ in running(module)})
+    """How many kernels would run, were the module compiled as it is, without the loops around them."""
+    return len({kernel.name for kernel, _ in running(module) if kernel.opcode not in CONTROL})
 
 
 def _members(module: Module, kernel: Instruction) -> Iterator[Instruction]:
