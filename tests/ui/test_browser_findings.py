@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspections as data
 import pytest
+from lab_page import violations
 from reading import CONTRAST, tab, thing, things
 
 KEPT = {
@@ -154,3 +155,9 @@ def test_nothing_is_cut_and_all_can_be_read(show, theme, width):
     for text in page.locator(".lz-finding, .lz-finding-said, .lz-finding p").all():
         assert text.evaluate("one => one.scrollWidth <= one.clientWidth + 1")
     assert page.evaluate(CONTRAST) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing(show, theme):
+    page = live(show) if theme == "light" else show(data.small(findings=FINDINGS), theme)
+    assert violations(page, ".lz-findings") == []
