@@ -34,7 +34,12 @@ export function bar(parts: readonly number[], whole: number): HTMLElement {
 export function legend(parts: readonly number[]): HTMLElement {
   const items = PARTS.map((name, i) =>
     (parts[i] ?? 0) > 0
-      ? h("li", { title: MEANING[i] ?? "" }, h(`span.swatch.part-${i}`, { "aria-hidden": "true" }), `${name} ${seconds(parts[i])}`)
+      ? h(
+          "li",
+          { title: MEANING[i] ?? "" },
+          h(`span.swatch.part-${i}`, { "aria-hidden": "true" }),
+          `${name} ${seconds(parts[i])}`,
+        )
       : null,
   );
   return h("ul.parts", {}, ...items);
