@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from lazynb.notebook.compile_options import asked_for
 from lazynb.notebook.compiling import compiled
 from lazynb.notebook.defined import what_to_do
 from lazynb.notebook.leftovers import holders
+from lazynb.notebook.question import Question
 from lazynb.notebook.runs import CellRuns
 from lazynb.notebook.shell_magics import ShellMagics
 from lazynb.notebook.showing import compilation_of, inspect, shown
@@ -150,13 +152,14 @@ class CompileMagics(ShellMagics):
                 return
         except BadPrediction as error:
             raise UsageError(f"%%predict: {error}") from None
+        places = written_lines(compilation.snapshot)
+        if not places or importlib.util.find_spec("ipywidgets") is None:
+            display(Question(places))
+            return
         from lazynb.notebook.predict import PredictForm  # needs ipywidgets
 
         display(
-            PredictForm(
-                written_lines(compilation.snapshot),
-                lambda chosen: [Reveal(compare(compilation, chosen)), shown(compilation)],
-            )
+            PredictForm(places, lambda chosen: [Reveal(compare(compilation, chosen)), shown(compilation)])
         )
 
     @magic_arguments()

@@ -7,7 +7,7 @@ import { lyingCard } from "../ui/layouts";
 import { thingAt, light, reveal } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { fatesTable } from "./fates";
-import { drawScene, offer } from "./boxes";
+import { drawScene, offer, retell } from "./boxes";
 import { ungrouped } from "../graph/parts";
 import { Scenes } from "../graph/scene";
 
@@ -126,6 +126,9 @@ export function graphView(context: Context): View {
     draw();
     tell();
   };
+
+  const off = store.on("figures", () => retell(stage, store.relations));
+  signal.addEventListener("abort", off);
 
   const button = (label: string, title: string, act: () => void) =>
     h("button.tool", { type: "button", title, "aria-label": title, onclick: act }, label);
