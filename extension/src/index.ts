@@ -11,11 +11,18 @@ export function mount(el: HTMLElement, data: unknown): () => void {
   return () => shown.dispose();
 }
 
-/** What stands there until the kernel, which first gives the value, has worked the rest out. */
-function waiting(el: HTMLElement): { renew(): boolean; tab(): undefined; dispose(): void } {
-  const shown = h("div.lazynb-inspector", { role: "status", style: "padding: .6em 1em; opacity: .75" }, "Reading what XLA did …");
+/** What stands there until the kernel, which first gives the value, has worked the rest out: how far it is. */
+function waiting(el: HTMLElement, model: Model): { renew(): boolean; tab(): undefined; dispose(): void } {
+  const shown = h("div.lazynb-inspector", { role: "status", style: "padding: .6em 1em; opacity: .75" });
+  const tell = () => void (shown.textContent = String(model.get("working") || "Reading what XLA did …"));
+  tell();
   el.append(shown);
-  return { renew: () => false, tab: () => undefined, dispose: () => shown.remove() };
+  model.on("change:working", tell);
+  const dispose = () => {
+    model.off("change:working", tell);
+    shown.remove();
+  };
+  return { renew: () => false, tab: () => undefined, dispose };
 }
 
 function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
@@ -25,7 +32,7 @@ function render({ model, el }: { model: Model; el: HTMLElement }): () => void {
   const show = (tab = first) => {
     const data = model.get("data");
     if (isCompared(data)) return mountCompared(el, data, tab);
-    return Object.keys(data ?? {}).length ? mountInspector(el, data, comm, tab) : waiting(el);
+    return Object.keys(data ?? {}).length ? mountInspector(el, data, comm, tab) : waiting(el, model);
   };
   let shown = show();
   const renew = () => {

@@ -293,6 +293,21 @@ describe("lines that still hold", () => {
     expect(now.change({ from: now.doc.line(5).to, insert: "\nnew" })).toEqual({ 2: 1, 4: 2, 5: 3, 7: 4 });
   });
 
+  test("a comment typed before a line, letter by letter, moves it", () => {
+    for (const [at, moved] of [
+      [1, { 2: 1, 3: 2, 4: 3, 5: 4 }],
+      [3, { 1: 1, 2: 2, 4: 3, 5: 4 }],
+    ] as const) {
+      const now = new Editing(all());
+      let { from } = now.doc.line(at);
+      for (const letter of "# why\n") now.change({ from: from++, insert: letter });
+      expect(now.shown).toEqual(moved);
+    }
+    const back = new Editing(all());
+    back.change({ from: 0, insert: "#" });
+    expect(back.change({ from: 0, to: 1 })).toEqual({ 1: 1, 2: 2, 3: 3, 4: 4 });
+  });
+
   test("a deleted line takes no other's mark with it, and comes back by undoing", () => {
     const now = new Editing(all());
     expect(now.change(now.whole(3))).toEqual({ 1: 1, 2: 2, 3: 4 });

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,20 @@ _SOON = 0.02
 _LATER = 0.3
 """Seconds after the cell at which the rest is worked out."""
 
+_REASONS = ("boundaries", "boundary")
+"""The types of answers that say why there are boundaries."""
+
+_OFTEN = 0.2
+"""Seconds between two words of how far it is."""
+
+INTERRUPTED = (
+    "Interrupted: what XLA did was not read to the end. The program and the values are there; "
+    "lazynb.inspect() in a cell reads it again."
+)
+
+_Make = Callable[[Callable[[str], None]], tuple[Inspection, dict[str, Any]]]
+"""Works out data and static form; tells its argument of each part that it begins."""
+
 _answering: collections.deque[Inspector] = collections.deque()
 
 
@@ -46,6 +61,7 @@ class Inspector(anywidget.AnyWidget):
     _esm = BUNDLE
     data = traitlets.Dict().tag(sync=True)
     show = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    working = traitlets.Unicode("").tag(sync=True)  # what is worked out, while there are no data
 
     def __init__(
         self,
@@ -66,6 +82,8 @@ class Inspector(anywidget.AnyWidget):
         self._answers: Answers | None = None
         self._shown_by: set[tuple[str, str]] = set()
         self._beside: Any = None  # the output that holds the static form
+        self._make: _Make | None = None
+        self._is_due = False
         self.on_msg(self._receive)
         _answering.append(self)
         if len(_answering) > _KEPT:
@@ -73,7 +91,7 @@ class Inspector(anywidget.AnyWidget):
 
     def retire(self) -> None:
         """Lets the compilation go; what is shown stays."""
-        self._compilation = self._answers = None
+        self._compilation = self._answers = self._make = None
 
     def answer(self, request: Any) -> dict[str, Any]:
         """The answer to a request of the front end."""
@@ -88,22 +106,60 @@ class Inspector(anywidget.AnyWidget):
         return self._answers.answer(request)
 
     def _receive(self, _widget: Any, request: Any, _buffers: Any) -> None:
-        self.send(self.answer(request))
+        answer = self.answer(request)
+        self.send(answer)
+        if answer["type"] in _REASONS:
+            self._restate()
 
-    def complete_later(self, make: Callable[[], tuple[Inspection, dict[str, Any]]]) -> None:
+    def _restate(self) -> None:
+        """Writes the static form anew, which a stored notebook keeps: the front end learnt of reasons."""
+        if self._beside is not None and self._make is not None:
+            _, self._static = self._make(lambda part: None)
+            self._beside.update(_beside(self._static), raw=True)
+
+    def complete_when_shown(self, make: _Make) -> None:
+        """Works out data and static form (by ``make``) once it is on the page, which says how far it is."""
+        self._make, self._is_due = make, True
+
+    def complete_later(self, make: _Make) -> None:
         """Works out data and static form (by ``make``) when the cell is done, so that the value comes before
         what explains it."""
+        self._make = make
         try:
             asyncio.get_running_loop().call_later(_SOON, self._complete, make)
         except RuntimeError:  # no event loop
             self._complete(make)
 
-    def _complete(self, make: Callable[[], tuple[Inspection, dict[str, Any]]]) -> None:
-        data, self._static = make()
+    def _complete(self, make: _Make) -> None:
+        try:
+            data, self._static = make(self._progress())
+        except KeyboardInterrupt:
+            self.working = INTERRUPTED
+            if self._beside is not None:
+                self._beside.update({"text/plain": f"{self._static['text/plain']}\n{INTERRUPTED}"}, raw=True)
+            raise
         self.data = data  # type: ignore[assignment]
         if self._beside is not None:
             self._beside.update(_beside(self._static), raw=True)
         self.fill_in_later()
+
+    def _progress(self) -> Callable[[str], None]:
+        """A function that tells the page which part is worked out, not too often."""
+        began = time.monotonic()
+        last = began - _OFTEN
+
+        def tell(part: str) -> None:
+            nonlocal last
+            now = time.monotonic()
+            if now - last >= _OFTEN:
+                last = now
+                name = part.partition(" is missing")[0].partition(" are missing")[0]
+                if name[1:2].islower():
+                    name = name[0].lower() + name[1:]
+                after = f" ({now - began:.0f} s)" if now - began >= 1 else ""
+                self.working = f"Reading what XLA did: {name} …{after}"
+
+        return tell
 
     def fill_in_later(self) -> None:
         """Works out what the first view does not show when the kernel has nothing else to do."""
@@ -133,6 +189,9 @@ class Inspector(anywidget.AnyWidget):
         data, metadata = _data_and_metadata(super()._repr_mimebundle_())
         display({**data, "text/html": "", "text/plain": ""}, metadata=metadata, raw=True)
         self._beside = display(_beside(self._static), raw=True, display_id=True)
+        if self._is_due and self._make is not None:
+            self._is_due = False
+            self._complete(self._make)
 
     def _replace(self, cell: str, run: str) -> None:
         """Closes the inspectors that earlier runs of this cell showed, and no other cell: their output is

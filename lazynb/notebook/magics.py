@@ -17,4 +17,8 @@ class LazyMagics(StateMagics, CompileMagics, RunMagics):
     }
 
 
+for _name in LazyMagics.magics["cell"]:  # IPython's help begins with a line magic's usage
+    _magic = getattr(LazyMagics, _name)
+    _magic.__doc__ = str(_magic.__doc__).replace(f"  %{_name}", f"  %%{_name}", 1)
+
 MAGICS = [(kind, name) for kind in ("line", "cell") for name in LazyMagics.magics[kind]]

@@ -9,6 +9,7 @@ from typing import Any
 import ipywidgets as widgets
 from IPython.display import display
 
+from lazynb.notebook.question import Question
 from lazynb.record.snapshot.snapshot import Place
 
 _LETTERS = "ABCDEFGH"
@@ -45,19 +46,11 @@ class PredictForm(widgets.VBox):
         """The form; as text, what to write where no widgets are shown."""
         bundle = super()._repr_mimebundle_(**given)
         if bundle is not None:
-            bundle["text/plain"] = self._as_text()
+            bundle["text/plain"] = repr(self)
         return bundle
 
-    def _as_text(self) -> str:
-        numbers = [str(place.line) for place in self._places]
-        lines = [f"{place.line:>5}  {place.text}" for place in self._places]
-        return "\n".join(
-            [
-                "Which lines will share a kernel?",
-                *lines,
-                f"Answer in the magic's line, | between kernels, such as %%predict {' | '.join(numbers)}",
-            ]
-        )
+    def __repr__(self) -> str:
+        return repr(Question(self._places))
 
     @staticmethod
     def _line(place: Place) -> Any:

@@ -7,6 +7,7 @@ import importlib.util
 import re
 from typing import Any
 
+from lazynb.notebook.question import Question
 from lazynb.notebook.showing import shown
 from lazynb.session.kernel_lines import asked_kernel, compare_lines
 from lazynb.session.prediction import BadPrediction, compare, parse_groups, written_lines
@@ -28,13 +29,16 @@ class SharedKernels:
     groups: list[set[int]] | None
 
     def question(self, compilation: Compilation) -> Any:
-        """What is shown: the answer, or the form that asks for one."""
+        """What is shown: the answer, or the form or text that asks for one."""
         if self.groups is not None:
             return Reveal(compare(compilation, self.groups))
+        places = written_lines(compilation.snapshot)
+        if not places or importlib.util.find_spec("ipywidgets") is None:
+            return Question(places)
         from lazynb.notebook.predict import PredictForm  # needs ipywidgets
 
         return PredictForm(
-            written_lines(compilation.snapshot),
+            places,
             lambda chosen: [Reveal(compare(compilation, chosen)), shown(compilation)],
         )
 

@@ -149,8 +149,10 @@ def shown(
     for tab in tabs:
         opened += TABS[tab]
 
-    def make() -> tuple[Inspection, dict[str, Any]]:
-        data = inspection(compilation, ran=ran, live=True, full=False)  # what the static form shows is short
+    def make(begun: Callable[[str], None] = lambda part: None) -> tuple[Inspection, dict[str, Any]]:
+        # What the static form shows is short.
+        data = inspection(compilation, ran=ran, live=True, full=False, begun=begun)
+        begun("The stored form")
         static: Inspection = {**data, "live": False}
         if static["other"] is not None and (of_jit := static["other"]["inspection"]) is not None:
             static["other"] = {**static["other"], "inspection": {**of_jit, "live": False}}
@@ -161,9 +163,12 @@ def shown(
         return Static(forms, compilation, ran, tabs)
     from lazynb.notebook.inspector import Inspector
 
-    if lab() is not None and len(compilation.snapshot.nodes) <= LATER:
+    if lab() is not None:
         widget = Inspector(compilation, {}, {"text/plain": repr(compilation)}, show=tuple(tabs))  # type: ignore[arg-type]
-        widget.complete_later(make)
+        if len(compilation.snapshot.nodes) <= LATER:
+            widget.complete_later(make)
+        else:
+            widget.complete_when_shown(make)
         return widget
     return Inspector(compilation, *make(), show=tuple(tabs))
 
@@ -174,7 +179,8 @@ def comes_later() -> bool:
 
 
 LATER = 3_000
-"""Nodes of a graph up to which an inspector is worked out after its cell: the value is there first."""
+"""Nodes of a graph up to which an inspector is worked out after its cell. That of a larger one is part of the
+cell, below the value: it takes seconds, and what runs after a cell cannot be interrupted."""
 
 
 def no_widget() -> str:

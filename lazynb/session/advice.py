@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
+from lazynb.execute.records import plural
 from lazynb.record.snapshot.trace_summary import TraceSummary
 from lazynb.record.trie import State
 from lazynb.session.callers import Calls, changes
@@ -198,7 +199,7 @@ _FEW = 4  # operations: below, wrapping them spares nothing
 def _advice(step: Repetition, run: Spread, inputs: str, wrap: Wrap) -> Advice:
     gain = step.lazy_seconds / run.median
     head = (
-        f"a step of {step.operations:,} operations takes {took(step.record_seconds)} to record and "
+        f"a step of {plural(step.operations, 'operation')} takes {took(step.record_seconds)} to record and "
         f"{took(run.median)} to run"
     )
     if wrap.code is None:

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from lazynb.errors import LazynbError
 from lazynb.execute.breaks import Breaks
 from lazynb.execute.observers import observe
-from lazynb.execute.records import Records
+from lazynb.execute.records import Records, plural
 from lazynb.session.budget_report import explain
 from lazynb.session.compiled import Compiled, compiled
 from lazynb.session.footprint import FootprintCounter, Footprints
@@ -105,7 +105,7 @@ class Used:
         if "kernels" in asked and self.kernels is not None and self.kernels.unknown:
             found["kernels"] = (
                 f"this backend gives no optimised HLO of {self.kernels.unknown} of the "
-                f"{len(self.kernels.programs)} programs that ran"
+                f"{plural(len(self.kernels.programs), 'program')} that ran"
             )
         if "bytes" in asked and self.footprints is not None:
             most = self.footprints.moved.high
@@ -114,7 +114,7 @@ class Used:
         if "peak_memory" in asked and self.footprints is not None and self.footprints.unsized:
             found["peak_memory"] = (
                 f"XLA does not say what {self.footprints.unsized} of the "
-                f"{len(self.footprints.programs)} programs that ran take"
+                f"{plural(len(self.footprints.programs), 'program')} that ran take"
             )
         over = self.over(limits)
         return {name: why for name, why in found.items() if name not in over}

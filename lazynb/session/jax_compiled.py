@@ -8,7 +8,7 @@ from typing import Any
 
 from lazynb.execute.jax_compilations import JaxCompilation
 from lazynb.execute.observers import Observer
-from lazynb.execute.records import Records
+from lazynb.execute.records import Records, plural
 from lazynb.source import Place
 from lazynb.units import duration, short_duration
 
@@ -75,10 +75,10 @@ def in_a_line(rows: Records[JaxCompiled]) -> str:
         counts[row.name] = counts.get(row.name, 0) + row.count
     names = [name if count == 1 else f"{name} ×{count:,}" for name, count in counts.items()]
     total = sum(counts.values())
-    more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
-    programs = "1 program" if total == 1 else f"{total:,} programs"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     spent = short_duration(sum(row.seconds for row in rows))
-    return f"JAX itself compiled {programs} in {spent}, beside lazynb's: {', '.join(names[:_NAMED])}{more}"
+    listed = ", ".join(names[:_NAMED]) + more
+    return f"JAX itself compiled {plural(total, 'program')} in {spent}, beside lazynb's: {listed}"
 
 
 _NAMED = 5

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from lazynb.execute.breaks import break_log
 from lazynb.execute.events import log
+from lazynb.execute.records import plural
 
 
 class RecordingShare(NamedTuple):
@@ -40,7 +41,7 @@ class RecordingShare(NamedTuple):
         if not self.dominates:
             return ""
         return (
-            f"recording takes {self.share:.0%} of the time of {self.runs:,} runs: "
+            f"recording takes {self.share:.0%} of the time of {plural(self.runs, 'run')}: "
             "lazynb.explain(fn, *args) says what to wrap in jax.jit"
         )
 

@@ -9,6 +9,7 @@ import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from lazynb.errors import LazynbError
+from lazynb.execute.records import plural
 from lazynb.record.tensor import LazyTensor
 
 Axes = tuple[Any, ...]
@@ -27,7 +28,7 @@ class ShardLike:
 
     def __repr__(self) -> str:
         lines = [f"  {path or '(the array)'}: {written(axes)}" for path, _, axes in self._leaves]
-        return "\n".join([f"lazynb.shard_like, {len(lines)} arrays:", *lines])
+        return "\n".join([f"lazynb.shard_like, {plural(len(lines), 'array')}:", *lines])
 
     def said(self) -> list[tuple[str, Axes]]:
         """What each array is called, and how it lies."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lazynb.execute.records import plural
 from lazynb.session.side_by_side import Figure, Made, made
 from lazynb.units import size
 from lazynb.xla.compilation import Compilation
@@ -13,7 +14,7 @@ def kernels(one: Made) -> str:
     """How many kernels there are, and how often they run if that is another figure."""
     if one.runs == one.kernels:
         return f"{one.kernels:,}"
-    runs = "how often they run is not known" if one.runs is None else f"{one.runs:,} runs"
+    runs = "how often they run is not known" if one.runs is None else plural(one.runs, "run")
     return f"{one.kernels:,} ({runs})"
 
 

@@ -388,7 +388,7 @@ class Compilation:
             return "Compilation(nothing pending)"
         event = self.cache_event
         if event == "given":  # by somebody who knows how long it took, and whether it ran
-            return f"Compilation({self.operations} operations, given compiled)"
+            return f"Compilation({plural(self.operations, 'operation')}, given compiled)"
         time = short_duration(self.compile_seconds)
         if self.form is not None:
             event += " as jax.jit"
@@ -398,7 +398,7 @@ class Compilation:
             event += f" with {plural(len(self.flags), 'flag')}"
         if not self.is_run:
             event += ", not run"
-        return f"Compilation({self.operations} operations, {event}, {time})"
+        return f"Compilation({plural(self.operations, 'operation')}, {event}, {time})"
 
 
 def _cluster_row(cluster: Cluster) -> dict[str, str]:

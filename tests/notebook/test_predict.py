@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from IPython.core.error import UsageError
 
+from lazynb.notebook.magics import MAGICS
 from lazynb.session.prediction import parse_groups
 
 CELL = """
@@ -73,3 +76,21 @@ def test_the_form(lazy_notebook):
 
 def test_it_has_help(lazy_notebook):
     assert "share a kernel" in lazy_notebook.shell.find_cell_magic("predict").__doc__
+
+
+def test_the_question_without_widgets(lazy_notebook, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ipywidgets", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    [output] = lazy_notebook.run(CELL.format(groups="").strip()).outputs
+    assert output.data["text/plain"].startswith("Which lines will share a kernel?\n    2  p = a * b\n")
+    [output] = lazy_notebook.run("%%predict\nn = 3").outputs
+    assert "No line of this cell recorded an operation" in output.data["text/plain"]
+
+
+def test_the_help_of_each_magic_begins_with_its_usage(lazy_notebook):
+    magics = lazy_notebook.shell.magics_manager.magics
+    for kind, name in MAGICS:
+        text = magics[kind][name].__doc__
+        usage = f"::\n\n  {'%' if kind == 'line' else '%%'}{name}"
+        assert text.startswith(usage) or name in ("graph", "eager"), text
+        assert len(text.splitlines()[-1]) < 120 and "%%%%" not in text

@@ -13,6 +13,8 @@ export interface Held {
   readonly at: number;
   /** The line there reads as it was run. */
   readonly holds: boolean;
+  /** Of a line that reads otherwise: where its text was pushed to by what was typed at its beginning. */
+  readonly pushed?: number;
 }
 
 /**
@@ -82,13 +84,14 @@ function isReplaced(before: Text, changes: ChangeDesc): boolean {
 }
 
 /** A mark whose line was touched: the line may have moved as it was, or be what it was again. */
-function again({ line, at }: Held, after: Text, changes: ChangeDesc, taken: Set<number>): Held {
-  const spots = [changes.mapPos(at, 1), changes.mapPos(at, -1)];
-  for (const spot of spots) {
+function again({ line, at, pushed = at }: Held, after: Text, changes: ChangeDesc, taken: Set<number>): Held {
+  const first = changes.mapPos(at, -1);
+  const last = changes.mapPos(pushed, 1);
+  for (const spot of [last, changes.mapPos(at, 1), first]) {
     const found = after.lineAt(spot);
     if (found.text !== line.text || taken.has(found.from)) continue;
     taken.add(found.from);
     return { line, at: found.from, holds: true };
   }
-  return { line, at: spots[1] as number, holds: false };
+  return { line, at: first, holds: false, pushed: last };
 }

@@ -48,7 +48,7 @@ function earlier({ earlier: left, apart }: Inspection): HTMLElement {
 
 function coverage({ coverage: { operations, followed, inferred, lost } }: Inspection): HTMLElement | null {
   if (!operations) return null;
-  const words = `${followed} followed by their numbers, ${inferred} inferred, ${lost} lost, of ${operations} operations`;
+  const words = `${followed} followed by their numbers, ${inferred} inferred, ${lost} lost, of ${count(operations, "operation")}`;
   const share = (n: number) => `${(100 * n) / operations}%`;
   const percent = (100 * (followed + inferred)) / operations;
   const shown = percent === 100 ? "100" : Math.min(99.9, percent).toFixed(1).replace(/\.0$/, "");

@@ -10,7 +10,7 @@ import { type Relations, placeWords } from "../model/program";
 import { FRAME, type Item, type Scene, type Wire } from "../graph/scene";
 import { isQuiet } from "../graph/sizes";
 import type { Store } from "../model/store";
-import { tag } from "../ui/selectable";
+import { tag, thingAt } from "../ui/selectable";
 import { nodeTitle, nodeWords, shortAval } from "../model/words";
 
 export function drawScene(scene: Scene, store: Store, toggle: (key: string) => void): HTMLElement {
@@ -25,6 +25,22 @@ export function drawScene(scene: Scene, store: Store, toggle: (key: string) => v
   return drawn;
 }
 
+/** Which kernels a boundary is between, and why it is there as far as it is known now. */
+function crossingWords(id: number, relations: Relations): string {
+  const boundary = relations.boundaries.get(id);
+  if (!boundary) return "";
+  const end = boundary.consumer === null ? "result" : relations.kernel(boundary.consumer);
+  return `${relations.kernel(boundary.producer)} → ${end}: ${plain(boundary.text)} (${boundary.label})`;
+}
+
+/** Writes the reasons anew that became known after a drawing was made. */
+export function retell(drawn: Element, relations: Relations): void {
+  for (const title of drawn.querySelectorAll(".lz-wire.lz-thing title")) {
+    const thing = thingAt(title);
+    if (thing?.kind === "boundary") title.textContent = crossingWords(thing.id, relations);
+  }
+}
+
 function wire({ points, crossing, boundary, values }: Wire, relations: Relations): SVGElement[] {
   const end = points[points.length - 1];
   const last = points[points.length - 2] ?? end;
@@ -32,15 +48,7 @@ function wire({ points, crossing, boundary, values }: Wire, relations: Relations
   const kind = crossing ? "crossing" : "within";
   const group = s(`g.wire.${kind}`, {});
   const way = curve(points);
-  const title = s(
-    "title",
-    {},
-    boundary
-      ? `${relations.kernel(boundary.producer)} → ${boundary.consumer === null ? "result" : relations.kernel(boundary.consumer)}: ${boundary.text}`
-      : values > 1
-        ? `${values} values`
-        : "",
-  );
+  const title = s("title", {}, boundary ? crossingWords(boundary.id, relations) : values > 1 ? `${values} values` : "");
   group.append(s("path.hit", { d: way }, title), s("path.line", { d: way }), head(last, end));
   return [boundary ? tag(group, { kind: "boundary", id: boundary.id }, false) : group];
 }

@@ -4,7 +4,7 @@ import type { Bounds, Cluster, Inspection } from "../model/data";
 import { KINDS, kindWords } from "../ui/describe";
 import { breakable, fill, h, prose } from "../ui/dom";
 import { executions } from "../ui/executions";
-import { ABSENT, bytes, figure, ratio, seconds } from "../model/format";
+import { ABSENT, bytes, count, figure, ratio, seconds } from "../model/format";
 import { moreButton } from "../ui/more";
 import { bar, chip, colourOf } from "../ui/palette";
 import { onAll, perDevice, placeTitle, placeWords } from "../model/program";
@@ -235,7 +235,10 @@ export function costView({ store, comm, questions, signal }: Context): View {
         summary,
         `${target.title}, published: ${figure(target.bandwidth, "B/s")}, ${target.peaks.map(([type, rate]) => `${type} ${figure(rate, "OP/s")}`).join(", ")}`,
       );
-    else summary.textContent = measured ? `${measured} of ${clusters.length} kernels timed` : "no kernel has been timed yet";
+    else
+      summary.textContent = measured
+        ? `${measured} of ${count(clusters.length, "kernel")} timed`
+        : "no kernel has been timed yet";
     const rows = clusters.slice(0, shown).map((one) => row(one, most));
     const header = (column: Column, i: number) =>
       h(
@@ -265,7 +268,7 @@ export function costView({ store, comm, questions, signal }: Context): View {
       ),
       h("td.where", {}),
     );
-    const more = moreButton(clusters.length - shown, PAGE, "kernels", () => {
+    const more = moreButton(clusters.length - shown, PAGE, "kernel", () => {
       shown += PAGE;
       draw();
     });

@@ -2,7 +2,7 @@
 
 import type { Boundary, Cluster } from "../model/data";
 import { KINDS } from "../ui/describe";
-import { h, s } from "../ui/dom";
+import { h, plain, s } from "../ui/dom";
 import { turnWords } from "../ui/executions";
 import { bytes, clip, count, listed } from "../model/format";
 import { type Point, type Size, curve, layOut } from "../graph/layout";
@@ -89,7 +89,11 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
   const blocks = !draft ? clusters.map((one) => alone(one, store)) : draft.length > MOST ? together(clusters, "cell") : draft;
   const unit = draft === blocks ? "line" : "cell";
   if (blocks.length > MOST)
-    return h("div.muted.map-note", {}, `No map: ${kernelWords(clusters)} in ${blocks.length} cells would be too small to read.`);
+    return h(
+      "div.muted.map-note",
+      {},
+      `No map: ${kernelWords(clusters)} in ${count(blocks.length, "cell")} would be too small to read.`,
+    );
   const note = draft
     ? h("div.muted.map-note", {}, `${kernelWords(clusters)} are too many to draw one by one: a block is a ${unit}.`)
     : null;
@@ -129,12 +133,12 @@ export function flowMap(clusters: readonly Cluster[], store: Store): HTMLElement
     const group = s(
       "g.wire.crossing",
       {
-        "aria-label": `${store.relations.kernel(one.producer)} to ${one.consumer === null ? "result" : store.relations.kernel(one.consumer)}, ${total}: ${one.text}`,
+        "aria-label": `${store.relations.kernel(one.producer)} to ${one.consumer === null ? "result" : store.relations.kernel(one.consumer)}, ${total}: ${plain(one.text)}`,
       },
       s(
         "path.hit",
         { d: curve(way) },
-        s("title", {}, all.map((each) => `${each.shape}, ${bytes(each.bytes)}: ${each.text}`).join("\n")),
+        s("title", {}, all.map((each) => `${each.shape}, ${bytes(each.bytes)}: ${plain(each.text)} (${each.label})`).join("\n")),
       ),
       s("path.line", { d: curve(way) }),
       s("path.tip", { d: "M0,0L-7,-3.4L-7,3.4Z", transform: `translate(${end.x.toFixed(1)},${end.y.toFixed(1)})` }),

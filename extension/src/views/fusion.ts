@@ -59,7 +59,7 @@ export function fusionView(context: Context): View {
     for (const cluster of clusters.slice(0, shown)) {
       list.append(card(cluster), ...produced(cluster.id).map(boundaryRow));
     }
-    const more = moreButton(clusters.length - shown, PAGE, "kernels", () => {
+    const more = moreButton(clusters.length - shown, PAGE, "kernel", () => {
       shown += PAGE;
       draw();
     });

@@ -8,7 +8,7 @@ import { lyingCard } from "../ui/layouts";
 import { light, reveal } from "../ui/selectable";
 import type { Context, View } from "../ui/view";
 import { fatesTable } from "./fates";
-import { drawScene, offer } from "./boxes";
+import { drawScene, offer, retell } from "./boxes";
 import { overview } from "./overview";
 import { glide, moving, smoothly } from "../ui/motion";
 import { ungrouped } from "../graph/parts";
@@ -171,6 +171,9 @@ export function graphView(context: Context): View {
     move(zoom);
     tell();
   };
+
+  const off = store.on("figures", () => retell(stage, store.relations));
+  signal.addEventListener("abort", off);
 
   const button = (label: string, title: string, act: () => void) =>
     h("button.tool", { type: "button", title, "aria-label": title, onclick: act }, label);

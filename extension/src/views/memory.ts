@@ -103,7 +103,7 @@ export function memoryView({ store, signal }: Context): View {
     );
     const outline = profile(use, memory);
     const rows = sorted.slice(0, shown).map((buffer) => rangeRow(buffer, steps, most, memory));
-    const more = moreButton(sorted.length - shown, PAGE, "values", () => {
+    const more = moreButton(sorted.length - shown, PAGE, "value", () => {
       shown += PAGE;
       draw();
     });
@@ -213,7 +213,7 @@ function profile(use: number[], memory: Memory): HTMLElement {
     viewBox: `0 0 ${width} ${height}`,
     preserveAspectRatio: "none",
     role: "img",
-    "aria-label": `bytes in use over ${use.length} steps, at most ${bytes(largest)}`,
+    "aria-label": `bytes in use over ${count(use.length, "step")}, at most ${bytes(largest)}`,
   });
   svg.append(s("path.area", { d: `${path}V${height}H0Z` }), s("path.outline", { d: path }));
   if (peak !== null) svg.append(s("path.peak", { d: `M${x(peak + 0.5)},0V${height}` }));

@@ -1,6 +1,7 @@
 /** Plain tables that Python made: what the cache did, where traces broke. */
 
 import type { Spot, Table } from "../model/data";
+import { count } from "../model/format";
 import { h, prose } from "../ui/dom";
 import { goTo } from "../ui/going";
 import { tag } from "../ui/selectable";
@@ -43,7 +44,7 @@ export function tableOf(table: Table, empty: string): HTMLElement[] {
     }
     shown = Math.min(table.rows.length, shown + PAGE);
     more.hidden = shown >= table.rows.length;
-    more.textContent = `Show more of ${table.rows.length - shown} rows`;
+    more.textContent = `Show more of ${count(table.rows.length - shown, "row")}`;
   };
   more.addEventListener("click", extend);
   extend();

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+from lazynb.execute.records import plural
 from lazynb.plain import plain
 from lazynb.record.snapshot.snapshot import Node, Snapshot
 from lazynb.session.read_cost import ReadCost
@@ -135,7 +136,7 @@ class Graph:
 
     def __repr__(self) -> str:
         # A debugger or a logger must get a line of text, whatever is wrong with the drawing code.
-        return _attempt(self.__str__) or f"<Graph of {len(self)} operations>"
+        return _attempt(self.__str__) or f"<Graph of {plural(len(self), 'operation')}>"
 
     def _repr_mimebundle_(
         self, include: Collection[str] | None = None, exclude: Collection[str] | None = None

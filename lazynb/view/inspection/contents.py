@@ -6,7 +6,7 @@ Each part is made on its own. A part that cannot be had is absent, and a note sa
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -72,6 +72,7 @@ def inspection(
     breaks: Records[Any] | None = None,
     cache: Records[Any] | None = None,
     title: str = "",
+    begun: Callable[[str], None] = lambda part: None,
 ) -> Inspection:
     """All that is known of ``compilation``, version 1 of the shapes in :mod:`lazynb.view.inspection.schema`.
 
@@ -81,10 +82,11 @@ def inspection(
       full: count what each pass changed too, which takes about as long as all the rest; by default if
         nobody can ask.
       breaks, cache: the tables to show, by default ``lazynb.breaks()`` and ``lazynb.cache_info()``.
+      begun: is told of each part that is begun, see :class:`lazynb.view.inspection.index.Notes`.
     """
     if full is None:
         full = not live
-    snapshot, notes = compilation.snapshot, Notes()
+    snapshot, notes = compilation.snapshot, Notes(begun)
     index = Index(compilation, notes)
     sources = notes.attempt("Source lines are missing", lambda: Sources(snapshot.nodes), Sources(()))
     fates = notes.attempt("Fates are missing", lambda: _fates(index, snapshot, notes), [])

@@ -15,13 +15,22 @@ from lazynb.xla.program import CompiledTrace
 
 
 class Notes(list[str]):
-    """Plain sentences: what is missing and why."""
+    """Plain sentences: what is missing and why.
+
+    Arguments:
+      begun: is told of each part before it is worked out, by what would be said of it.
+    """
+
+    def __init__(self, begun: Callable[[str], None] = lambda part: None):
+        super().__init__()
+        self._begun = begun
 
     def attempt(self, what: str, make: Callable[[], Any], otherwise: Any) -> Any:
         """What ``make`` gives, or ``otherwise`` and a note if it fails.
 
         A part that fails must not blank the rest.
         """
+        self._begun(what)
         try:
             return make()
         except Exception as error:

@@ -206,7 +206,7 @@ def _meaning(
         return f"{meaning}; how often it runs is not known"
     if times == 1:
         return meaning
-    return f"{meaning}; it runs {times} times"
+    return f"{meaning}; it runs {times:,} times"
 
 
 def _cost(figures: jc.Figures, meaning: str, instructions: Iterable[hlo.Instruction]) -> Cost:

@@ -13,6 +13,7 @@ from jax.export import Exported
 
 from lazynb import _jax as jc
 from lazynb.errors import LazynbError
+from lazynb.execute.records import plural
 from lazynb.xla.compilation import Compilation
 from lazynb.xla.gathering import written_down
 from lazynb.xla.given import optimised, stablehlo
@@ -204,7 +205,9 @@ def _of_hlo(text: str, name: str, lines: Lines) -> Compilation:
 def _of_module(module: jc.StableHlo, read: Read, name: str) -> Compilation:
     devices = jax.local_devices()
     if module.devices > len(devices):
-        raise NotGiven(f"{name} is for {module.devices} devices, and this machine has {len(devices)}")
+        raise NotGiven(
+            f"{name} is for {plural(module.devices, 'device')}, and this machine has {len(devices)}"
+        )
 
     def compile(options: dict[str, Any]) -> Any:
         with jc.no_cache():

@@ -1,0 +1,58 @@
+"""The inspector of a large program is worked out in its cell, below the value: it says how far it is, and an
+interrupt ends it."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("anywidget")
+
+from lazynb.notebook import inspector as module, showing
+
+
+@pytest.fixture
+def shown(notebook, monkeypatch):
+    """What a large cell shows in JupyterLab, and the inspector in it."""
+    monkeypatch.setattr(showing, "LATER", 0)
+    for where in (showing, module):
+        monkeypatch.setattr(where, "lab", lambda: ("one", "two"))
+    monkeypatch.setattr(showing, "somebody_looks", lambda: True)
+    monkeypatch.setattr(showing, "no_widget", lambda: "")
+    made = []
+    own = module.Inspector.complete_when_shown
+    monkeypatch.setattr(
+        module.Inspector, "complete_when_shown", lambda self, make: (made.append(self), own(self, make))
+    )
+
+    def run(error=None):
+        cell = "%%compile\nx = jnp.arange(6.0)\ny = jnp.tanh(x) * 2\ny"
+        return notebook.run(cell, error=error), made[-1]
+
+    return run
+
+
+def test_it_says_what_it_works_out_and_is_whole_in_the_end(shown, monkeypatch):
+    monkeypatch.setattr(module, "_OFTEN", 0)
+    said = []
+    monkeypatch.setattr(
+        module.Inspector, "_notify_trait", lambda self, name, *_: said.append((name, getattr(self, name)))
+    )
+    _, inspector = shown()
+    words = [value for name, value in said if name == "working"]
+    assert "Reading what XLA did: fates …" in words and "Reading what XLA did: the stored form …" in words
+    assert inspector.data["clusters"] and inspector.data["fates"]
+
+
+def test_an_interrupt_leaves_the_value_and_says_what_is_missing(shown, monkeypatch):
+    def interrupted(*_, begun, **__):
+        begun("Fates are missing")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(showing, "inspection", interrupted)
+    outputs, inspector = shown(error=KeyboardInterrupt)
+    assert "Array(" in outputs.stdout
+    assert inspector.working == module.INTERRUPTED and not inspector.data
+    monkeypatch.undo()
+    import lazynb
+
+    assert "kernels · recorded in cell" in repr(lazynb.inspect())
