@@ -89,7 +89,10 @@ HELP = [
         "kind": "float",
         "text": "float() needed a value",
         "hint": "…",
-        "programs": [["A program that has it", "out.append(float(x))"], ["The same without it", "out.append(x)"]],
+        "programs": [
+            ["A program that has it", "out.append(float(x))"],
+            ["The same without it", "out.append(x)"],
+        ],
     }
 ]
 
