@@ -628,7 +628,7 @@ def _note_break(
     if kind != ASKED_FOR:
         break_log.add(kind, spot, operations, compiles, seconds, detail, compiling)
         trace.cut_by = (kind, spot)
-    step_log.add(kind, spot, detail, (operations, compiles), runs, (began, ended, compiling, waited))
+    step_log.add(kind, spot, detail, operations, compiles, runs, began, ended, compiling, waited)
     if for_all or trace.observers:
         event = Broke(kind, spot, detail, operations, runs, seconds, forced)
         tell(trace, lambda observer: observer.broke(event))

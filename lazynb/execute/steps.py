@@ -69,20 +69,19 @@ class StepLog:
         kind: str,
         spot: Spot,
         detail: str,
-        counts: tuple[int, int],
+        operations: int,
+        compiles: int,
         runs: Sequence[Run],
-        times: tuple[float, float, float, float],
+        began: float,
+        ended: float,
+        compiling: float,
+        waiting: float,
     ) -> None:
-        """Appends a step.
-
-        Arguments:
-          counts: operations and compilations.
-          times: ``began``, ``ended``, ``compiling`` and ``waiting``, see :class:`Step`.
-        """
+        """Appends a step: the fields of :class:`Step`, and its runs."""
         self.total += 1
-        self._steps.append(
-            (kind, spot, detail, current_cell(), threading.get_ident(), counts, _times(runs), times)
-        )
+        times = began, ended, compiling, waiting
+        cell, thread = current_cell(), threading.get_ident()
+        self._steps.append((kind, spot, detail, cell, thread, operations, compiles, _times(runs), *times))
 
     def steps(self) -> list[Step]:
         """The steps that are remembered, in the order in which they ended."""
@@ -96,6 +95,9 @@ class StepLog:
 
 def _times(runs: Sequence[Run]) -> tuple[tuple[float, float, float], ...]:
     """Of each run the beginning and the time of its recording, and the time to hand it over."""
+    if len(runs) == 1:  # the usual case
+        _, _, seconds, recorded, began = runs[0]
+        return ((began, recorded, seconds),)
     return tuple([(run.began, run.record_seconds, run.seconds) for run in runs])
 
 
@@ -105,16 +107,18 @@ def _step(
     detail: str,
     cell: int | None,
     thread: int,
-    counts: tuple[int, int],
+    operations: int,
+    compiles: int,
     runs: tuple[tuple[float, float, float], ...],
-    times: tuple[float, float, float, float],
+    began: float,
+    ended: float,
+    compiling: float,
+    waiting: float,
 ) -> Step:
-    began, ended, compiling, waiting = times
     recorded = tuple((start, start + seconds) for start, seconds, _ in runs)
     running = sum(seconds for _, _, seconds in runs)
-    return Step(
-        kind, spot, detail, cell, thread, *counts, recorded, began, ended, compiling, running, waiting
-    )
+    about = kind, spot, detail, cell, thread, operations, compiles
+    return Step(*about, recorded, began, ended, compiling, running, waiting)
 
 
 log = StepLog()

@@ -3,6 +3,7 @@ cell, and what is selected anywhere is marked."""
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -10,9 +11,12 @@ import pytest
 for package in ("jupyterlab", "ipykernel", "playwright"):
     pytest.importorskip(package, reason=f"{package} is not installed here")
 
+import jax.numpy as jnp  # noqa: E402
 from lab import NOTEBOOK, Notebook, write  # noqa: E402
 from lab_page import PANEL, SETUP, activate, cell, marks, until, violations  # noqa: E402
 from playwright.sync_api import expect  # noqa: E402
+
+import lazynb  # noqa: E402
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.xdist_group("lab-timeline")]
 
@@ -198,3 +202,31 @@ def test_a_line_that_reads_otherwise_now_is_said_to_be_gone(notebook):
         page.get_by_text("no cell has this line any more as it was run").first.wait_for()
     finally:
         notebook.run(DEFINED, HELPER)
+
+
+def test_a_stored_timeline_outlives_distrust(browser, root, address, clean):
+    """As a notebook that somebody else ran shows it: the bars, with their words, and no kernel."""
+    with lazynb.lazy():
+        for turn in range(3):
+            float(jnp.ones(4).sum() + turn)
+    page = lazynb.breaks()._repr_html_()
+    write(root / "stored.ipynb", "%breaks")
+    stored = json.loads((root / "stored.ipynb").read_text())
+    data = {"text/html": page, "text/plain": repr(lazynb.breaks())}
+    stored["cells"][0]["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
+    (root / "stored.ipynb").write_text(json.dumps(stored))
+    other = Notebook(browser)
+    try:
+        other.open(address, "lab/workspaces/stored/tree/stored.ipynb", kernel=False)
+        output = other.output(0)
+        expect(output).to_contain_text("Timeline of")
+        assert not other.page.evaluate(f"{NOTEBOOK}.content.widgets[0].model.trusted")
+        images = output.locator("img")
+        assert images.count() == page.count("<img ") > 3
+        drawn = "all => all.every(one => one.complete && one.naturalWidth > 0 && one.getBoundingClientRect().width > 0)"
+        until(other.page, lambda: images.evaluate_all(drawn), "every image is drawn")
+        assert any("compiling" in (one.get_attribute("alt") or "") for one in images.all())
+        if shots := os.environ.get("LAZYNB_SHOTS"):
+            other.page.screenshot(path=f"{shots}/timeline-untrusted.png")
+    finally:
+        other.page.close()
