@@ -15,12 +15,14 @@ import lazynb
 from lazynb.execute.flush import execution
 from lazynb.notebook.lab.session import Lab
 from lazynb.view.graph.json_form import MIME_TYPE
+from lazynb.view.graph.shown import listening
 
 
 @pytest.fixture
-def lab(clean):
+def lab(clean, monkeypatch):
     """The kernel's side, with a page that notes what it is sent."""
     lazynb.clear_cache()
+    monkeypatch.setattr(listening, "active", True)
     names: dict[str, object] = {}
     extension = SimpleNamespace(enabled=True, shell=SimpleNamespace(user_ns=names), switch=lambda on: None)
     made = Lab(extension, lambda: "status")
@@ -46,7 +48,8 @@ def test_what_is_shown_says_what_to_type(clean):
     for form in ("text/plain", "text/html"):
         assert "Reading it runs " in bundle[form] and "print(y) gives its value" in bundle[form]
         assert "%%compile" in bundle[form]
-    assert bundle[MIME_TYPE]["hint"].startswith("print(y)") and bundle[MIME_TYPE]["key"]
+    assert bundle[MIME_TYPE]["hint"].startswith("print(y)")
+    assert "key" not in bundle[MIME_TYPE], "without a page that asks, the same is stored each time"
 
 
 def test_a_graph_that_is_asked_for_has_no_key(clean):

@@ -79,7 +79,7 @@ def test_compile_shows_the_inspector_and_runs_nothing(notebook):
     output = shown(notebook, "v3 = jnp.tanh(x) * 2\nv3")
     button(output, "Compile").click()
     output.locator(".lz-below .lz-tabs").wait_for(timeout=60_000)
-    expect(output.locator(AHEAD)).to_contain_text("compiled already, not run yet")
+    expect(output.locator(AHEAD)).to_contain_text("compiled already")  # x may be a program of its own
     assert output.locator(".lz-below").get_by_role("tab", name="Fusion").count() == 1
     assert pending(notebook, "v3") == "True"
 

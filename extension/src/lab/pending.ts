@@ -32,6 +32,7 @@ export class PendingBar {
   );
   private readonly key: string;
   private readonly stored: string;
+  private readonly hint: string;
   private readonly watch: IntersectionObserver;
   private readonly stop: () => void;
   private inSight = false;
@@ -48,7 +49,7 @@ export class PendingBar {
   ) {
     this.key = textOf(given.key);
     this.stored = textOf(given.outlook?.text);
-    const hint = textOf(given.hint);
+    this.hint = textOf(given.hint);
     this.element = h(
       "div.ahead",
       { role: "group", "aria-label": "how to get this value", hidden: !this.stored },
@@ -56,17 +57,14 @@ export class PendingBar {
       this.buttons,
       this.news,
     );
-    this.hint = hint;
     this.offline();
     this.watch = new IntersectionObserver((entries) => {
-      this.inSight = entries.some(({ isIntersecting }) => isIntersecting);
+      this.inSight = entries[entries.length - 1]?.isIntersecting ?? false;
       this.look();
     });
     if (this.key) this.watch.observe(this.element);
     this.stop = onChange(() => this.look());
   }
-
-  private readonly hint: string;
 
   dispose(): void {
     this.ended = true;

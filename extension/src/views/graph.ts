@@ -67,7 +67,11 @@ export function graphView(context: Context): View {
     });
   };
   /** At 100 %, with what is selected in sight. */
-  const toFull = () => zoomTo(1, () => smoothly(canvas, () => reveal(canvas, stage, ".lz-lit:not(.lz-frame)")));
+  const toFull = () =>
+    zoomTo(1, () => {
+      const chosen = stage.querySelector(".lz-stuck.lz-box") ? ".lz-stuck.lz-box" : ".lz-lit:not(.lz-frame)"; // not what is hovered
+      smoothly(canvas, () => reveal(canvas, stage, chosen));
+    });
   const fitting = (): number => {
     const { clientWidth, clientHeight } = canvas;
     return Math.max(0.1, Math.min(1, (clientWidth - 8) / size.width, (clientHeight - 8) / size.height));
@@ -201,8 +205,7 @@ export function graphView(context: Context): View {
     const isTable = which === "table";
     drawing.setAttribute("aria-pressed", String(!isTable));
     listing.setAttribute("aria-pressed", String(isTable));
-    map.element.classList.toggle("lz-off", isTable);
-    canvas.hidden = legendBar.hidden = tools.hidden = isTable;
+    canvas.hidden = ground.hidden = legendBar.hidden = tools.hidden = isTable;
     if (isTable && !table) {
       table = fatesTable(context);
       element.append(table.element);
@@ -215,7 +218,8 @@ export function graphView(context: Context): View {
   listing.addEventListener("click", () => choose("table"), { signal });
 
   const legendBar = legend(data.programs.length > 0, data.reshardings.length > 0);
-  const element = h("div.pane.graph", {}, toolbar, canvas, lying.element, map.element as unknown as HTMLElement, legendBar);
+  const ground = h("div.ground", {}, canvas, lying.element, map.element as unknown as HTMLElement);
+  const element = h("div.pane.graph", {}, toolbar, ground, legendBar);
   canvas.addEventListener(
     "keydown",
     (event) => {

@@ -1,12 +1,13 @@
-/** The whole graph in small, with a frame around what is in sight: shown where the graph does not fit. */
+/** The whole graph in small, with a frame around what is in sight: beside the graph where that does not fit, so that it hides nothing. */
 
 import { FRAME, type Item, type Scene } from "../graph/scene";
 import type { Store } from "../model/store";
 import { s } from "../ui/dom";
 
 const WIDEST = 150;
-/** Share of the height of the canvas. */
-const TALLEST = 0.5;
+/** Shares of the width and of the height of the canvas and it together. */
+const ACROSS = 0.25;
+const TALLEST = 0.8;
 /** How far an arrow moves, in parts of what is in sight. */
 const STEP = 0.25;
 
@@ -85,7 +86,9 @@ export function overview(canvas: HTMLElement, store: Store, signal: AbortSignal)
   const draw = (scene: Scene) => {
     size = scene;
     items = everyItem(scene);
-    const small = Math.min(WIDEST / Math.max(scene.width, 1), (TALLEST * canvas.clientHeight || 200) / Math.max(scene.height, 1));
+    const { clientWidth, clientHeight } = canvas.parentElement ?? canvas;
+    const wide = Math.min(WIDEST, ACROSS * clientWidth || WIDEST);
+    const small = Math.min(wide / Math.max(scene.width, 1), (TALLEST * clientHeight || WIDEST) / Math.max(scene.height, 1));
     element.setAttribute("viewBox", `0 0 ${scene.width} ${scene.height}`);
     element.setAttribute("width", String(Math.max(24, Math.round(scene.width * small))));
     element.setAttribute("height", String(Math.max(24, Math.round(scene.height * small))));

@@ -28,6 +28,7 @@ from lazynb.record.trace import thread_trace
 from lazynb.session.cache_info import cache_info, clear_cache
 from lazynb.view.graph.json_form import MIME_TYPE
 from lazynb.view.graph.pending import graph_of
+from lazynb.view.graph.shown import listening
 from lazynb.view.inspection.contents import inspection
 from lazynb.view.inspection.schema import Inspection
 from lazynb.view.inspection.sources import Sources
@@ -91,6 +92,7 @@ class Lab(Observer):
         self._comm.on_msg(self._receive)
         self._comm.on_close(self._closed)
         self._end_watching = observe(self, everywhere=True)
+        listening.active = True
 
     def stop(self) -> None:
         """Closes the comm: the pages take their marks away."""
@@ -98,6 +100,7 @@ class Lab(Observer):
             self._end_watching()
             self._comm.close()
             self._comm, self.there = None, None
+            listening.active = False
         self.end()
 
     def begin(self, info: Any) -> None:

@@ -147,7 +147,8 @@ class Graph:
             "text/html": lambda: to_html(self.view(limit=GLANCE), heading=self.title, outlook=self._ahead),
             MIME_TYPE: lambda: {
                 **to_json(self.view(limit=GLANCE), title=self.title, nodes=_JSON_NODES, outlook=self.outlook),
-                **({"key": self.shown, "hint": self.hint} if self.shown else {}),
+                **({"hint": self.hint} if self.hint else {}),
+                **({"key": self.shown} if self.shown else {}),
             },
         }
         wanted = set(include or forms).difference(exclude or ())

@@ -10,13 +10,28 @@ import weakref
 from lazynb.record.pending import Pending
 from lazynb.record.tensor import LazyTensor
 
+
+class _Listening:
+    """Whether there may be a page that asks; without, keys would only make equal drawings unequal.
+
+    Attributes:
+      active: whether there may be.
+    """
+
+    active = False
+
+
+listening = _Listening()
+
 _KERNEL = secrets.token_hex(8)
 _numbers = itertools.count(1)
 _shown: dict[str, weakref.ref[LazyTensor]] = {}
 
 
 def key_of(tensor: LazyTensor) -> str:
-    """A new key for ``tensor``, which it does not keep alive."""
+    """A new key for ``tensor``, which it does not keep alive; empty if nobody could ask for it."""
+    if not listening.active:
+        return ""
     key = f"{_KERNEL}-{next(_numbers)}"
     _shown[key] = weakref.ref(tensor, lambda _: _shown.pop(key, None))
     return key
