@@ -130,6 +130,16 @@ def test_a_long_loop_becomes_one_box_that_says_what_it_holds() -> None:
     assert last.label == "add", "the one that the loop did not finish"
 
 
+def test_a_scope_that_names_no_module_is_told_by_its_lines() -> None:
+    trace = samples.Trace()
+    node = trace.input("x")
+    for number in range(60):
+        name, place = ("add", "mul", "sin", "cos")[number % 4], Place("a.py", 1 + number // 30, "x = f(x)")
+        node = trace.op(f"{name}_{number}", node, place=place, scope="jvp()")
+    labels = [box.label for box in build(trace.snapshot(), limit=10).boxes]
+    assert labels == ["x", "a.py:1–2"]
+
+
 def test_repeats_of_one_operation_keep_its_name() -> None:
     trace = samples.Trace()
     node = trace.input("x")

@@ -264,8 +264,8 @@ def label_of(members: Sequence[Node], rule: str, expand: bool = False, turns: in
     name = _common([op.name for op in members])
     if name is not None:
         return name
-    if rule == "scope" and first.scope:
-        return module(first.scope)
+    if rule == "scope" and first.scope:  # a scope of transformations alone names no module
+        return module(first.scope).strip() or line_range(op.place for op in members) or "operations"
     return _source_line(first, rule) or line_range(op.place for op in members) or "operations"
 
 
